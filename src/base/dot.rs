@@ -1,0 +1,1 @@
+//! The GraphViz writer shared by all graph dumps.

@@ -1,0 +1,1 @@
+//! The text writer shared by all printers.

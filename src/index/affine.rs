@@ -1,0 +1,288 @@
+//! Affine index expressions with integer coefficients.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Checked, RelationRef};
+use crate::base::{IndexId, SizeId};
+
+/// Index arithmetic left the range of `i64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an index expression leaves the range of 64-bit integers")]
+pub struct Overflow;
+
+/// What an affine expression is affine in. Indices order before map applications, these before sizes, as in `i - j + n - 1`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Var {
+    /// An index variable.
+    Index(IndexId),
+    /// The target of a map: `cam(o)`, or `argmax k. e`.
+    Apply(Box<Application>),
+    /// A size variable.
+    Size(SizeId),
+}
+
+/// A map applied to indices; the value is an index.
+///
+/// Applications nest to a depth of at most [`Affine::MAX_NESTING`], which the front ends enforce.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Application {
+    /// A relation that has exactly one target for each source: a declared map, or a view `ArgMax` or `ArgMin`.
+    pub map: RelationRef,
+    /// The source.
+    pub args: Vec<Affine>,
+}
+
+/// An affine expression `constant + sum of coefficient * variable`, an integer.
+///
+/// Canonical: variables are sorted and distinct, coefficients are not zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Affine {
+    terms: Vec<(Var, i64)>,
+    constant: i64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Parts(Vec<(Var, i64)>, i64);
+
+impl TryFrom<Parts> for Affine {
+    type Error = Overflow;
+    fn try_from(Parts(terms, constant): Parts) -> Result<Self, Overflow> {
+        Affine::from_terms(terms, constant)
+    }
+}
+
+impl From<Affine> for Parts {
+    fn from(affine: Affine) -> Parts {
+        Parts(affine.terms, affine.constant)
+    }
+}
+
+impl Affine {
+    /// How deep map applications may nest.
+    pub const MAX_NESTING: usize = 16;
+
+    /// The constant `k`.
+    pub fn constant(k: i64) -> Self {
+        Affine { terms: Vec::new(), constant: k }
+    }
+
+    /// The expression `v`.
+    pub fn var(v: Var) -> Self {
+        Affine { terms: vec![(v, 1)], constant: 0 }
+    }
+
+    /// The expression `i`.
+    pub fn index(i: IndexId) -> Self {
+        Affine::var(Var::Index(i))
+    }
+
+    /// The expression `n`.
+    pub fn size(n: SizeId) -> Self {
+        Affine::var(Var::Size(n))
+    }
+
+    /// The sum of terms in any order, with repetitions.
+    pub fn from_terms(terms: impl IntoIterator<Item = (Var, i64)>, constant: i64) -> Checked<Self> {
+        let mut sums: BTreeMap<Var, i64> = BTreeMap::new();
+        for (v, k) in terms {
+            let sum = sums.entry(v).or_insert(0);
+            *sum = sum.checked_add(k).ok_or(Overflow)?;
+        }
+        sums.retain(|_, k| *k != 0);
+        Ok(Affine { terms: sums.into_iter().collect(), constant })
+    }
+
+    /// The terms, sorted by variable.
+    pub fn terms(&self) -> &[(Var, i64)] {
+        &self.terms
+    }
+
+    /// The part without variables.
+    pub fn offset(&self) -> i64 {
+        self.constant
+    }
+
+    /// The coefficient of a variable, zero where it does not occur.
+    pub fn coefficient(&self, v: &Var) -> i64 {
+        match self.terms.binary_search_by(|(w, _)| w.cmp(v)) {
+            Ok(at) => self.terms[at].1,
+            Err(_) => 0,
+        }
+    }
+
+    /// The value, where the expression has no variables.
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// The index, where the expression is just one.
+    pub fn as_index(&self) -> Option<IndexId> {
+        match (self.terms.as_slice(), self.constant) {
+            ([(Var::Index(i), 1)], 0) => Some(*i),
+            _ => None,
+        }
+    }
+
+    /// The size variable, where the expression is just one.
+    pub fn as_size(&self) -> Option<SizeId> {
+        match (self.terms.as_slice(), self.constant) {
+            ([(Var::Size(n), 1)], 0) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// Whether only size variables occur.
+    pub fn is_size(&self) -> bool {
+        self.terms.iter().all(|(v, _)| matches!(v, Var::Size(_)))
+    }
+
+    /// `self + other`.
+    pub fn add(&self, other: &Affine) -> Checked<Affine> {
+        let constant = self.constant.checked_add(other.constant).ok_or(Overflow)?;
+        Affine::from_terms(self.terms.iter().chain(&other.terms).cloned(), constant)
+    }
+
+    /// `self + k`.
+    pub fn add_constant(&self, k: i64) -> Checked<Affine> {
+        let constant = self.constant.checked_add(k).ok_or(Overflow)?;
+        Ok(Affine { terms: self.terms.clone(), constant })
+    }
+
+    /// `self - other`.
+    pub fn sub(&self, other: &Affine) -> Checked<Affine> {
+        self.add(&other.scale(-1)?)
+    }
+
+    /// `k * self`.
+    pub fn scale(&self, k: i64) -> Checked<Affine> {
+        if k == 0 {
+            return Ok(Affine::constant(0));
+        }
+        let terms = self
+            .terms
+            .iter()
+            .map(|(v, c)| Ok((v.clone(), c.checked_mul(k).ok_or(Overflow)?)))
+            .collect::<Checked<Vec<_>>>()?;
+        Ok(Affine { terms, constant: self.constant.checked_mul(k).ok_or(Overflow)? })
+    }
+
+    /// Replaces indices, also inside map applications: `[i -> a] self`. Indices without a replacement stay.
+    pub fn substitute(&self, replace: &impl Fn(IndexId) -> Option<Affine>) -> Checked<Affine> {
+        self.replace(&mut |v| match v {
+            Var::Index(i) => Ok(replace(*i)),
+            _ => Ok(None),
+        })
+    }
+
+    /// Replaces variables; the arguments of map applications are replaced first, and the new application is then offered.
+    pub fn replace(&self, replace: &mut impl FnMut(&Var) -> Checked<Option<Affine>>) -> Checked<Affine> {
+        let mut result = Affine::constant(self.constant);
+        for (v, k) in &self.terms {
+            let v = match v {
+                Var::Apply(application) => Var::Apply(Box::new(Application {
+                    map: application.map,
+                    args: application.args.iter().map(|a| a.replace(replace)).collect::<Checked<_>>()?,
+                })),
+                other => other.clone(),
+            };
+            let term = match replace(&v)? {
+                Some(a) => a.scale(*k)?,
+                None => Affine { terms: vec![(v, *k)], constant: 0 },
+            };
+            result = result.add(&term)?;
+        }
+        Ok(result)
+    }
+
+    /// Calls `visit` on every variable, those inside map applications included, before the application itself.
+    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a Var)) {
+        for (v, _) in &self.terms {
+            if let Var::Apply(application) = v {
+                for a in &application.args {
+                    a.visit(visit);
+                }
+            }
+            visit(v);
+        }
+    }
+
+    /// Whether an index occurs, also inside map applications.
+    pub fn mentions(&self, i: IndexId) -> bool {
+        let mut found = false;
+        self.visit(&mut |v| found |= *v == Var::Index(i));
+        found
+    }
+
+    /// How deep map applications nest: 0 without any.
+    pub fn nesting(&self) -> usize {
+        self.terms
+            .iter()
+            .map(|(v, _)| match v {
+                Var::Apply(application) => 1 + application.args.iter().map(Affine::nesting).max().unwrap_or(0),
+                _ => 0,
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The value under an assignment of the variables, nothing where a variable has no value.
+    pub fn evaluate(&self, value: &mut impl FnMut(&Var) -> Option<i64>) -> Option<Checked<i64>> {
+        let mut sum = i128::from(self.constant);
+        for (v, k) in &self.terms {
+            // 2^63 terms of 2^126 would be needed to overflow; an expression has far fewer.
+            sum = sum.checked_add(i128::from(*k) * i128::from(value(v)?))?;
+        }
+        Some(i64::try_from(sum).map_err(|_| Overflow))
+    }
+
+    /// Writes the expression with the caller's names: `2*i - j + n - 1`.
+    pub fn write(&self, f: &mut impl fmt::Write, name: &mut impl FnMut(&Var) -> String) -> fmt::Result {
+        let mut first = true;
+        let mut sign = |f: &mut dyn fmt::Write, negative: bool| {
+            let text = match (std::mem::take(&mut first), negative) {
+                (true, true) => "-",
+                (true, false) => "",
+                (false, true) => " - ",
+                (false, false) => " + ",
+            };
+            f.write_str(text)
+        };
+        // Positive terms first: `j - i`, not `-i + j`.
+        let (positive, negative): (Vec<_>, Vec<_>) = self.terms.iter().partition(|(_, k)| *k > 0);
+        for (v, k) in positive.into_iter().chain(negative) {
+            sign(f, *k < 0)?;
+            match k.unsigned_abs() {
+                1 => f.write_str(&name(v))?,
+                k => write!(f, "{k}*{}", name(v))?,
+            }
+        }
+        if self.constant != 0 || self.terms.is_empty() {
+            sign(f, self.constant < 0)?;
+            write!(f, "{}", self.constant.unsigned_abs())?;
+        }
+        Ok(())
+    }
+}
+
+impl From<i64> for Affine {
+    fn from(k: i64) -> Self {
+        Affine::constant(k)
+    }
+}
+
+impl From<IndexId> for Affine {
+    fn from(i: IndexId) -> Self {
+        Affine::index(i)
+    }
+}
+
+impl From<SizeId> for Affine {
+    fn from(n: SizeId) -> Self {
+        Affine::size(n)
+    }
+}

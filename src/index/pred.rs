@@ -1,0 +1,423 @@
+//! Predicates of Iverson brackets.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Affine, Checked, Overflow, Var};
+use crate::base::{IndexId, RelationId, VarId};
+
+/// A set of index tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RelationRef {
+    /// Given at run time: declared, a map, or the pattern of a sparse parameter.
+    Input(RelationId),
+    /// Computed from the tensor that a variable holds.
+    Computed {
+        /// The tensor, of type `[n0] .. [nk] real`.
+        var: VarId,
+        /// Which tuples belong to the relation.
+        view: View,
+    },
+}
+
+/// How a tensor of reals is read as a relation. All views are piecewise constant in the tensor, so their derivative is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// The tuples whose element is not zero (a NaN is not zero).
+    Support,
+    /// The tuples `(.., i)` where `i` is the first place of the largest element along the last axis. A NaN is largest.
+    ArgMax,
+    /// The tuples `(.., i)` where `i` is the first place of the smallest element along the last axis. A NaN is smallest.
+    ArgMin,
+}
+
+/// A predicate over indices, sizes and relations.
+///
+/// Build it with the functions below, which keep it canonical: constants folded, affine atoms reduced by their common divisor,
+/// `and`/`or` flattened, sorted and free of repetitions, parallel bounds merged. A relation holds of no tuple outside its shape.
+/// `and`, `or` and `exists` alternate to a depth of at most [`Pred::MAX_NESTING`], which the front ends and passes enforce.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pred {
+    /// Always true.
+    True,
+    /// Never true.
+    False,
+    /// `0 <= a`.
+    NonNegative(Affine),
+    /// `a = 0`; the first coefficient is positive.
+    Zero(Affine),
+    /// `a != 0`; the first coefficient is positive.
+    NonZero(Affine),
+    /// `R(args)`, or `not R(args)`.
+    Relation {
+        /// The relation.
+        relation: RelationRef,
+        /// The tuple.
+        args: Vec<Affine>,
+        /// False for `not R(args)`.
+        holds: bool,
+    },
+    /// All of at least two.
+    All(Arc<[Pred]>),
+    /// Any of at least two.
+    Any(Arc<[Pred]>),
+    /// There is an `index` with `0 <= index < extent` such that `body`.
+    Exists {
+        /// The bound index, which occurs nowhere else.
+        index: IndexId,
+        /// Its range; mentions no index.
+        extent: Affine,
+        /// What it must satisfy.
+        body: Arc<Pred>,
+    },
+}
+
+/// The greatest common divisor of magnitudes; zero for no terms.
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Divides the coefficients by their common divisor; the constant by `round`.
+fn reduce(a: &Affine, round: impl Fn(i64, i64) -> Option<i64>) -> Option<Affine> {
+    let divisor = a.terms().iter().fold(0, |g, (_, k)| gcd(g, k.unsigned_abs()));
+    let Ok(divisor @ 2..) = i64::try_from(divisor) else { return Some(a.clone()) };
+    let constant = round(a.offset(), divisor)?;
+    let terms = a.terms().iter().map(|(v, k)| (v.clone(), k / divisor));
+    Affine::from_terms(terms, constant).ok()
+}
+
+impl Pred {
+    /// How deep `and`, `or` and `exists` may alternate.
+    pub const MAX_NESTING: usize = 64;
+
+    /// `0 <= a`.
+    pub fn non_negative(a: Affine) -> Pred {
+        if let Some(k) = a.as_constant() {
+            return Pred::from(k >= 0);
+        }
+        // d*b + k >= 0  ==  b + floor(k / d) >= 0
+        match reduce(&a, |k, d| Some(k.div_euclid(d))) {
+            Some(b) => Pred::NonNegative(b),
+            None => Pred::NonNegative(a),
+        }
+    }
+
+    /// `a = 0`.
+    pub fn zero(a: Affine) -> Pred {
+        if let Some(k) = a.as_constant() {
+            return Pred::from(k == 0);
+        }
+        match oriented(&a) {
+            Some(b) => Pred::Zero(b),
+            // d*b + k = 0 has no solution unless d divides k.
+            None => Pred::False,
+        }
+    }
+
+    /// `a != 0`.
+    pub fn non_zero(a: Affine) -> Pred {
+        match Pred::zero(a) {
+            Pred::Zero(a) => Pred::NonZero(a),
+            Pred::True => Pred::False,
+            _ => Pred::True,
+        }
+    }
+
+    /// `a <= b`.
+    pub fn le(a: &Affine, b: &Affine) -> Checked<Pred> {
+        Ok(Pred::non_negative(b.sub(a)?))
+    }
+
+    /// `a < b`.
+    pub fn lt(a: &Affine, b: &Affine) -> Checked<Pred> {
+        Ok(Pred::non_negative(b.sub(a)?.add_constant(-1)?))
+    }
+
+    /// `a = b`.
+    pub fn equal(a: &Affine, b: &Affine) -> Checked<Pred> {
+        Ok(Pred::zero(a.sub(b)?))
+    }
+
+    /// `a != b`.
+    pub fn unequal(a: &Affine, b: &Affine) -> Checked<Pred> {
+        Ok(Pred::non_zero(a.sub(b)?))
+    }
+
+    /// `0 <= a < extent`.
+    pub fn in_range(a: &Affine, extent: &Affine) -> Checked<Pred> {
+        Ok(Pred::non_negative(a.clone()).and(Pred::lt(a, extent)?))
+    }
+
+    /// `R(args)`.
+    pub fn relation(relation: RelationRef, args: Vec<Affine>) -> Pred {
+        Pred::Relation { relation, args, holds: true }
+    }
+
+    /// `exists index < extent. body`; the index may occur in `body` only. Nothing is eliminated here.
+    pub fn exists(index: IndexId, extent: Affine, body: Pred) -> Pred {
+        match body {
+            Pred::False => Pred::False,
+            body if !body.mentions(index) => match extent.add_constant(-1) {
+                Ok(last) => body.and(Pred::non_negative(last)),
+                Err(Overflow) => Pred::False,
+            },
+            body => Pred::Exists { index, extent, body: Arc::new(body) },
+        }
+    }
+
+    /// `self and other`.
+    pub fn and(self, other: Pred) -> Pred {
+        Pred::all([self, other])
+    }
+
+    /// `self or other`.
+    pub fn or(self, other: Pred) -> Pred {
+        Pred::any([self, other])
+    }
+
+    /// The conjunction of all.
+    pub fn all(preds: impl IntoIterator<Item = Pred>) -> Pred {
+        let mut atoms = Vec::new();
+        for p in preds {
+            match p {
+                Pred::True => {}
+                Pred::False => return Pred::False,
+                Pred::All(ps) => atoms.extend(ps.iter().cloned()),
+                p => atoms.push(p),
+            }
+        }
+        atoms.sort();
+        atoms.dedup();
+        // Of parallel bounds `a + k >= 0` the one with the smallest `k` implies the others. They are neighbours: terms order
+        // before the constant.
+        atoms.dedup_by(|later, kept| match (later, kept) {
+            (Pred::NonNegative(a), Pred::NonNegative(b)) => a.terms() == b.terms(),
+            _ => false,
+        });
+        if contradicts(&atoms) {
+            return Pred::False;
+        }
+        match atoms.len() {
+            0 => Pred::True,
+            1 => atoms.remove(0),
+            _ => Pred::All(atoms.into()),
+        }
+    }
+
+    /// The disjunction of all.
+    pub fn any(preds: impl IntoIterator<Item = Pred>) -> Pred {
+        let mut atoms = Vec::new();
+        for p in preds {
+            match p {
+                Pred::False => {}
+                Pred::True => return Pred::True,
+                Pred::Any(ps) => atoms.extend(ps.iter().cloned()),
+                p => atoms.push(p),
+            }
+        }
+        atoms.sort();
+        atoms.dedup();
+        // Of parallel bounds the one with the largest constant is implied by the others.
+        atoms.reverse();
+        atoms.dedup_by(|later, kept| match (later, kept) {
+            (Pred::NonNegative(a), Pred::NonNegative(b)) => a.terms() == b.terms(),
+            _ => false,
+        });
+        atoms.reverse();
+        // p or not p
+        if atoms.len() < 256 && atoms.iter().any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
+            return Pred::True;
+        }
+        match atoms.len() {
+            0 => Pred::False,
+            1 => atoms.remove(0),
+            _ => Pred::Any(atoms.into()),
+        }
+    }
+
+    /// `not self`, pushed to the atoms. Nothing for a predicate that holds an `exists`, whose negation is not in the language,
+    /// or whose negated bound would overflow.
+    pub fn negate(&self) -> Option<Pred> {
+        Some(match self {
+            Pred::True => Pred::False,
+            Pred::False => Pred::True,
+            // not (0 <= a)  ==  0 <= -a - 1
+            Pred::NonNegative(a) => Pred::non_negative(a.scale(-1).ok()?.add_constant(-1).ok()?),
+            Pred::Zero(a) => Pred::NonZero(a.clone()),
+            Pred::NonZero(a) => Pred::Zero(a.clone()),
+            Pred::Relation { relation, args, holds } => {
+                Pred::Relation { relation: *relation, args: args.clone(), holds: !holds }
+            }
+            Pred::All(ps) => Pred::any(ps.iter().map(Pred::negate).collect::<Option<Vec<_>>>()?),
+            Pred::Any(ps) => Pred::all(ps.iter().map(Pred::negate).collect::<Option<Vec<_>>>()?),
+            Pred::Exists { .. } => return None,
+        })
+    }
+
+    /// The conjuncts: one, unless this is `true` or an `and`.
+    pub fn conjuncts(&self) -> &[Pred] {
+        match self {
+            Pred::True => &[],
+            Pred::All(ps) => ps,
+            p => std::slice::from_ref(p),
+        }
+    }
+
+    /// The disjuncts: one, unless this is `false` or an `or`.
+    pub fn disjuncts(&self) -> &[Pred] {
+        match self {
+            Pred::False => &[],
+            Pred::Any(ps) => ps,
+            p => std::slice::from_ref(p),
+        }
+    }
+
+    /// Whether this is the constant `true`.
+    pub fn is_true(&self) -> bool {
+        *self == Pred::True
+    }
+
+    /// Whether this is the constant `false`.
+    pub fn is_false(&self) -> bool {
+        *self == Pred::False
+    }
+
+    /// Replaces free indices. The replacements must not mention an index that this predicate binds; every pass keeps bound
+    /// indices distinct from all others.
+    pub fn substitute(&self, replace: &impl Fn(IndexId) -> Option<Affine>) -> Checked<Pred> {
+        self.map_affine(&mut |a| a.substitute(replace))
+    }
+
+    /// Rebuilds the predicate with every affine expression replaced, extents of `exists` included.
+    pub fn map_affine(&self, map: &mut impl FnMut(&Affine) -> Checked<Affine>) -> Checked<Pred> {
+        self.rebuild(&mut |p| {
+            Ok(match p {
+                Pred::NonNegative(a) => Pred::non_negative(map(a)?),
+                Pred::Zero(a) => Pred::zero(map(a)?),
+                Pred::NonZero(a) => Pred::non_zero(map(a)?),
+                Pred::Relation { relation, args, holds } => Pred::Relation {
+                    relation: *relation,
+                    args: args.iter().map(&mut *map).collect::<Checked<_>>()?,
+                    holds: *holds,
+                },
+                p => p.clone(),
+            })
+        })
+    }
+
+    /// Rebuilds the predicate with every atom (bound, equality, relation) replaced by a predicate.
+    pub fn rebuild<E>(&self, atom: &mut impl FnMut(&Pred) -> Result<Pred, E>) -> Result<Pred, E> {
+        Ok(match self {
+            Pred::All(ps) => Pred::all(ps.iter().map(|p| p.rebuild(atom)).collect::<Result<Vec<_>, E>>()?),
+            Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.rebuild(atom)).collect::<Result<Vec<_>, E>>()?),
+            Pred::Exists { index, extent, body } => Pred::exists(*index, extent.clone(), body.rebuild(atom)?),
+            p => atom(p)?,
+        })
+    }
+
+    /// Calls `visit` on every atom: bounds, equalities and relations.
+    pub fn visit_atoms<'a>(&'a self, visit: &mut impl FnMut(&'a Pred)) {
+        match self {
+            Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| p.visit_atoms(visit)),
+            Pred::Exists { body, .. } => body.visit_atoms(visit),
+            p => visit(p),
+        }
+    }
+
+    /// Calls `visit` on every affine expression, extents of `exists` included.
+    pub fn visit_affine<'a>(&'a self, visit: &mut impl FnMut(&'a Affine)) {
+        match self {
+            Pred::True | Pred::False => {}
+            Pred::NonNegative(a) | Pred::Zero(a) | Pred::NonZero(a) => visit(a),
+            Pred::Relation { args, .. } => args.iter().for_each(visit),
+            Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| p.visit_affine(visit)),
+            Pred::Exists { extent, body, .. } => {
+                visit(extent);
+                body.visit_affine(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` on every relation, those applied inside affine expressions included.
+    pub fn visit_relations(&self, visit: &mut impl FnMut(RelationRef)) {
+        self.visit_atoms(&mut |p| {
+            if let Pred::Relation { relation, .. } = p {
+                visit(*relation);
+            }
+        });
+        self.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Apply(application) = v {
+                    visit(application.map);
+                }
+            });
+        });
+    }
+
+    /// Whether an index occurs free (or bound: bound indices are distinct from all others).
+    pub fn mentions(&self, i: IndexId) -> bool {
+        let mut found = false;
+        self.visit_affine(&mut |a| found |= a.mentions(i));
+        found
+    }
+
+    /// The number of atoms and quantifiers.
+    pub fn weight(&self) -> usize {
+        match self {
+            Pred::True | Pred::False => 0,
+            Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => 1,
+            Pred::All(ps) | Pred::Any(ps) => ps.iter().map(Pred::weight).sum(),
+            Pred::Exists { body, .. } => 1 + body.weight(),
+        }
+    }
+
+    /// How deep `and`, `or` and `exists` alternate.
+    pub fn nesting(&self) -> usize {
+        match self {
+            Pred::All(ps) | Pred::Any(ps) => 1 + ps.iter().map(Pred::nesting).max().unwrap_or(0),
+            Pred::Exists { body, .. } => 1 + body.nesting(),
+            _ => 0,
+        }
+    }
+}
+
+/// `a = 0` reduced by the common divisor and with a positive first coefficient; nothing where the divisor excludes zero.
+fn oriented(a: &Affine) -> Option<Affine> {
+    let a = reduce(a, |k, d| (k % d == 0).then_some(k / d))?;
+    let negative = a.terms().first().is_some_and(|(_, k)| *k < 0);
+    Some(if negative { a.scale(-1).unwrap_or(a) } else { a })
+}
+
+/// Whether sorted atoms contain an atom and its negation, or two parallel atoms that exclude each other.
+fn contradicts(atoms: &[Pred]) -> bool {
+    let parallel = |a: &Affine, b: &Affine| a.terms() == b.terms();
+    atoms.windows(2).any(|pair| match pair {
+        // a + k = 0 and a + l = 0 with k != l
+        [Pred::Zero(a), Pred::Zero(b)] => parallel(a, b),
+        _ => false,
+    }) || atoms.iter().any(|p| match p {
+        // 0 <= a and 0 <= -a - k with k > 0
+        Pred::NonNegative(a) => a.scale(-1).is_ok_and(|minus| {
+            let at = atoms.partition_point(|q| match q {
+                Pred::NonNegative(b) => b.terms() < minus.terms(),
+                q => *q < Pred::NonNegative(Affine::constant(i64::MIN)),
+            });
+            matches!(atoms.get(at), Some(Pred::NonNegative(b)) if parallel(b, &minus)
+                && i128::from(a.offset()) + i128::from(b.offset()) < 0)
+        }),
+        Pred::Relation { holds: true, .. } | Pred::Zero(_) => {
+            p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())
+        }
+        _ => false,
+    })
+}
+
+impl From<bool> for Pred {
+    fn from(value: bool) -> Pred {
+        if value { Pred::True } else { Pred::False }
+    }
+}

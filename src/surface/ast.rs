@@ -1,0 +1,235 @@
+//! What was written: names, spans, no meaning. Data only.
+//!
+//! The parser and the Rust builder both make an [`Ast`]; elaboration gives it meaning. Real expressions, index expressions and
+//! predicates share one grammar and one type here; the elaborator tells them apart by where they stand.
+
+use crate::base::{Arena, Span};
+
+crate::define_id!(
+    /// An expression of an [`Ast`].
+    ExprId,
+    "a"
+);
+
+/// A name and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The text.
+    pub text: String,
+    /// Its place.
+    pub span: Span,
+}
+
+/// An expression. Operands come before their users in the arena; an expression made by the Rust builder may have several users.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A literal; `integer` where it was written without point and exponent and fits.
+    Number {
+        /// Its value as a real.
+        value: f64,
+        /// Its value as an integer.
+        integer: Option<i64>,
+    },
+    /// A variable, an index or a size.
+    Name(String),
+    /// `-e`, `not e`.
+    Unary(UnaryOp, ExprId),
+    /// `a + b`, `a <= b`, `a and b`, ..
+    Binary(BinaryOp, ExprId, ExprId),
+    /// `[guard] * body`.
+    Iverson {
+        /// The predicate.
+        guard: ExprId,
+        /// The body.
+        body: ExprId,
+    },
+    /// `f(a, ..)`: a scalar function, a `def`, a relation, a map, `select(p, a, b)`, `real(a)`, the pattern `A?(i, j)` (the
+    /// callee is `A?`) or the stored value `A.value(i, j)` (the callee is `A.value`).
+    Call {
+        /// What is called.
+        callee: Name,
+        /// With what.
+        args: Vec<ExprId>,
+    },
+    /// `x[i, j]`, one or more indices.
+    Access {
+        /// The tensor.
+        array: ExprId,
+        /// The indices.
+        indices: Vec<ExprId>,
+    },
+    /// `(a, b)`; `(a, b, c)` is `(a, (b, c))`.
+    Pair(ExprId, ExprId),
+    /// `fst e`.
+    Fst(ExprId),
+    /// `snd e`.
+    Snd(ExprId),
+    /// `gen i < n. e` and the other binders; several indices nest.
+    Binder {
+        /// Which.
+        kind: BinderKind,
+        /// The bound index.
+        index: Name,
+        /// Its range.
+        extent: ExprId,
+        /// The body.
+        body: ExprId,
+    },
+    /// `let x = value in body`.
+    Let {
+        /// The bound variable.
+        name: Name,
+        /// Its value.
+        value: ExprId,
+        /// Where it is in scope.
+        body: ExprId,
+    },
+    /// What the parser puts where it could not read an expression; it has reported the problem.
+    Error,
+}
+
+/// A prefix operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// `-`
+    Neg,
+    /// `not`
+    Not,
+}
+
+/// An infix operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    And,
+    Or,
+}
+
+/// A construct that binds an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum BinderKind {
+    Gen,
+    Sum,
+    Max,
+    Min,
+    ArgMax,
+    ArgMin,
+    Exists,
+}
+
+/// A type as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeExpr {
+    /// What it is.
+    pub kind: TypeKind,
+    /// Its place.
+    pub span: Span,
+}
+
+/// The forms of types. Types nest to a depth that the parser limits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TypeKind {
+    /// `real`
+    Real,
+    /// `[n, m] T`
+    Tensor(Vec<ExprId>, Box<TypeExpr>),
+    /// `(T, U)`
+    Pair(Box<TypeExpr>, Box<TypeExpr>),
+}
+
+/// How a parameter is stored, as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum StorageKind {
+    Dense,
+    Csr,
+    Coo,
+}
+
+/// A declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decl {
+    /// `param x : T`, `param A : csr [m, n] real`.
+    Param {
+        /// The parameter.
+        name: Name,
+        /// How it is stored.
+        storage: StorageKind,
+        /// Its type.
+        ty: TypeExpr,
+    },
+    /// `rel E : [n, m]`.
+    Relation {
+        /// The relation.
+        name: Name,
+        /// Its shape.
+        shape: Vec<ExprId>,
+    },
+    /// `map cam : [p] -> [c]`.
+    Map {
+        /// The map.
+        name: Name,
+        /// The ranges of its arguments.
+        source: Vec<ExprId>,
+        /// The range of its target.
+        target: ExprId,
+    },
+    /// `assume n >= 2`.
+    Assume {
+        /// The predicate on sizes.
+        pred: ExprId,
+    },
+    /// `def f(a : [k] real, b : real) = e`: expanded where it is called, generic in the sizes it mentions.
+    Def {
+        /// The function.
+        name: Name,
+        /// Its parameters.
+        params: Vec<(Name, TypeExpr)>,
+        /// Its body.
+        body: ExprId,
+    },
+    /// `fun f(a, b) = e with (da, db)`: a scalar function that counts as one operation, with its partial derivatives.
+    Fun {
+        /// The function.
+        name: Name,
+        /// Its arguments, all `real`.
+        params: Vec<Name>,
+        /// Its value.
+        value: ExprId,
+        /// One partial derivative for each argument; `result` in them is the value.
+        partials: Vec<ExprId>,
+    },
+}
+
+/// A program as written.
+#[derive(Clone, Debug, Default)]
+pub struct Ast {
+    /// The declarations in order.
+    pub decls: Vec<Decl>,
+    /// The expressions, operands before users.
+    pub exprs: Arena<ExprId, Expr>,
+    /// Where each expression stands.
+    pub spans: Arena<ExprId, Span>,
+    /// The program itself.
+    pub body: Option<ExprId>,
+}
+
+impl Ast {
+    /// Appends an expression.
+    pub fn push(&mut self, expr: Expr, span: Span) -> ExprId {
+        self.spans.push(span);
+        self.exprs.push(expr)
+    }
+}

@@ -1,0 +1,117 @@
+//! The data types of Tensor-SSA.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Arena, IndexId, ParamId, VarId};
+use crate::index::{Pred, Size};
+use crate::scalar::{Function, Number};
+use crate::ty::{Side, Signature, Storage, TypeId};
+
+/// A tensor read at index variables: `X[i, j]`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Operand {
+    /// The tensor.
+    pub var: VarId,
+    /// One index for each of its axes. The range of the index is the size of the axis.
+    pub indices: Vec<IndexId>,
+}
+
+/// A right-hand side, under the `gen` indices `g` of its statement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rhs {
+    /// `pi .. pi x`: a leaf of a parameter, with all its axes as `gen` indices.
+    Input {
+        /// The parameter.
+        param: ParamId,
+        /// The projections, innermost first applied: `[Fst, Snd]` is `snd (fst x)`.
+        path: Vec<Side>,
+    },
+    /// `c`, a number; it may mention the `gen` indices.
+    Number(Number),
+    /// `[p0] * X0[g] + [p1] * X1[g]`. Both guards mention `gen` indices only.
+    Add([(Pred, VarId); 2]),
+    /// `[p] * f(X0[g], ..)`.
+    Map {
+        /// Where the function is applied.
+        guard: Pred,
+        /// The function.
+        function: Function,
+        /// Tensors of the same axes as the statement.
+        args: Vec<VarId>,
+    },
+    /// `sum s. [p] * X0[..] * X1[..]`, or `sum s. [p] * X0[..]`: the tensor contraction, over one or two operands.
+    Contract {
+        /// The ranges of the `sum` indices.
+        sums: Vec<Size>,
+        /// Which summands count.
+        guard: Pred,
+        /// One or two operands, in order.
+        operands: Vec<Operand>,
+    },
+}
+
+/// A statement: the axes of the tensor and its right-hand side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Stmt {
+    /// The ranges of the `gen` indices.
+    pub dims: Vec<Size>,
+    /// The elements.
+    pub rhs: Rhs,
+}
+
+impl Rhs {
+    /// The tensors read, in order, with repetitions; those that guards read as relations last.
+    pub fn for_each_operand(&self, mut visit: impl FnMut(VarId)) {
+        let guard_reads = |p: &Pred, visit: &mut dyn FnMut(VarId)| {
+            p.visit_relations(&mut |r| {
+                if let crate::index::RelationRef::Computed { var, .. } = r {
+                    visit(var);
+                }
+            });
+        };
+        match self {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => {
+                sides.iter().for_each(|(_, x)| visit(*x));
+                sides.iter().for_each(|(p, _)| guard_reads(p, &mut visit));
+            }
+            Rhs::Map { guard, args, .. } => {
+                args.iter().copied().for_each(&mut visit);
+                guard_reads(guard, &mut visit);
+            }
+            Rhs::Contract { guard, operands, .. } => {
+                operands.iter().for_each(|x| visit(x.var));
+                guard_reads(guard, &mut visit);
+            }
+        }
+    }
+}
+
+/// A result of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// Its name: `value`, `grad_x`, `adjoint_x`, `tangent`.
+    pub name: String,
+    /// Its type, in the types of the signature.
+    pub ty: TypeId,
+    /// How it is stored: a derivative by a sparse parameter has the storage, and the pattern, of the parameter.
+    pub storage: Storage,
+    /// Its leaves in struct-of-arrays form.
+    pub leaves: Vec<VarId>,
+}
+
+/// A program in Tensor-SSA. Made by a [`Builder`](super::Builder).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What the program takes from outside.
+    pub signature: Arc<Signature>,
+    /// The statements, operands before users, no two equal.
+    pub stmts: Arena<VarId, Stmt>,
+    /// Names for reading, empty where none is known; they have no meaning.
+    pub names: Arena<VarId, String>,
+    /// The results.
+    pub outputs: Vec<Output>,
+}

@@ -1,0 +1,21 @@
+//! Tensor-SSA: straight-line statements over whole tensors (the paper's Fig. 10).
+//!
+//! A [`Program`] is a list of statements `X = gen g0 < n0, .., gk < nk. rhs`, operands before users, each one of six forms ([`Rhs`]).
+//! Every `X` is a tensor of reals. Arithmetic on indices happens in guards only: operands are accessed at plain index
+//! variables, and a guard such as `[k = i - j + m - 1]` links them.
+//!
+//! **Indices.** Inside a statement indices are numbered: first the `gen` indices, one for each axis, in order; then the `sum` indices;
+//! then the indices bound by `exists` in its guards, outside in. [`Builder`] renumbers on construction, so equal statements are equal
+//! values, and hash-conses them. To work on the body of a statement under names of its own, [`Builder::open`] it.
+//!
+//! **Guards are selects**: a false guard gives 0 whatever the operands hold; operands are read only where the guard holds. A guard of
+//! Tensor-SSA holds no map application: `x[cam(o)]` is `sum k. [cam(o, k)] x[k]`.
+//!
+//! **Meaning of each form**: see [`Rhs`]. The value of a sparse parameter is read only where its pattern holds.
+
+mod build;
+mod canonical;
+mod data;
+
+pub use build::{Builder, OpenStmt};
+pub use data::{Operand, Output, Program, Rhs, Stmt};
