@@ -12,6 +12,7 @@
 
 mod affine;
 mod pred;
+pub mod print;
 
 pub use affine::{Affine, Application, Overflow, Var};
 pub use pred::{Pred, RelationRef, View};

@@ -100,7 +100,12 @@ impl Builder {
         }
     }
 
-    /// `x` of a statement by reading name, empty where it has none.
+    /// The names for reading.
+    pub fn names(&self) -> &Arena<VarId, String> {
+        &self.names
+    }
+
+    /// The name of a statement for reading, empty where it has none.
     pub fn name(&self, x: VarId) -> &str {
         &self.names[x]
     }
@@ -121,7 +126,7 @@ impl Builder {
     /// `gen g. c`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn number(&mut self, gens: &[(IndexId, Size)], number: Number) -> Result<VarId> {
         let number = match number {
             Number::Index(a) => match Canonical::new(gens, &[]).affine(&a)? {
@@ -137,7 +142,7 @@ impl Builder {
     /// `gen g. [p0] * X0[g] + [p1] * X1[g]`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn add(&mut self, gens: &[(IndexId, Size)], sides: [(Pred, VarId); 2]) -> Result<VarId> {
         let mut canonical = Canonical::new(gens, &[]);
         let [(p, x), (q, y)] = sides;
@@ -151,7 +156,7 @@ impl Builder {
     /// `gen g. [p] * f(X0[g], ..)`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn map(
         &mut self,
         gens: &[(IndexId, Size)],
@@ -166,7 +171,7 @@ impl Builder {
     /// `gen g. sum s. [p] * X0[..] * ..` over one or two operands, whose indices are among `g` and `s`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn contract(
         &mut self,
         gens: &[(IndexId, Size)],
@@ -180,9 +185,33 @@ impl Builder {
     /// The statement under fresh index names.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn open(&mut self, x: VarId) -> Result<OpenStmt> {
         let stmt = self.stmts[x].clone();
+        self.open_stmt(&stmt)
+    }
+
+    /// Appends a statement that was made elsewhere, made canonical here.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn push(&mut self, stmt: &Stmt) -> Result<VarId> {
+        let open = self.open_stmt(stmt)?;
+        match open.rhs {
+            Rhs::Input { param, path } => Ok(self.input(param, path, stmt.dims.clone())),
+            Rhs::Number(number) => self.number(&open.gens, number),
+            Rhs::Add(sides) => self.add(&open.gens, sides),
+            Rhs::Map { guard, function, args } => self.map(&open.gens, guard, function, args),
+            Rhs::Contract { guard, operands, .. } => self.contract(&open.gens, &open.sums, guard, operands),
+        }
+    }
+
+    /// A statement, which need not be of this program, under fresh index names.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn open_stmt(&mut self, stmt: &Stmt) -> Result<OpenStmt> {
+        let stmt = stmt.clone();
         let gens = self.fresh_indices(&stmt.dims);
         let sums = match &stmt.rhs {
             Rhs::Contract { sums, .. } => self.fresh_indices(sums),

@@ -16,6 +16,10 @@
 mod build;
 mod canonical;
 mod data;
+pub mod deps;
+pub(crate) mod print;
+mod verify;
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
+pub use print::StmtNames;
