@@ -11,9 +11,11 @@
 //! that owns the variable gives it meaning.
 
 mod affine;
+mod facts;
 mod pred;
 
 pub use affine::{Affine, Application, Overflow, Var};
+pub use facts::Facts;
 pub use pred::{Pred, RelationRef, View};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
