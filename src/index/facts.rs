@@ -14,7 +14,8 @@
 //!
 //! Every step keeps all integer solutions, so a refutation is a proof. The converse fails: over a limit, or where only
 //! integrality beyond step 4 refutes, the answer is "not proved". For conjunctions of linear facts the method finds every rational
-//! consequence. A size variable is never negative (see [`Signature::sizes`](crate::ty::Signature::sizes)), which is built in.
+//! consequence. Applications of maps are taken to have a value: who uses one
+//! proves its source in range first. A size variable is never negative (see [`Signature::sizes`](crate::ty::Signature::sizes)), which is built in.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -617,7 +618,7 @@ impl<'a> Selection<'a> {
             relations.retain(|r| {
                 let touched = self.touches_relation(r);
                 if touched {
-                    self.relations.insert(r.relation);
+                    self.changed |= self.relations.insert(r.relation);
                     r.args.iter().for_each(|row| self.mark_row(row));
                     self.node.relations.push(r);
                 }
@@ -835,6 +836,9 @@ impl System {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::oracle::{MAP, Source, Toy};
     use super::*;
     use crate::base::{RelationId, SizeId, VarId};
 
@@ -966,5 +970,66 @@ mod tests {
         let largest = RelationRef::Computed { var: VarId(0), view: View::ArgMax };
         let at = |a: IndexId| Pred::relation(largest, vec![i(a)]);
         assert!(scope(&[at(I), at(J)]).proves(&equal(&i(I), &i(J))));
+    }
+
+    /// Facts and a goal, over indices 0..3 with ranges.
+    fn random_goal(rng: &mut fastrand::Rng, relations: bool) -> (Facts, Vec<Pred>, Pred) {
+        let scope = vec![I, J, K];
+        let mut source = Source { rng, indices: scope.clone(), relations, maps: relations, exists: relations };
+        let mut assumed = Vec::new();
+        for i in scope {
+            if source.rng.u8(0..4) > 0 {
+                let extent = source.extent();
+                assumed.push(in_range(&Affine::index(i), &extent));
+            }
+        }
+        for _ in 0..source.rng.usize(0..3) {
+            assumed.push(source.pred(2));
+        }
+        let goal = source.pred(1);
+        let mut facts = Facts::new();
+        facts.functional(MAP);
+        assumed.iter().for_each(|p| facts.assume(p));
+        (facts, assumed, goal)
+    }
+
+    /// Calls `visit` on the points of a box of indices and sizes at which all facts hold.
+    fn models(
+        rng: &mut fastrand::Rng,
+        assumed: &[Pred],
+        worlds: usize,
+        mut visit: impl FnMut(&Toy, &mut BTreeMap<IndexId, i64>),
+    ) {
+        for _ in 0..worlds {
+            let toy = Toy { total: true, ..Toy::random(rng, 0) };
+            for (i, j, k) in (-2..5).flat_map(|i| (-2..5).flat_map(move |j| (-2..5).map(move |k| (i, j, k)))) {
+                let mut at = BTreeMap::from([(I, i), (J, j), (K, k)]);
+                if assumed.iter().all(|p| toy.truth(p, &mut at)) {
+                    visit(&toy, &mut at);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn facts_prove_nothing_false() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        for relations in [false, true] {
+            let (mut proved, mut open) = (0, 0);
+            for case in 0..4000 {
+                let (facts, assumed, goal) = random_goal(&mut rng, relations);
+                let (claim, contradictory) = (facts.proves(&goal), facts.contradictory());
+                let mut valid = true;
+                models(&mut rng, &assumed, if claim { 12 } else { 25 }, |toy, at| {
+                    valid &= toy.truth(&goal, at);
+                    assert!(!contradictory, "case {case}: {assumed:?} hold at {at:?} in {toy:?}");
+                });
+                assert!(!claim || valid, "case {case}: {assumed:?} do not imply {goal:?}");
+                proved += usize::from(claim);
+                open += usize::from(valid && !claim);
+            }
+            println!("relations {relations}: {proved} proved, {open} true in the boxes but not proved");
+            assert!(proved > 500, "{proved}");
+        }
     }
 }
