@@ -19,8 +19,8 @@ pub(super) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<Var
             Rhs::Add(sides) => sides.iter().any(|(_, x)| active[*x]),
             Rhs::Map { function, args, .. } => {
                 let mut found = false;
-                for (at, arg) in args.iter().enumerate().filter(|(_, arg)| active[**arg]) {
-                    found |= active[*arg] && partial(*function, at, &program.signature)? != Partial::Zero;
+                for (at, _) in (0..).zip(args).filter(|(_, arg)| active[**arg]) {
+                    found |= partial(*function, at, &program.signature)? != Partial::Zero;
                 }
                 found
             }
@@ -35,9 +35,9 @@ pub(super) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<Var
 ///
 /// # Errors
 /// [`Error::Bug`] for a partial derivative that was not expanded.
-pub(super) fn partial(function: Function, arg: usize, signature: &Signature) -> Result<Partial> {
+pub(super) fn partial(function: Function, arg: u8, signature: &Signature) -> Result<Partial> {
     match function {
-        Function::Value(primitive) => scalar::partial(primitive, arg, &signature.functions),
+        Function::Value(primitive) => Ok(scalar::partial(primitive, arg, &signature.functions)),
         Function::Partial(..) => Err(Error::bug("diff", "a partial derivative was not expanded")),
     }
 }

@@ -27,7 +27,7 @@ use super::forward::{aligned, name_after, product as contraction, scaled_partial
 use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, eliminate};
+use crate::index::{Affine, Pred, Size, exists_all};
 use crate::tssa::{Builder, Output, Program, Rhs};
 use crate::ty::{Side, Types};
 
@@ -266,7 +266,7 @@ impl Rewriting {
             Rhs::Map { guard: p, function, args } => {
                 let guard = guard.and(p);
                 let mut products = Vec::new();
-                let active = args.iter().enumerate().filter(|(_, operand)| self.active[**operand]);
+                let active = (0..).zip(&args).filter(|(_, operand)| self.active[**operand]);
                 for (at, operand) in active.collect::<Vec<_>>() {
                     let builder = &mut self.form.builder;
                     let term = scaled_partial(builder, &open.gens, guard.clone(), function, &args, at, product.left)?;
@@ -293,7 +293,7 @@ impl Rewriting {
                     let mut factors = vec![aligned(&open.gens, product.left)];
                     factors.extend(operands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, o)| o.clone()));
                     let left = contraction(&mut self.form.builder, &axes, &inner, guard.clone(), factors)?;
-                    let support = eliminate::exists_all(&inner, &guard)?;
+                    let support = exists_all(&inner, &guard)?;
                     products.push(self.factor(left, operand.var, axes, support));
                 }
                 let binary = operands.len() == 2;

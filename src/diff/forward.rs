@@ -21,7 +21,7 @@ use super::activity::{active, partial};
 use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, View, eliminate};
+use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
 use crate::scalar::{Function, Number, Partial, Primitive};
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
@@ -107,7 +107,7 @@ pub(super) fn tangent_of(
         }
         Rhs::Map { guard, function, args } => {
             let mut terms = Vec::new();
-            for (at, arg) in args.iter().enumerate() {
+            for (at, arg) in (0..).zip(&args) {
                 if let Some(darg) = tangent(*arg) {
                     terms.extend(scaled_partial(builder, gens, guard.clone(), function, &args, at, darg)?);
                 }
@@ -115,7 +115,7 @@ pub(super) fn tangent_of(
             sum(builder, gens, terms)
         }
         Rhs::Contract { guard, operands, .. } => {
-            let support = eliminate::exists_all(&open.sums, &guard)?;
+            let support = exists_all(&open.sums, &guard)?;
             let mut terms = Vec::new();
             for at in 0..operands.len() {
                 let Some(dx) = tangent(operands[at].var) else { continue };
@@ -161,7 +161,7 @@ pub(super) fn scaled_partial(
     guard: Pred,
     function: Function,
     args: &[VarId],
-    at: usize,
+    at: u8,
     dy: VarId,
 ) -> Result<Option<(Pred, VarId)>> {
     let Function::Value(primitive) = function else {
@@ -195,9 +195,8 @@ fn partial_stmt(
     guard: Pred,
     primitive: Primitive,
     args: &[VarId],
-    at: usize,
+    at: u8,
 ) -> Result<VarId> {
-    let at = u8::try_from(at).map_err(|_| Error::bug("diff", "a function of more than 255 arguments"))?;
     builder.map(gens, guard, Function::Partial(primitive, at), args.to_vec())
 }
 

@@ -31,7 +31,7 @@ pub fn expand_partials(program: &Program) -> Result<Program> {
                 let Rhs::Map { guard, .. } = open.rhs else {
                     return Err(Error::bug("expand-partials", "opening a statement changed its form"));
                 };
-                let expression = match scalar::partial(*primitive, usize::from(*at), &program.signature.functions)? {
+                let expression = match scalar::partial(*primitive, *at, &program.signature.functions) {
                     Partial::Zero => Expr::Number(0.0),
                     Partial::Expr(expression) => expression,
                     Partial::Indicator(comparison, a, b) => {

@@ -93,7 +93,7 @@ impl Names for Scope<'_> {
 /// A scalar function applied to arguments that are already text.
 pub(crate) fn function_text(signature: &Signature, function: Function, args: &[String]) -> String {
     let name = |primitive: Primitive| match primitive {
-        Primitive::Op(op) => op.name().to_owned(),
+        Primitive::Op(op) => op.name().into_owned(),
         Primitive::User(f) => signature.functions.get(f).map_or_else(|| f.to_string(), |f| f.name().to_owned()),
     };
     match (function, args) {

@@ -80,8 +80,8 @@ impl Check<'_> {
                 }
             }
             Rhs::Map { guard, function, args } => {
-                if function.arity(&self.program.signature.functions) != Some(args.len()) {
-                    self.complain(x, format_args!("{function:?} does not take {} arguments", args.len()));
+                if let Err(error) = crate::scalar::check(*function, args.len(), &self.program.signature.functions) {
+                    self.complain(x, error);
                 }
                 args.iter().for_each(|operand| self.aligned(x, stmt, *operand));
                 self.guard(x, guard, rank);
