@@ -71,7 +71,8 @@ fn difference(f: impl Fn(&[f64]) -> f64, args: &[f64], k: usize) -> (f64, f64) {
             moved[k] += steps * h;
             f(&moved)
         });
-        let largest = values.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
+        // Formulas such as `1 - y^2` round at the size of 1.
+        let largest = values.iter().fold(1.0_f64, |m, v| m.max(v.abs()));
         let slope = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * h);
         (slope, 8.0 * f64::EPSILON * largest / h)
     };
