@@ -133,8 +133,8 @@ impl Expr {
         found
     }
 
-    /// The value, given the arguments and the value of the function. NaN where an argument or a function is missing; [`check_functions`]
-    /// (super::check_functions) reports these.
+    /// The value, given the arguments and the value of the function. NaN where an argument or a function is missing, which
+    /// [`check_functions`](super::check_functions) reports.
     pub fn evaluate(&self, args: &[f64], result: f64, users: &Arena<FunctionId, UserFunction>) -> f64 {
         super::evaluate::Evaluator::new(users).expr(self, args, result).unwrap_or(f64::NAN)
     }

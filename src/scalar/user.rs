@@ -310,10 +310,9 @@ pub fn check(function: Function, n_args: usize, users: &Arena<FunctionId, UserFu
         return Err(Error::Request(wrong_arity(&name, arity, n_args)));
     }
     match partial {
-        Some(k) if k >= arity => Err(Error::Request(format!(
-            "`{name}` has {arity} arguments and no derivative by argument {}",
-            u32::from(k) + 1
-        ))),
+        Some(k) if k >= arity => {
+            Err(Error::Request(format!("`{name}` has no derivative by argument {} of {arity}", u32::from(k) + 1)))
+        }
         _ => Ok(()),
     }
 }
@@ -358,7 +357,7 @@ mod tests {
         assert_eq!(evaluate(value(0), &users, &[0.75]), 0.75 * sigmoid);
         assert_eq!(
             evaluate(Function::Partial(user(0), 0), &users, &[0.75]),
-            sigmoid + 0.75 * sigmoid * (1.0 + -1.0 * sigmoid)
+            sigmoid + 0.75 * sigmoid * (1.0 - sigmoid)
         );
         assert_eq!(evaluate(value(1), &users, &[8.0]), 3.0);
         assert_eq!(evaluate(Function::Partial(user(1), 0), &users, &[2.0]), std::f64::consts::LOG2_E / 2.0);
@@ -416,7 +415,7 @@ mod tests {
         for (function, n_args, message) in [
             (Function::Value(user(0)), 2, "`swish` takes 1 argument and was given 2"),
             (Op::Max.into(), 1, "`max` takes 2 arguments and was given 1"),
-            (Function::Partial(Op::Exp.into(), 1), 1, "`exp` has 1 arguments and no derivative by argument 2"),
+            (Function::Partial(Op::Exp.into(), 1), 1, "`exp` has no derivative by argument 2 of 1"),
             (Function::Partial(user(9), 0), 1, "there is no registered function f9"),
         ] {
             assert_eq!(check(function, n_args, &users).unwrap_err().to_string(), message);
