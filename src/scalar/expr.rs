@@ -485,7 +485,8 @@ mod tests {
     #[test]
     fn display_takes_names_from_the_caller() {
         let mut users = Arena::new();
-        let square = users.push(UserFunction::expr("square", 1, Expr::Arg(0).powi(2), vec![2.0 * Expr::Arg(0)]).unwrap());
+        let square =
+            users.push(UserFunction::expr("square", 1, Expr::Arg(0).powi(2), vec![2.0 * Expr::Arg(0)]).unwrap());
         let e = Expr::try_apply(Primitive::User(square), vec![Expr::Arg(1)]).unwrap() + Expr::Arg(0);
         let args = ["mass".to_string()];
         let mut text = String::new();

@@ -49,9 +49,8 @@ const SPECIAL: [f64; 25] = [
 
 /// Points of a function's domain: where value and partial derivatives are finite.
 fn domain_points(op: Op) -> Vec<Vec<f64>> {
-    let finite = |args: &Vec<f64>| {
-        (0..op.arity()).all(|k| derivative(op, k, args).is_finite()) && op.value(args).is_finite()
-    };
+    let finite =
+        |args: &Vec<f64>| (0..op.arity()).all(|k| derivative(op, k, args).is_finite()) && op.value(args).is_finite();
     let points: Vec<Vec<f64>> = tuples(&POINTS, op.arity()).into_iter().filter(finite).collect();
     assert!(points.len() >= 6, "{op:?} has too few points: {points:?}");
     points
@@ -106,7 +105,10 @@ fn partials_agree_with_complex_steps() {
                 };
                 // A power with a real exponent of a negative base is not analytic in the exponent, and its domain has none.
                 let (exact, step) = (derivative(op, k, &args), value.im / h);
-                assert!((exact - step).abs() <= 1e-13 * exact.abs().max(1.0), "{op:?}{args:?} by {k}: {exact}, by steps {step}");
+                assert!(
+                    (exact - step).abs() <= 1e-13 * exact.abs().max(1.0),
+                    "{op:?}{args:?} by {k}: {exact}, by steps {step}"
+                );
                 let real = op.value(&args);
                 assert!((value.re - real).abs() <= 1e-13 * real.abs().max(1.0), "{op:?}{args:?}: {value} and {real}");
             }
@@ -160,7 +162,9 @@ fn second_partials_exist_and_agree_with_differences() {
     for op in Op::all() {
         for k in 0..op.arity() {
             for i in 0..op.arity() {
-                let (Partial::Expr(first), by) = (partial(op.into(), k, &no_users()), partial(op.into(), i, &no_users())) else {
+                let (Partial::Expr(first), by) =
+                    (partial(op.into(), k, &no_users()), partial(op.into(), i, &no_users()))
+                else {
                     continue;
                 };
                 let Partial::Expr(by) = by else { continue };
@@ -172,7 +176,10 @@ fn second_partials_exist_and_agree_with_differences() {
                         continue;
                     }
                     let tolerance = 2e-9 * exact.abs().max(derivative(op, k, &args).abs()) + rounding;
-                    assert!((exact - slope).abs() <= tolerance, "{op:?}{args:?} by {k}, {i}: {exact}, by differences {slope}");
+                    assert!(
+                        (exact - slope).abs() <= tolerance,
+                        "{op:?}{args:?} by {k}, {i}: {exact}, by differences {slope}"
+                    );
                     checked += 1;
                 }
             }
@@ -249,8 +256,16 @@ fn facts_are_complete() {
         let finite: Vec<&Vec<f64>> = points.iter().filter(|p| op.value(p).is_finite()).collect();
         let mirrored = |p: &[f64]| op.value(&p.iter().map(|x| -x).collect::<Vec<_>>());
         if op.arity() == 1 {
-            assert_eq!(facts.parity == Some(Parity::Even), finite.iter().all(|p| mirrored(p) == op.value(p)), "{op:?}: even");
-            assert_eq!(facts.parity == Some(Parity::Odd), finite.iter().all(|p| mirrored(p) == -op.value(p)), "{op:?}: odd");
+            assert_eq!(
+                facts.parity == Some(Parity::Even),
+                finite.iter().all(|p| mirrored(p) == op.value(p)),
+                "{op:?}: even"
+            );
+            assert_eq!(
+                facts.parity == Some(Parity::Odd),
+                finite.iter().all(|p| mirrored(p) == -op.value(p)),
+                "{op:?}: odd"
+            );
             let rises = finite.windows(2).all(|p| op.value(p[0]) <= op.value(p[1]));
             assert_eq!(facts.monotone == Some(Monotone::Increasing), rises, "{op:?}: increasing");
         } else {
@@ -427,7 +442,9 @@ fn special_values_are_as_documented() {
         let expected = numbers(&[value, by_a, by_b]);
         let mut found = vec![op.value(&args)];
         found.extend((0..op.arity()).map(|k| derivative(op, k, &args)));
-        let bits = |xs: &[f64]| xs.iter().map(|x| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }).collect::<Vec<_>>();
+        let bits = |xs: &[f64]| {
+            xs.iter().map(|x| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }).collect::<Vec<_>>()
+        };
         assert_eq!(bits(&found), bits(&expected), "{row:?}: found {found:?}");
     }
     for op in Op::all() {

@@ -242,7 +242,9 @@ pub fn check_functions(users: &Arena<FunctionId, UserFunction>) -> Result<()> {
 }
 
 pub(super) fn unregistered(name: &str) -> Error {
-    Error::Request(format!("the function `{name}` is written in Rust: its code must be registered before it can be used"))
+    Error::Request(format!(
+        "the function `{name}` is written in Rust: its code must be registered before it can be used"
+    ))
 }
 
 fn within_limits((calls, steps): (usize, u64)) -> Result<()> {
@@ -308,9 +310,10 @@ pub fn check(function: Function, n_args: usize, users: &Arena<FunctionId, UserFu
         return Err(Error::Request(wrong_arity(&name, arity, n_args)));
     }
     match partial {
-        Some(k) if k >= arity => {
-            Err(Error::Request(format!("`{name}` has {arity} arguments and no derivative by argument {}", u32::from(k) + 1)))
-        }
+        Some(k) if k >= arity => Err(Error::Request(format!(
+            "`{name}` has {arity} arguments and no derivative by argument {}",
+            u32::from(k) + 1
+        ))),
         _ => Ok(()),
     }
 }
