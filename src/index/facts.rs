@@ -4,9 +4,9 @@
 //!
 //! 1. facts are flattened into linear constraints, relation atoms and clauses; an `exists` becomes a name of its own
 //!    (a Skolem constant, which is exact for facts), `a != 0` becomes the clause `a >= 1 or a <= -1`;
-//! 2. only what is connected to the goal through shared variables takes part;
-//! 3. equations are solved by substitution, unit coefficients first; an equation whose coefficients have a common divisor that
-//!    the constant lacks has no solution;
+//! 2. first only facts about the variables of the goal take part, then all that are connected to it through shared variables;
+//! 3. equations are solved exactly: by substitution where a coefficient is 1, else after Euclid's algorithm on the coefficients,
+//!    which renames unknowns until one is 1; a common divisor that the constant lacks excludes all solutions;
 //! 4. inequalities go through Fourier-Motzkin elimination; every row is divided by the common divisor of its coefficients and its
 //!    constant rounded down, which loses no integer point;
 //! 5. clauses are split, those with the fewest open cases first. `R(a)` and `not R(b)` give the clause `a != b`;
@@ -25,14 +25,28 @@ use rustc_hash::FxHashMap;
 use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::base::IndexId;
 
-/// How many inequalities one refutation may derive.
+/// How many inequalities may be written down, for one conjunction and for one goal.
 const MAX_CONSTRAINTS: usize = 2000;
+const MAX_CONSTRAINTS_OF_GOAL: usize = 16_000;
+/// How many variables may take part in one refutation.
+const MAX_COLUMNS: usize = 256;
 /// How many cases of clauses one goal may try.
 const MAX_SPLITS: usize = 256;
 /// How many pairs of relation atoms, or of map applications, are compared.
 const MAX_PAIRS: usize = 64;
 /// How many witnesses are tried for an `exists` of a goal.
 const MAX_WITNESSES: usize = 16;
+
+/// What is left to spend on a goal.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    splits: usize,
+    constraints: usize,
+}
+
+impl Budget {
+    const GOAL: Budget = Budget { splits: MAX_SPLITS, constraints: MAX_CONSTRAINTS_OF_GOAL };
+}
 
 /// Facts about indices and sizes. Cloning is cheap enough to open a scope.
 #[derive(Clone, Debug, Default)]
@@ -209,6 +223,18 @@ fn compile(p: &Pred, columns: &mut impl Interner, into: &mut Conj) {
     }
 }
 
+/// The indices that `p` binds. A witness that mentions one would be captured.
+fn collect_binders(p: &Pred, into: &mut Vec<IndexId>) {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| collect_binders(p, into)),
+        Pred::Exists { index, extent: _, body } => {
+            into.push(*index);
+            collect_binders(body, into);
+        }
+        Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {}
+    }
+}
+
 /// `row >= 1`, `row <= -1`.
 fn unequal(row: &Row) -> Option<[Conj; 2]> {
     let bound = |row| Conj { bounds: vec![row], ..Conj::default() };
@@ -275,18 +301,61 @@ impl Facts {
 
     /// Whether the goal follows from the facts. `false` means "not proved".
     pub fn proves(&self, goal: &Pred) -> bool {
-        let mut budget = MAX_SPLITS;
-        self.proves_within(goal, &mut budget) || self.contradictory()
+        let mut conjuncts = goal.conjuncts().iter();
+        conjuncts.all(|p| self.proves_within(p, &mut Budget::GOAL.clone())) || self.contradictory()
+    }
+
+    /// The predicate without what the facts imply: equivalent where they hold. Conjuncts that follow from the facts and the
+    /// other conjuncts go, and so do disjuncts that the facts exclude.
+    pub fn simplify(&self, p: &Pred) -> Pred {
+        match p {
+            Pred::True | Pred::False => p.clone(),
+            Pred::Any(ps) => {
+                let open = ps.iter().map(|p| self.simplify(p)).filter(|p| !p.is_false());
+                let open = Pred::any(open.collect::<Vec<_>>());
+                if self.proves(&open) { Pred::True } else { open }
+            }
+            Pred::All(_) => self.simplify_conjunction(p.conjuncts()),
+            atom => {
+                if self.proves(atom) {
+                    return Pred::True;
+                }
+                let mut facts = self.clone();
+                facts.assume(atom);
+                if facts.contradictory() { Pred::False } else { atom.clone() }
+            }
+        }
+    }
+
+    fn simplify_conjunction(&self, conjuncts: &[Pred]) -> Pred {
+        // Bounds order before equations, so where both imply each other the bound goes.
+        let mut kept: Vec<Pred> = conjuncts.to_vec();
+        let mut at = 0;
+        while at < kept.len() {
+            let mut facts = self.clone();
+            kept.iter().enumerate().filter(|(other, _)| *other != at).for_each(|(_, q)| facts.assume(q));
+            match facts.simplify(&kept[at]) {
+                Pred::False => return Pred::False,
+                Pred::True => {
+                    kept.remove(at);
+                }
+                simpler => {
+                    kept[at] = simpler;
+                    at += 1;
+                }
+            }
+        }
+        Pred::all(kept)
     }
 
     /// Whether the facts contradict each other, so that anything follows. `false` means "not proved".
     pub fn contradictory(&self) -> bool {
-        *self
-            .contradictory
-            .get_or_init(|| !self.known.is_empty() && Refutation::new(self, MAX_SPLITS).run(&Conj::default(), true))
+        *self.contradictory.get_or_init(|| {
+            !self.known.is_empty() && Refutation::new(self, Budget::GOAL).run(&Conj::default(), Reach::Everything)
+        })
     }
 
-    fn proves_within(&self, goal: &Pred, budget: &mut usize) -> bool {
+    fn proves_within(&self, goal: &Pred, budget: &mut Budget) -> bool {
         match goal {
             Pred::True => true,
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
@@ -305,15 +374,15 @@ impl Facts {
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
-    fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut usize) -> bool {
+    fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
         if self.existentials.contains(goal) {
             return true;
         }
         for witness in self.witnesses(index, body) {
-            if *budget == 0 {
+            if budget.splits == 0 {
                 return false;
             }
-            *budget -= 1;
+            budget.splits -= 1;
             let holds = Pred::in_range(&witness, extent).is_ok_and(|p| self.proves_within(&p, budget))
                 && body
                     .substitute(&|i| (i == index).then(|| witness.clone()))
@@ -328,8 +397,11 @@ impl Facts {
     /// Indices at which a relation atom or an equation of `body` may hold.
     fn witnesses(&self, index: IndexId, body: &Pred) -> Vec<Affine> {
         let mut witnesses: Vec<Affine> = Vec::new();
+        let mut binders = Vec::new();
+        collect_binders(body, &mut binders);
         let mut add = |a: Affine| {
-            if !a.mentions(index) && !witnesses.contains(&a) && witnesses.len() < MAX_WITNESSES {
+            let bound = a.mentions(index) || binders.iter().any(|i| a.mentions(*i));
+            if !bound && !witnesses.contains(&a) && witnesses.len() < MAX_WITNESSES {
                 witnesses.push(a);
             }
         };
@@ -349,10 +421,10 @@ impl Facts {
             Pred::Zero(a) | Pred::NonNegative(a) => {
                 // k*i + rest = 0 with k = 1 or -1; the end of an interval is as good a guess.
                 let k = a.coefficient(&Var::Index(index));
-                if k == 1 || k == -1 {
-                    if let Ok(solved) = a.scale(-k).and_then(|b| b.add(&Affine::index(index))) {
-                        add(solved);
-                    }
+                if (k == 1 || k == -1)
+                    && let Ok(solved) = a.scale(-k).and_then(|b| b.add(&Affine::index(index)))
+                {
+                    add(solved);
                 }
             }
             _ => {}
@@ -361,13 +433,15 @@ impl Facts {
         witnesses
     }
 
-    fn refutes(&self, p: &Pred, budget: &mut usize) -> bool {
-        let mut refutation = Refutation::new(self, *budget);
-        let mut goal = Conj::default();
-        compile(p, &mut refutation.columns, &mut goal);
-        let refuted = refutation.run(&goal, false);
-        *budget = refutation.budget;
-        refuted
+    fn refutes(&self, p: &Pred, budget: &mut Budget) -> bool {
+        [Reach::Narrow, Reach::Connected].into_iter().any(|reach| {
+            let mut refutation = Refutation::new(self, *budget);
+            let mut goal = Conj::default();
+            compile(p, &mut refutation.columns, &mut goal);
+            let refuted = refutation.run(&goal, reach);
+            *budget = refutation.budget;
+            refuted
+        })
     }
 }
 
@@ -378,7 +452,7 @@ struct Refutation<'a> {
     local: Vec<u32>,
     /// How many columns take part.
     width: usize,
-    budget: usize,
+    budget: Budget,
 }
 
 /// A node of the search: the constraints in force.
@@ -408,14 +482,14 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Refutation<'a> {
-    fn new(facts: &'a Facts, budget: usize) -> Self {
+    fn new(facts: &'a Facts, budget: Budget) -> Self {
         Refutation { columns: Columns { facts, extra: Vec::new() }, local: Vec::new(), width: 0, budget }
     }
 
-    /// Whether the facts together with `goal` have no integer point. With `everything`, facts without connection to the goal count too.
-    fn run(&mut self, goal: &Conj, everything: bool) -> bool {
+    /// Whether the facts within reach together with `goal` have no integer point.
+    fn run(&mut self, goal: &Conj, reach: Reach) -> bool {
         let facts = self.columns.facts;
-        let mut selection = Selection::new(facts, goal, everything);
+        let mut selection = Selection::new(facts, goal, reach);
         let congruences = selection.close(&mut self.columns);
         let mut node = selection.node;
         node.add(goal);
@@ -436,7 +510,7 @@ impl<'a> Refutation<'a> {
             }
         });
         node.bounds.extend(&sizes);
-        self.search(node)
+        self.width <= MAX_COLUMNS && self.search(node)
     }
 
     /// `refuted(node) == infeasible(node) or all cases of some clause are refuted`.
@@ -463,10 +537,10 @@ impl<'a> Refutation<'a> {
         for (at, clause) in node.clauses.iter().enumerate() {
             let mut open = Vec::new();
             for case in *clause {
-                if self.budget == 0 {
+                if self.budget.splits == 0 {
                     return false;
                 }
-                self.budget -= 1;
+                self.budget.splits -= 1;
                 if !self.infeasible(&node, Some(case)) {
                     open.push(case);
                 }
@@ -492,18 +566,29 @@ impl<'a> Refutation<'a> {
     }
 
     /// Whether the linear constraints alone have no integer point.
-    fn infeasible(&self, node: &Node, case: Option<&Conj>) -> bool {
+    fn infeasible(&mut self, node: &Node, case: Option<&Conj>) -> bool {
         let more_bounds = case.into_iter().flat_map(|c| &c.bounds);
         let more_equations = case.into_iter().flat_map(|c| &c.equations);
-        let bounds = node.bounds.iter().copied().chain(more_bounds);
-        let equations = node.equations.iter().copied().chain(more_equations);
-        let mut system = System::new(self.width);
-        let mut rows: Vec<Vec<i128>> = bounds.map(|r| self.dense(r)).collect();
-        let mut equations: Vec<Vec<i128>> = equations.map(|r| self.dense(r)).collect();
+        let bounds: Vec<&Row> = node.bounds.iter().copied().chain(more_bounds).collect();
+        let equations: Vec<&Row> = node.equations.iter().copied().chain(more_equations).collect();
+        let limit = MAX_CONSTRAINTS.min(self.budget.constraints);
+        if bounds.len() + equations.len() > limit {
+            return false;
+        }
+        let mut rows: Vec<Vec<i128>> = bounds.into_iter().map(|r| self.dense(r)).collect();
+        let mut equations: Vec<Vec<i128>> = equations.into_iter().map(|r| self.dense(r)).collect();
+        let mut system = System::new(self.width, limit);
+        system.made = rows.len() + equations.len();
         if !solve(&mut equations, &mut rows) {
             return true;
         }
-        rows.into_iter().any(|row| system.insert(row) == Feasible::No) || system.eliminate() == Feasible::No
+        let feasible = if rows.into_iter().any(|row| system.insert(row) == Feasible::No) {
+            Feasible::No
+        } else {
+            system.eliminate()
+        };
+        self.budget.constraints = self.budget.constraints.saturating_sub(system.made);
+        feasible == Feasible::No
     }
 
     fn dense(&self, row: &Row) -> Vec<i128> {
@@ -532,10 +617,21 @@ fn differ(a: &[Row], b: &[Row]) -> Option<Clause> {
     Some(clause)
 }
 
-/// Which facts take part: those connected to the goal by a column or a relation.
+/// Which facts take part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Those that speak of nothing but what the goal mentions: enough for most goals, however many indices are in scope.
+    Narrow,
+    /// Those connected to the goal by a column or a relation.
+    Connected,
+    /// All.
+    Everything,
+}
+
+/// The facts within reach.
 struct Selection<'a> {
     facts: &'a Facts,
-    everything: bool,
+    reach: Reach,
     columns: Vec<bool>,
     relations: BTreeSet<RelationRef>,
     changed: bool,
@@ -543,11 +639,11 @@ struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    fn new(facts: &'a Facts, goal: &Conj, everything: bool) -> Self {
+    fn new(facts: &'a Facts, goal: &Conj, reach: Reach) -> Self {
         let mut selection = Selection {
             facts,
-            everything,
-            columns: vec![everything; facts.vars.len()],
+            reach,
+            columns: vec![reach == Reach::Everything; facts.vars.len()],
             relations: BTreeSet::new(),
             changed: true,
             node: Node::default(),
@@ -572,21 +668,43 @@ impl<'a> Selection<'a> {
     }
 
     fn touches_row(&self, row: &Row) -> bool {
-        self.everything || row.terms.iter().any(|(c, _)| self.columns[*c as usize])
+        let mut columns = row.terms.iter().map(|(c, _)| self.columns[*c as usize]);
+        match self.reach {
+            Reach::Narrow => columns.all(|marked| marked),
+            Reach::Connected => columns.any(|marked| marked),
+            Reach::Everything => true,
+        }
     }
 
-    fn touches(&self, conj: &Conj) -> bool {
-        let mut found = self.everything;
-        conj.visit_rows(&mut |row| found |= self.touches_row(row));
-        conj.visit_relations(&mut |r| found |= self.relations.contains(&r.relation));
-        found
+    fn touches_clause(&self, clause: &Clause) -> bool {
+        let (mut all, mut any) = (true, clause.is_empty());
+        for case in clause {
+            case.visit_rows(&mut |row| {
+                let touched = self.touches_row(row);
+                (all, any) = (all && touched, any || touched);
+            });
+            case.visit_relations(&mut |r| {
+                let touched = self.relations.contains(&r.relation);
+                (all, any) = (all && touched, any || touched);
+            });
+        }
+        match self.reach {
+            Reach::Narrow => all,
+            Reach::Connected => any,
+            Reach::Everything => true,
+        }
     }
 
     /// Tuples that share a column with the goal count where others are known not to be in the relation: they differ.
     fn touches_relation(&self, r: &RelationAtom) -> bool {
-        self.everything
-            || self.relations.contains(&r.relation)
-            || (self.facts.negated.contains(&r.relation) && r.args.iter().any(|row| self.touches_row(row)))
+        let met = self.relations.contains(&r.relation);
+        match self.reach {
+            Reach::Narrow => met && r.args.iter().all(|row| self.touches_row(row)),
+            Reach::Connected => {
+                met || (self.facts.negated.contains(&r.relation) && r.args.iter().any(|row| self.touches_row(row)))
+            }
+            Reach::Everything => true,
+        }
     }
 
     /// Selects until nothing changes. Returns clauses that say that maps give equal values for equal arguments.
@@ -625,7 +743,7 @@ impl<'a> Selection<'a> {
                 !touched
             });
             clauses.retain(|clause| {
-                let touched = clause.is_empty() || clause.iter().any(|case| self.touches(case));
+                let touched = self.touches_clause(clause);
                 if touched {
                     clause.iter().for_each(|case| self.mark(case));
                     self.node.clauses.push(clause);
@@ -705,8 +823,8 @@ fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
     target.iter().zip(source).map(|(t, s)| t.checked_mul(f)?.checked_add(s.checked_mul(g)?)).collect()
 }
 
-/// Substitutes all equations into each other and into the rows, unit coefficients first. Answers false where they have no
-/// integer solution. A row that would overflow is dropped.
+/// Solves all equations and substitutes the solutions into the rows. Answers false where there is no integer solution.
+/// A row that would overflow is dropped.
 fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
     loop {
         // The equation and column of the smallest coefficient.
@@ -714,42 +832,52 @@ fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
         let mut at = 0;
         while at < equations.len() {
             let equation = &mut equations[at];
-            let constant = equation[equation.len() - 1];
+            let n = equation.len() - 1;
             let divisor = i128::try_from(divisor(equation)).unwrap_or(1);
             if divisor == 0 {
-                if constant != 0 {
+                if equation[n] != 0 {
                     return false;
                 }
                 equations.swap_remove(at);
                 continue;
             }
             // d * a + k = 0 has no solution unless d divides k.
-            if constant % divisor != 0 {
+            if equation[n] % divisor != 0 {
                 return false;
             }
             if divisor != 1 {
                 equation.iter_mut().for_each(|k| *k /= divisor);
             }
-            let coefficients = equation[..equation.len() - 1].iter().enumerate().filter(|(_, k)| **k != 0);
-            if let Some((k, c)) = coefficients.map(|(c, k)| (k.unsigned_abs(), c)).min() {
-                if best.is_none_or(|(b, ..)| k < b) {
-                    best = Some((k, at, c));
-                }
+            let coefficients = equation[..n].iter().enumerate().filter(|(_, k)| **k != 0);
+            if let Some((k, c)) = coefficients.map(|(c, k)| (k.unsigned_abs(), c)).min()
+                && best.is_none_or(|(b, ..)| k < b)
+            {
+                best = Some((k, at, c));
             }
             at += 1;
         }
-        let Some((_, at, c)) = best else { return true };
-        let equation = equations.swap_remove(at);
+        let Some((k, at, c)) = best else { return true };
+        if k == 1 {
+            let equation = equations.swap_remove(at);
+            for others in [&mut *equations, &mut *rows] {
+                others.retain_mut(|row| {
+                    row[c] == 0 || cancel(row, &equation, c).map(|cancelled| *row = cancelled).is_some()
+                });
+            }
+            continue;
+        }
+        // A new unknown y = x + sum of q * z in the place of x leaves remainders, smaller than k, of the other coefficients.
+        let equation = &equations[at];
+        let quotients: Vec<i128> =
+            (0..equation.len() - 1).map(|d| if d == c { 0 } else { equation[d].div_euclid(equation[c]) }).collect();
         for others in [&mut *equations, &mut *rows] {
             others.retain_mut(|row| {
-                if row[c] == 0 {
-                    return true;
-                }
-                match cancel(row, &equation, c) {
-                    Some(cancelled) => *row = cancelled,
-                    None => return false,
-                }
-                true
+                let factor = row[c];
+                factor == 0
+                    || row.iter_mut().zip(&quotients).all(|(k, q)| {
+                        let changed = q.checked_mul(factor).and_then(|product| k.checked_sub(product));
+                        changed.map(|changed| *k = changed).is_some()
+                    })
             });
         }
     }
@@ -759,12 +887,14 @@ fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
 struct System {
     width: usize,
     rows: Vec<Vec<i128>>,
-    derived: usize,
+    /// How many rows were made so far.
+    made: usize,
+    limit: usize,
 }
 
 impl System {
-    fn new(width: usize) -> Self {
-        System { width, rows: Vec::new(), derived: 0 }
+    fn new(width: usize, limit: usize) -> Self {
+        System { width, rows: Vec::new(), made: 0, limit }
     }
 
     /// Adds a row, reduced. Answers `No` where it contradicts a constant or an opposite row.
@@ -799,7 +929,7 @@ impl System {
     }
 
     /// Fourier-Motzkin elimination of all columns.
-    fn eliminate(mut self) -> Feasible {
+    fn eliminate(&mut self) -> Feasible {
         loop {
             // The column that makes the fewest rows.
             let mut best: Option<(usize, usize)> = None;
@@ -818,15 +948,15 @@ impl System {
             let (lower, upper): (Vec<_>, Vec<_>) = with.into_iter().partition(|r| r[c] > 0);
             for l in &lower {
                 for u in &upper {
-                    self.derived += 1;
-                    if self.derived > MAX_CONSTRAINTS {
+                    self.made += 1;
+                    if self.made > self.limit {
                         return Feasible::Perhaps;
                     }
                     // Dropping a row that overflows excludes nothing.
-                    if let Some(row) = cancel(l, u, c) {
-                        if self.insert(row) == Feasible::No {
-                            return Feasible::No;
-                        }
+                    if let Some(row) = cancel(l, u, c)
+                        && self.insert(row) == Feasible::No
+                    {
+                        return Feasible::No;
                     }
                 }
             }
@@ -920,6 +1050,10 @@ mod tests {
         let apart = affine(&[(I, 3), (J, -3)], &[], 0);
         assert!(scope(&[le(&1.into(), &apart), le(&apart, &2.into())]).contradictory());
         assert!(!scope(&[]).contradictory());
+        // 5*i + 1 = 2*k and i >= 0 exclude i = 0.
+        let odd = equal(&affine(&[(I, 5)], &[], 1), &affine(&[(K, 2)], &[], 0));
+        assert!(scope(std::slice::from_ref(&odd)).proves(&le(&1.into(), &i(I))));
+        assert!(!scope(&[odd]).proves(&le(&2.into(), &i(I))));
         assert!(scope(&[Pred::False]).proves(&le(&1.into(), &0.into())));
     }
 
@@ -972,6 +1106,60 @@ mod tests {
         assert!(scope(&[at(I), at(J)]).proves(&equal(&i(I), &i(J))));
     }
 
+    #[test]
+    fn facts_simplify_to_what_is_new() {
+        let (n, m) = (Affine::size(N), Affine::size(M));
+        let equation = equal(&i(I), &i(J));
+        let beyond = le(&n, &i(I));
+        let cases = [
+            (in_range(&i(I), &n), Pred::True),
+            (in_range(&i(I), &m), le(&i(I), &affine(&[], &[(M, 1)], -1))),
+            (beyond.clone(), Pred::False),
+            (beyond.clone().or(equation.clone()), equation.clone()),
+            (le(&i(I), &i(J)).and(equation.clone()), equation.clone()),
+            (equation.clone().and(le(&i(I), &i(J)).or(relation(0, &[i(I)]))), equation.clone()),
+            (equation.clone().and(Pred::unequal(&i(J), &i(I)).expect("small")), Pred::False),
+            (relation(0, &[i(I)]), relation(0, &[i(I)])),
+        ];
+        for (p, expected) in cases {
+            assert_eq!(scope(&[]).simplify(&p), expected, "{p:?}");
+        }
+    }
+
+    #[test]
+    fn facts_simplify_to_equivalents() {
+        let mut rng = fastrand::Rng::with_seed(9);
+        for case in 0..1500 {
+            let (facts, assumed, p) = random_goal(&mut rng, case % 2 == 0);
+            let simple = facts.simplify(&p);
+            models(&mut rng, &assumed, 3, |toy, at| {
+                assert_eq!(toy.truth(&simple, at), toy.truth(&p, at), "case {case}: {assumed:?}: {p:?} to {simple:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn facts_give_up_at_a_limit() {
+        // Every pair of 200 indices is unequal: far too many cases, and no reason to believe the goal.
+        let mut facts = Facts::new();
+        for a in 0..200 {
+            facts.range(IndexId(a), &Affine::size(N));
+            for b in 0..a.min(10) {
+                facts.assume(&Pred::unequal(&i(IndexId(a)), &i(IndexId(b))).expect("small"));
+            }
+        }
+        assert!(!facts.proves(&le(&6.into(), &Affine::size(N))));
+        assert!(facts.proves(&le(&1.into(), &Affine::size(N))));
+    }
+
+    #[test]
+    fn facts_scale_with_the_scope() {
+        let mut facts = Facts::new();
+        (0..1000).for_each(|a| facts.range(IndexId(a), &Affine::size(N)));
+        (0..1000).for_each(|a| assert!(facts.proves(&in_range(&i(IndexId(a)), &Affine::size(N)))));
+        assert!(!facts.proves(&in_range(&affine(&[(I, 1)], &[], 1), &Affine::size(N))));
+    }
+
     /// Facts and a goal, over indices 0..3 with ranges.
     fn random_goal(rng: &mut fastrand::Rng, relations: bool) -> (Facts, Vec<Pred>, Pred) {
         let scope = vec![I, J, K];
@@ -1015,21 +1203,20 @@ mod tests {
     fn facts_prove_nothing_false() {
         let mut rng = fastrand::Rng::with_seed(3);
         for relations in [false, true] {
-            let (mut proved, mut open) = (0, 0);
+            let mut proved = 0;
             for case in 0..4000 {
                 let (facts, assumed, goal) = random_goal(&mut rng, relations);
                 let (claim, contradictory) = (facts.proves(&goal), facts.contradictory());
                 let mut valid = true;
-                models(&mut rng, &assumed, if claim { 12 } else { 25 }, |toy, at| {
+                models(&mut rng, &assumed, 6, |toy, at| {
                     valid &= toy.truth(&goal, at);
                     assert!(!contradictory, "case {case}: {assumed:?} hold at {at:?} in {toy:?}");
                 });
                 assert!(!claim || valid, "case {case}: {assumed:?} do not imply {goal:?}");
                 proved += usize::from(claim);
-                open += usize::from(valid && !claim);
             }
-            println!("relations {relations}: {proved} proved, {open} true in the boxes but not proved");
-            assert!(proved > 500, "{proved}");
+            // Of 4000 linear cases, counterexamples exist to all that are not proved; with maps and relations not to all.
+            assert!(proved > if relations { 1600 } else { 2000 }, "{proved}");
         }
     }
 }
