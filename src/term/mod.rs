@@ -16,5 +16,7 @@
 //! Binders never repeat: each index and each variable is bound once in a program.
 
 mod data;
+mod verify;
 
 pub use data::{NormalForm, Program, Term, TermId, Variable, VariableKind};
+pub use verify::{VerifyErrors, Violation};
