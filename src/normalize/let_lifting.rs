@@ -44,11 +44,10 @@ pub fn lift_lets(program: &Program) -> Result<Program> {
     if super::let_chain(program).0.len() == lets {
         return Ok(Program { form: program.form.max(NormalForm::LetLifted), ..program.clone() });
     }
-    let signature = program.signature.clone();
     let mut lift = Lift {
         source: program,
         out: program.successor(NormalForm::LetLifted),
-        scope: Scope::new(&signature),
+        scope: Scope::new(&program.signature),
         guards: Vec::new(),
         contexts: vec![0],
         n_contexts: 1,
@@ -92,7 +91,7 @@ enum Task {
 struct Lift<'a> {
     source: &'a Program,
     out: Program,
-    scope: Scope<'a>,
+    scope: Scope,
     /// The guards around, with variables replaced.
     guards: Vec<Pred>,
     /// A number for each nest of indices and guards, the current one last.

@@ -4,31 +4,50 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{IndexId, SideTable};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, Var};
+use crate::index::{self, Affine, Facts, Pred, Size, Var};
 use crate::ty::{Signature, Types};
 
 /// The `gen` and `sum` indices around the place that a walk has reached, outermost first.
 ///
 /// Opening and closing an index and looking one up take constant time. [`Scope::project`] looks at the guard, at the indices kept and at
 /// the distinct ranges in scope, not at every index, so that long nests stay cheap.
-pub(super) struct Scope<'a> {
+pub(super) struct Scope {
     binders: Vec<(IndexId, Size)>,
     /// The place of an index in `binders`, counted from 1; 0 where it is not in scope.
     places: SideTable<IndexId, u32>,
     /// The ranges in scope that may be empty, and how many indices have them.
     maybe_empty: BTreeMap<Size, usize>,
-    signature: &'a Signature,
+    /// The ranges met so far, and whether the assumptions exclude that they are empty.
+    never_empty: BTreeMap<Size, bool>,
+    /// What is assumed of sizes.
+    facts: Facts,
 }
 
-impl<'a> Scope<'a> {
+impl Scope {
     /// Nothing in scope yet.
-    pub fn new(signature: &'a Signature) -> Self {
-        Scope { binders: Vec::new(), places: SideTable::new(0, 0), maybe_empty: BTreeMap::new(), signature }
+    pub fn new(signature: &Signature) -> Self {
+        let mut facts = Facts::new();
+        signature.assumptions.iter().for_each(|p| facts.assume(p));
+        Scope {
+            binders: Vec::new(),
+            places: SideTable::new(0, 0),
+            maybe_empty: BTreeMap::new(),
+            never_empty: BTreeMap::new(),
+            facts,
+        }
     }
 
     /// Opens an index.
     pub fn open(&mut self, index: IndexId, extent: &Size) -> Result<()> {
-        if !self.proves(&not_empty(extent)?) {
+        let never_empty = match self.never_empty.get(extent) {
+            Some(known) => *known,
+            None => {
+                let proved = self.facts.proves(&not_empty(extent)?);
+                self.never_empty.insert(extent.clone(), proved);
+                proved
+            }
+        };
+        if !never_empty {
             *self.maybe_empty.entry(extent.clone()).or_insert(0) += 1;
         }
         self.binders.push((index, extent.clone()));
@@ -101,54 +120,46 @@ impl<'a> Scope<'a> {
 
     /// `exists (I \ kept). guard` for the indices `I` in scope: where a value that depends on `kept` only is needed.
     ///
-    /// A range that may be empty counts, also of an index that the guard does not mention. What the assumptions on sizes prove is left out.
+    /// A range that may be empty counts, also of an index that the guard does not mention. Bounds that follow from the assumptions on sizes
+    /// and from the ranges of `kept` are left out.
     pub fn project(&self, guard: &Pred, kept: &[(IndexId, Size)]) -> Result<Pred> {
         let mut dropped = BTreeSet::new();
         self.note_pred(guard, &mut dropped);
-        kept.iter().for_each(|(i, _)| {
+        for (i, _) in kept {
             dropped.remove(i);
-        });
+        }
         let mut places: Vec<usize> = dropped.iter().filter_map(|i| self.place(*i)).collect();
         places.sort_unstable();
+        let dropped: Vec<(IndexId, Size)> = places.into_iter().map(|at| self.binders[at].clone()).collect();
         let mut ranges: BTreeSet<&Size> = self.maybe_empty.keys().collect();
-        // An index that is there to be tested has a range that is not empty.
-        kept.iter().for_each(|(_, n)| {
+        // An index that is kept has a range that is not empty, and `exists` demands it of one that is dropped.
+        for (_, n) in kept.iter().chain(&dropped) {
             ranges.remove(n);
-        });
-        let mut result = guard.clone();
-        for at in places.into_iter().rev() {
-            let (i, n) = &self.binders[at];
-            ranges.remove(n);
-            result = eliminate(*i, n, &result);
         }
+        let result = index::exists_all(&dropped, guard)?;
         let ranges = ranges.into_iter().map(not_empty).collect::<Result<Vec<_>>>()?;
-        let conjuncts = result.conjuncts().iter().filter(|p| !self.proves(p)).cloned();
+        if dropped.is_empty() && !guard.conjuncts().iter().any(is_size_bound) {
+            return Ok(Pred::all(ranges).and(result));
+        }
+        let mut facts = self.facts.clone();
+        kept.iter().for_each(|(i, n)| facts.range(*i, n));
+        let given = guard.conjuncts();
+        let implied = |p: &Pred| {
+            let made_here = matches!(p, Pred::NonNegative(_)) && !given.contains(p);
+            (made_here || is_size_bound(p)) && facts.proves(p)
+        };
+        let conjuncts = result.conjuncts().iter().filter(|p| !implied(p)).cloned();
+        // The constant `false` is a conjunct of its own.
         Ok(Pred::all(conjuncts.chain(ranges)))
     }
+}
 
-    /// Whether a bound on sizes follows from the assumptions.
-    fn proves(&self, p: &Pred) -> bool {
-        let Pred::NonNegative(a) = p else { return *p == Pred::True };
-        if !a.is_size() {
-            return false;
-        }
-        // Size variables are not negative.
-        let positive = |a: &Affine| a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0);
-        positive(a)
-            || self.signature.assumptions.iter().flat_map(|p| p.conjuncts()).any(|p| match p {
-                Pred::NonNegative(b) => a.sub(b).is_ok_and(|rest| positive(&rest)),
-                _ => false,
-            })
-    }
+/// Whether a predicate bounds a size.
+fn is_size_bound(p: &Pred) -> bool {
+    matches!(p, Pred::NonNegative(a) if a.is_size())
 }
 
 /// `0 < n`.
 fn not_empty(n: &Size) -> Result<Pred> {
     Ok(Pred::non_negative(n.add_constant(-1)?))
-}
-
-/// `exists i < n. p`, where conjuncts without `i` stay outside.
-fn eliminate(i: IndexId, n: &Size, p: &Pred) -> Pred {
-    let (inside, outside): (Vec<Pred>, Vec<Pred>) = p.conjuncts().iter().cloned().partition(|p| p.mentions(i));
-    Pred::all(outside).and(Pred::exists(i, n.clone(), Pred::all(inside)))
 }

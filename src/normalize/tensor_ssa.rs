@@ -130,7 +130,7 @@ enum Task {
 struct Conversion<'a> {
     program: &'a term::Program,
     builder: Builder,
-    scope: Scope<'a>,
+    scope: Scope,
     next_index: usize,
     /// The statements of the variables.
     env: SideTable<VarId, Option<VarId>>,
