@@ -26,8 +26,9 @@ enum Token {
     },
     /// A line end.
     Hard,
+    /// `indent` columns more than around, or as deep as the column where there is none.
     Open {
-        indent: u32,
+        indent: Option<u32>,
     },
     Close,
 }
@@ -93,7 +94,12 @@ impl Doc {
 
     /// Begins a group; its lines are indented by so much more.
     pub fn open(&mut self, indent: u32) {
-        self.tokens.push(Token::Open { indent });
+        self.tokens.push(Token::Open { indent: Some(indent) });
+    }
+
+    /// Begins a group; its lines begin in the column where it begins.
+    pub fn align(&mut self) {
+        self.tokens.push(Token::Open { indent: None });
     }
 
     /// Ends the group begun last.
@@ -140,7 +146,12 @@ impl Doc {
                     *width = Width { ahead: group.flat, behind: group.behind };
                     let inner = std::mem::replace(&mut group, outer.pop().unwrap_or_default());
                     add(&mut group.flat, inner.flat);
-                    add(&mut group.segment, inner.flat);
+                    if inner.flat < ENDLESS {
+                        add(&mut group.segment, inner.flat);
+                    } else {
+                        // It breaks in any case: what counts is its first line.
+                        group.segment = unbroken;
+                    }
                 }
             }
         }
@@ -183,7 +194,7 @@ impl Doc {
                 Token::Open { indent: more } => {
                     outer.push((flat, indent));
                     flat = flat || column.saturating_add(ahead.ahead).saturating_add(ahead.behind) <= width;
-                    indent = indent.saturating_add(more);
+                    indent = more.map_or(column, |more| indent.saturating_add(more));
                 }
                 Token::Close => (flat, indent) = outer.pop().unwrap_or((false, 0)),
             }

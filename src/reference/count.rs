@@ -15,9 +15,9 @@
 //! Which guards hold may depend on values, through computed relations, so terms are evaluated while they are counted; of Tensor-SSA only
 //! what guards look at is evaluated.
 
+use super::environment::{Elements, Environment, Leaf, Limits, box_volume};
 use super::eval_term::evaluate_and_count;
 use super::eval_tssa::Evaluation;
-use super::inputs::{Elements, Inputs, Leaf, Limits, box_volume};
 use crate::error::{Error, Result};
 use crate::scalar::Function;
 use crate::ty::{Type, TypeId, Types};
@@ -90,7 +90,7 @@ impl Counts {
 ///
 /// # Errors
 /// As [`evaluate`](super::eval_term::evaluate).
-pub fn count_term(program: &term::Program, inputs: &Inputs<f64>, limits: Limits) -> Result<Counts> {
+pub fn count_term(program: &term::Program, inputs: &Environment<f64>, limits: Limits) -> Result<Counts> {
     Ok(evaluate_and_count(program, inputs, limits)?.1)
 }
 
@@ -98,7 +98,7 @@ pub fn count_term(program: &term::Program, inputs: &Inputs<f64>, limits: Limits)
 ///
 /// # Errors
 /// As [`evaluate`](super::eval_tssa::evaluate).
-pub fn count_tssa(program: &tssa::Program, inputs: &Inputs<f64>, limits: Limits) -> Result<Counts> {
+pub fn count_tssa(program: &tssa::Program, inputs: &Environment<f64>, limits: Limits) -> Result<Counts> {
     let mut evaluation = Evaluation::new(program, inputs, limits)?;
     let needed = evaluation.guard_reads();
     let mut counts = Counts::default();
@@ -115,7 +115,7 @@ pub fn count_tssa(program: &tssa::Program, inputs: &Inputs<f64>, limits: Limits)
 ///
 /// # Errors
 /// [`Error::Overflow`].
-pub fn size_cost<T>(types: &Types, ty: TypeId, inputs: &Inputs<T>) -> Result<u128> {
+pub fn size_cost<T>(types: &Types, ty: TypeId, inputs: &Environment<T>) -> Result<u128> {
     let mut sizes: Vec<Option<u128>> = Vec::new();
     for (id, entry) in types.iter() {
         let of = |id: &TypeId| sizes.get(crate::base::Id::index(*id)).copied().flatten();
@@ -154,7 +154,7 @@ pub fn size_cost_of<T>(leaves: &[Leaf<T>]) -> Result<u128> {
 ///
 /// # Errors
 /// As [`count_tssa`].
-pub fn cost_io(program: &tssa::Program, inputs: &Inputs<f64>, partials: Partials, limits: Limits) -> Result<u128> {
+pub fn cost_io(program: &tssa::Program, inputs: &Environment<f64>, partials: Partials, limits: Limits) -> Result<u128> {
     let mut cost = count_tssa(program, inputs, limits)?.total(partials)?;
     for leaves in &inputs.params {
         cost = Counts::plus(cost, size_cost_of(leaves)?)?;

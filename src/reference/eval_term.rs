@@ -20,7 +20,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 
 use super::count::Counts;
-use super::inputs::{Elements, Inputs, Leaf, Limits, box_volume};
+use super::environment::{Elements, Environment, Leaf, Limits, box_volume};
 use super::numeric::Numeric;
 use super::scope::{Indices, Scope, Tensors};
 use crate::base::{Id, VarId};
@@ -37,7 +37,7 @@ const PASS: &str = "evaluate";
 /// # Errors
 /// [`Error::Limit`], [`Error::Overflow`]; [`Error::Limitation`] where the numbers lack a function; [`Error::Bug`] where the program
 /// breaks a promise of the front end, such as an access outside the bounds or outside the pattern of a sparse parameter.
-pub fn evaluate<T: Numeric>(program: &Program, inputs: &Inputs<T>, limits: Limits) -> Result<Vec<Leaf<T>>> {
+pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Vec<Leaf<T>>> {
     Ok(evaluate_and_count(program, inputs, limits)?.0)
 }
 
@@ -47,7 +47,7 @@ pub fn evaluate<T: Numeric>(program: &Program, inputs: &Inputs<T>, limits: Limit
 /// As [`evaluate`].
 pub fn evaluate_and_count<T: Numeric>(
     program: &Program,
-    inputs: &Inputs<T>,
+    inputs: &Environment<T>,
     limits: Limits,
 ) -> Result<(Vec<Leaf<T>>, Counts)> {
     let layout = Layout::new(&program.types, inputs)?;
@@ -143,7 +143,7 @@ struct Layout<'t> {
 }
 
 impl<'t> Layout<'t> {
-    fn new<T>(types: &'t Types, inputs: &Inputs<T>) -> Result<Self> {
+    fn new<T>(types: &'t Types, inputs: &Environment<T>) -> Result<Self> {
         let mut layout = Layout { types, extents: Vec::new(), numbers: Vec::new(), leaf_counts: Vec::new() };
         for (_, ty) in types.iter() {
             let (extent, numbers, leaves) = match ty {
@@ -222,7 +222,7 @@ impl<'t> Layout<'t> {
         &self,
         value: &Value<'_, T>,
         ty: TypeId,
-        inputs: &Inputs<T>,
+        inputs: &Environment<T>,
         limits: &Limits,
     ) -> Result<Vec<Leaf<T>>> {
         limits.elements(self.numbers(ty))?;
@@ -297,6 +297,9 @@ fn real<T: Numeric>(value: &Value<'_, T>) -> Result<T> {
     }
 }
 
+/// The places of extrema along the last axis, for given other places; nothing along an empty axis.
+pub(super) type Extrema = FxHashMap<(RelationView, Vec<i64>), Option<i64>>;
+
 /// The variables in scope.
 struct Variables<'a, 'l, T> {
     layout: &'l Layout<'l>,
@@ -307,7 +310,7 @@ struct Binding<'a, T> {
     value: Value<'a, T>,
     ty: TypeId,
     /// The extrema that were asked for.
-    extrema: RefCell<FxHashMap<(RelationView, Vec<i64>), Option<i64>>>,
+    extrema: RefCell<Extrema>,
 }
 
 impl<'a, T: Numeric> Variables<'a, '_, T> {
@@ -428,7 +431,7 @@ struct Found<'a, T> {
 
 struct Machine<'a, 'l, T> {
     program: &'a Program,
-    inputs: &'a Inputs<T>,
+    inputs: &'a Environment<T>,
     limits: Limits,
     layout: &'l Layout<'l>,
     /// Which terms are summands of a sum, seen through `let`s.

@@ -7,17 +7,14 @@
 
 use std::cell::RefCell;
 
-use rustc_hash::FxHashMap;
-
 use super::count::Counts;
-use super::eval_term::better;
-use super::inputs::{Elements, Inputs, Leaf, Limits, box_volume, place, tuple_at};
+use super::environment::{Elements, Environment, Leaf, Limits, box_volume, place, tuple_at};
+use super::eval_term::{Extrema, better};
 use super::numeric::Numeric;
-use super::points::{Orders, Points};
 use super::scope::{Indices, Scope, Tensors};
-use crate::base::{IndexId, SideTable, VarId};
+use crate::base::{Id, IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Pred, RelationRef, View};
+use crate::index::{Plan, Pred, RelationRef, Size, View, World};
 use crate::scalar::Number;
 use crate::tssa::{Operand, Output, Program, Rhs, Stmt};
 
@@ -42,7 +39,11 @@ pub struct Options<'a> {
 /// # Errors
 /// [`Error::Limit`], [`Error::Overflow`]; [`Error::Request`] for an output that there is not; [`Error::Limitation`] where the numbers lack a
 /// function; [`Error::Bug`] where the program breaks a promise, such as reading a sparse parameter outside its pattern.
-pub fn evaluate<T: Numeric>(program: &Program, inputs: &Inputs<T>, options: Options<'_>) -> Result<Vec<Vec<Leaf<T>>>> {
+pub fn evaluate<T: Numeric>(
+    program: &Program,
+    inputs: &Environment<T>,
+    options: Options<'_>,
+) -> Result<Vec<Vec<Leaf<T>>>> {
     let Options { limits, outputs, mut progress } = options;
     let wanted: Vec<&Output> = match &outputs {
         None => program.outputs.iter().collect(),
@@ -102,7 +103,7 @@ struct Tensor<'a, T> {
     dims: Vec<u64>,
     data: Data<'a, T>,
     /// The extrema that were asked for.
-    extrema: RefCell<FxHashMap<(View, Vec<i64>), Option<i64>>>,
+    extrema: RefCell<Extrema>,
 }
 
 enum Data<'a, T> {
@@ -120,7 +121,7 @@ enum Data<'a, T> {
 
 /// The tensors alive.
 struct Alive<'a, T> {
-    inputs: &'a Inputs<T>,
+    inputs: &'a Environment<T>,
     limits: Limits,
     tensors: SideTable<VarId, Option<std::rc::Rc<Tensor<'a, T>>>>,
 }
@@ -254,25 +255,60 @@ impl<T: Numeric> Collected<T> {
 pub(super) struct Evaluation<'a, T> {
     program: &'a Program,
     alive: Alive<'a, T>,
-    orders: Orders,
-    indices: Indices,
 }
 
-/// The indices of a statement with their extents: `gen` indices first, then `sum` indices, numbered in this order.
-fn numbered(extents: impl IntoIterator<Item = u64>) -> Vec<(IndexId, u64)> {
-    (0..).map(IndexId).zip(extents).collect()
+/// What the guards of Tensor-SSA talk about.
+///
+/// The enumeration of points cannot fail half-way, so the first error is kept and ends it at the next point.
+struct Facts<'s, 'a, T> {
+    alive: &'s Alive<'a, T>,
+    failed: RefCell<Option<Error>>,
 }
 
-/// The values of indices.
-fn values(at: impl IntoIterator<Item = IndexId>, indices: &Indices) -> Result<Vec<i64>> {
-    let value = |i: IndexId| indices.get(i).ok_or_else(|| Error::bug(PASS, format!("the index {i} is not in scope")));
-    at.into_iter().map(value).collect()
+impl<T: Numeric> Facts<'_, '_, T> {
+    fn answer<U>(&self, answer: Result<U>) -> Option<U> {
+        answer.map_err(|error| self.failed.borrow_mut().get_or_insert(error).clone()).ok()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    fn scope(&self) -> Scope<'_, T, Alive<'_, T>> {
+        Scope { inputs: self.alive.inputs, tensors: self.alive, limits: self.alive.limits }
+    }
+}
+
+impl<T: Numeric> World for Facts<'_, '_, T> {
+    fn size(&self, size: SizeId) -> i64 {
+        self.answer(self.alive.inputs.size(size)).unwrap_or(0)
+    }
+
+    fn holds(&self, relation: RelationRef, tuple: &[i64]) -> bool {
+        self.answer(self.scope().contains(relation, tuple)).unwrap_or(false)
+    }
+
+    fn candidates(&self, relation: RelationRef, known: &[Option<i64>], axis: usize) -> Option<Vec<i64>> {
+        match relation {
+            RelationRef::Input(r) => Some(self.answer(self.alive.inputs.relation(r))?.candidates(known, axis)),
+            RelationRef::Computed { view: View::Support, .. } => None,
+            RelationRef::Computed { .. } => {
+                let (_, source) = known.split_last().filter(|(_, source)| source.len() == axis)?;
+                let source: Vec<i64> = source.iter().copied().collect::<Option<_>>()?;
+                Some(self.answer(self.scope().target(relation, &source))?.into_iter().collect())
+            }
+        }
+    }
+
+    fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64> {
+        self.answer(self.scope().target(map, source))?
+    }
 }
 
 impl<'a, T: Numeric> Evaluation<'a, T> {
-    pub fn new(program: &'a Program, inputs: &'a Inputs<T>, limits: Limits) -> Result<Self> {
+    pub fn new(program: &'a Program, inputs: &'a Environment<T>, limits: Limits) -> Result<Self> {
         let alive = Alive { inputs, limits, tensors: SideTable::new(program.stmts.len(), None) };
-        Ok(Evaluation { program, alive, orders: Orders::default(), indices: Indices::default() })
+        Ok(Evaluation { program, alive })
     }
 
     /// The statements that guards look at, with all that these read.
@@ -304,14 +340,13 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
         let stmt = self.stmt(x)?;
         let dims = self.alive.inputs.extents(&stmt.dims)?;
         box_volume(&dims)?;
-        let data = self.rhs(&stmt.rhs, &dims)?;
+        let data = self.rhs(&stmt.rhs, &stmt.dims, &dims)?;
         let tensor = Tensor { dims, data, extrema: RefCell::default() };
         self.alive.tensors.set(x, Some(std::rc::Rc::new(tensor)));
         Ok(())
     }
 
-    fn rhs(&mut self, rhs: &'a Rhs, dims: &[u64]) -> Result<Data<'a, T>> {
-        let gens = numbered(dims.iter().copied());
+    fn rhs(&mut self, rhs: &'a Rhs, gens: &[Size], dims: &[u64]) -> Result<Data<'a, T>> {
         let limits = self.alive.limits;
         Ok(match rhs {
             Rhs::Input { param, path } => {
@@ -325,8 +360,8 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
             }
             Rhs::Number(number) => Data::Number(number),
             Rhs::Add([(p, x), (q, y)]) => {
-                let left = self.collect(&gens, dims, p, |alive, at| alive.element(*x, at))?;
-                let right = self.collect(&gens, dims, q, |alive, at| alive.element(*y, at))?;
+                let left = self.collect(gens, &[], dims, p, |alive, at| alive.element(*x, at))?;
+                let right = self.collect(gens, &[], dims, q, |alive, at| alive.element(*y, at))?;
                 left.merge(right, &limits)?.into_data(dims, &limits)?
             }
             Rhs::Map { guard, function, args } => {
@@ -335,98 +370,115 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
                     let args = args.iter().map(|x| alive.element(*x, at)).collect::<Result<Vec<T>>>()?;
                     T::apply(*function, users, &args)
                 };
-                self.collect(&gens, dims, guard, apply)?.into_data(dims, &limits)?
+                self.collect(gens, &[], dims, guard, apply)?.into_data(dims, &limits)?
             }
             Rhs::Contract { sums, guard, operands } => {
-                let extents = self.alive.inputs.extents(sums)?;
-                let order = numbered(dims.iter().copied().chain(extents));
                 let product = |alive: &Alive<'a, T>, at: &[i64]| product(alive, operands, at);
-                self.collect(&order, dims, guard, product)?.into_data(dims, &limits)?
+                self.collect(gens, sums, dims, guard, product)?.into_data(dims, &limits)?
             }
         })
     }
 
-    /// The sums of `element` over the points of a guard. The box begins with the axes of the statement.
+    /// The sums of `element` over the points of a guard.
     fn collect(
         &mut self,
-        order: &[(IndexId, u64)],
+        gens: &[Size],
+        sums: &[Size],
         dims: &[u64],
         guard: &Pred,
         element: impl Fn(&Alive<'a, T>, &[i64]) -> Result<T>,
     ) -> Result<Collected<T>> {
         let mut collected = Collected::new();
+        let order: Vec<(IndexId, &Size)> = numbered(gens, sums).collect();
         let alive = &self.alive;
-        let scope = Scope { inputs: alive.inputs, tensors: alive, limits: alive.limits };
-        let points = Points { scope, orders: &self.orders };
-        points.visit(order, guard, &mut self.indices, &mut |indices| {
-            let at = values(order.iter().map(|(i, _)| *i), indices)?;
+        self.visit(&order, guard, &mut |at| {
             let key = at.get(..dims.len()).and_then(|gens| place(dims, gens));
             let key = key.ok_or_else(|| Error::bug(PASS, "a point outside the statement"))?;
-            collected.accumulate(key, element(alive, &at)?, &alive.limits)?;
-            Ok(true)
+            collected.accumulate(key, element(alive, at)?, &alive.limits)
         })?;
         Ok(collected)
     }
 
+    /// Visits the points of a guard in lexicographic order.
+    fn visit(
+        &self,
+        order: &[(IndexId, &Size)],
+        guard: &Pred,
+        visit: &mut dyn FnMut(&[i64]) -> Result<()>,
+    ) -> Result<()> {
+        let alive = &self.alive;
+        // An empty axis anywhere leaves no point, however long the others are.
+        for (_, n) in order {
+            if alive.inputs.extent(n)? == 0 {
+                return Ok(());
+            }
+        }
+        let facts = Facts { alive, failed: RefCell::new(None) };
+        let free: Vec<(IndexId, Size)> = order.iter().map(|(i, n)| (*i, (*n).clone())).collect();
+        let mut steps = 0;
+        Plan::new(&[], &free, guard).for_each(&facts, &[], &mut |at| {
+            facts.check()?;
+            alive.limits.step(&mut steps)?;
+            visit(at)
+        })?;
+        facts.check()
+    }
+
     /// Adds what a statement costs: Fig. 6 for its form.
-    pub fn count(&mut self, x: VarId, counts: &mut Counts) -> Result<()> {
+    pub fn count(&self, x: VarId, counts: &mut Counts) -> Result<()> {
         let stmt = self.stmt(x)?;
-        let dims = self.alive.inputs.extents(&stmt.dims)?;
+        let gens = &stmt.dims;
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => Ok(()),
             // 4.24
             Rhs::Add([(p, _), (q, _)]) => {
                 let both = p.clone().and(q.clone());
-                counts.add(self.points(&dims, &[], &both)?.0)
+                counts.add(self.points(gens, &[], &both)?.0)
             }
             // 4.26
-            Rhs::Map { guard, function, .. } => counts.apply(*function, self.points(&dims, &[], guard)?.0),
+            Rhs::Map { guard, function, .. } => counts.apply(*function, self.points(gens, &[], guard)?.0),
             // 4.25 and 4.30: each point is added, but one for each element that has any.
             Rhs::Contract { sums, guard, operands } => {
-                let extents = self.alive.inputs.extents(sums)?;
-                let (points, elements) = self.points(&dims, &extents, guard)?;
+                let (points, elements) = self.points(gens, sums, guard)?;
                 counts.add(points.saturating_sub(elements))?;
                 counts.mul(Counts::times(points, operands.len().saturating_sub(1) as u128)?)
             }
         }
     }
 
-    /// How many points a guard has, and how many places of the first axes have at least one.
+    /// How many points a guard has, and how many places of the `gen` axes have at least one.
     ///
     /// Indices that the guard does not mention multiply both.
-    fn points(&mut self, gens: &[u64], sums: &[u64], guard: &Pred) -> Result<(u128, u128)> {
-        let all = numbered(gens.iter().chain(sums).copied());
-        if all.iter().any(|(_, n)| *n == 0) {
-            return Ok((0, 0));
-        }
+    fn points(&self, gens: &[Size], sums: &[Size], guard: &Pred) -> Result<(u128, u128)> {
         let (mut free_points, mut free_elements) = (1, 1);
         let mut order = Vec::new();
         let mut outer = 0;
-        for (at, (i, n)) in all.into_iter().enumerate() {
-            let generated = at < gens.len();
-            if guard.mentions(i) {
-                order.push((i, n));
-                outer += usize::from(generated);
-            } else {
-                free_points = Counts::times(free_points, u128::from(n))?;
-                if generated {
-                    free_elements = Counts::times(free_elements, u128::from(n))?;
-                }
+        for (at, (i, size)) in numbered(gens, sums).enumerate() {
+            let n = self.alive.inputs.extent(size)?;
+            if n > 0 && guard.mentions(i) {
+                order.push((i, size));
+                outer += usize::from(at < gens.len());
+                continue;
+            }
+            free_points = Counts::times(free_points, u128::from(n))?;
+            // Without summands no element costs anything.
+            if at < gens.len() || n == 0 {
+                free_elements = Counts::times(free_elements, u128::from(n))?;
             }
         }
         let (mut points, mut elements) = (0u128, 0u128);
         let mut last: Option<Vec<i64>> = None;
-        let alive = &self.alive;
-        let scope = Scope { inputs: alive.inputs, tensors: alive, limits: alive.limits };
-        Points { scope, orders: &self.orders }.visit(&order, guard, &mut self.indices, &mut |indices| {
-            points += 1;
-            let at = values(order[..outer].iter().map(|(i, _)| *i), indices)?;
-            if last.as_ref() != Some(&at) {
-                elements += 1;
-                last = Some(at);
-            }
-            Ok(true)
-        })?;
+        if free_points > 0 {
+            self.visit(&order, guard, &mut |at| {
+                points += 1;
+                let at = at.get(..outer).unwrap_or(at);
+                if last.as_deref() != Some(at) {
+                    elements += 1;
+                    last = Some(at.to_vec());
+                }
+                Ok(())
+            })?;
+        }
         Ok((Counts::times(points, free_points)?, Counts::times(elements, free_elements)?))
     }
 
@@ -435,7 +487,15 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
         let pattern = output.storage.pattern().map(|r| self.alive.inputs.relation(r)).transpose()?;
         let leaf = |x: &VarId| match pattern {
             Some(pattern) => {
-                let values = pattern.iter().map(|at| self.alive.element(*x, &at)).collect::<Result<_>>()?;
+                let dims = self.alive.get(*x)?.dims.clone();
+                let element = |at: Vec<usize>| {
+                    let at: Vec<i64> = at.into_iter().map(|k| k as i64).collect();
+                    self.alive.element(*x, &at)
+                };
+                if dims.len() != pattern.rank() {
+                    return Err(Error::bug(PASS, "a sparse output of another rank than its pattern"));
+                }
+                let values = pattern.tuples().map(element).collect::<Result<_>>()?;
                 Leaf::sparse(pattern.clone(), values)
             }
             None => {
@@ -460,7 +520,7 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
 fn product<T: Numeric>(alive: &Alive<'_, T>, operands: &[Operand], at: &[i64]) -> Result<T> {
     let mut product: Option<T> = None;
     for Operand { var, indices } in operands {
-        let tuple: Option<Vec<i64>> = indices.iter().map(|i| at.get(crate::base::Id::index(*i)).copied()).collect();
+        let tuple: Option<Vec<i64>> = indices.iter().map(|i| at.get(i.index()).copied()).collect();
         let tuple = tuple.ok_or_else(|| Error::bug(PASS, format!("{var} is read at an unbound index")))?;
         let x = alive.element(*var, &tuple)?;
         product = Some(match product {
@@ -469,6 +529,11 @@ fn product<T: Numeric>(alive: &Alive<'_, T>, operands: &[Operand], at: &[i64]) -
         });
     }
     product.ok_or_else(|| Error::bug(PASS, "a contraction without operands"))
+}
+
+/// The indices of a statement with their ranges: `gen` indices first, then `sum` indices, numbered in this order.
+fn numbered<'s>(gens: &'s [Size], sums: &'s [Size]) -> impl Iterator<Item = (IndexId, &'s Size)> {
+    (0..).map(IndexId).zip(gens.iter().chain(sums))
 }
 
 fn guards(rhs: &Rhs) -> impl Iterator<Item = &Pred> {

@@ -3,20 +3,18 @@
 //! | module | does | follows |
 //! |---|---|---|
 //! | [`numeric`] | the numbers to compute with: reals, complex, dual, a prime field | |
-//! | [`inputs`] | what a program is run on, and what it returns | |
+//! | [`environment`] | what a program is run on, and what it returns | |
 //! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
 //! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
 //! | [`count`] | counts scalar operations | Figs 6 and 17 |
 
 pub mod count;
+pub mod environment;
 pub mod eval_term;
 pub mod eval_tssa;
-pub mod inputs;
 pub mod numeric;
-mod points;
 mod scope;
-mod shim;
 
 pub use count::{Counts, Partials};
-pub use inputs::{Elements, Inputs, Leaf, Limits, Tuples};
+pub use environment::{Elements, Environment, Leaf, Limits};
 pub use numeric::{Dual, Field, Numeric};

@@ -19,7 +19,7 @@ use num_complex::Complex64;
 
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
-use crate::scalar::{Comparison, Function, Op, Primitive, UserFunction};
+use crate::scalar::{self, Comparison, Expr, Function, Op, Partial, Primitive, UserFunction, UserValue};
 
 /// The scalar functions registered by the user.
 pub type Users = Arena<FunctionId, UserFunction>;
@@ -70,6 +70,51 @@ fn unsupported<T>(what: impl fmt::Display, over: &str) -> Result<T> {
     Err(Error::Limitation { feature: format!("{what} over {over}"), span: None })
 }
 
+/// A function by its formula in the operator table or the user's: for registered functions and for partial derivatives.
+fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[T]) -> Result<T> {
+    scalar::check(function, args.len(), users)?;
+    match function {
+        Function::Value(Primitive::Op(op)) => unsupported(op.name(), "these numbers"),
+        Function::Value(Primitive::User(id)) => match users.get(id).map(UserFunction::value) {
+            Some(UserValue::Expr(body)) => formula(body, args, None, users),
+            Some(UserValue::Native(_) | UserValue::Unregistered) | None => {
+                unsupported("a registered function without a formula", "these numbers")
+            }
+        },
+        Function::Partial(primitive, k) => {
+            let partial = scalar::partial(primitive, k, users);
+            let result = match partial.mentions_result() {
+                true => Some(T::apply(Function::Value(primitive), users, args)?),
+                false => None,
+            };
+            match &partial {
+                Partial::Zero => Ok(T::zero()),
+                Partial::Expr(e) => formula(e, args, result.as_ref(), users),
+                Partial::Indicator(comparison, a, b) => {
+                    let sides = [formula(a, args, result.as_ref(), users)?, formula(b, args, result.as_ref(), users)?];
+                    T::apply(Op::Compare(*comparison).into(), users, &sides)
+                }
+            }
+        }
+    }
+}
+
+/// The value of a formula. Recursion is on formulas, whose nesting is limited, as is that of calls.
+fn formula<T: Numeric>(e: &Expr, args: &[T], result: Option<&T>, users: &Users) -> Result<T> {
+    let missing = || Error::bug("evaluate", "a formula mentions an argument or a result that is not there");
+    match e {
+        Expr::Arg(k) => args.get(usize::from(*k)).cloned().ok_or_else(missing),
+        Expr::Result => result.cloned().ok_or_else(missing),
+        Expr::Number(x) => T::literal(*x),
+        Expr::Add(a, b) => Ok(formula(a, args, result, users)?.add(&formula(b, args, result, users)?)),
+        Expr::Mul(a, b) => Ok(formula(a, args, result, users)?.mul(&formula(b, args, result, users)?)),
+        Expr::Apply(g, operands) => {
+            let values = operands.iter().map(|e| formula(e, args, result, users)).collect::<Result<Vec<T>>>()?;
+            T::apply(Function::Value(*g), users, &values)
+        }
+    }
+}
+
 impl Numeric for f64 {
     fn literal(x: f64) -> Result<Self> {
         Ok(x)
@@ -88,7 +133,7 @@ impl Numeric for f64 {
     }
 
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
-        super::shim::evaluate(function, users, args)
+        scalar::try_evaluate(function, users, args)
     }
 
     fn is_zero(&self) -> bool {
@@ -124,7 +169,13 @@ impl Numeric for Complex64 {
     }
 
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
-        super::shim::complex(function, users, args)
+        match function {
+            Function::Value(Primitive::Op(op)) => match scalar::complex(op, args) {
+                Some(value) => Ok(value),
+                None => unsupported(op.name(), "complex numbers"),
+            },
+            _ => by_formula(function, users, args),
+        }
     }
 
     fn is_zero(&self) -> bool {
@@ -198,16 +249,21 @@ impl<T: Numeric> Numeric for Dual<T> {
     }
 
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
+        let Function::Value(primitive) = function else { return by_formula(function, users, args) };
         let values: Vec<T> = args.iter().map(|a| a.value.clone()).collect();
         let value = T::apply(function, users, &values)?;
         let mut tangent = None;
         for (k, a) in (0u8..).zip(args) {
             let Some(da) = &a.tangent else { continue };
-            let Function::Value(primitive) = function else {
-                return unsupported(format!("the derivative of {function:?}"), "dual numbers");
-            };
             let partial = T::apply(Function::Partial(primitive, k), users, &values)?;
-            tangent = add_tangents(tangent, Some(partial.mul(da)));
+            let term = match scalar::partial(primitive, k, users) {
+                // Selects the tangent: 0 even beside an infinite one.
+                Partial::Zero => T::zero(),
+                Partial::Indicator(..) if partial.is_zero() => T::zero(),
+                Partial::Indicator(..) => da.clone(),
+                Partial::Expr(_) => partial.mul(da),
+            };
+            tangent = add_tangents(tangent, Some(term));
         }
         Ok(Dual { value, tangent })
     }
@@ -323,7 +379,7 @@ impl Numeric for Field {
         Field(product as u64)
     }
 
-    fn apply(function: Function, _users: &Users, args: &[Self]) -> Result<Self> {
+    fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
         let truth = |holds: bool| Ok(Field(u64::from(holds)));
         match (function, args) {
             (Function::Value(Primitive::Op(op)), args) => match (op, args) {
@@ -331,20 +387,9 @@ impl Numeric for Field {
                 (Op::Powi(k), [a]) => a.powi(i64::from(k)),
                 (Op::Compare(Comparison::Equal), [a, b]) => truth(a == b),
                 (Op::Compare(Comparison::NotEqual), [a, b]) => truth(a != b),
-                _ => unsupported(format!("{op:?}"), Field::NAME),
+                _ => unsupported(op.name(), Field::NAME),
             },
-            (Function::Partial(Primitive::Op(op), k), args) => match (op, k, args) {
-                (Op::Div, 0, [_, b]) => b.powi(-1),
-                // -a / b^2
-                (Op::Div, 1, [a, b]) => Ok(a.negate().mul(&b.powi(-2)?)),
-                (Op::Powi(0), 0, [_]) => Ok(Field(0)),
-                (Op::Powi(k), 0, [a]) => Ok(Field::integer(i64::from(k)).mul(&a.powi(i64::from(k) - 1)?)),
-                (Op::Compare(Comparison::Equal | Comparison::NotEqual), 0 | 1, [_, _]) => Ok(Field(0)),
-                _ => unsupported(format!("a partial derivative of {op:?}"), Field::NAME),
-            },
-            (Function::Value(Primitive::User(_)) | Function::Partial(Primitive::User(_), _), _) => {
-                unsupported("a registered function", Field::NAME)
-            }
+            _ => by_formula(function, users, args),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Var, View};
 
-use super::inputs::{Inputs, Limits};
+use super::environment::{Environment, Limits};
 
 /// The tensors that computed relations look at.
 pub(super) trait Tensors {
@@ -43,7 +43,7 @@ impl Indices {
 
 /// What index expressions and predicates are evaluated in.
 pub(super) struct Scope<'a, T, V> {
-    pub inputs: &'a Inputs<T>,
+    pub inputs: &'a Environment<T>,
     pub tensors: &'a V,
     pub limits: Limits,
 }
@@ -82,13 +82,19 @@ impl<T, V: Tensors> Scope<'_, T, V> {
 
     fn apply(&self, application: &Application, indices: &Indices) -> Result<Option<i64>> {
         let Some(source) = self.tuple(&application.args, indices)? else { return Ok(None) };
-        match application.map {
-            RelationRef::Input(r) => Ok(self.inputs.relation(r)?.target(&source)),
-            RelationRef::Computed { var, view } => self.tensors.extremum(var, view, &source),
+        self.target(application.map, &source)
+    }
+
+    /// The target of a source under a map, where it has one.
+    pub fn target(&self, map: RelationRef, source: &[i64]) -> Result<Option<i64>> {
+        match map {
+            RelationRef::Input(r) => Ok(self.inputs.relation(r)?.target(source).and_then(|k| i64::try_from(k).ok())),
+            RelationRef::Computed { var, view } => self.tensors.extremum(var, view, source),
         }
     }
 
-    fn contains(&self, relation: RelationRef, tuple: &[i64]) -> Result<bool> {
+    /// Whether a tuple is in a relation.
+    pub fn contains(&self, relation: RelationRef, tuple: &[i64]) -> Result<bool> {
         match relation {
             RelationRef::Input(r) => Ok(self.inputs.relation(r)?.contains(tuple)),
             RelationRef::Computed { var, view: View::Support } => self.tensors.supports(var, tuple),

@@ -206,7 +206,12 @@ fn collect_relations(
             RelationKind::Pattern(param) => match values.get(param).and_then(Value::as_tensor) {
                 Some(Tensor::Csr(csr)) => csr.pattern().relation().clone(),
                 Some(Tensor::Coo(coo)) => coo.pattern().clone(),
-                _ => return Err(Error::bug("bind", format!("`{}` is the pattern of no sparse parameter", relation.name))),
+                _ => {
+                    return Err(Error::bug(
+                        "bind",
+                        format!("`{}` is the pattern of no sparse parameter", relation.name),
+                    ));
+                }
             },
             RelationKind::Free | RelationKind::Map => match inputs.relations.get(&relation.name) {
                 Some(tuples) => tuples.clone(),
@@ -400,7 +405,10 @@ impl<'a> Solver<'a> {
             let all: Vec<String> = unknown.iter().take(8).map(|name| format!("`{name}`")).collect();
             let message = match unknown.len() {
                 1 => "this size does not follow from the shapes of the inputs; pass it explicitly".to_string(),
-                _ => format!("the sizes {} do not follow from the shapes of the inputs; pass them explicitly", all.join(", ")),
+                _ => format!(
+                    "the sizes {} do not follow from the shapes of the inputs; pass them explicitly",
+                    all.join(", ")
+                ),
             };
             return Err(Error::data(*name, message));
         }
@@ -413,7 +421,11 @@ impl<'a> Solver<'a> {
     fn step(&mut self, count: usize) -> Result<()> {
         self.steps = self.steps.saturating_add(count as u64 + 1);
         if self.steps > Self::MAX_STEPS {
-            return Err(Error::Limit { what: "steps to solve for the sizes", limit: Self::MAX_STEPS, found: self.steps });
+            return Err(Error::Limit {
+                what: "steps to solve for the sizes",
+                limit: Self::MAX_STEPS,
+                found: self.steps,
+            });
         }
         Ok(())
     }
@@ -473,7 +485,10 @@ impl<'a> Solver<'a> {
             return Err(Error::data(name, format!("this size would be {above}/{below}, not an integer: {reasons}")));
         }
         if value < 0 {
-            return Err(Error::data(name, format!("this size would be {value}, but a size is not negative: {reasons}")));
+            return Err(Error::data(
+                name,
+                format!("this size would be {value}, but a size is not negative: {reasons}"),
+            ));
         }
         let value = i64::try_from(value).map_err(|_| Error::Overflow)?;
         self.known[v] = Some((value, from));

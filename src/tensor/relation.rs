@@ -114,9 +114,10 @@ impl Relation {
         }
         let (relation, order) = Relation::sorted(shape.to_vec(), columns)?;
         match relation.first_duplicate() {
-            Some(at) => {
-                Err(Malformed::DuplicateEntry { entry: order.get(at).copied().unwrap_or(at), tuple: relation.tuple(at) })
-            }
+            Some(at) => Err(Malformed::DuplicateEntry {
+                entry: order.get(at).copied().unwrap_or(at),
+                tuple: relation.tuple(at),
+            }),
             None => Ok(relation),
         }
     }
@@ -139,7 +140,8 @@ impl Relation {
     /// Drops tuples that equal their predecessor.
     pub(super) fn without_repetitions(self) -> Self {
         let kept: Vec<bool> = (0..self.len).map(|k| k == 0 || !self.compare(k - 1, k).is_eq()).collect();
-        let keep = |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
+        let keep =
+            |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
         Relation::unchecked(self.shape, self.columns.into_iter().map(keep).collect())
     }
 
@@ -415,7 +417,11 @@ impl Relation {
     }
 
     fn compare(&self, a: usize, b: usize) -> std::cmp::Ordering {
-        self.columns.iter().map(|column| column[a].cmp(&column[b])).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        self.columns
+            .iter()
+            .map(|column| column[a].cmp(&column[b]))
+            .find(|o| o.is_ne())
+            .unwrap_or(std::cmp::Ordering::Equal)
     }
 }
 

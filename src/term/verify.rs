@@ -338,7 +338,9 @@ impl Verifier<'_> {
                 Term::Number(Number::Literal(_)) => {}
                 Term::Number(Number::Index(a)) => self.affine(id, a),
                 Term::Var(x) => self.var(id, *x),
-                Term::Add(a, b) | Term::Mul(a, b) | Term::Pair(a, b) => stack.extend([Task::Visit(*b), Task::Visit(*a)]),
+                Term::Add(a, b) | Term::Mul(a, b) | Term::Pair(a, b) => {
+                    stack.extend([Task::Visit(*b), Task::Visit(*a)])
+                }
                 Term::Apply(_, args) => stack.extend(args.iter().rev().map(|a| Task::Visit(*a))),
                 Term::Fst(e) | Term::Snd(e) => stack.push(Task::Visit(*e)),
                 Term::Gen { index, extent: _, body } | Term::Sum { index, extent: _, body } => {
@@ -659,3 +661,7 @@ fn check_signature(signature: &Signature) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -1,11 +1,15 @@
 //! What a program is run on: sizes, the leaves of its parameters, its relations. And what it returns.
 //!
-//! Everything is generic over the numbers of [`Numeric`](super::Numeric) and knows nothing of file formats: a test builds it from a few
-//! vectors.
+//! Everything is generic over the numbers of [`Numeric`](super::Numeric). [`Environment::from_bindings`] makes it from bound data,
+//! [`to_value`] makes data of a result.
+
+use std::sync::Arc;
 
 use crate::base::{Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Size, Var};
+use crate::tensor::{Bindings, Dense, Relation, Tensor, Value};
+use crate::ty::{RelationKind, Signature, Storage};
 
 /// How much an evaluation may take. Counts, never clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +47,6 @@ impl Limits {
     }
 }
 
-/// A set of index tuples over a box, sorted.
-///
-/// A tuple is kept as its place in the box in row-major order, so the order of the keys is the lexicographic order of the tuples.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tuples {
-    shape: Vec<u64>,
-    keys: Vec<u128>,
-}
-
 /// The number of places of a box, nothing beyond 2^127.
 pub(super) fn volume(dims: &[u64]) -> Option<u128> {
     if dims.contains(&0) {
@@ -86,70 +81,14 @@ pub(super) fn tuple_at(dims: &[u64], mut key: u128) -> Vec<i64> {
     tuple
 }
 
-impl Tuples {
-    /// The set of the given tuples, in any order.
-    ///
-    /// # Errors
-    /// [`Error::Data`] for a tuple outside the shape or one given twice; [`Error::Limit`] for a box of more than 2^127 places.
-    pub fn new(name: &str, shape: Vec<u64>, tuples: impl IntoIterator<Item = Vec<i64>>) -> Result<Self> {
-        box_volume(&shape)?;
-        let key = |tuple: Vec<i64>| {
-            place(&shape, &tuple).ok_or_else(|| Error::data(name, format!("{tuple:?} is outside the shape {shape:?}")))
-        };
-        let mut keys = tuples.into_iter().map(key).collect::<Result<Vec<_>>>()?;
-        keys.sort_unstable();
-        if let Some(twice) = keys.windows(2).find(|w| w[0] == w[1]) {
-            return Err(Error::data(name, format!("{:?} is given twice", tuple_at(&shape, twice[0]))));
-        }
-        Ok(Tuples { shape, keys })
-    }
-
-    /// The ranges of the places.
-    pub fn shape(&self) -> &[u64] {
-        &self.shape
-    }
-
-    /// The number of tuples.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether there is no tuple.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// The tuples in lexicographic order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Vec<i64>> + ExactSizeIterator {
-        self.keys.iter().map(|key| tuple_at(&self.shape, *key))
-    }
-
-    /// The position of a tuple among the sorted tuples, nothing where it is not in the set.
-    pub fn find(&self, tuple: &[i64]) -> Option<usize> {
-        self.keys.binary_search(&place(&self.shape, tuple)?).ok()
-    }
-
-    /// Whether a tuple is in the set; none outside the shape is.
-    pub fn contains(&self, tuple: &[i64]) -> bool {
-        self.find(tuple).is_some()
-    }
-
-    /// The last place of the first tuple that begins with `source`: the target of a map.
-    pub fn target(&self, source: &[i64]) -> Option<i64> {
-        let (last, outer) = self.shape.split_last()?;
-        let first = place(outer, source)? * u128::from(*last);
-        let key = self.keys.get(self.keys.partition_point(|key| *key < first))?;
-        i64::try_from(key - first).ok().filter(|target| target.unsigned_abs() < *last)
-    }
-
-    pub(super) fn keys(&self) -> &[u128] {
-        &self.keys
-    }
-}
-
 /// The number of places of a box.
 pub(super) fn box_volume(dims: &[u64]) -> Result<u128> {
     volume(dims).ok_or(Error::Limit { what: "places of a tensor", limit: u64::MAX, found: u64::MAX })
+}
+
+/// The axes of a shape.
+fn lengths(shape: &[usize]) -> Vec<u64> {
+    shape.iter().map(|n| *n as u64).collect()
 }
 
 /// A tensor of numbers: a leaf of a parameter or of a result.
@@ -167,7 +106,7 @@ pub enum Elements<T> {
     /// All, in row-major order.
     Dense(Vec<T>),
     /// Those on a pattern, in the order of its tuples. The others have no value.
-    Sparse(Tuples, Vec<T>),
+    Sparse(Arc<Relation>, Vec<T>),
 }
 
 impl<T> Leaf<T> {
@@ -191,11 +130,11 @@ impl<T> Leaf<T> {
     ///
     /// # Errors
     /// [`Error::Data`] if there is not one value for each tuple.
-    pub fn sparse(pattern: Tuples, values: Vec<T>) -> Result<Self> {
+    pub fn sparse(pattern: Arc<Relation>, values: Vec<T>) -> Result<Self> {
         if pattern.len() != values.len() {
             return Err(Error::data("tensor", format!("{} values for {} entries", values.len(), pattern.len())));
         }
-        Ok(Leaf { dims: pattern.shape.clone(), elements: Elements::Sparse(pattern, values) })
+        Ok(Leaf { dims: lengths(pattern.shape()), elements: Elements::Sparse(pattern, values) })
     }
 
     /// The stored elements, in order.
@@ -209,7 +148,7 @@ impl<T> Leaf<T> {
     pub(super) fn at(&self, key: u128) -> Option<&T> {
         match &self.elements {
             Elements::Dense(values) => values.get(usize::try_from(key).ok()?),
-            Elements::Sparse(pattern, values) => values.get(pattern.keys.binary_search(&key).ok()?),
+            Elements::Sparse(pattern, values) => values.get(pattern.position(&tuple_at(&self.dims, key))?),
         }
     }
 
@@ -232,7 +171,7 @@ impl<T> Leaf<T> {
     /// [`Error::Data`] where the tensors have different places.
     pub fn zip<U, V>(&self, other: &Leaf<U>, mut zip: impl FnMut(&T, &U) -> V) -> Result<Leaf<V>> {
         let same_pattern = match (&self.elements, &other.elements) {
-            (Elements::Sparse(p, _), Elements::Sparse(q, _)) => p == q,
+            (Elements::Sparse(p, _), Elements::Sparse(q, _)) => Arc::ptr_eq(p, q) || p == q,
             (Elements::Dense(_), Elements::Dense(_)) => true,
             _ => false,
         };
@@ -252,16 +191,16 @@ impl<T> Leaf<T> {
 
 /// Everything a program takes from outside.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inputs<T> {
+pub struct Environment<T> {
     /// The size variables, by id.
     pub sizes: Vec<i64>,
     /// The leaves of each parameter, in the order of [`Types::leaves`](crate::ty::Types::leaves).
     pub params: Vec<Vec<Leaf<T>>>,
     /// The relations, by id; the patterns of sparse parameters among them.
-    pub relations: Vec<Tuples>,
+    pub relations: Vec<Arc<Relation>>,
 }
 
-impl<T> Inputs<T> {
+impl<T> Environment<T> {
     /// The value of a size variable.
     ///
     /// # Errors
@@ -283,7 +222,7 @@ impl<T> Inputs<T> {
     ///
     /// # Errors
     /// [`Error::Bug`] where none was bound.
-    pub fn relation(&self, r: RelationId) -> Result<&Tuples> {
+    pub fn relation(&self, r: RelationId) -> Result<&Arc<Relation>> {
         self.relations.get(r.index()).ok_or_else(|| Error::bug("evaluate", format!("no tuples for the relation {r}")))
     }
 
@@ -304,7 +243,7 @@ impl<T> Inputs<T> {
     /// The numbers of indices of the axes of a tensor.
     ///
     /// # Errors
-    /// As [`Inputs::extent`].
+    /// As [`Environment::extent`].
     pub fn extents(&self, dims: &[Size]) -> Result<Vec<u64>> {
         dims.iter().map(|n| self.extent(n)).collect()
     }
@@ -313,11 +252,65 @@ impl<T> Inputs<T> {
     ///
     /// # Errors
     /// The first error of `map`.
-    pub fn map<U>(&self, mut map: impl FnMut(ParamId, usize, &Leaf<T>) -> Result<Leaf<U>>) -> Result<Inputs<U>> {
+    pub fn map<U>(&self, mut map: impl FnMut(ParamId, usize, &Leaf<T>) -> Result<Leaf<U>>) -> Result<Environment<U>> {
         let params = self.params.iter().enumerate().map(|(p, leaves)| {
             leaves.iter().enumerate().map(|(k, leaf)| map(ParamId::from_index(p), k, leaf)).collect()
         });
         let params = params.collect::<Result<_>>()?;
-        Ok(Inputs { sizes: self.sizes.clone(), params, relations: self.relations.clone() })
+        Ok(Environment { sizes: self.sizes.clone(), params, relations: self.relations.clone() })
     }
+}
+
+impl Environment<f64> {
+    /// What a program was bound to.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if a tensor has not one value for each place, which [`bind`](crate::tensor::bind) rules out.
+    pub fn from_bindings(bindings: &Bindings) -> Result<Self> {
+        let leaf = |tensor: &Arc<Tensor>| {
+            let data = tensor.data().to_vec();
+            match tensor.as_ref() {
+                Tensor::Dense(dense) => Leaf::dense(lengths(dense.shape()), data),
+                Tensor::Csr(csr) => Leaf::sparse(csr.pattern().relation().clone(), data),
+                Tensor::Coo(coo) => Leaf::sparse(coo.pattern().clone(), data),
+            }
+        };
+        let leaves = |value: &Value| value.leaves().iter().map(leaf).collect();
+        Ok(Environment {
+            sizes: bindings.sizes().values().copied().collect(),
+            params: bindings.values().values().map(leaves).collect::<Result<_>>()?,
+            relations: bindings.relations().values().cloned().collect(),
+        })
+    }
+}
+
+/// The value that the leaves of a result are, stored as asked: a sparse one shares the pattern of its parameter.
+///
+/// # Errors
+/// [`Error::Bug`] if the leaves do not fit the storage; [`Error::Limit`] or [`Error::Data`] for a shape that no tensor can have.
+pub fn to_value(signature: &Signature, bindings: &Bindings, storage: Storage, leaves: &[Leaf<f64>]) -> Result<Value> {
+    let tensor = |leaf: &Leaf<f64>| -> Result<Arc<Tensor>> {
+        let data = leaf.values().to_vec();
+        let Some(pattern) = storage.pattern() else {
+            let shape: Option<Vec<usize>> = leaf.dims.iter().map(|n| usize::try_from(*n).ok()).collect();
+            let shape = shape.ok_or(Error::Overflow)?;
+            return Ok(Arc::new(Dense::new(&shape, data).map_err(|malformed| malformed.of("result"))?.into()));
+        };
+        let parameter = signature.relations.get(pattern).and_then(|relation| match relation.kind {
+            RelationKind::Pattern(p) => bindings.values().get(p)?.leaves().first(),
+            RelationKind::Free | RelationKind::Map => None,
+        });
+        // A result with the pattern of a parameter is that parameter with other values.
+        let mut tensor = parameter
+            .ok_or_else(|| Error::bug("evaluate", format!("{pattern} is the pattern of no parameter")))?
+            .as_ref()
+            .clone();
+        let values = tensor.data_mut();
+        if values.len() != data.len() {
+            return Err(Error::bug("evaluate", "a sparse result has not the pattern of its storage"));
+        }
+        values.copy_from_slice(&data);
+        Ok(Arc::new(tensor))
+    };
+    Ok(Value::new(leaves.iter().map(tensor).collect::<Result<_>>()?))
 }
