@@ -13,6 +13,8 @@
 mod gen_pushout;
 mod let_lifting;
 mod pair_elimination;
+#[cfg(test)]
+mod random;
 mod renaming;
 mod scope;
 mod tensor_ssa;
