@@ -11,9 +11,17 @@
 //! that owns the variable gives it meaning.
 
 mod affine;
+mod eliminate;
+mod facts;
+#[cfg(test)]
+mod oracle;
+mod points;
 mod pred;
 
 pub use affine::{Affine, Application, Overflow, Var};
+pub use eliminate::{exists, exists_all};
+pub use facts::Facts;
+pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
