@@ -1,69 +1,41 @@
-//! Scalar functions.
+//! Scalar functions: the operator table, formulas, functions of the user, and what happens at special values.
+//!
+//! [`Op`] is the list of built-in functions, and the table in `table.rs` holds one row for each: name, value, partial derivatives,
+//! domain, algebraic facts, and complex value for checks. Everything else reads the table. Users register further functions with their
+//! partial derivatives ([`UserFunction`]); both kinds are a [`Primitive`].
+//!
+//! Partial derivatives are formulas ([`Expr`]) in the arguments and the value, or indicators ([`Partial::Indicator`]) that select. The
+//! built-in functions are closed under partial derivatives, so derivatives of any order exist.
+//!
+//! Values come from the pure Rust crate `libm` and the code here, so they are the same bits on every platform.
+//!
+#![doc = include_str!("special_values.md")]
 
+mod complex;
+mod evaluate;
+mod expr;
 mod number;
+mod partial;
+mod polygamma;
+mod table;
+#[cfg(test)]
+mod tests;
 pub mod text_f64;
+mod user;
+mod value;
 
+pub use evaluate::{evaluate, try_evaluate};
+pub use expr::{Expr, Names};
 pub use number::Number;
+pub use partial::{Partial, expanded_cost, expansion_cost, partial};
+pub use table::{Facts, Monotone, Op, Parity, Row, complex};
+pub use user::{Native, UserFunction, UserValue, check, check_functions, register};
+
+use user::wrong_arity;
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::FunctionId;
-
-/// A built-in scalar function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Op {
-    /// `a / b`.
-    Div,
-    /// `a^k` for an integer constant `k`.
-    Powi(i32),
-    /// `pow(a, b)`, real exponent.
-    Pow,
-    /// The smaller; the first where equal.
-    Min,
-    /// The larger; the first where equal.
-    Max,
-    /// `1` where the comparison holds, else `0`.
-    Compare(Comparison),
-    /// `-1`, `0` or `1`.
-    Sign,
-    /// `|a|`.
-    Abs,
-    /// `e^a`.
-    Exp,
-    /// Natural logarithm.
-    Ln,
-    /// `ln(1 + a)`.
-    Log1p,
-    /// `e^a - 1`.
-    Expm1,
-    /// Square root.
-    Sqrt,
-    /// Sine.
-    Sin,
-    /// Cosine.
-    Cos,
-    /// Tangent.
-    Tan,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// Arc tangent.
-    Atan,
-    /// `atan2(y, x)`: the angle of the point `(x, y)`.
-    Atan2,
-    /// The error function.
-    Erf,
-    /// `1 / (1 + e^-a)`.
-    Sigmoid,
-    /// `ln(1 + e^a)`.
-    Softplus,
-    /// `ln |gamma(a)|`.
-    Lgamma,
-    /// The derivative of order `k + 1` of `lgamma`; `digamma` is `polygamma` of order 0.
-    Polygamma(u32),
-    /// `a * ln(b)`, and 0 where `a` is 0: the partial of `pow` by its exponent.
-    Xlogy,
-}
 
 /// A comparison of reals. `>` and `>=` swap their operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +49,32 @@ pub enum Comparison {
     Equal,
     /// `a != b`.
     NotEqual,
+}
+
+impl Comparison {
+    /// All comparisons.
+    pub const ALL: [Comparison; 4] =
+        [Comparison::Less, Comparison::LessEqual, Comparison::Equal, Comparison::NotEqual];
+
+    /// The operator as programs write it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Comparison::Less => "<",
+            Comparison::LessEqual => "<=",
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "!=",
+        }
+    }
+
+    /// Whether it holds. With NaN only `!=` does.
+    pub fn holds(self, a: f64, b: f64) -> bool {
+        match self {
+            Comparison::Less => a < b,
+            Comparison::LessEqual => a <= b,
+            Comparison::Equal => a == b,
+            Comparison::NotEqual => a != b,
+        }
+    }
 }
 
 /// A scalar function: built in or registered.
@@ -99,15 +97,14 @@ pub enum Function {
     Partial(Primitive, u8),
 }
 
+impl From<Op> for Primitive {
+    fn from(op: Op) -> Self {
+        Primitive::Op(op)
+    }
+}
+
 impl From<Op> for Function {
     fn from(op: Op) -> Self {
         Function::Value(Primitive::Op(op))
     }
-}
-
-/// A scalar function registered by the user.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UserFunction {
-    /// Its name.
-    pub name: String,
 }
