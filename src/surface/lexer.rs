@@ -1,0 +1,345 @@
+//! Text to tokens, one at a time.
+//!
+//! Blanks and comments (`# ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
+//! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before.
+//! Characters and numbers that cannot be read are reported here and never reach the parser as something else.
+//!
+//! Names are letters, digits, `_` and `'`, Unicode included. `Σ` is a letter too: at the start of a word it is always the
+//! operator, so `Σi < n` reads as `sum i < n`. A number takes a point only with a digit behind it, so that `gen i < 2. e` ends
+//! its range at the point. `A.value` is one operand only without blanks and with a bracket behind it; `gen i < n. value(i)`
+//! needs the blank behind its point.
+
+use crate::base::Span;
+use crate::error::Diagnostic;
+
+/// A token without its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Token {
+    Name,
+    Number {
+        value: f64,
+        integer: Option<i64>,
+    },
+    Param,
+    Rel,
+    Map,
+    Assume,
+    Def,
+    Fun,
+    With,
+    Let,
+    In,
+    Gen,
+    Sum,
+    Max,
+    Min,
+    ArgMax,
+    ArgMin,
+    Exists,
+    And,
+    Or,
+    Not,
+    Fst,
+    Snd,
+    Real,
+    Csr,
+    Coo,
+    Plus,
+    Minus,
+    Star,
+    Slash,
+    Caret,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Equal,
+    NotEqual,
+    LeftParen,
+    RightParen,
+    LeftBracket,
+    RightBracket,
+    Comma,
+    Dot,
+    /// The `.value` of `A.value(i, j)`.
+    DotValue,
+    Colon,
+    Semicolon,
+    Question,
+    Arrow,
+    End,
+}
+
+/// A token, its place, and whether a line break stands before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lexeme {
+    pub(super) token: Token,
+    pub(super) span: Span,
+    pub(super) starts_line: bool,
+}
+
+fn keyword(text: &str) -> Option<Token> {
+    Some(match text {
+        "param" => Token::Param,
+        "rel" => Token::Rel,
+        "map" => Token::Map,
+        "assume" => Token::Assume,
+        "def" => Token::Def,
+        "fun" => Token::Fun,
+        "with" => Token::With,
+        "let" => Token::Let,
+        "in" => Token::In,
+        "gen" => Token::Gen,
+        "sum" => Token::Sum,
+        "max" => Token::Max,
+        "min" => Token::Min,
+        "argmax" => Token::ArgMax,
+        "argmin" => Token::ArgMin,
+        "exists" => Token::Exists,
+        "and" => Token::And,
+        "or" => Token::Or,
+        "not" => Token::Not,
+        "fst" => Token::Fst,
+        "snd" => Token::Snd,
+        "real" => Token::Real,
+        "csr" => Token::Csr,
+        "coo" => Token::Coo,
+        "inf" => Token::Number { value: f64::INFINITY, integer: None },
+        "nan" => Token::Number { value: f64::NAN, integer: None },
+        _ => return None,
+    })
+}
+
+/// Whether a name can be written as it is: letters, digits, `_`, `'`, no keyword.
+pub(super) fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(starts_name) && chars.all(continues_name) && keyword(text).is_none()
+}
+
+fn starts_name(c: char) -> bool {
+    (c.is_alphabetic() || c == '_') && c != 'Σ'
+}
+
+fn continues_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '\''
+}
+
+/// One character on its own, or the first of several.
+fn symbol(c: char) -> Option<Token> {
+    Some(match c {
+        '+' => Token::Plus,
+        '-' | '−' => Token::Minus,
+        '*' | '·' | '⋅' | '×' => Token::Star,
+        '/' => Token::Slash,
+        '^' => Token::Caret,
+        '<' => Token::Less,
+        '≤' => Token::LessEqual,
+        '>' => Token::Greater,
+        '≥' => Token::GreaterEqual,
+        '=' => Token::Equal,
+        '≠' => Token::NotEqual,
+        '(' => Token::LeftParen,
+        ')' => Token::RightParen,
+        '[' => Token::LeftBracket,
+        ']' => Token::RightBracket,
+        ',' => Token::Comma,
+        '.' => Token::Dot,
+        ':' => Token::Colon,
+        ';' => Token::Semicolon,
+        '?' => Token::Question,
+        '→' => Token::Arrow,
+        '⊞' => Token::Gen,
+        'Σ' | '∑' => Token::Sum,
+        '∃' => Token::Exists,
+        '∧' => Token::And,
+        '∨' => Token::Or,
+        '¬' => Token::Not,
+        _ => return None,
+    })
+}
+
+/// Where the lexer stands in a text.
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    /// The end of the last name, for `A.value`.
+    name_end: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        // A byte order mark is no part of the program.
+        let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        Lexer { text, at, name_end: usize::MAX }
+    }
+
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or("")
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip_while(&mut self, test: impl Fn(char) -> bool) {
+        let rest = self.rest();
+        self.at += rest.find(|c| !test(c)).unwrap_or(rest.len());
+    }
+
+    /// The next token. Behind the last one it is [`Token::End`], for ever.
+    pub(super) fn next(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
+        let mut starts_line = self.at == 0;
+        loop {
+            let Some(c) = self.peek() else {
+                return Lexeme { token: Token::End, span: Span::new(self.at, self.at), starts_line: true };
+            };
+            if c.is_whitespace() {
+                starts_line |= c == '\n';
+                self.at += c.len_utf8();
+                continue;
+            }
+            if c == '#' {
+                self.skip_while(|c| c != '\n');
+                continue;
+            }
+            let start = self.at;
+            let token = if c.is_ascii_digit() {
+                self.number(diagnostics)
+            } else if starts_name(c) {
+                self.skip_while(continues_name);
+                let text = &self.text[start..self.at];
+                keyword(text).unwrap_or_else(|| {
+                    self.name_end = self.at;
+                    Token::Name
+                })
+            } else if let Some(token) = symbol(c) {
+                self.at += c.len_utf8();
+                self.operator(token, start, diagnostics)
+            } else if self.rest().starts_with("!=") {
+                self.at += 2;
+                Token::NotEqual
+            } else {
+                self.bad_characters(diagnostics);
+                continue;
+            };
+            return Lexeme { token, span: Span::new(start, self.at), starts_line };
+        }
+    }
+
+    /// Operators of more than one character.
+    fn operator(&mut self, token: Token, start: usize, diagnostics: &mut Vec<Diagnostic>) -> Token {
+        let rest = self.rest();
+        match token {
+            Token::Less if rest.starts_with('=') => {
+                self.at += 1;
+                Token::LessEqual
+            }
+            Token::Greater if rest.starts_with('=') => {
+                self.at += 1;
+                Token::GreaterEqual
+            }
+            Token::Minus if rest.starts_with('>') => {
+                self.at += 1;
+                Token::Arrow
+            }
+            Token::Equal if rest.starts_with('=') => {
+                self.at += 1;
+                let span = Span::new(start, self.at);
+                diagnostics.push(
+                    Diagnostic::new("unexpected-token", span, "expected a comparison such as `=`, found `==`")
+                        .help("equality is written `=`"),
+                );
+                Token::Equal
+            }
+            Token::Dot if start == self.name_end => {
+                let behind = rest.strip_prefix("value").and_then(|rest| rest.chars().next());
+                if !matches!(behind, Some('(' | '[')) {
+                    return Token::Dot;
+                }
+                self.at += "value".len();
+                Token::DotValue
+            }
+            token => token,
+        }
+    }
+
+    /// `1`, `1.5`, `1.5e-3`, `1e9`. What cannot be read counts as 0.
+    fn number(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Token {
+        let start = self.at;
+        let digit = |c: char| c.is_ascii_digit();
+        let mut problem = None;
+        self.skip_while(digit);
+        let mut whole = true;
+        if self.rest().strip_prefix('.').is_some_and(|rest| rest.starts_with(digit)) {
+            whole = false;
+            self.at += 1;
+            self.skip_while(digit);
+        }
+        if self.rest().starts_with(['e', 'E']) {
+            whole = false;
+            self.at += 1;
+            if self.rest().starts_with(['+', '-']) {
+                self.at += 1;
+            }
+            if !self.rest().starts_with(digit) {
+                problem = Some("a number whose exponent has no digits");
+            }
+            self.skip_while(digit);
+        }
+        if self.peek().is_some_and(continues_name) {
+            self.skip_while(continues_name);
+            problem = problem.or(Some("a number that runs into a name"));
+        } else if self.rest().strip_prefix('.').is_some_and(|rest| !whole && rest.starts_with(digit)) {
+            self.at += 1;
+            self.skip_while(|c| continues_name(c) || c == '.');
+            problem = Some("a number with two points");
+        }
+        let text = &self.text[start..self.at];
+        let value = text.parse::<f64>().unwrap_or(0.0);
+        if problem.is_none() && value.is_infinite() {
+            problem = Some("a number beyond the largest 64-bit real");
+        }
+        let Some(problem) = problem else {
+            return Token::Number { value, integer: if whole { text.parse().ok() } else { None } };
+        };
+        diagnostics.push(
+            Diagnostic::new(
+                "bad-number",
+                Span::new(start, self.at),
+                format!("expected a number such as `2`, `1.5` or `1.5e-3`, found {problem}"),
+            )
+            .help(match problem {
+                "a number that runs into a name" => "a product needs its sign, as in `2 * x`",
+                "a number beyond the largest 64-bit real" => "infinity is written `inf`",
+                _ => "write digits, then `.` and digits, then `e` and a power of ten",
+            }),
+        );
+        Token::Number { value: 0.0, integer: Some(0) }
+    }
+
+    /// A run of characters that begin no token is one problem.
+    fn bad_characters(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        let start = self.at;
+        let first = self.peek().unwrap_or(' ');
+        self.skip_while(|c| {
+            !c.is_whitespace() && c != '#' && !c.is_ascii_digit() && !starts_name(c) && symbol(c).is_none()
+        });
+        let found = match self.text[start..self.at].chars().nth(1) {
+            None => format!("`{}`", first.escape_debug()),
+            Some(_) => format!("characters from `{}` on", first.escape_debug()),
+        };
+        let diagnostic = Diagnostic::new(
+            "bad-character",
+            Span::new(start, self.at),
+            format!("expected a name, a number or an operator, found {found}"),
+        );
+        diagnostics.push(match first {
+            '&' => diagnostic.help("`and` joins predicates"),
+            '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
+            '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
+            '%' => diagnostic.help("indices are affine: there is no remainder"),
+            '{' | '}' => diagnostic.help("grouping is `( .. )`"),
+            _ => diagnostic,
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! Compact text of an [`Ast`] for tests: one line, prefix notation, no recursion.
+
+use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+
+/// The operands of an expression from left to right.
+pub(super) fn operands(expr: &Expr) -> Vec<ExprId> {
+    match expr {
+        Expr::Number { .. } | Expr::Name(_) | Expr::Error => vec![],
+        Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => vec![*a],
+        Expr::Binary(_, a, b) | Expr::Pair(a, b) => vec![*a, *b],
+        Expr::Iverson { guard, body } => vec![*guard, *body],
+        Expr::Call { callee: _, args } => args.clone(),
+        Expr::Access { array, indices } => std::iter::once(*array).chain(indices.iter().copied()).collect(),
+        Expr::Binder { kind: _, index: _, extent, body } => vec![*extent, *body],
+        Expr::Let { name: _, value, body } => vec![*value, *body],
+    }
+}
+
+fn head(expr: &Expr) -> String {
+    match expr {
+        Expr::Number { value, integer } => integer.map_or_else(|| format!("{value}r"), |k| k.to_string()),
+        Expr::Name(name) => name.clone(),
+        Expr::Error => "error".into(),
+        Expr::Unary(UnaryOp::Neg, _) => "neg".into(),
+        Expr::Unary(UnaryOp::Not, _) => "not".into(),
+        Expr::Fst(_) => "fst".into(),
+        Expr::Snd(_) => "snd".into(),
+        Expr::Binary(op, ..) => match op {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Pow => "^",
+            BinaryOp::Less => "<",
+            BinaryOp::LessEqual => "<=",
+            BinaryOp::Greater => ">",
+            BinaryOp::GreaterEqual => ">=",
+            BinaryOp::Equal => "=",
+            BinaryOp::NotEqual => "!=",
+            BinaryOp::And => "and",
+            BinaryOp::Or => "or",
+        }
+        .into(),
+        Expr::Pair(..) => "pair".into(),
+        Expr::Iverson { .. } => "iv".into(),
+        Expr::Call { callee, .. } => callee.text.clone(),
+        Expr::Access { .. } => "at".into(),
+        Expr::Binder { kind, index, .. } => format!("{} {}", format!("{kind:?}").to_lowercase(), index.text),
+        Expr::Let { name, .. } => format!("let {}", name.text),
+    }
+}
+
+/// An expression in prefix notation; real literals end in `r`.
+pub(super) fn sexpr(ast: &Ast, root: ExprId) -> String {
+    enum Work {
+        Open(ExprId),
+        Close,
+    }
+    let mut out = String::new();
+    let mut work = vec![Work::Open(root)];
+    while let Some(item) = work.pop() {
+        let Work::Open(id) = item else {
+            out.push(')');
+            continue;
+        };
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        let expr = &ast.exprs[id];
+        if matches!(expr, Expr::Number { .. } | Expr::Name(_) | Expr::Error) {
+            out += &head(expr);
+        } else {
+            out.push('(');
+            out += &head(expr);
+            work.push(Work::Close);
+            work.extend(operands(expr).into_iter().rev().map(Work::Open));
+        }
+    }
+    out
+}
+
+fn list(ast: &Ast, exprs: &[ExprId]) -> String {
+    exprs.iter().map(|e| sexpr(ast, *e)).collect::<Vec<_>>().join(" ")
+}
+
+fn ty(ast: &Ast, t: &TypeExpr) -> String {
+    match &t.kind {
+        TypeKind::Real => "real".into(),
+        TypeKind::Tensor(sizes, item) => format!("[{}]{}", list(ast, sizes), ty(ast, item)),
+        TypeKind::Pair(a, b) => format!("({} {})", ty(ast, a), ty(ast, b)),
+    }
+}
+
+/// The declarations, each in prefix notation.
+pub(super) fn decls(ast: &Ast) -> Vec<String> {
+    let text = |decl: &Decl| match decl {
+        Decl::Param { name, storage, ty: t } => {
+            format!("(param {} {} {})", name.text, format!("{storage:?}").to_lowercase(), ty(ast, t))
+        }
+        Decl::Relation { name, shape } => format!("(rel {} [{}])", name.text, list(ast, shape)),
+        Decl::Map { name, source, target } => {
+            format!("(map {} [{}] {})", name.text, list(ast, source), sexpr(ast, *target))
+        }
+        Decl::Assume { pred } => format!("(assume {})", sexpr(ast, *pred)),
+        Decl::Def { name, params, body } => {
+            let params: Vec<_> = params.iter().map(|(name, t)| format!("{} {}", name.text, ty(ast, t))).collect();
+            format!("(def {} ({}) {})", name.text, params.join(" "), sexpr(ast, *body))
+        }
+        Decl::Fun { name, params, value, partials } => {
+            let params: Vec<_> = params.iter().map(|name| name.text.as_str()).collect();
+            format!("(fun {} ({}) {} {})", name.text, params.join(" "), sexpr(ast, *value), list(ast, partials))
+        }
+    };
+    ast.decls.iter().map(text).collect()
+}
