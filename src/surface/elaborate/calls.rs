@@ -15,7 +15,7 @@ use super::{Elaborator, Frame, Source, Task};
 use crate::base::{Span, VarId};
 use crate::error::Diagnostic;
 use crate::index::Size;
-use crate::scalar::{Function, Op, Primitive};
+use crate::scalar::{Comparison, Function, Op, Primitive};
 use crate::term::{Term, TermId};
 use crate::ty::TypeId;
 
@@ -33,50 +33,47 @@ pub(super) struct Definition<'a> {
     pub(super) active: bool,
 }
 
-/// A built-in scalar function and the number of its arguments.
-pub(super) fn builtin(name: &str) -> Option<(Op, usize)> {
-    Some(match name {
-        "pow" => (Op::Pow, 2),
-        "sign" => (Op::Sign, 1),
-        "abs" => (Op::Abs, 1),
-        "exp" => (Op::Exp, 1),
-        "ln" => (Op::Ln, 1),
-        "log1p" => (Op::Log1p, 1),
-        "expm1" => (Op::Expm1, 1),
-        "sqrt" => (Op::Sqrt, 1),
-        "sin" => (Op::Sin, 1),
-        "cos" => (Op::Cos, 1),
-        "tan" => (Op::Tan, 1),
-        "tanh" => (Op::Tanh, 1),
-        "atan" => (Op::Atan, 1),
-        "atan2" => (Op::Atan2, 2),
-        "erf" => (Op::Erf, 1),
-        "sigmoid" => (Op::Sigmoid, 1),
-        "softplus" => (Op::Softplus, 1),
-        "lgamma" => (Op::Lgamma, 1),
-        "digamma" => (Op::Polygamma(0), 1),
-        "xlogy" => (Op::Xlogy, 2),
-        _ => return None,
-    })
+/// The built-in function, or the black-box derivative of one, that a name means: `exp`, `exp'0`, `powi'3'0`, `powi'_3'0`.
+fn builtin(name: &str) -> Option<Function> {
+    let Some((base, at)) = name.rsplit_once('\'') else { return Op::from_name(name).map(Function::from) };
+    let op = match base.split_once('\'') {
+        Some(("powi", k)) => Op::Powi(match k.strip_prefix('_') {
+            Some(k) => k.parse::<i32>().ok()?.checked_neg()?,
+            None => k.parse().ok()?,
+        }),
+        Some(("polygamma", k)) => Op::Polygamma(k.parse().ok()?),
+        Some(_) => return None,
+        None => match base {
+            "div" => Op::Div,
+            "less" => Op::Compare(Comparison::Less),
+            "less_equal" => Op::Compare(Comparison::LessEqual),
+            "equal" => Op::Compare(Comparison::Equal),
+            "not_equal" => Op::Compare(Comparison::NotEqual),
+            _ => Op::from_name(base)?,
+        },
+    };
+    partial(Primitive::Op(op), usize::from(op.arity()), at)
+}
+
+/// The partial derivative of a function by the argument of a number as written.
+fn partial(primitive: Primitive, arity: usize, at: &str) -> Option<Function> {
+    let at: u8 = at.parse().ok()?;
+    (usize::from(at) < arity).then_some(Function::Partial(primitive, at))
 }
 
 /// The names that calls have besides those of [`builtin`].
 pub(super) const SPECIAL: [&str; 4] = ["min", "max", "select", "real"];
 
-const BUILTIN_NAMES: [&str; 20] = [
-    "pow", "sign", "abs", "exp", "ln", "log1p", "expm1", "sqrt", "sin", "cos", "tan", "tanh", "atan", "atan2", "erf",
-    "sigmoid", "softplus", "lgamma", "digamma", "xlogy",
-];
-
 impl<'a> Elaborator<'a> {
     /// Whether a name can be called.
     pub(super) fn is_callable(&self, name: &str) -> bool {
-        builtin(name).is_some() || SPECIAL.contains(&name) || self.globals.contains_key(name)
+        Op::from_name(name).is_some() || SPECIAL.contains(&name) || self.globals.contains_key(name)
     }
 
     /// Reports a callee that means nothing.
     pub(super) fn unknown_callee(&mut self, name: &str, span: Span) {
-        let candidates = BUILTIN_NAMES.into_iter().chain(SPECIAL).chain(self.globals.keys().copied());
+        let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
+        let candidates = builtin.iter().map(String::as_str).chain(SPECIAL).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic = Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
         if let Some(close) = close {
@@ -126,8 +123,7 @@ impl<'a> Elaborator<'a> {
             }
             (_, Some(Global::Map(_))) => self.index_value(at),
             (_, Some(Global::Function(f))) => {
-                let places = self.program.signature.functions.get(f).map_or(0, super::decls::function_arity);
-                if self.arity(name, places, args, span) {
+                if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
                 }
             }
@@ -144,10 +140,11 @@ impl<'a> Elaborator<'a> {
                 self.fail();
                 self.values.push(None);
             }
-            _ => match builtin(name) {
-                Some((op, places)) => {
-                    if self.arity(name, places, args, span) {
-                        self.apply(at, Function::from(op), args);
+            _ => match self.scalar_function(name) {
+                Some(function) => {
+                    let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
+                    if self.arity(name, self.places(primitive), args, span) {
+                        self.apply(at, function, args);
                     }
                 }
                 None => {
@@ -156,6 +153,28 @@ impl<'a> Elaborator<'a> {
                 }
             },
         }
+    }
+
+    /// The number of arguments of a scalar function.
+    fn places(&self, primitive: Primitive) -> usize {
+        usize::from(match primitive {
+            Primitive::Op(op) => op.arity(),
+            Primitive::User(f) => self.program.signature.functions.get(f).map_or(0, |f| f.arity()),
+        })
+    }
+
+    /// The scalar function that a name means which is not declared.
+    fn scalar_function(&mut self, name: &'a str) -> Option<Function> {
+        if let Some(function) = self.ops.get(name) {
+            return *function;
+        }
+        let user = name.rsplit_once('\'').and_then(|(base, at)| match self.globals.get(base) {
+            Some(Global::Function(f)) => partial(Primitive::User(*f), self.places(Primitive::User(*f)), at),
+            _ => None,
+        });
+        let function = user.or_else(|| builtin(name));
+        self.ops.insert(name, function);
+        function
     }
 
     fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {

@@ -16,7 +16,7 @@
 //! Where `a` is already an element of a variable, `v[g, i]`, no `let` is needed and the relation is that of `v` itself. This is how printed
 //! programs read back as they were.
 
-use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name};
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
@@ -216,7 +216,7 @@ impl<'a> Elaborator<'a> {
             match self.expr(e) {
                 Expr::Number { .. } => {}
                 Expr::Name(name) if name != index => {}
-                Expr::Unary(super::super::ast::UnaryOp::Neg, a) => stack.push(*a),
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
                 Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
                 Expr::Call { args, .. } => stack.extend(args),
                 _ => return None,
@@ -405,7 +405,7 @@ impl<'a> Elaborator<'a> {
                     Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => {}
                     Meaning::Var(_) | Meaning::Callable(_) => return false,
                 },
-                Expr::Unary(super::super::ast::UnaryOp::Neg, a) => stack.push(*a),
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
                 Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*b, *a]),
                 // The arguments of a map are index expressions or errors.
                 Expr::Call { callee, .. } if self.map_named(&callee.text).is_some() => {}

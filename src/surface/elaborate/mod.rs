@@ -25,6 +25,7 @@
 //! | `calls` | scalar functions, expansion of `def` |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
+//! | `formulas` | the formulas of `fun` |
 //! | `text` | names and types in messages |
 //!
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
@@ -34,6 +35,7 @@ mod bounds;
 mod calls;
 mod computed;
 mod decls;
+mod formulas;
 mod indices;
 mod names;
 mod predicates;
@@ -52,7 +54,7 @@ use self::bounds::Knowledge;
 use self::calls::Definition;
 use self::computed::{Anchor, Hoist};
 use self::names::{Global, Scopes};
-use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId};
+use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::{Diagnostic, Error};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
@@ -87,6 +89,28 @@ pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<D
     elaborator.finish()
 }
 
+/// Reads a program text: [`parse`](super::parse) and [`elaborate`].
+///
+/// # Errors
+/// [`Error::Program`] with every problem found, in the order of the text.
+pub fn read(text: &str, functions: &[UserFunction]) -> crate::error::Result<Program> {
+    let (ast, mut diagnostics) = super::parser::parse(text);
+    // Without an expression there is nothing to elaborate, and the parser has said so.
+    let program = match ast.body {
+        Some(_) => elaborate(&ast, functions),
+        None => Err(Vec::new()),
+    };
+    match program {
+        Ok(program) if diagnostics.is_empty() => Ok(program),
+        Ok(_) => Err(Error::Program(diagnostics)),
+        Err(found) => {
+            diagnostics.extend(found);
+            diagnostics.sort_by_key(|d| d.span.start);
+            Err(Error::Program(diagnostics))
+        }
+    }
+}
+
 /// The library written in the language, see `prelude.iv`.
 static PRELUDE: LazyLock<Source<'static>> = LazyLock::new(|| {
     static TEXT: LazyLock<Ast> = LazyLock::new(decls::parse_prelude);
@@ -107,7 +131,7 @@ impl<'a> Source<'a> {
             let at = |e: &ExprId| constants.get(e.0 as usize).copied().flatten();
             let value = match expr {
                 Expr::Number { integer, .. } => *integer,
-                Expr::Unary(super::ast::UnaryOp::Neg, a) => at(a).and_then(i64::checked_neg),
+                Expr::Unary(UnaryOp::Neg, a) => at(a).and_then(i64::checked_neg),
                 Expr::Binary(op, a, b) => at(a).zip(at(b)).and_then(|(a, b)| match op {
                     BinaryOp::Add => a.checked_add(b),
                     BinaryOp::Sub => a.checked_sub(b),
@@ -271,6 +295,8 @@ struct Elaborator<'a> {
     /// How many enclosing guards are erroneous: what they would have proved is not known.
     silent: usize,
     steps: usize,
+    /// The built-in functions by name, as far as they were looked up.
+    ops: FxHashMap<&'a str, Option<Function>>,
 }
 
 impl<'a> Elaborator<'a> {

@@ -3,7 +3,7 @@
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::binder;
 use super::names::{Binding, Meaning};
-use super::text::{noun, symbol};
+use super::text::symbol;
 use super::{Elaborator, OpenGuard, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
@@ -45,6 +45,13 @@ impl<'a> Elaborator<'a> {
                 None => self.arithmetic(at, BinaryOp::Pow, *base, *exponent),
             },
             Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
+                self.arithmetic(at, *op, *a, *b);
+            }
+            // As a number, a comparison of reals is 1 where it holds and 0 elsewhere.
+            Expr::Binary(op, a, b)
+                if !matches!(op, BinaryOp::And | BinaryOp::Or)
+                    && !(self.is_index_expression(*a) && self.is_index_expression(*b)) =>
+            {
                 self.arithmetic(at, *op, *a, *b);
             }
             Expr::Unary(UnaryOp::Not, _)
@@ -181,7 +188,8 @@ impl<'a> Elaborator<'a> {
                 BinaryOp::Sub => Term::Add(a, self.negative(b, span)?),
                 BinaryOp::Mul => Term::Mul(a, b),
                 BinaryOp::Div => Term::Apply(Function::from(Op::Div), vec![a, b]),
-                _ => Term::Apply(Function::from(Op::Pow), vec![a, b]),
+                BinaryOp::Pow => Term::Apply(Function::from(Op::Pow), vec![a, b]),
+                _ => return self.compare(op, a, b, span),
             };
             self.push(term, span)
         });
@@ -457,13 +465,5 @@ impl<'a> Elaborator<'a> {
         let bound = var.zip(value).zip(body);
         let value = bound.and_then(|((var, value), body)| self.push(Term::Let { var, value, body }, span));
         self.values.push(value);
-    }
-
-    /// A place where a value is expected holds something else.
-    pub(super) fn not_a_value(&mut self, at: ExprId) {
-        let message = format!("a value is expected, found {}", noun(self.expr(at)));
-        let span = self.span(at);
-        self.report("not-a-value", span, message);
-        self.values.push(None);
     }
 }
