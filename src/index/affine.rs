@@ -181,7 +181,8 @@ impl Affine {
 
     /// Replaces variables; the arguments of map applications are replaced first, and the new application is then offered.
     pub fn replace(&self, replace: &mut impl FnMut(&Var) -> Checked<Option<Affine>>) -> Checked<Affine> {
-        let mut result = Affine::constant(self.constant);
+        let mut terms = Vec::with_capacity(self.terms.len());
+        let mut constant = self.constant;
         for (v, k) in &self.terms {
             let v = match v {
                 Var::Apply(application) => Var::Apply(Box::new(Application {
@@ -190,13 +191,16 @@ impl Affine {
                 })),
                 other => other.clone(),
             };
-            let term = match replace(&v)? {
-                Some(a) => a.scale(*k)?,
-                None => Affine { terms: vec![(v, *k)], constant: 0 },
-            };
-            result = result.add(&term)?;
+            match replace(&v)? {
+                Some(a) => {
+                    let a = a.scale(*k)?;
+                    constant = constant.checked_add(a.constant).ok_or(Overflow)?;
+                    terms.extend(a.terms);
+                }
+                None => terms.push((v, *k)),
+            }
         }
-        Ok(result)
+        Affine::from_terms(terms, constant)
     }
 
     /// Calls `visit` on every variable, those inside map applications included, before the application itself.
@@ -232,12 +236,12 @@ impl Affine {
 
     /// The value under an assignment of the variables, nothing where a variable has no value.
     pub fn evaluate(&self, value: &mut impl FnMut(&Var) -> Option<i64>) -> Option<Checked<i64>> {
-        let mut sum = i128::from(self.constant);
+        let mut sum = Some(i128::from(self.constant));
         for (v, k) in &self.terms {
-            // 2^63 terms of 2^126 would be needed to overflow; an expression has far fewer.
-            sum = sum.checked_add(i128::from(*k) * i128::from(value(v)?))?;
+            let term = i128::from(*k) * i128::from(value(v)?);
+            sum = sum.and_then(|sum| sum.checked_add(term));
         }
-        Some(i64::try_from(sum).map_err(|_| Overflow))
+        Some(sum.and_then(|sum| i64::try_from(sum).ok()).ok_or(Overflow))
     }
 
     /// Writes the expression with the caller's names: `2*i - j + n - 1`.
@@ -284,5 +288,89 @@ impl From<IndexId> for Affine {
 impl From<SizeId> for Affine {
     fn from(n: SizeId) -> Self {
         Affine::size(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::RelationId;
+
+    fn affine(terms: &[(u32, i64)], constant: i64) -> Affine {
+        Affine::from_terms(terms.iter().map(|(i, k)| (Var::Index(IndexId(*i)), *k)), constant).unwrap()
+    }
+
+    fn apply(a: Affine) -> Affine {
+        Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Input(RelationId(0)), args: vec![a] })))
+    }
+
+    fn text(a: &Affine) -> String {
+        let mut text = String::new();
+        a.write(&mut text, &mut |v| match v {
+            Var::Index(i) => i.to_string(),
+            Var::Size(n) => n.to_string(),
+            Var::Apply(application) => format!("f({})", self::text(&application.args[0])),
+        })
+        .unwrap();
+        text
+    }
+
+    #[test]
+    fn affine_obeys_the_ring_laws() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut random = || {
+            let terms: Vec<_> = (0..rng.usize(0..4)).map(|_| (rng.u32(0..4), rng.i64(-3..4))).collect();
+            affine(&terms, rng.i64(-3..4))
+        };
+        for _ in 0..500 {
+            let (a, b, c) = (random(), random(), random());
+            let sum = |a: &Affine, b: &Affine| a.add(b).unwrap();
+            assert_eq!(sum(&a, &b), sum(&b, &a));
+            assert_eq!(sum(&sum(&a, &b), &c), sum(&a, &sum(&b, &c)));
+            assert_eq!(a.sub(&a), Ok(Affine::constant(0)));
+            assert_eq!(sum(&a, &b).scale(-2), Ok(sum(&a.scale(-2).unwrap(), &b.scale(-2).unwrap())));
+            assert_eq!(sum(&a, &a), a.scale(2).unwrap());
+            // [i0 -> b] a, by value.
+            let at = |a: &Affine, i0: i64| {
+                let value = |v: &Var| Some(if *v == Var::Index(IndexId(0)) { i0 } else { 7 });
+                a.evaluate(&mut { value }).unwrap().unwrap()
+            };
+            let replaced = a.substitute(&|i| (i == IndexId(0)).then(|| b.clone())).unwrap();
+            assert_eq!(at(&replaced, 5), at(&a, at(&b, 5)));
+        }
+    }
+
+    #[test]
+    fn affine_reads_well() {
+        let cases = [
+            (affine(&[(0, -1), (1, 1)], 0), "i1 - i0"),
+            (affine(&[(0, -2)], -3), "-2*i0 - 3"),
+            (affine(&[], 0), "0"),
+            (Affine::constant(i64::MIN), "-9223372036854775808"),
+            (apply(affine(&[(0, 2)], 1)).add(&affine(&[(2, 1)], 0)).unwrap(), "i2 + f(2*i0 + 1)"),
+        ];
+        for (a, expected) in cases {
+            assert_eq!(text(&a), expected);
+        }
+    }
+
+    #[test]
+    fn affine_substitutes_inside_applications() {
+        let a = apply(apply(affine(&[(0, 1)], 0)));
+        assert_eq!((a.nesting(), a.mentions(IndexId(0))), (2, true));
+        let b = a.substitute(&|i| (i == IndexId(0)).then(|| affine(&[(1, 1)], 4))).unwrap();
+        assert_eq!(text(&b), "f(f(i1 + 4))");
+    }
+
+    #[test]
+    fn affine_reports_overflow() {
+        let large = affine(&[(0, i64::MAX)], 0);
+        assert_eq!(large.add(&large), Err(Overflow));
+        assert_eq!(affine(&[(0, i64::MIN)], 0).scale(-1), Err(Overflow));
+        assert_eq!(affine(&[], i64::MAX).add_constant(1), Err(Overflow));
+        // 2^126 + 2^126 leaves even 128 bits.
+        let huge = affine(&[(0, i64::MIN), (1, i64::MIN)], 0);
+        assert_eq!(huge.evaluate(&mut |_| Some(i64::MIN)), Some(Err(Overflow)));
+        assert_eq!(huge.evaluate(&mut |_| None), None);
     }
 }

@@ -5,8 +5,8 @@
 //! 1. facts are flattened into linear constraints, relation atoms and clauses; an `exists` becomes a name of its own
 //!    (a Skolem constant, which is exact for facts), `a != 0` becomes the clause `a >= 1 or a <= -1`;
 //! 2. only what is connected to the goal through shared variables takes part;
-//! 3. equations are solved by substitution, unit coefficients first; an equation whose coefficients have a common divisor that
-//!    the constant lacks has no solution;
+//! 3. equations are solved exactly: by substitution where a coefficient is 1, else after Euclid's algorithm on the coefficients,
+//!    which renames unknowns until one is 1; a common divisor that the constant lacks excludes all solutions;
 //! 4. inequalities go through Fourier-Motzkin elimination; every row is divided by the common divisor of its coefficients and its
 //!    constant rounded down, which loses no integer point;
 //! 5. clauses are split, those with the fewest open cases first. `R(a)` and `not R(b)` give the clause `a != b`;
@@ -25,14 +25,26 @@ use rustc_hash::FxHashMap;
 use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::base::IndexId;
 
-/// How many inequalities one refutation may derive.
+/// How many inequalities may be derived, for one conjunction and for one goal.
 const MAX_CONSTRAINTS: usize = 2000;
+const MAX_CONSTRAINTS_OF_GOAL: usize = 16_000;
 /// How many cases of clauses one goal may try.
 const MAX_SPLITS: usize = 256;
 /// How many pairs of relation atoms, or of map applications, are compared.
 const MAX_PAIRS: usize = 64;
 /// How many witnesses are tried for an `exists` of a goal.
 const MAX_WITNESSES: usize = 16;
+
+/// What is left to spend on a goal.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    splits: usize,
+    constraints: usize,
+}
+
+impl Budget {
+    const GOAL: Budget = Budget { splits: MAX_SPLITS, constraints: MAX_CONSTRAINTS_OF_GOAL };
+}
 
 /// Facts about indices and sizes. Cloning is cheap enough to open a scope.
 #[derive(Clone, Debug, Default)]
@@ -275,18 +287,61 @@ impl Facts {
 
     /// Whether the goal follows from the facts. `false` means "not proved".
     pub fn proves(&self, goal: &Pred) -> bool {
-        let mut budget = MAX_SPLITS;
-        self.proves_within(goal, &mut budget) || self.contradictory()
+        let mut conjuncts = goal.conjuncts().iter();
+        conjuncts.all(|p| self.proves_within(p, &mut Budget::GOAL.clone())) || self.contradictory()
+    }
+
+    /// The predicate without what the facts imply: equivalent where they hold. Conjuncts that follow from the facts and the
+    /// other conjuncts go, and so do disjuncts that the facts exclude.
+    pub fn simplify(&self, p: &Pred) -> Pred {
+        match p {
+            Pred::True | Pred::False => p.clone(),
+            Pred::Any(ps) => {
+                let open = ps.iter().map(|p| self.simplify(p)).filter(|p| !p.is_false());
+                let open = Pred::any(open.collect::<Vec<_>>());
+                if self.proves(&open) { Pred::True } else { open }
+            }
+            Pred::All(_) => self.simplify_conjunction(p.conjuncts()),
+            atom => {
+                if self.proves(atom) {
+                    return Pred::True;
+                }
+                let mut facts = self.clone();
+                facts.assume(atom);
+                if facts.contradictory() { Pred::False } else { atom.clone() }
+            }
+        }
+    }
+
+    fn simplify_conjunction(&self, conjuncts: &[Pred]) -> Pred {
+        // Bounds order before equations, so where both imply each other the bound goes.
+        let mut kept: Vec<Pred> = conjuncts.to_vec();
+        let mut at = 0;
+        while at < kept.len() {
+            let mut facts = self.clone();
+            kept.iter().enumerate().filter(|(other, _)| *other != at).for_each(|(_, q)| facts.assume(q));
+            match facts.simplify(&kept[at]) {
+                Pred::False => return Pred::False,
+                Pred::True => {
+                    kept.remove(at);
+                }
+                simpler => {
+                    kept[at] = simpler;
+                    at += 1;
+                }
+            }
+        }
+        Pred::all(kept)
     }
 
     /// Whether the facts contradict each other, so that anything follows. `false` means "not proved".
     pub fn contradictory(&self) -> bool {
         *self
             .contradictory
-            .get_or_init(|| !self.known.is_empty() && Refutation::new(self, MAX_SPLITS).run(&Conj::default(), true))
+            .get_or_init(|| !self.known.is_empty() && Refutation::new(self, Budget::GOAL).run(&Conj::default(), true))
     }
 
-    fn proves_within(&self, goal: &Pred, budget: &mut usize) -> bool {
+    fn proves_within(&self, goal: &Pred, budget: &mut Budget) -> bool {
         match goal {
             Pred::True => true,
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
@@ -305,15 +360,15 @@ impl Facts {
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
-    fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut usize) -> bool {
+    fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
         if self.existentials.contains(goal) {
             return true;
         }
         for witness in self.witnesses(index, body) {
-            if *budget == 0 {
+            if budget.splits == 0 {
                 return false;
             }
-            *budget -= 1;
+            budget.splits -= 1;
             let holds = Pred::in_range(&witness, extent).is_ok_and(|p| self.proves_within(&p, budget))
                 && body
                     .substitute(&|i| (i == index).then(|| witness.clone()))
@@ -361,7 +416,7 @@ impl Facts {
         witnesses
     }
 
-    fn refutes(&self, p: &Pred, budget: &mut usize) -> bool {
+    fn refutes(&self, p: &Pred, budget: &mut Budget) -> bool {
         let mut refutation = Refutation::new(self, *budget);
         let mut goal = Conj::default();
         compile(p, &mut refutation.columns, &mut goal);
@@ -378,7 +433,7 @@ struct Refutation<'a> {
     local: Vec<u32>,
     /// How many columns take part.
     width: usize,
-    budget: usize,
+    budget: Budget,
 }
 
 /// A node of the search: the constraints in force.
@@ -408,7 +463,7 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Refutation<'a> {
-    fn new(facts: &'a Facts, budget: usize) -> Self {
+    fn new(facts: &'a Facts, budget: Budget) -> Self {
         Refutation { columns: Columns { facts, extra: Vec::new() }, local: Vec::new(), width: 0, budget }
     }
 
@@ -463,10 +518,10 @@ impl<'a> Refutation<'a> {
         for (at, clause) in node.clauses.iter().enumerate() {
             let mut open = Vec::new();
             for case in *clause {
-                if self.budget == 0 {
+                if self.budget.splits == 0 {
                     return false;
                 }
-                self.budget -= 1;
+                self.budget.splits -= 1;
                 if !self.infeasible(&node, Some(case)) {
                     open.push(case);
                 }
@@ -492,18 +547,24 @@ impl<'a> Refutation<'a> {
     }
 
     /// Whether the linear constraints alone have no integer point.
-    fn infeasible(&self, node: &Node, case: Option<&Conj>) -> bool {
+    fn infeasible(&mut self, node: &Node, case: Option<&Conj>) -> bool {
         let more_bounds = case.into_iter().flat_map(|c| &c.bounds);
         let more_equations = case.into_iter().flat_map(|c| &c.equations);
         let bounds = node.bounds.iter().copied().chain(more_bounds);
         let equations = node.equations.iter().copied().chain(more_equations);
-        let mut system = System::new(self.width);
+        let mut system = System::new(self.width, MAX_CONSTRAINTS.min(self.budget.constraints));
         let mut rows: Vec<Vec<i128>> = bounds.map(|r| self.dense(r)).collect();
         let mut equations: Vec<Vec<i128>> = equations.map(|r| self.dense(r)).collect();
         if !solve(&mut equations, &mut rows) {
             return true;
         }
-        rows.into_iter().any(|row| system.insert(row) == Feasible::No) || system.eliminate() == Feasible::No
+        let feasible = if rows.into_iter().any(|row| system.insert(row) == Feasible::No) {
+            Feasible::No
+        } else {
+            system.eliminate()
+        };
+        self.budget.constraints = self.budget.constraints.saturating_sub(system.derived);
+        feasible == Feasible::No
     }
 
     fn dense(&self, row: &Row) -> Vec<i128> {
@@ -705,8 +766,8 @@ fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
     target.iter().zip(source).map(|(t, s)| t.checked_mul(f)?.checked_add(s.checked_mul(g)?)).collect()
 }
 
-/// Substitutes all equations into each other and into the rows, unit coefficients first. Answers false where they have no
-/// integer solution. A row that would overflow is dropped.
+/// Solves all equations and substitutes the solutions into the rows. Answers false where there is no integer solution.
+/// A row that would overflow is dropped.
 fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
     loop {
         // The equation and column of the smallest coefficient.
@@ -714,23 +775,23 @@ fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
         let mut at = 0;
         while at < equations.len() {
             let equation = &mut equations[at];
-            let constant = equation[equation.len() - 1];
+            let n = equation.len() - 1;
             let divisor = i128::try_from(divisor(equation)).unwrap_or(1);
             if divisor == 0 {
-                if constant != 0 {
+                if equation[n] != 0 {
                     return false;
                 }
                 equations.swap_remove(at);
                 continue;
             }
             // d * a + k = 0 has no solution unless d divides k.
-            if constant % divisor != 0 {
+            if equation[n] % divisor != 0 {
                 return false;
             }
             if divisor != 1 {
                 equation.iter_mut().for_each(|k| *k /= divisor);
             }
-            let coefficients = equation[..equation.len() - 1].iter().enumerate().filter(|(_, k)| **k != 0);
+            let coefficients = equation[..n].iter().enumerate().filter(|(_, k)| **k != 0);
             if let Some((k, c)) = coefficients.map(|(c, k)| (k.unsigned_abs(), c)).min() {
                 if best.is_none_or(|(b, ..)| k < b) {
                     best = Some((k, at, c));
@@ -738,18 +799,28 @@ fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
             }
             at += 1;
         }
-        let Some((_, at, c)) = best else { return true };
-        let equation = equations.swap_remove(at);
+        let Some((k, at, c)) = best else { return true };
+        if k == 1 {
+            let equation = equations.swap_remove(at);
+            for others in [&mut *equations, &mut *rows] {
+                others.retain_mut(|row| {
+                    row[c] == 0 || cancel(row, &equation, c).map(|cancelled| *row = cancelled).is_some()
+                });
+            }
+            continue;
+        }
+        // A new unknown y = x + sum of q * z in the place of x leaves remainders, smaller than k, of the other coefficients.
+        let equation = &equations[at];
+        let quotients: Vec<i128> =
+            (0..equation.len() - 1).map(|d| if d == c { 0 } else { equation[d].div_euclid(equation[c]) }).collect();
         for others in [&mut *equations, &mut *rows] {
             others.retain_mut(|row| {
-                if row[c] == 0 {
-                    return true;
-                }
-                match cancel(row, &equation, c) {
-                    Some(cancelled) => *row = cancelled,
-                    None => return false,
-                }
-                true
+                let factor = row[c];
+                factor == 0
+                    || row.iter_mut().zip(&quotients).all(|(k, q)| {
+                        let changed = q.checked_mul(factor).and_then(|product| k.checked_sub(product));
+                        changed.map(|changed| *k = changed).is_some()
+                    })
             });
         }
     }
@@ -760,11 +831,12 @@ struct System {
     width: usize,
     rows: Vec<Vec<i128>>,
     derived: usize,
+    limit: usize,
 }
 
 impl System {
-    fn new(width: usize) -> Self {
-        System { width, rows: Vec::new(), derived: 0 }
+    fn new(width: usize, limit: usize) -> Self {
+        System { width, rows: Vec::new(), derived: 0, limit }
     }
 
     /// Adds a row, reduced. Answers `No` where it contradicts a constant or an opposite row.
@@ -799,7 +871,7 @@ impl System {
     }
 
     /// Fourier-Motzkin elimination of all columns.
-    fn eliminate(mut self) -> Feasible {
+    fn eliminate(&mut self) -> Feasible {
         loop {
             // The column that makes the fewest rows.
             let mut best: Option<(usize, usize)> = None;
@@ -819,7 +891,7 @@ impl System {
             for l in &lower {
                 for u in &upper {
                     self.derived += 1;
-                    if self.derived > MAX_CONSTRAINTS {
+                    if self.derived > self.limit {
                         return Feasible::Perhaps;
                     }
                     // Dropping a row that overflows excludes nothing.
@@ -920,6 +992,10 @@ mod tests {
         let apart = affine(&[(I, 3), (J, -3)], &[], 0);
         assert!(scope(&[le(&1.into(), &apart), le(&apart, &2.into())]).contradictory());
         assert!(!scope(&[]).contradictory());
+        // 5*i + 1 = 2*k and i >= 0 exclude i = 0.
+        let odd = equal(&affine(&[(I, 5)], &[], 1), &affine(&[(K, 2)], &[], 0));
+        assert!(scope(std::slice::from_ref(&odd)).proves(&le(&1.into(), &i(I))));
+        assert!(!scope(&[odd]).proves(&le(&2.into(), &i(I))));
         assert!(scope(&[Pred::False]).proves(&le(&1.into(), &0.into())));
     }
 
@@ -972,6 +1048,52 @@ mod tests {
         assert!(scope(&[at(I), at(J)]).proves(&equal(&i(I), &i(J))));
     }
 
+    #[test]
+    fn facts_simplify_to_what_is_new() {
+        let (n, m) = (Affine::size(N), Affine::size(M));
+        let equation = equal(&i(I), &i(J));
+        let beyond = le(&n, &i(I));
+        let cases = [
+            (in_range(&i(I), &n), Pred::True),
+            (in_range(&i(I), &m), le(&i(I), &affine(&[], &[(M, 1)], -1))),
+            (beyond.clone(), Pred::False),
+            (beyond.clone().or(equation.clone()), equation.clone()),
+            (le(&i(I), &i(J)).and(equation.clone()), equation.clone()),
+            (equation.clone().and(le(&i(I), &i(J)).or(relation(0, &[i(I)]))), equation.clone()),
+            (equation.clone().and(Pred::unequal(&i(J), &i(I)).expect("small")), Pred::False),
+            (relation(0, &[i(I)]), relation(0, &[i(I)])),
+        ];
+        for (p, expected) in cases {
+            assert_eq!(scope(&[]).simplify(&p), expected, "{p:?}");
+        }
+    }
+
+    #[test]
+    fn facts_simplify_to_equivalents() {
+        let mut rng = fastrand::Rng::with_seed(9);
+        for case in 0..1500 {
+            let (facts, assumed, p) = random_goal(&mut rng, case % 2 == 0);
+            let simple = facts.simplify(&p);
+            models(&mut rng, &assumed, 3, |toy, at| {
+                assert_eq!(toy.truth(&simple, at), toy.truth(&p, at), "case {case}: {assumed:?}: {p:?} to {simple:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn facts_give_up_at_a_limit() {
+        // Every pair of 200 indices is unequal: far too many cases, and no reason to believe the goal.
+        let mut facts = Facts::new();
+        for a in 0..200 {
+            facts.range(IndexId(a), &Affine::size(N));
+            for b in 0..a.min(10) {
+                facts.assume(&Pred::unequal(&i(IndexId(a)), &i(IndexId(b))).expect("small"));
+            }
+        }
+        assert!(!facts.proves(&le(&6.into(), &Affine::size(N))));
+        assert!(facts.proves(&le(&1.into(), &Affine::size(N))));
+    }
+
     /// Facts and a goal, over indices 0..3 with ranges.
     fn random_goal(rng: &mut fastrand::Rng, relations: bool) -> (Facts, Vec<Pred>, Pred) {
         let scope = vec![I, J, K];
@@ -1015,21 +1137,20 @@ mod tests {
     fn facts_prove_nothing_false() {
         let mut rng = fastrand::Rng::with_seed(3);
         for relations in [false, true] {
-            let (mut proved, mut open) = (0, 0);
+            let mut proved = 0;
             for case in 0..4000 {
                 let (facts, assumed, goal) = random_goal(&mut rng, relations);
                 let (claim, contradictory) = (facts.proves(&goal), facts.contradictory());
                 let mut valid = true;
-                models(&mut rng, &assumed, if claim { 12 } else { 25 }, |toy, at| {
+                models(&mut rng, &assumed, 6, |toy, at| {
                     valid &= toy.truth(&goal, at);
                     assert!(!contradictory, "case {case}: {assumed:?} hold at {at:?} in {toy:?}");
                 });
                 assert!(!claim || valid, "case {case}: {assumed:?} do not imply {goal:?}");
                 proved += usize::from(claim);
-                open += usize::from(valid && !claim);
             }
-            println!("relations {relations}: {proved} proved, {open} true in the boxes but not proved");
-            assert!(proved > 500, "{proved}");
+            // Of 4000 linear cases, counterexamples exist to all that are not proved; with maps and relations not to all.
+            assert!(proved > if relations { 1600 } else { 2000 }, "{proved}");
         }
     }
 }

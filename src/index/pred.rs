@@ -421,3 +421,84 @@ impl From<bool> for Pred {
         if value { Pred::True } else { Pred::False }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::oracle::{Source, Toy};
+    use super::*;
+
+    fn index(i: u32, k: i64, constant: i64) -> Affine {
+        Affine::from_terms([(Var::Index(IndexId(i)), k)], constant).unwrap()
+    }
+
+    #[test]
+    fn pred_is_canonical() {
+        let i = |k, c| index(0, k, c);
+        let related = Pred::relation(RelationRef::Input(RelationId(0)), vec![i(1, 0)]);
+        let not_related = related.negate().unwrap();
+        let bound = |c| Pred::non_negative(i(1, c));
+        let cases = [
+            // 2*i + 3 >= 0  ==  i + 1 >= 0
+            (Pred::non_negative(i(2, 3)), bound(1)),
+            (Pred::non_negative(i(2, -3)), bound(-2)),
+            (Pred::zero(i(2, 3)), Pred::False),
+            (Pred::zero(i(-2, 4)), Pred::Zero(i(1, -2))),
+            (Pred::non_zero(i(2, 3)), Pred::True),
+            (bound(1).and(bound(-1)), bound(-1)),
+            (bound(1).or(bound(-1)), bound(1)),
+            (bound(-2).and(Pred::non_negative(i(-1, 1))), Pred::False),
+            (bound(0).or(bound(0).negate().unwrap()), Pred::True),
+            (related.clone().and(not_related.clone()), Pred::False),
+            (related.clone().or(not_related.clone()), Pred::True),
+            (Pred::zero(i(1, 0)).and(Pred::zero(i(1, -1))), Pred::False),
+            (Pred::zero(i(1, 0)).and(Pred::non_zero(i(-1, 0))), Pred::False),
+            (related.clone().and(bound(0)), bound(0).and(related.clone()).and(related.clone())),
+            (Pred::exists(IndexId(5), Affine::constant(3), related.clone()), related.clone()),
+            (Pred::exists(IndexId(5), Affine::constant(0), related), Pred::False),
+        ];
+        for (p, expected) in cases {
+            assert_eq!(p, expected);
+        }
+    }
+
+    #[test]
+    fn pred_constructors_keep_the_meaning() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        for case in 0..4000 {
+            let indices = vec![IndexId(0), IndexId(1)];
+            let mut source = Source { rng: &mut rng, indices, relations: true, maps: false, exists: true };
+            let parts: Vec<Pred> = (0..source.rng.usize(1..4)).map(|_| source.pred(2)).collect();
+            let shifted = source.affine(0);
+            let (all, any) = (Pred::all(parts.clone()), Pred::any(parts.clone()));
+            for _ in 0..4 {
+                let world = Toy::random(&mut rng, -1);
+                let mut at = BTreeMap::from([(IndexId(0), rng.i64(-2..5)), (IndexId(1), rng.i64(-2..5))]);
+                let truths: Vec<bool> = parts.iter().map(|p| world.truth(p, &mut at)).collect();
+                assert_eq!(world.truth(&all, &mut at), truths.iter().all(|t| *t), "case {case}: all of {parts:?}");
+                assert_eq!(world.truth(&any, &mut at), truths.iter().any(|t| *t), "case {case}: any of {parts:?}");
+                if let Some(negated) = any.negate() {
+                    assert_eq!(world.truth(&negated, &mut at), !world.truth(&any, &mut at), "case {case}: not {any:?}");
+                }
+                let substituted = all.substitute(&|i| (i == IndexId(0)).then(|| shifted.clone())).unwrap();
+                let before = world.truth(&substituted, &mut at);
+                let value = world.affine(&shifted, &at).unwrap();
+                at.insert(IndexId(0), value);
+                assert_eq!(before, world.truth(&all, &mut at), "case {case}: {shifted:?} into {all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pred_survives_extreme_numbers() {
+        for k in [i64::MIN, i64::MIN + 1, i64::MAX] {
+            for c in [i64::MIN, -1, 0, i64::MAX] {
+                let a = index(0, k, c);
+                let atoms = [Pred::non_negative(a.clone()), Pred::zero(a.clone()), Pred::non_zero(a)];
+                let joined = Pred::all(atoms.clone()).or(Pred::any(atoms));
+                assert_eq!(joined.negate().and_then(|p| p.negate()).unwrap_or(joined.clone()), joined);
+            }
+        }
+    }
+}

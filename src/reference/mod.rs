@@ -1,1 +1,20 @@
-//! Reference.
+//! Slow and obviously right: evaluators, operation counters and checks of derivatives. For tests, and for whoever doubts a kernel.
+//!
+//! | module | does | follows |
+//! |---|---|---|
+//! | [`numeric`] | the numbers to compute with: reals, complex, dual, a prime field | |
+//! | [`environment`] | what a program is run on, and what it returns | |
+//! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
+//! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
+//! | [`count`] | counts scalar operations | Figs 6 and 17 |
+
+pub mod count;
+pub mod environment;
+pub mod eval_term;
+pub mod eval_tssa;
+pub mod numeric;
+mod scope;
+
+pub use count::{Counts, Partials};
+pub use environment::{Elements, Environment, Leaf, Limits};
+pub use numeric::{Dual, Field, Numeric};

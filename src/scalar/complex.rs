@@ -85,10 +85,7 @@ pub(super) fn tanh(a: Complex64) -> Complex64 {
 /// `atan2(2x, 1 - x^2 - y^2) / 2 + i/4 ln((x^2 + (1 + y)^2) / (x^2 + (1 - y)^2))` for `a = x + iy`.
 pub(super) fn atan(a: Complex64) -> Complex64 {
     let (x, y) = (a.re, a.im);
-    c(
-        0.5 * (2.0 * x).atan2(1.0 - x * x - y * y),
-        0.25 * (4.0 * y / (x * x + (1.0 - y) * (1.0 - y))).ln_1p(),
-    )
+    c(0.5 * (2.0 * x).atan2(1.0 - x * x - y * y), 0.25 * (4.0 * y / (x * x + (1.0 - y) * (1.0 - y))).ln_1p())
 }
 
 /// The angle of the real parts, and what remains after a rotation by it.
@@ -165,7 +162,10 @@ mod tests {
         for (op, args, re, im) in cases {
             let value = complex(*op, args).unwrap();
             let error = (value - Complex64::new(*re, *im)).norm();
-            assert!(error <= 4.0 * f64::EPSILON * value.norm().max(1.0), "{op:?}{args:?} = {value} and not {re} + {im}i");
+            assert!(
+                error <= 4.0 * f64::EPSILON * value.norm().max(1.0),
+                "{op:?}{args:?} = {value} and not {re} + {im}i"
+            );
         }
     }
 }

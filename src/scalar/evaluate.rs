@@ -88,7 +88,9 @@ impl<'a> Evaluator<'a> {
         Ok(match e {
             Expr::Arg(k) => match args.get(usize::from(*k)) {
                 Some(x) => *x,
-                None => return Err(Error::Request(format!("argument {} of {} is missing", u32::from(*k) + 1, args.len()))),
+                None => {
+                    return Err(Error::Request(format!("argument {} of {} is missing", u32::from(*k) + 1, args.len())));
+                }
             },
             Expr::Result => result,
             Expr::Number(x) => *x,

@@ -133,8 +133,8 @@ impl Expr {
         found
     }
 
-    /// The value, given the arguments and the value of the function. NaN where an argument or a function is missing; [`check_functions`]
-    /// (super::check_functions) reports these.
+    /// The value, given the arguments and the value of the function. NaN where an argument or a function is missing, which
+    /// [`check_functions`](super::check_functions) reports.
     pub fn evaluate(&self, args: &[f64], result: f64, users: &Arena<FunctionId, UserFunction>) -> f64 {
         super::evaluate::Evaluator::new(users).expr(self, args, result).unwrap_or(f64::NAN)
     }
@@ -485,7 +485,8 @@ mod tests {
     #[test]
     fn display_takes_names_from_the_caller() {
         let mut users = Arena::new();
-        let square = users.push(UserFunction::expr("square", 1, Expr::Arg(0).powi(2), vec![2.0 * Expr::Arg(0)]).unwrap());
+        let square =
+            users.push(UserFunction::expr("square", 1, Expr::Arg(0).powi(2), vec![2.0 * Expr::Arg(0)]).unwrap());
         let e = Expr::try_apply(Primitive::User(square), vec![Expr::Arg(1)]).unwrap() + Expr::Arg(0);
         let args = ["mass".to_string()];
         let mut text = String::new();

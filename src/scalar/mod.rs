@@ -53,8 +53,7 @@ pub enum Comparison {
 
 impl Comparison {
     /// All comparisons.
-    pub const ALL: [Comparison; 4] =
-        [Comparison::Less, Comparison::LessEqual, Comparison::Equal, Comparison::NotEqual];
+    pub const ALL: [Comparison; 4] = [Comparison::Less, Comparison::LessEqual, Comparison::Equal, Comparison::NotEqual];
 
     /// The operator as programs write it.
     pub fn symbol(self) -> &'static str {

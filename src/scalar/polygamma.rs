@@ -14,16 +14,8 @@
 use std::f64::consts::PI;
 
 /// `B_2j / (2j)` for `j = 1..=8`.
-const DIGAMMA_SERIES: [f64; 8] = [
-    1.0 / 12.0,
-    -1.0 / 120.0,
-    1.0 / 252.0,
-    -1.0 / 240.0,
-    1.0 / 132.0,
-    -691.0 / 32_760.0,
-    1.0 / 12.0,
-    -3617.0 / 8160.0,
-];
+const DIGAMMA_SERIES: [f64; 8] =
+    [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32_760.0, 1.0 / 12.0, -3617.0 / 8160.0];
 
 /// `B_2j / (2j)!` for `j = 1..=12`.
 const ZETA_SERIES: [f64; 12] = [
@@ -231,7 +223,10 @@ mod tests {
             (u32::MAX - 1, 1.0, -inf),
         ] {
             let value = polygamma(k, x);
-            assert!(value.to_bits() == expected.to_bits() || (value.is_nan() && expected.is_nan()), "psi_{k}({x}) = {value}");
+            assert!(
+                value.to_bits() == expected.to_bits() || (value.is_nan() && expected.is_nan()),
+                "psi_{k}({x}) = {value}"
+            );
         }
     }
 }

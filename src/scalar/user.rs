@@ -242,7 +242,9 @@ pub fn check_functions(users: &Arena<FunctionId, UserFunction>) -> Result<()> {
 }
 
 pub(super) fn unregistered(name: &str) -> Error {
-    Error::Request(format!("the function `{name}` is written in Rust: its code must be registered before it can be used"))
+    Error::Request(format!(
+        "the function `{name}` is written in Rust: its code must be registered before it can be used"
+    ))
 }
 
 fn within_limits((calls, steps): (usize, u64)) -> Result<()> {
@@ -309,7 +311,7 @@ pub fn check(function: Function, n_args: usize, users: &Arena<FunctionId, UserFu
     }
     match partial {
         Some(k) if k >= arity => {
-            Err(Error::Request(format!("`{name}` has {arity} arguments and no derivative by argument {}", u32::from(k) + 1)))
+            Err(Error::Request(format!("`{name}` has no derivative by argument {} of {arity}", u32::from(k) + 1)))
         }
         _ => Ok(()),
     }
@@ -317,4 +319,166 @@ pub fn check(function: Function, n_args: usize, users: &Arena<FunctionId, UserFu
 
 pub(super) fn wrong_arity(name: &str, arity: u8, n_args: usize) -> String {
     format!("`{name}` takes {arity} argument{} and was given {n_args}", if arity == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scalar::{evaluate, partial, try_evaluate};
+
+    type Users = Arena<FunctionId, UserFunction>;
+
+    fn a() -> Expr {
+        Expr::Arg(0)
+    }
+
+    fn user(id: u32) -> Primitive {
+        Primitive::User(FunctionId(id))
+    }
+
+    fn call(id: u32, args: &[Expr]) -> Expr {
+        Expr::try_apply(user(id), args.to_vec()).unwrap()
+    }
+
+    /// `swish(a) = a * sigmoid(a)`, and `log2`, written in Rust.
+    fn swish_and_log2() -> Users {
+        let sigmoid = Op::Sigmoid.of([&a()]);
+        let swish = UserFunction::expr("swish", 1, a() * &sigmoid, vec![&sigmoid + Expr::Result * (1.0 - &sigmoid)]);
+        let log2 = UserFunction::native("log2", 1, |x| x[0].log2(), vec![std::f64::consts::LOG2_E / a()]);
+        [swish.unwrap(), log2.unwrap()].into_iter().collect()
+    }
+
+    #[test]
+    fn values_and_partials() {
+        let users = swish_and_log2();
+        assert_eq!(check_functions(&users), Ok(()));
+        let value = |id| Function::Value(user(id));
+        let sigmoid = Op::Sigmoid.value(&[0.75]);
+        assert_eq!(evaluate(value(0), &users, &[0.75]), 0.75 * sigmoid);
+        assert_eq!(
+            evaluate(Function::Partial(user(0), 0), &users, &[0.75]),
+            sigmoid + 0.75 * sigmoid * (1.0 - sigmoid)
+        );
+        assert_eq!(evaluate(value(1), &users, &[8.0]), 3.0);
+        assert_eq!(evaluate(Function::Partial(user(1), 0), &users, &[2.0]), std::f64::consts::LOG2_E / 2.0);
+        assert_eq!(super::super::expansion_cost(user(0), 0, &users), 6);
+        assert_eq!(super::super::expanded_cost(user(0), &users), 8);
+        assert!(evaluate(value(7), &users, &[1.0]).is_nan());
+        assert_ne!(partial(user(7), 0, &users), crate::scalar::Partial::Zero);
+    }
+
+    #[test]
+    fn constructors_refuse() {
+        for (name, arity, value, partials, message) in [
+            ("", 1, a(), vec![a()], "the function `` has no name that a program can call"),
+            ("x y", 1, a(), vec![a()], "the function `x y` has no name that a program can call"),
+            ("2x", 1, a(), vec![a()], "the function `2x` has no name that a program can call"),
+            ("exp", 1, a(), vec![a()], "the function `exp` is built in"),
+            ("polygamma9", 1, a(), vec![a()], "the function `polygamma9` is built in"),
+            ("f", 0, 1.0.into(), vec![], "the function `f` has no arguments"),
+            ("f", 2, a(), vec![a()], "one partial derivative for each of its 2 arguments and has 1"),
+            ("f", 1, Expr::Arg(1), vec![a()], "mentions argument 2 of 1"),
+            ("f", 1, a(), vec![a() + Expr::Arg(255)], "mentions argument 256 of 1"),
+            ("f", 1, a() * Expr::Result, vec![a()], "mentions its own `result`"),
+        ] {
+            let error = UserFunction::expr(name, arity, value, partials).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn check_refuses() {
+        let f = |name: &str, value: Expr| UserFunction::expr(name, 1, value, vec![1.0.into()]).unwrap();
+        let with_partial = |partial: Expr| UserFunction::expr("f", 1, a(), vec![partial]).unwrap();
+        for (users, message) in [
+            (vec![f("f", call(0, &[a()]))], "the value of `f` calls `f`, which is not registered before it"),
+            (
+                vec![f("f", call(1, &[a()])), f("g", a())],
+                "the value of `f` calls `g`, which is not registered before it",
+            ),
+            (vec![f("f", call(5, &[a()]))], "there is no registered function f5"),
+            (vec![f("f", a()), f("g", call(0, &[a(), a()]))], "`f` takes 1 argument and was given 2"),
+            (vec![f("f", a()), f("f", a())], "two functions are called `f`"),
+            (vec![with_partial(call(3, &[a()]))], "there is no registered function f3"),
+            (vec![with_partial(call(0, &[]))], "`f` takes 1 argument and was given 0"),
+        ] {
+            let users: Users = users.into_iter().collect();
+            assert_eq!(check_functions(&users).unwrap_err().to_string(), message);
+        }
+        // A partial derivative may call its own function.
+        assert_eq!(check_functions(&[with_partial(call(0, &[a()]))].into_iter().collect()), Ok(()));
+    }
+
+    #[test]
+    fn check_of_one_application() {
+        let users = swish_and_log2();
+        for (function, n_args, message) in [
+            (Function::Value(user(0)), 2, "`swish` takes 1 argument and was given 2"),
+            (Op::Max.into(), 1, "`max` takes 2 arguments and was given 1"),
+            (Function::Partial(Op::Exp.into(), 1), 1, "`exp` has no derivative by argument 2 of 1"),
+            (Function::Partial(user(9), 0), 1, "there is no registered function f9"),
+        ] {
+            assert_eq!(check(function, n_args, &users).unwrap_err().to_string(), message);
+            assert!(evaluate(function, &users, &[0.5; 2][..n_args]).is_nan());
+        }
+        assert_eq!(check(Op::Max.into(), 2, &users), Ok(()));
+    }
+
+    /// Unchecked functions too must not hang or exhaust the stack.
+    #[test]
+    fn evaluation_is_limited() {
+        // f calls itself; a doubling chain; a chain of calls, each under formulas of full depth.
+        let endless = vec![UserFunction::expr("f", 1, call(0, &[a()]), vec![1.0.into()]).unwrap()];
+        let step = |k: u32, value: Expr| UserFunction::expr(format!("f{k}"), 1, value, vec![1.0.into()]).unwrap();
+        let doubling = |k: u32| {
+            let inner = call(k.saturating_sub(1), &[a()]);
+            let twice = (0..5).fold(inner, |e, _| &e + &e);
+            step(k, if k == 0 { a() } else { twice })
+        };
+        let deep = |k: u32| {
+            let inner = if k == 0 { a() } else { call(k - 1, &[a()]) };
+            step(k, (0..62).fold(inner, |e, _| e + 0.0))
+        };
+        for users in [endless, (0..8).map(doubling).collect(), (0..100).map(deep).collect()] {
+            let users: Users = users.into_iter().collect();
+            let last = Function::Value(user(users.len() as u32 - 1));
+            assert!(check_functions(&users).is_err());
+            assert!(matches!(try_evaluate(last, &users, &[1.0]), Err(Error::Limit { .. })));
+            assert!(evaluate(last, &users, &[1.0]).is_nan());
+        }
+        let allowed: Users = (0..MAX_CALLS as u32).map(deep).collect();
+        assert_eq!(check_functions(&allowed), Ok(()));
+        assert_eq!(try_evaluate(Function::Value(user(MAX_CALLS as u32 - 1)), &allowed, &[1.5]), Ok(1.5));
+    }
+
+    #[test]
+    fn native_functions_lose_their_code_in_files() {
+        let users = swish_and_log2();
+        let text = serde_json::to_string(&users).unwrap();
+        let mut read: Users = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, users);
+        let log2 = Function::Value(user(1));
+        let message = "the function `log2` is written in Rust: its code must be registered before it can be used";
+        for error in [check_functions(&read), check(log2, 1, &read), try_evaluate(log2, &read, &[8.0]).map(|_| ())] {
+            assert_eq!(error.unwrap_err().to_string(), message);
+        }
+        assert!(register(&mut read, "log3", |x| x[0]).is_err());
+        assert!(register(&mut read, "swish", |x| x[0]).is_err());
+        assert_eq!(register(&mut read, "log2", |x| x[0].log2()), Ok(()));
+        assert_eq!(check_functions(&read), Ok(()));
+        assert_eq!(evaluate(log2, &read, &[8.0]), 3.0);
+    }
+
+    #[test]
+    fn files_are_checked() {
+        for text in [
+            r#"{"name":"f","arity":1,"partials":[]}"#,
+            r#"{"name":"exp","arity":1,"partials":[["result"]]}"#,
+            r#"{"name":"f","arity":1,"value":["result"],"partials":[["result"]]}"#,
+            r#"{"name":"f","arity":1,"value":[{"arg":1}],"partials":[["result"]]}"#,
+            r#"{"name":"f","arity":256,"partials":[["result"]]}"#,
+        ] {
+            assert!(serde_json::from_str::<UserFunction>(text).is_err(), "{text}");
+        }
+    }
 }

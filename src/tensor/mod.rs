@@ -1,1 +1,36 @@
-//! Tensors.
+//! Run-time values, their storage formats and file formats, and how they are bound to a program.
+//!
+//! | type | holds |
+//! |---|---|
+//! | [`Dense`] | every element, row-major |
+//! | [`Csr`] | a sparse matrix, row by row |
+//! | [`Coo`] | a sparse tensor of any rank: sorted places and their values |
+//! | [`Relation`] | a set of index tuples: a pattern, a graph, a map |
+//! | [`Value`] | a value of any type: its leaves, struct-of-arrays |
+//! | [`Inputs`], [`Bindings`] | what a program is given, by name; the same, validated against its signature |
+//!
+//! *Everything that exists is valid.* Constructors and deserialisation check all invariants, name the position of the first
+//! violation ([`Malformed`]), and never repair: duplicates are summed and formats converted only by explicit calls. Shapes are
+//! multiplied with checks before anything is allocated.
+//!
+//! `ndarray` and `sprs` come into the crate here and nowhere else.
+
+mod bind;
+mod coo;
+mod csr;
+mod dense;
+pub mod io;
+mod malformed;
+mod relation;
+mod serial;
+mod shape;
+mod value;
+
+pub use bind::{Bindings, Inputs, bind};
+pub use coo::Coo;
+pub use csr::{Csr, CsrPattern, Transposed};
+pub use dense::Dense;
+pub use malformed::Malformed;
+pub use relation::Relation;
+pub use shape::{MAX_ELEMENTS, element_count};
+pub use value::{Tensor, Value};

@@ -16,5 +16,13 @@
 //! Binders never repeat: each index and each variable is bound once in a program.
 
 mod data;
+mod dot;
+mod json;
+mod names;
+mod print;
+mod same;
+mod verify;
 
 pub use data::{NormalForm, Program, Term, TermId, Variable, VariableKind};
+pub use print::Style;
+pub use verify::{VerifyErrors, Violation};

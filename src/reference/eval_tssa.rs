@@ -1,0 +1,546 @@
+//! Evaluates Tensor-SSA statement by statement, as its forms are defined in [`Rhs`].
+//!
+//! Each statement visits the points of its guard in lexicographic order, `gen` indices before `sum` indices, and reads its operands
+//! there and nowhere else; so sums are taken in lexicographic order, and a guard that is a relation costs as many steps as it has
+//! tuples. A tensor is dense up to [`DENSE_VOLUME`] places; a larger one keeps the points where its guard holds, which is all that
+//! anybody reads. A tensor is dropped after its last use.
+
+use std::cell::RefCell;
+
+use super::count::Counts;
+use super::environment::{Elements, Environment, Leaf, Limits, box_volume, place, tuple_at};
+use super::eval_term::{Extrema, better};
+use super::numeric::Numeric;
+use super::scope::{Indices, Scope, Tensors};
+use crate::base::{Id, IndexId, SideTable, SizeId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Plan, Pred, RelationRef, Size, View, World};
+use crate::scalar::Number;
+use crate::tssa::{Operand, Output, Program, Rhs, Stmt};
+
+const PASS: &str = "evaluate";
+
+/// Up to how many places a tensor is dense even if its guard holds nowhere.
+pub const DENSE_VOLUME: u64 = 1 << 22;
+
+/// How to evaluate.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// How much the evaluation may take.
+    pub limits: Limits,
+    /// The outputs wanted, by number; all where nothing is said. Statements that they do not need are not evaluated.
+    pub outputs: Option<Vec<usize>>,
+    /// Called with the number of statements done and of all to be done.
+    pub progress: Option<&'a mut dyn FnMut(usize, usize)>,
+}
+
+/// The leaves of the wanted outputs. A sparse output has exactly the pattern of its storage.
+///
+/// # Errors
+/// [`Error::Limit`], [`Error::Overflow`]; [`Error::Request`] for an output that there is not; [`Error::Limitation`] where the numbers lack a
+/// function; [`Error::Bug`] where the program breaks a promise, such as reading a sparse parameter outside its pattern.
+pub fn evaluate<T: Numeric>(
+    program: &Program,
+    inputs: &Environment<T>,
+    options: Options<'_>,
+) -> Result<Vec<Vec<Leaf<T>>>> {
+    let Options { limits, outputs, mut progress } = options;
+    let wanted: Vec<&Output> = match &outputs {
+        None => program.outputs.iter().collect(),
+        Some(numbers) => {
+            let output = |k: &usize| {
+                program.outputs.get(*k).ok_or_else(|| Error::Request(format!("there is no output number {k}")))
+            };
+            numbers.iter().map(output).collect::<Result<_>>()?
+        }
+    };
+    let results: Vec<VarId> = wanted.iter().flat_map(|output| output.leaves.iter().copied()).collect();
+    let mut needed = SideTable::new(program.stmts.len(), false);
+    for x in &results {
+        needed.set(*x, true);
+    }
+    close_over_operands(program, &mut needed);
+
+    // The statement after which a tensor is read no more; the results are read at the end.
+    let mut dies_at: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
+    for (at, stmt) in program.stmts.iter().filter(|(x, _)| needed[*x]) {
+        dies_at.set(at, Some(at));
+        stmt.rhs.for_each_operand(|x| dies_at.set(x, Some(at)));
+    }
+    for x in &results {
+        dies_at.set(*x, None);
+    }
+
+    let total = program.stmts.ids().filter(|x| needed[*x]).count();
+    let mut done = 0;
+    let mut evaluation = Evaluation::new(program, inputs, limits)?;
+    for (at, stmt) in program.stmts.iter().filter(|(x, _)| needed[*x]) {
+        evaluation.statement(at)?;
+        let mut dead = Vec::new();
+        stmt.rhs.for_each_operand(|x| dead.extend((dies_at[x] == Some(at)).then_some(x)));
+        for x in dead {
+            evaluation.drop(x);
+        }
+        done += 1;
+        if let Some(progress) = &mut progress {
+            progress(done, total);
+        }
+    }
+    wanted.into_iter().map(|output| evaluation.output(output)).collect()
+}
+
+/// Adds what the statements read: one backward loop, users before operands.
+fn close_over_operands(program: &Program, needed: &mut SideTable<VarId, bool>) {
+    for (x, stmt) in program.stmts.iter().rev() {
+        if needed[x] {
+            stmt.rhs.for_each_operand(|y| needed.set(y, true));
+        }
+    }
+}
+
+/// A tensor while it lives.
+struct Tensor<'a, T> {
+    dims: Vec<u64>,
+    data: Data<'a, T>,
+    /// The extrema that were asked for.
+    extrema: RefCell<Extrema>,
+}
+
+enum Data<'a, T> {
+    /// A leaf of a parameter.
+    Given(&'a Leaf<T>),
+    /// The same number, or one that depends on the place only.
+    Number(&'a Number),
+    Dense(Vec<T>),
+    /// Sorted places with their elements, zero elsewhere.
+    Points {
+        keys: Vec<u128>,
+        values: Vec<T>,
+    },
+}
+
+/// The tensors alive.
+struct Alive<'a, T> {
+    inputs: &'a Environment<T>,
+    limits: Limits,
+    tensors: SideTable<VarId, Option<std::rc::Rc<Tensor<'a, T>>>>,
+}
+
+impl<'a, T: Numeric> Alive<'a, T> {
+    fn get(&self, x: VarId) -> Result<&Tensor<'a, T>> {
+        self.tensors[x].as_deref().ok_or_else(|| Error::bug(PASS, format!("{x} is read before or after its life")))
+    }
+
+    /// An element; nothing outside the tensor.
+    fn read(&self, x: VarId, tuple: &[i64]) -> Result<Option<T>> {
+        let tensor = self.get(x)?;
+        let Some(key) = place(&tensor.dims, tuple) else { return Ok(None) };
+        let missing = || Error::bug(PASS, format!("{x} is read at {tuple:?}, outside its pattern"));
+        Ok(Some(match &tensor.data {
+            Data::Given(leaf) => leaf.at(key).cloned().ok_or_else(missing)?,
+            Data::Number(Number::Literal(x)) => T::literal(*x)?,
+            Data::Number(Number::Index(a)) => {
+                let mut indices = Indices::default();
+                for (i, k) in (0..).map(IndexId).zip(tuple) {
+                    indices.set(i, *k);
+                }
+                let scope = Scope { inputs: self.inputs, tensors: self, limits: self.limits };
+                scope.affine(a, &indices)?.map_or_else(T::zero, T::integer)
+            }
+            // The key is below the volume, which fits where the tensor is dense.
+            Data::Dense(values) => values.get(key as usize).cloned().ok_or_else(missing)?,
+            Data::Points { keys, values } => {
+                let at = keys.binary_search(&key).ok();
+                at.and_then(|at| values.get(at)).cloned().unwrap_or_else(T::zero)
+            }
+        }))
+    }
+
+    /// An element that must be there.
+    fn element(&self, x: VarId, tuple: &[i64]) -> Result<T> {
+        self.read(x, tuple)?.ok_or_else(|| Error::bug(PASS, format!("{x} is read at {tuple:?}, outside its axes")))
+    }
+}
+
+impl<T: Numeric> Tensors for Alive<'_, T> {
+    fn supports(&self, var: VarId, place: &[i64]) -> Result<bool> {
+        Ok(self.read(var, place)?.is_some_and(|x| !x.is_zero()))
+    }
+
+    fn extremum(&self, var: VarId, view: View, source: &[i64]) -> Result<Option<i64>> {
+        let tensor = self.get(var)?;
+        let key = (view, source.to_vec());
+        if let Some(known) = tensor.extrema.borrow().get(&key) {
+            return Ok(*known);
+        }
+        let mut best: Option<(i64, T)> = None;
+        let mut tuple = source.to_vec();
+        for k in 0..i64::try_from(tensor.dims.last().copied().unwrap_or(0)).unwrap_or(i64::MAX) {
+            tuple.truncate(source.len());
+            tuple.push(k);
+            let Some(x) = self.read(var, &tuple)? else { break };
+            if better(view, &x, best.as_ref().map(|(_, x)| x))? {
+                best = Some((k, x));
+            }
+        }
+        let found = best.map(|(k, _)| k);
+        tensor.extrema.borrow_mut().insert(key, found);
+        Ok(found)
+    }
+}
+
+/// Elements in the order of their places.
+struct Collected<T> {
+    keys: Vec<u128>,
+    values: Vec<T>,
+}
+
+impl<T: Numeric> Collected<T> {
+    fn new() -> Self {
+        Collected { keys: Vec::new(), values: Vec::new() }
+    }
+
+    /// Adds to the last place, or begins a later one.
+    fn accumulate(&mut self, key: u128, x: T, limits: &Limits) -> Result<()> {
+        match (self.keys.last(), self.values.last_mut()) {
+            (Some(last), Some(sum)) if *last == key => *sum = sum.add(&x),
+            _ => {
+                self.keys.push(key);
+                self.values.push(x);
+                limits.elements(self.keys.len() as u128)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `[p] * X + [q] * Y` from the parts where `p` and where `q` hold.
+    fn merge(self, other: Collected<T>, limits: &Limits) -> Result<Collected<T>> {
+        let mut sum = Collected::new();
+        let mut left = self.keys.into_iter().zip(self.values).peekable();
+        let mut right = other.keys.into_iter().zip(other.values).peekable();
+        loop {
+            let next = match (left.peek(), right.peek()) {
+                (Some((a, _)), Some((b, _))) if b < a => right.next(),
+                (Some(_), _) => left.next(),
+                (None, _) => right.next(),
+            };
+            match next {
+                Some((key, x)) => sum.accumulate(key, x, limits)?,
+                None => return Ok(sum),
+            }
+        }
+    }
+
+    fn into_data<'a>(self, dims: &[u64], limits: &Limits) -> Result<Data<'a, T>> {
+        let volume = box_volume(dims)?;
+        if volume == self.keys.len() as u128 {
+            return Ok(Data::Dense(self.values));
+        }
+        if volume > u128::from(DENSE_VOLUME) {
+            return Ok(Data::Points { keys: self.keys, values: self.values });
+        }
+        limits.elements(volume)?;
+        let mut dense = vec![T::zero(); volume as usize];
+        for (key, x) in self.keys.into_iter().zip(self.values) {
+            match dense.get_mut(key as usize) {
+                Some(element) => *element = x,
+                None => return Err(Error::bug(PASS, "an element outside its tensor")),
+            }
+        }
+        Ok(Data::Dense(dense))
+    }
+}
+
+/// A program under evaluation.
+pub(super) struct Evaluation<'a, T> {
+    program: &'a Program,
+    alive: Alive<'a, T>,
+}
+
+/// What the guards of Tensor-SSA talk about.
+///
+/// The enumeration of points cannot fail half-way, so the first error is kept and ends it at the next point.
+struct Facts<'s, 'a, T> {
+    alive: &'s Alive<'a, T>,
+    failed: RefCell<Option<Error>>,
+}
+
+impl<T: Numeric> Facts<'_, '_, T> {
+    fn answer<U>(&self, answer: Result<U>) -> Option<U> {
+        answer.map_err(|error| self.failed.borrow_mut().get_or_insert(error).clone()).ok()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    fn scope(&self) -> Scope<'_, T, Alive<'_, T>> {
+        Scope { inputs: self.alive.inputs, tensors: self.alive, limits: self.alive.limits }
+    }
+}
+
+impl<T: Numeric> World for Facts<'_, '_, T> {
+    fn size(&self, size: SizeId) -> i64 {
+        self.answer(self.alive.inputs.size(size)).unwrap_or(0)
+    }
+
+    fn holds(&self, relation: RelationRef, tuple: &[i64]) -> bool {
+        self.answer(self.scope().contains(relation, tuple)).unwrap_or(false)
+    }
+
+    fn candidates(&self, relation: RelationRef, known: &[Option<i64>], axis: usize) -> Option<Vec<i64>> {
+        match relation {
+            RelationRef::Input(r) => Some(self.answer(self.alive.inputs.relation(r))?.candidates(known, axis)),
+            RelationRef::Computed { view: View::Support, .. } => None,
+            RelationRef::Computed { .. } => {
+                let (_, source) = known.split_last().filter(|(_, source)| source.len() == axis)?;
+                let source: Vec<i64> = source.iter().copied().collect::<Option<_>>()?;
+                Some(self.answer(self.scope().target(relation, &source))?.into_iter().collect())
+            }
+        }
+    }
+
+    fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64> {
+        self.answer(self.scope().target(map, source))?
+    }
+}
+
+impl<'a, T: Numeric> Evaluation<'a, T> {
+    pub fn new(program: &'a Program, inputs: &'a Environment<T>, limits: Limits) -> Result<Self> {
+        let alive = Alive { inputs, limits, tensors: SideTable::new(program.stmts.len(), None) };
+        Ok(Evaluation { program, alive })
+    }
+
+    /// The statements that guards look at, with all that these read.
+    pub fn guard_reads(&self) -> SideTable<VarId, bool> {
+        let mut needed = SideTable::new(self.program.stmts.len(), false);
+        for stmt in self.program.stmts.values() {
+            for guard in guards(&stmt.rhs) {
+                guard.visit_relations(&mut |r| {
+                    if let RelationRef::Computed { var, .. } = r {
+                        needed.set(var, true);
+                    }
+                });
+            }
+        }
+        close_over_operands(self.program, &mut needed);
+        needed
+    }
+
+    pub fn drop(&mut self, x: VarId) {
+        self.alive.tensors.set(x, None);
+    }
+
+    fn stmt(&self, x: VarId) -> Result<&'a Stmt> {
+        self.program.stmts.get(x).ok_or_else(|| Error::bug(PASS, format!("an unknown statement {x}")))
+    }
+
+    /// Evaluates a statement whose operands are alive.
+    pub fn statement(&mut self, x: VarId) -> Result<()> {
+        let stmt = self.stmt(x)?;
+        let dims = self.alive.inputs.extents(&stmt.dims)?;
+        box_volume(&dims)?;
+        let data = self.rhs(&stmt.rhs, &stmt.dims, &dims)?;
+        let tensor = Tensor { dims, data, extrema: RefCell::default() };
+        self.alive.tensors.set(x, Some(std::rc::Rc::new(tensor)));
+        Ok(())
+    }
+
+    fn rhs(&mut self, rhs: &'a Rhs, gens: &[Size], dims: &[u64]) -> Result<Data<'a, T>> {
+        let limits = self.alive.limits;
+        Ok(match rhs {
+            Rhs::Input { param, path } => {
+                let signature = &self.program.signature;
+                let param_type = signature.params.get(*param).map(|p| p.ty);
+                let param_type = param_type.ok_or_else(|| Error::bug(PASS, "an unknown parameter"))?;
+                let at = signature.types.leaves(param_type)?.iter().position(|leaf| leaf.path == *path);
+                let leaf = at.and_then(|at| self.alive.inputs.param(*param).ok()?.get(at));
+                let leaf = leaf.filter(|leaf| leaf.dims == dims);
+                Data::Given(leaf.ok_or_else(|| Error::bug(PASS, format!("no value of shape {dims:?} for {param}")))?)
+            }
+            Rhs::Number(number) => Data::Number(number),
+            Rhs::Add([(p, x), (q, y)]) => {
+                let left = self.collect(gens, &[], dims, p, |alive, at| alive.element(*x, at))?;
+                let right = self.collect(gens, &[], dims, q, |alive, at| alive.element(*y, at))?;
+                left.merge(right, &limits)?.into_data(dims, &limits)?
+            }
+            Rhs::Map { guard, function, args } => {
+                let users = &self.program.signature.functions;
+                let apply = |alive: &Alive<'a, T>, at: &[i64]| {
+                    let args = args.iter().map(|x| alive.element(*x, at)).collect::<Result<Vec<T>>>()?;
+                    T::apply(*function, users, &args)
+                };
+                self.collect(gens, &[], dims, guard, apply)?.into_data(dims, &limits)?
+            }
+            Rhs::Contract { sums, guard, operands } => {
+                let product = |alive: &Alive<'a, T>, at: &[i64]| product(alive, operands, at);
+                self.collect(gens, sums, dims, guard, product)?.into_data(dims, &limits)?
+            }
+        })
+    }
+
+    /// The sums of `element` over the points of a guard.
+    fn collect(
+        &mut self,
+        gens: &[Size],
+        sums: &[Size],
+        dims: &[u64],
+        guard: &Pred,
+        element: impl Fn(&Alive<'a, T>, &[i64]) -> Result<T>,
+    ) -> Result<Collected<T>> {
+        let mut collected = Collected::new();
+        let order: Vec<(IndexId, &Size)> = numbered(gens, sums).collect();
+        let alive = &self.alive;
+        self.visit(&order, guard, &mut |at| {
+            let key = at.get(..dims.len()).and_then(|gens| place(dims, gens));
+            let key = key.ok_or_else(|| Error::bug(PASS, "a point outside the statement"))?;
+            collected.accumulate(key, element(alive, at)?, &alive.limits)
+        })?;
+        Ok(collected)
+    }
+
+    /// Visits the points of a guard in lexicographic order.
+    fn visit(
+        &self,
+        order: &[(IndexId, &Size)],
+        guard: &Pred,
+        visit: &mut dyn FnMut(&[i64]) -> Result<()>,
+    ) -> Result<()> {
+        let alive = &self.alive;
+        // An empty axis anywhere leaves no point, however long the others are.
+        for (_, n) in order {
+            if alive.inputs.extent(n)? == 0 {
+                return Ok(());
+            }
+        }
+        let facts = Facts { alive, failed: RefCell::new(None) };
+        let free: Vec<(IndexId, Size)> = order.iter().map(|(i, n)| (*i, (*n).clone())).collect();
+        let mut steps = 0;
+        Plan::new(&[], &free, guard).for_each(&facts, &[], &mut |at| {
+            facts.check()?;
+            alive.limits.step(&mut steps)?;
+            visit(at)
+        })?;
+        facts.check()
+    }
+
+    /// Adds what a statement costs: Fig. 6 for its form.
+    pub fn count(&self, x: VarId, counts: &mut Counts) -> Result<()> {
+        let stmt = self.stmt(x)?;
+        let gens = &stmt.dims;
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => Ok(()),
+            // 4.24
+            Rhs::Add([(p, _), (q, _)]) => {
+                let both = p.clone().and(q.clone());
+                counts.add(self.points(gens, &[], &both)?.0)
+            }
+            // 4.26
+            Rhs::Map { guard, function, .. } => counts.apply(*function, self.points(gens, &[], guard)?.0),
+            // 4.25 and 4.30: each point is added, but one for each element that has any.
+            Rhs::Contract { sums, guard, operands } => {
+                let (points, elements) = self.points(gens, sums, guard)?;
+                counts.add(points.saturating_sub(elements))?;
+                counts.mul(Counts::times(points, operands.len().saturating_sub(1) as u128)?)
+            }
+        }
+    }
+
+    /// How many points a guard has, and how many places of the `gen` axes have at least one.
+    ///
+    /// Indices that the guard does not mention multiply both.
+    fn points(&self, gens: &[Size], sums: &[Size], guard: &Pred) -> Result<(u128, u128)> {
+        let (mut free_points, mut free_elements) = (1, 1);
+        let mut order = Vec::new();
+        let mut outer = 0;
+        for (at, (i, size)) in numbered(gens, sums).enumerate() {
+            let n = self.alive.inputs.extent(size)?;
+            if n > 0 && guard.mentions(i) {
+                order.push((i, size));
+                outer += usize::from(at < gens.len());
+                continue;
+            }
+            free_points = Counts::times(free_points, u128::from(n))?;
+            // Without summands no element costs anything.
+            if at < gens.len() || n == 0 {
+                free_elements = Counts::times(free_elements, u128::from(n))?;
+            }
+        }
+        let (mut points, mut elements) = (0u128, 0u128);
+        let mut last: Option<Vec<i64>> = None;
+        if free_points > 0 {
+            self.visit(&order, guard, &mut |at| {
+                points += 1;
+                let at = at.get(..outer).unwrap_or(at);
+                if last.as_deref() != Some(at) {
+                    elements += 1;
+                    last = Some(at.to_vec());
+                }
+                Ok(())
+            })?;
+        }
+        Ok((Counts::times(points, free_points)?, Counts::times(elements, free_elements)?))
+    }
+
+    /// The leaves of an output.
+    fn output(&mut self, output: &Output) -> Result<Vec<Leaf<T>>> {
+        let pattern = output.storage.pattern().map(|r| self.alive.inputs.relation(r)).transpose()?;
+        let leaf = |x: &VarId| match pattern {
+            Some(pattern) => {
+                let dims = self.alive.get(*x)?.dims.clone();
+                let element = |at: Vec<usize>| {
+                    let at: Vec<i64> = at.into_iter().map(|k| k as i64).collect();
+                    self.alive.element(*x, &at)
+                };
+                if dims.len() != pattern.rank() {
+                    return Err(Error::bug(PASS, "a sparse output of another rank than its pattern"));
+                }
+                let values = pattern.tuples().map(element).collect::<Result<_>>()?;
+                Leaf::sparse(pattern.clone(), values)
+            }
+            None => {
+                let tensor = self.alive.get(*x)?;
+                let volume = box_volume(&tensor.dims)?;
+                self.alive.limits.elements(volume)?;
+                let values = match &tensor.data {
+                    Data::Dense(values) => values.clone(),
+                    Data::Given(Leaf { elements: Elements::Dense(values), .. }) => values.clone(),
+                    _ => {
+                        let element = |key| self.alive.element(*x, &tuple_at(&tensor.dims, key));
+                        (0..volume).map(element).collect::<Result<_>>()?
+                    }
+                };
+                Leaf::dense(tensor.dims.clone(), values)
+            }
+        };
+        output.leaves.iter().map(leaf).collect()
+    }
+}
+
+fn product<T: Numeric>(alive: &Alive<'_, T>, operands: &[Operand], at: &[i64]) -> Result<T> {
+    let mut product: Option<T> = None;
+    for Operand { var, indices } in operands {
+        let tuple: Option<Vec<i64>> = indices.iter().map(|i| at.get(i.index()).copied()).collect();
+        let tuple = tuple.ok_or_else(|| Error::bug(PASS, format!("{var} is read at an unbound index")))?;
+        let x = alive.element(*var, &tuple)?;
+        product = Some(match product {
+            Some(product) => product.mul(&x),
+            None => x,
+        });
+    }
+    product.ok_or_else(|| Error::bug(PASS, "a contraction without operands"))
+}
+
+/// The indices of a statement with their ranges: `gen` indices first, then `sum` indices, numbered in this order.
+fn numbered<'s>(gens: &'s [Size], sums: &'s [Size]) -> impl Iterator<Item = (IndexId, &'s Size)> {
+    (0..).map(IndexId).zip(gens.iter().chain(sums))
+}
+
+fn guards(rhs: &Rhs) -> impl Iterator<Item = &Pred> {
+    let (first, second) = match rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => (None, None),
+        Rhs::Add([(p, _), (q, _)]) => (Some(p), Some(q)),
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => (Some(guard), None),
+    };
+    first.into_iter().chain(second)
+}

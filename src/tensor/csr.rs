@@ -1,0 +1,483 @@
+//! Sparse matrices, stored row by row.
+//!
+//! Row `i` holds the entries `indptr[i]..indptr[i + 1]` of `indices` (their columns, strictly increasing) and `data` (their
+//! values). All of that is checked once, in the constructors and in every deserialisation, so later code indexes without
+//! doubts. A stored zero is a stored entry. Two entries at one place are refused: a program would see them apart
+//! (`sum of A[i, j]^2` differs), so adding them up is an explicit call, [`Csr::sum_duplicates`].
+//!
+//! The structure is shared and immutable: matrices that differ in their values only, such as a parameter and its gradient,
+//! share one [`CsrPattern`] together with its transposed view.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use sprs::{CsMatI, CsMatViewI, SpIndex};
+
+use super::malformed::{Checked, Malformed};
+use super::serial::Floats;
+use super::shape::{check_axes, filled};
+use super::{Coo, Dense, Relation};
+use crate::error::{Error, Result};
+
+/// Which entries of a sparse matrix are stored; see the [module](self).
+#[derive(Debug)]
+pub struct CsrPattern {
+    rows: usize,
+    cols: usize,
+    indptr: Vec<usize>,
+    indices: Vec<u32>,
+    transposed: OnceLock<Transposed>,
+    relation: OnceLock<Arc<Relation>>,
+}
+
+/// The entries of a pattern column by column.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Transposed {
+    /// Column `j` holds the entries `indptr[j]..indptr[j + 1]` of the two other arrays.
+    pub indptr: Vec<usize>,
+    /// The rows of the entries, strictly increasing within a column.
+    pub rows: Vec<usize>,
+    /// Where the entries are in the row by row order: `data[positions[k]]` is their value.
+    pub positions: Vec<usize>,
+}
+
+impl CsrPattern {
+    /// The longest rows allowed: a column fits 32 bits.
+    pub const MAX_COLS: u64 = 1 << 32;
+
+    /// A pattern from arrays with the invariants of the [module](self).
+    ///
+    /// # Errors
+    /// The first violation, with its row and position.
+    pub fn new(rows: usize, cols: usize, indptr: Vec<usize>, indices: Vec<u32>) -> Checked<Self> {
+        check_dimensions(rows, cols)?;
+        check_offsets(rows, &indptr, indices.len())?;
+        for row in 0..rows {
+            let mut previous = None;
+            for position in indptr[row]..indptr[row + 1] {
+                let column = indices[position] as usize;
+                if column >= cols {
+                    return Err(Malformed::ColumnOutOfRange { row, position, column: column as u128, columns: cols });
+                }
+                match previous {
+                    Some(previous) if previous > column => {
+                        return Err(Malformed::UnsortedColumns { row, position, previous, column });
+                    }
+                    Some(previous) if previous == column => {
+                        return Err(Malformed::DuplicateColumn { row, position, column });
+                    }
+                    _ => previous = Some(column),
+                }
+            }
+        }
+        Ok(CsrPattern { rows, cols, indptr, indices, transposed: OnceLock::new(), relation: OnceLock::new() })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The number of stored entries.
+    pub fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+
+    /// Where each row starts, and where the last one ends.
+    pub fn indptr(&self) -> &[usize] {
+        &self.indptr
+    }
+
+    /// The columns of the entries, row by row.
+    pub fn indices(&self) -> &[u32] {
+        &self.indices
+    }
+
+    /// The entries of a row as positions, none outside.
+    pub fn row(&self, row: usize) -> std::ops::Range<usize> {
+        match (self.indptr.get(row), self.indptr.get(row.saturating_add(1))) {
+            (Some(&start), Some(&end)) => start..end,
+            _ => 0..0,
+        }
+    }
+
+    /// Where a place is stored.
+    pub fn position(&self, row: usize, col: usize) -> Option<usize> {
+        let entries = self.row(row);
+        let col = u32::try_from(col).ok()?;
+        self.indices[entries.clone()].binary_search(&col).ok().map(|at| entries.start + at)
+    }
+
+    /// The row and the column of every entry in order.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, usize)> {
+        let ends = self.indptr.iter().skip(1);
+        let mut row_ends = ends.enumerate().peekable();
+        self.indices.iter().enumerate().map(move |(position, &col)| {
+            while row_ends.next_if(|&(_, &end)| end <= position).is_some() {}
+            (row_ends.peek().map_or(0, |&(row, _)| row), col as usize)
+        })
+    }
+
+    /// The places that are stored, built at the first call.
+    pub fn relation(&self) -> &Arc<Relation> {
+        self.relation.get_or_init(|| Arc::new(Relation::from_csr(self)))
+    }
+
+    /// The same entries column by column, built at the first call in time and memory for the entries and columns.
+    pub fn transposed(&self) -> &Transposed {
+        self.transposed.get_or_init(|| {
+            // Counting sort by column; going through the rows in order keeps them sorted in each column.
+            let mut indptr = vec![0; self.cols + 1];
+            for &col in &self.indices {
+                indptr[col as usize + 1] += 1;
+            }
+            for col in 0..self.cols {
+                indptr[col + 1] += indptr[col];
+            }
+            let mut next = indptr.clone();
+            let mut rows = vec![0; self.len()];
+            let mut positions = vec![0; self.len()];
+            for (position, (row, col)) in self.entries().enumerate() {
+                let to = next[col];
+                next[col] += 1;
+                rows[to] = row;
+                positions[to] = position;
+            }
+            Transposed { indptr, rows, positions }
+        })
+    }
+}
+
+impl PartialEq for CsrPattern {
+    fn eq(&self, other: &Self) -> bool {
+        let CsrPattern { rows, cols, indptr, indices, transposed: _, relation: _ } = self;
+        (*rows, *cols) == (other.rows, other.cols) && *indptr == other.indptr && *indices == other.indices
+    }
+}
+
+impl Eq for CsrPattern {}
+
+/// Rows and columns that indices can name.
+fn check_dimensions(rows: usize, cols: usize) -> Checked<()> {
+    check_axes(&[rows, cols])?;
+    if cols as u64 > CsrPattern::MAX_COLS {
+        return Err(Malformed::AxisTooLong { axis: 1, length: cols as u128, limit: CsrPattern::MAX_COLS });
+    }
+    Ok(())
+}
+
+/// Offsets that cut `stored` entries into `rows` rows.
+fn check_offsets(rows: usize, indptr: &[usize], stored: usize) -> Checked<()> {
+    let expected = rows as u128 + 1;
+    if indptr.len() as u128 != expected {
+        return Err(Malformed::OffsetCount { rows, expected, found: indptr.len() });
+    }
+    match indptr.first() {
+        Some(0) | None => {}
+        Some(&offset) => return Err(Malformed::FirstOffset { offset }),
+    }
+    for (row, pair) in indptr.windows(2).enumerate() {
+        if let &[start, end] = pair
+            && start > end
+        {
+            return Err(Malformed::DecreasingOffset { row, start, end });
+        }
+    }
+    match indptr.last() {
+        Some(&offset) if offset > stored => Err(Malformed::LastOffsetTooLarge { offset, stored }),
+        Some(&offset) if offset < stored => Err(Malformed::LastOffsetTooSmall { offset, stored }),
+        _ => Ok(()),
+    }
+}
+
+/// A sparse matrix of reals, row by row; see the [module](self).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Csr {
+    pattern: Arc<CsrPattern>,
+    data: Vec<f64>,
+}
+
+/// Wider than the matrix, so that a wrong number is refused by our own check.
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    rows: i64,
+    cols: i64,
+    indptr: Vec<i64>,
+    indices: Vec<i64>,
+    data: Floats,
+}
+
+impl TryFrom<Parts> for Csr {
+    type Error = Malformed;
+    fn try_from(parts: Parts) -> Checked<Self> {
+        let length = |axis, length: i64| {
+            usize::try_from(length).map_err(|_| Malformed::NegativeLength { axis, length: i128::from(length) })
+        };
+        let (rows, cols) = (length(0, parts.rows)?, length(1, parts.cols)?);
+        Csr::from_integers(rows, cols, &parts.indptr, &parts.indices, parts.data.into())
+    }
+}
+
+impl From<Csr> for Parts {
+    fn from(csr: Csr) -> Parts {
+        Parts {
+            // All of these fit: dimensions are checked, and positions are lengths of arrays.
+            rows: csr.rows() as i64,
+            cols: csr.cols() as i64,
+            indptr: csr.indptr().iter().map(|&p| p as i64).collect(),
+            indices: csr.indices().iter().map(|&j| i64::from(j)).collect(),
+            data: csr.data.into(),
+        }
+    }
+}
+
+impl Csr {
+    /// A matrix from arrays with the invariants of the [module](self).
+    ///
+    /// # Errors
+    /// The first violation, with its row and position.
+    pub fn new(rows: usize, cols: usize, indptr: Vec<usize>, indices: Vec<u32>, data: Vec<f64>) -> Checked<Self> {
+        // Lengths first: they are what a caller most likely mixed up.
+        if indices.len() != data.len() {
+            return Err(Malformed::ValueCount { coordinates: indices.len(), values: data.len() });
+        }
+        Csr::with_pattern(Arc::new(CsrPattern::new(rows, cols, indptr, indices)?), data)
+    }
+
+    /// A matrix from arrays of any integer type, such as the `i32` of other libraries.
+    ///
+    /// # Errors
+    /// Like [`Csr::new`]; also for negative integers and those too large.
+    pub fn from_integers<P, I>(rows: usize, cols: usize, indptr: &[P], indices: &[I], data: Vec<f64>) -> Checked<Self>
+    where
+        P: Copy + TryInto<i128>,
+        I: Copy + TryInto<i128>,
+    {
+        if indices.len() != data.len() {
+            return Err(Malformed::ValueCount { coordinates: indices.len(), values: data.len() });
+        }
+        check_dimensions(rows, cols)?;
+        let indptr = offsets_from(indptr)?;
+        check_offsets(rows, &indptr, indices.len())?;
+        let mut narrow = Vec::with_capacity(indices.len());
+        for row in 0..rows {
+            let start = indptr[row];
+            for (k, &column) in indices[start..indptr[row + 1]].iter().enumerate() {
+                narrow.push(column_from(column, row, start + k, cols)?);
+            }
+        }
+        Csr::new(rows, cols, indptr, narrow, data)
+    }
+
+    /// A matrix with a given pattern.
+    ///
+    /// # Errors
+    /// If there is not one value for each entry.
+    pub fn with_pattern(pattern: Arc<CsrPattern>, data: Vec<f64>) -> Checked<Self> {
+        if pattern.len() != data.len() {
+            return Err(Malformed::ValueCount { coordinates: pattern.len(), values: data.len() });
+        }
+        Ok(Csr { pattern, data })
+    }
+
+    /// A matrix from arrays whose rows may be out of order and may hold a column more than once; the values of one place are
+    /// added from left to right.
+    ///
+    /// # Errors
+    /// For every other violation, as [`Csr::from_integers`].
+    pub fn sum_duplicates<P, I>(rows: usize, cols: usize, indptr: &[P], indices: &[I], data: &[f64]) -> Checked<Self>
+    where
+        P: Copy + TryInto<i128>,
+        I: Copy + TryInto<i128>,
+    {
+        if indices.len() != data.len() {
+            return Err(Malformed::ValueCount { coordinates: indices.len(), values: data.len() });
+        }
+        check_dimensions(rows, cols)?;
+        let indptr = offsets_from(indptr)?;
+        check_offsets(rows, &indptr, indices.len())?;
+        let mut summed = (Vec::with_capacity(indptr.len()), Vec::new(), Vec::new());
+        summed.0.push(0);
+        let mut entries: Vec<(u32, f64)> = Vec::new();
+        for row in 0..rows {
+            entries.clear();
+            for position in indptr[row]..indptr[row + 1] {
+                entries.push((column_from(indices[position], row, position, cols)?, data[position]));
+            }
+            entries.sort_by_key(|&(column, _)| column);
+            let start = summed.1.len();
+            for &(column, x) in &entries {
+                match summed.2.last_mut() {
+                    Some(sum) if summed.1.len() > start && summed.1.last() == Some(&column) => *sum += x,
+                    _ => {
+                        summed.1.push(column);
+                        summed.2.push(x);
+                    }
+                }
+            }
+            summed.0.push(summed.1.len());
+        }
+        Csr::new(rows, cols, summed.0, summed.1, summed.2)
+    }
+
+    /// The stored entries of a sparse tensor with two axes.
+    ///
+    /// # Errors
+    /// If there are not two axes, or too many rows or columns.
+    pub fn from_coo(coo: &Coo) -> Checked<Self> {
+        let relation = coo.pattern();
+        let &[rows, cols] = relation.shape() else {
+            return Err(Malformed::NotAMatrix { found: relation.shape().len() });
+        };
+        check_dimensions(rows, cols)?;
+        let mut indptr = filled(rows + 1, 0)?;
+        let mut indices = Vec::with_capacity(relation.len());
+        for (position, (&row, &column)) in relation.column(0).iter().zip(relation.column(1)).enumerate() {
+            indptr[row + 1] += 1;
+            indices.push(column_from(column, row, position, cols)?);
+        }
+        for row in 0..rows {
+            indptr[row + 1] += indptr[row];
+        }
+        Csr::new(rows, cols, indptr, indices, coo.data().to_vec())
+    }
+
+    /// The elements of a dense matrix that are not zero; a NaN is not zero.
+    ///
+    /// # Errors
+    /// If the tensor is not a matrix, or has too many columns.
+    pub fn from_dense(dense: &Dense) -> Checked<Self> {
+        let &[rows, cols] = dense.shape() else { return Err(Malformed::NotAMatrix { found: dense.shape().len() }) };
+        check_dimensions(rows, cols)?;
+        let mut indptr = filled(rows + 1, 0)?;
+        let (mut indices, mut data) = (Vec::new(), Vec::new());
+        // A matrix without columns may have more rows than it is worth to walk through.
+        if cols > 0 {
+            for (row, elements) in dense.data().chunks_exact(cols).enumerate() {
+                for (column, &x) in elements.iter().enumerate() {
+                    if x != 0.0 {
+                        indices.push(column as u32);
+                        data.push(x);
+                    }
+                }
+                indptr[row + 1] = indices.len();
+            }
+        }
+        Csr::new(rows, cols, indptr, indices, data)
+    }
+
+    /// A matrix of the `sprs` library. The layout is checked again: views of that library may carry offsets that do not start
+    /// at zero, and its unchecked constructors may hold anything.
+    ///
+    /// # Errors
+    /// If the matrix is stored column by column, or as [`Csr::new`].
+    pub fn from_sprs<I: SpIndex, P: SpIndex>(matrix: CsMatViewI<'_, f64, I, P>) -> Checked<Self> {
+        if !matrix.is_csr() {
+            return Err(Malformed::ColumnMajor);
+        }
+        let (rows, cols) = matrix.shape();
+        let offsets = matrix.proper_indptr();
+        let wide = |x: Option<i64>| x.unwrap_or(-1);
+        let indptr: Vec<i64> = offsets.iter().map(|p| wide(p.to_i64())).collect();
+        let indices: Vec<i64> = matrix.indices().iter().map(|i| wide(i.to_i64())).collect();
+        Csr::from_integers(rows, cols, &indptr, &indices, matrix.data().to_vec())
+    }
+
+    /// The matrix as one of the `sprs` library.
+    ///
+    /// # Errors
+    /// Never: both libraries have the same invariants. An error is a bug.
+    pub fn to_sprs(&self) -> Result<CsMatI<f64, usize>> {
+        let indices = self.indices().iter().map(|&j| j as usize).collect();
+        CsMatI::try_new((self.rows(), self.cols()), self.indptr().to_vec(), indices, self.data.clone())
+            .map_err(|(_, _, _, error)| Error::bug("tensor", format!("sprs refuses a checked matrix: {error}")))
+    }
+
+    /// The matrix with its zeros.
+    ///
+    /// # Errors
+    /// If it is too large for that.
+    pub fn to_dense(&self) -> Checked<Dense> {
+        let mut dense = Dense::zeros(&[self.rows(), self.cols()])?;
+        let elements = dense.data_mut();
+        for ((row, col), &x) in self.pattern.entries().zip(&self.data) {
+            elements[row * self.pattern.cols + col] = x;
+        }
+        Ok(dense)
+    }
+
+    /// Which entries are stored.
+    pub fn pattern(&self) -> &Arc<CsrPattern> {
+        &self.pattern
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.pattern.rows
+    }
+
+    /// The number of columns.
+    pub fn cols(&self) -> usize {
+        self.pattern.cols
+    }
+
+    /// Where each row starts, and where the last one ends.
+    pub fn indptr(&self) -> &[usize] {
+        &self.pattern.indptr
+    }
+
+    /// The columns of the entries, row by row.
+    pub fn indices(&self) -> &[u32] {
+        &self.pattern.indices
+    }
+
+    /// The values of the entries, row by row.
+    pub fn data(&self) -> &[f64] {
+        &self.data
+    }
+
+    /// The values of the entries, row by row.
+    pub fn data_mut(&mut self) -> &mut [f64] {
+        &mut self.data
+    }
+
+    /// The stored value at a place, nothing where none is stored.
+    pub fn get(&self, row: usize, col: usize) -> Option<f64> {
+        self.pattern.position(row, col).and_then(|at| self.data.get(at).copied())
+    }
+}
+
+/// Row offsets from integers of any type.
+fn offsets_from<P: Copy + TryInto<i128>>(indptr: &[P]) -> Checked<Vec<usize>> {
+    let offset = |(row, &p): (usize, &P)| {
+        let offset = p.try_into().unwrap_or(i128::MAX);
+        usize::try_from(offset).map_err(|_| match offset {
+            ..0 => Malformed::NegativeOffset { row, offset },
+            _ => Malformed::OffsetOverflow { row, offset },
+        })
+    };
+    indptr.iter().enumerate().map(offset).collect()
+}
+
+/// A column from an integer of any type.
+fn column_from<I: TryInto<i128>>(column: I, row: usize, position: usize, columns: usize) -> Checked<u32> {
+    let column = column.try_into().unwrap_or(i128::MAX);
+    if column < 0 {
+        return Err(Malformed::NegativeColumn { row, position, column });
+    }
+    match u32::try_from(column) {
+        Ok(narrow) if (narrow as usize) < columns => Ok(narrow),
+        _ => Err(Malformed::ColumnOutOfRange { row, position, column: column.unsigned_abs(), columns }),
+    }
+}

@@ -1,0 +1,148 @@
+//! Dense tensors: every element, in row-major order.
+
+use ndarray::{ArrayD, ArrayViewD, IxDyn};
+use serde::{Deserialize, Serialize};
+
+use super::malformed::{Checked, Malformed};
+use super::serial::Floats;
+use super::shape::{element_count, filled};
+
+/// A dense tensor of reals: an [`ndarray::ArrayD`] that is contiguous and in row-major order, with fewer than 2^47 elements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Dense {
+    array: ArrayD<f64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Parts {
+    shape: Vec<usize>,
+    data: Floats,
+}
+
+impl TryFrom<Parts> for Dense {
+    type Error = Malformed;
+    fn try_from(parts: Parts) -> Checked<Self> {
+        Dense::new(&parts.shape, parts.data.into())
+    }
+}
+
+impl From<Dense> for Parts {
+    fn from(dense: Dense) -> Parts {
+        Parts { shape: dense.shape().to_vec(), data: dense.into_vec().into() }
+    }
+}
+
+impl Dense {
+    /// A tensor of a shape; the data is in row-major order.
+    ///
+    /// # Errors
+    /// If the shape is too large or the data is not as long as the shape says.
+    pub fn new(shape: &[usize], data: Vec<f64>) -> Checked<Self> {
+        let expected = element_count(shape)?;
+        let found = data.len();
+        let length = || Malformed::DataLength { shape: shape.to_vec(), expected, found };
+        if found != expected {
+            return Err(length());
+        }
+        let array = ArrayD::from_shape_vec(IxDyn(shape), data).map_err(|_| length())?;
+        Ok(Dense { array })
+    }
+
+    /// A number.
+    pub fn scalar(x: f64) -> Self {
+        Dense { array: ArrayD::from_elem(IxDyn(&[]), x) }
+    }
+
+    /// A vector.
+    pub fn vector(data: Vec<f64>) -> Self {
+        Dense { array: ndarray::Array1::from_vec(data).into_dyn() }
+    }
+
+    /// A tensor of zeros.
+    ///
+    /// # Errors
+    /// If the shape is too large.
+    pub fn zeros(shape: &[usize]) -> Checked<Self> {
+        let data = filled(element_count(shape)?, 0.0)?;
+        Dense::new(shape, data)
+    }
+
+    /// The tensor in an array of any layout.
+    ///
+    /// # Errors
+    /// If it has too many axes.
+    pub fn from_array<D: ndarray::Dimension>(array: ndarray::Array<f64, D>) -> Checked<Self> {
+        let array = array.into_dyn();
+        element_count(array.shape())?;
+        if array.is_standard_layout() {
+            let shape = array.shape().to_vec();
+            let (mut data, offset) = array.into_raw_vec_and_offset();
+            // A sliced array keeps the memory around it.
+            data.drain(..offset.unwrap_or(0));
+            data.truncate(element_count(&shape)?);
+            return Dense::new(&shape, data);
+        }
+        let data = array.iter().copied().collect();
+        Dense::new(array.shape(), data)
+    }
+
+    /// The lengths of the axes.
+    pub fn shape(&self) -> &[usize] {
+        self.array.shape()
+    }
+
+    /// The elements in row-major order.
+    pub fn data(&self) -> &[f64] {
+        self.array.as_slice().unwrap_or(&[])
+    }
+
+    /// The elements in row-major order.
+    pub fn data_mut(&mut self) -> &mut [f64] {
+        self.array.as_slice_mut().unwrap_or(&mut [])
+    }
+
+    /// The elements in row-major order.
+    pub fn into_vec(self) -> Vec<f64> {
+        self.array.into_raw_vec_and_offset().0
+    }
+
+    /// The elements as an array.
+    pub fn view(&self) -> ArrayViewD<'_, f64> {
+        self.array.view()
+    }
+
+    /// The elements as an array.
+    pub fn into_array(self) -> ArrayD<f64> {
+        self.array
+    }
+
+    /// The element at a place, nothing outside.
+    pub fn get(&self, place: &[usize]) -> Option<f64> {
+        self.array.get(place).copied()
+    }
+
+    /// The number, of a tensor without axes.
+    pub fn as_scalar(&self) -> Option<f64> {
+        if self.shape().is_empty() { self.data().first().copied() } else { None }
+    }
+}
+
+impl From<f64> for Dense {
+    fn from(x: f64) -> Self {
+        Dense::scalar(x)
+    }
+}
+
+impl From<Vec<f64>> for Dense {
+    fn from(data: Vec<f64>) -> Self {
+        Dense::vector(data)
+    }
+}
+
+impl<D: ndarray::Dimension> TryFrom<ndarray::Array<f64, D>> for Dense {
+    type Error = Malformed;
+    fn try_from(array: ndarray::Array<f64, D>) -> Checked<Self> {
+        Dense::from_array(array)
+    }
+}

@@ -1,0 +1,136 @@
+//! Run-time values.
+
+use std::sync::Arc;
+
+use super::{Coo, Csr, Dense};
+
+/// A tensor of reals in one of the storage formats.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tensor {
+    /// Every element.
+    Dense(Dense),
+    /// A sparse matrix, row by row.
+    Csr(Csr),
+    /// A sparse tensor, as sorted coordinates.
+    Coo(Coo),
+}
+
+impl Tensor {
+    /// The lengths of the axes.
+    pub fn shape(&self) -> Vec<usize> {
+        match self {
+            Tensor::Dense(dense) => dense.shape().to_vec(),
+            Tensor::Csr(csr) => vec![csr.rows(), csr.cols()],
+            Tensor::Coo(coo) => coo.shape().to_vec(),
+        }
+    }
+
+    /// The numbers that are stored: all elements, or the values of the entries in order.
+    pub fn data(&self) -> &[f64] {
+        match self {
+            Tensor::Dense(dense) => dense.data(),
+            Tensor::Csr(csr) => csr.data(),
+            Tensor::Coo(coo) => coo.data(),
+        }
+    }
+
+    /// The numbers that are stored.
+    pub fn data_mut(&mut self) -> &mut [f64] {
+        match self {
+            Tensor::Dense(dense) => dense.data_mut(),
+            Tensor::Csr(csr) => csr.data_mut(),
+            Tensor::Coo(coo) => coo.data_mut(),
+        }
+    }
+
+    /// The format as it is called in programs.
+    pub fn format(&self) -> &'static str {
+        match self {
+            Tensor::Dense(_) => "dense",
+            Tensor::Csr(_) => "csr",
+            Tensor::Coo(_) => "coo",
+        }
+    }
+
+    /// The tensor in dense storage, if it is.
+    pub fn as_dense(&self) -> Option<&Dense> {
+        match self {
+            Tensor::Dense(dense) => Some(dense),
+            _ => None,
+        }
+    }
+}
+
+impl From<Dense> for Tensor {
+    fn from(dense: Dense) -> Self {
+        Tensor::Dense(dense)
+    }
+}
+
+impl From<Csr> for Tensor {
+    fn from(csr: Csr) -> Self {
+        Tensor::Csr(csr)
+    }
+}
+
+impl From<Coo> for Tensor {
+    fn from(coo: Coo) -> Self {
+        Tensor::Coo(coo)
+    }
+}
+
+/// A value of any type in struct-of-arrays form: its leaves in the order of [`Types::leaves`](crate::ty::Types::leaves).
+///
+/// `[n] (real, [m] real)` has two leaves, of shapes `[n]` and `[n, m]`. Leaves are shared: a clone copies no numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    leaves: Vec<Arc<Tensor>>,
+}
+
+impl Value {
+    /// A value with these leaves.
+    pub fn new(leaves: Vec<Arc<Tensor>>) -> Self {
+        Value { leaves }
+    }
+
+    /// A number.
+    pub fn scalar(x: f64) -> Self {
+        Value::from(Dense::scalar(x))
+    }
+
+    /// A vector of numbers.
+    pub fn vector(data: Vec<f64>) -> Self {
+        Value::from(Dense::vector(data))
+    }
+
+    /// A pair: `(real, real)` of two numbers, or `[n] (real, real)` of two vectors of one length.
+    pub fn pair(fst: Value, snd: Value) -> Self {
+        let mut leaves = fst.leaves;
+        leaves.extend(snd.leaves);
+        Value { leaves }
+    }
+
+    /// The leaves.
+    pub fn leaves(&self) -> &[Arc<Tensor>] {
+        &self.leaves
+    }
+
+    /// The leaf, of a value that has just one.
+    pub fn as_tensor(&self) -> Option<&Tensor> {
+        match self.leaves.as_slice() {
+            [leaf] => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// The number, of a value that is one.
+    pub fn as_scalar(&self) -> Option<f64> {
+        self.as_tensor()?.as_dense()?.as_scalar()
+    }
+}
+
+impl<T: Into<Tensor>> From<T> for Value {
+    fn from(tensor: T) -> Self {
+        Value { leaves: vec![Arc::new(tensor.into())] }
+    }
+}
