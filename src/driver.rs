@@ -129,7 +129,7 @@ impl Function {
     /// # Errors
     /// [`Error::Program`] with every problem in the text, and those of [`lower`].
     pub fn parse(text: &str) -> Result<Function> {
-        Function::compile(surface::parse(text)?, &mut Stages::new())
+        Function::compile(surface::read(text, &[])?, &mut Stages::new())
     }
 
     /// Compiles a program made by the Rust builder.
@@ -137,7 +137,7 @@ impl Function {
     /// # Errors
     /// As [`Function::parse`].
     pub fn build(ast: &Ast) -> Result<Function> {
-        Function::compile(surface::check(ast, &[])?, &mut Stages::new())
+        Function::compile(surface::elaborate(ast, &[]).map_err(Error::Program)?, &mut Stages::new())
     }
 
     /// Compiles a typed program.

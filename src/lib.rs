@@ -99,16 +99,16 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
-//pub mod present;
+pub mod present;
 
 pub mod tensor;
 
 pub mod reference;
 
-//pub mod driver;
-//pub mod stages;
+pub mod driver;
+pub mod stages;
 
-//pub use driver::Function;
+pub use driver::Function;
 pub use error::{Diagnostic, Error, Result};
 pub use ndarray;
 pub use sprs;

@@ -13,7 +13,7 @@ pub trait Dialect: fmt::Display {
 
 impl Dialect for crate::term::Program {
     fn check(&self) -> std::result::Result<(), Vec<String>> {
-        self.verify()
+        self.verify().map_err(|errors| errors.0.iter().map(ToString::to_string).collect())
     }
 }
 

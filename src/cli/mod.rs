@@ -122,7 +122,7 @@ type Outcome = Result<bool, Failure>;
 fn load(path: &std::path::Path) -> Result<iverson::term::Program, Failure> {
     let name = path.display().to_string();
     let text = files::read_text(path)?;
-    surface::parse(&text).map_err(|error| Failure { error, source: Some((name, text)) })
+    surface::read(&text, &[]).map_err(|error| Failure { error, source: Some((name, text)) })
 }
 
 /// Runs the tool.

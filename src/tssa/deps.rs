@@ -1,8 +1,10 @@
 //! Who reads whom: liveness, pruning, and the dependence graph.
 
 use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
 
 use super::data::{Operand, Output, Program, Rhs, Stmt};
+use crate::base::dot::Graph;
 use crate::base::{Arena, Id, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, RelationRef};
@@ -44,6 +46,24 @@ impl Program {
             })
             .collect::<Result<_>>()?;
         Ok(Program { signature: self.signature, stmts, names, outputs })
+    }
+
+    /// The dependence graph in the DOT language.
+    pub fn to_dot(&self) -> String {
+        let names = self.stmt_names();
+        let mut dot = Graph::new("tensor-ssa");
+        for (x, stmt) in self.stmts.iter() {
+            dot.node(x, &format!("{} = {}", names.get(x), super::print::rhs_text(&self.signature, &names, stmt)));
+        }
+        let graph = self.graph();
+        for edge in graph.edge_references() {
+            dot.edge(graph[edge.source()], graph[edge.target()], "");
+        }
+        for output in &self.outputs {
+            dot.node(&output.name, &format!("out {}", output.name));
+            output.leaves.iter().for_each(|x| dot.edge(x, &output.name, ""));
+        }
+        dot.finish()
     }
 
     /// The dependence graph: an edge from each operand to its user. Nodes are the statements in order.

@@ -17,6 +17,7 @@ mod build;
 mod canonical;
 mod data;
 pub mod deps;
+mod json;
 pub(crate) mod print;
 mod verify;
 

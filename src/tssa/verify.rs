@@ -20,6 +20,9 @@ impl Program {
     /// All violations, each with its statement.
     pub fn verify(&self) -> Result<(), Vec<String>> {
         let mut check = Check { program: self, complaints: Vec::new() };
+        if self.names.len() != self.stmts.len() {
+            check.complaints.push("there is not one name for each statement".to_owned());
+        }
         let mut seen = rustc_hash::FxHashSet::default();
         for (x, stmt) in self.stmts.iter() {
             check.stmt(x, stmt);

@@ -115,7 +115,7 @@ impl Judge<'_> {
     }
 
     fn judge(&mut self, smooth: bool) -> Judgement {
-        let source = surface::parse(&self.generated.text).map_err(words)?;
+        let source = surface::read(&self.generated.text, &[]).map_err(words)?;
         check("elaborate", &source).map_err(words)?;
         self.judged("a generated program is valid");
         let mut numbers = Numbers::new(self.seed ^ 0x5eed, !smooth);
@@ -195,7 +195,7 @@ impl Judge<'_> {
             // Pair-eliminated programs read arrays of pairs as pairs of arrays, which the surface language has no words for.
             if stage < Stage::PairElimination || !self.generated.constructs.contains("pair") {
                 let text = staged.to_string();
-                let back = surface::parse(&text).map_err(|error| format!("{error}\nprinted as\n{text}"))?;
+                let back = surface::read(&text, &[]).map_err(|error| format!("{error}\nprinted as\n{text}"))?;
                 if stage == Stage::Surface && !back.same(&staged) {
                     return Err(format!("printed as\n{text}\nand parsed as\n{back}"));
                 }
