@@ -1107,6 +1107,32 @@ mod tests {
     }
 
     #[test]
+    fn facts_prove_what_holds_of_a_lattice() {
+        // With the box among the facts, what holds at its points is exactly what follows.
+        let mut rng = fastrand::Rng::with_seed(4);
+        let within = |a: IndexId| le(&(-7).into(), &i(a)).and(le(&i(a), &7.into()));
+        let toy = Toy::random(&mut rng, 0);
+        let (mut valid, mut proved) = (0, 0);
+        for case in 0..6000 {
+            let mut source =
+                Source { rng: &mut rng, indices: vec![I, J], relations: false, maps: false, exists: false };
+            let assumed = [within(I), within(J), source.lattice(I), source.lattice(J)];
+            let goal = source.lattice(J);
+            let mut facts = Facts::new();
+            assumed.iter().for_each(|p| facts.assume(p));
+            let claim = facts.proves(&goal);
+            let points = (-7..8).flat_map(|i| (-7..8).map(move |j| BTreeMap::from([(I, i), (J, j)])));
+            let follows = points
+                .into_iter()
+                .all(|mut at| toy.truth(&goal, &mut at) || !assumed.iter().all(|p| toy.truth(p, &mut at)));
+            assert!(!claim || follows, "case {case}: {assumed:?} do not imply {goal:?}");
+            (valid, proved) = (valid + u32::from(follows), proved + u32::from(claim));
+        }
+        println!("{proved} of {valid} valid goals proved");
+        assert!(valid > 1000 && proved * 1000 >= valid * 999, "{proved} of {valid}");
+    }
+
+    #[test]
     fn facts_simplify_to_what_is_new() {
         let (n, m) = (Affine::size(N), Affine::size(M));
         let equation = equal(&i(I), &i(J));
