@@ -146,7 +146,9 @@ pub enum Malformed {
         columns: usize,
     },
     /// Columns of a row out of order.
-    #[error("row {row} has column {column} after column {previous} (entry {position}); the columns of a row must increase")]
+    #[error(
+        "row {row} has column {column} after column {previous} (entry {position}); the columns of a row must increase"
+    )]
     UnsortedColumns {
         /// The row.
         row: usize,

@@ -13,7 +13,7 @@ use super::malformed::{Checked, Malformed};
 use super::shape::{check_axes, element_count};
 use super::{Coo, Csr, CsrPattern, Dense};
 
-/// A set of index tuples within a shape; see the [module](self).
+/// A set of index tuples within a shape, in lexicographic order, each once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Relation {
@@ -114,9 +114,10 @@ impl Relation {
         }
         let (relation, order) = Relation::sorted(shape.to_vec(), columns)?;
         match relation.first_duplicate() {
-            Some(at) => {
-                Err(Malformed::DuplicateEntry { entry: order.get(at).copied().unwrap_or(at), tuple: relation.tuple(at) })
-            }
+            Some(at) => Err(Malformed::DuplicateEntry {
+                entry: order.get(at).copied().unwrap_or(at),
+                tuple: relation.tuple(at),
+            }),
             None => Ok(relation),
         }
     }
@@ -131,15 +132,21 @@ impl Relation {
         Ok((Relation::unchecked(unsorted.shape, columns), order))
     }
 
+    /// Whether a tuple equals its predecessor.
+    pub(super) fn repeats(&self, entry: usize) -> bool {
+        entry > 0 && self.compare(entry - 1, entry).is_eq()
+    }
+
     /// The first tuple that equals its predecessor.
     pub(super) fn first_duplicate(&self) -> Option<usize> {
-        (1..self.len).find(|&entry| self.compare(entry - 1, entry).is_eq())
+        (1..self.len).find(|&entry| self.repeats(entry))
     }
 
     /// Drops tuples that equal their predecessor.
     pub(super) fn without_repetitions(self) -> Self {
-        let kept: Vec<bool> = (0..self.len).map(|k| k == 0 || !self.compare(k - 1, k).is_eq()).collect();
-        let keep = |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
+        let kept: Vec<bool> = (0..self.len).map(|entry| !self.repeats(entry)).collect();
+        let keep =
+            |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
         Relation::unchecked(self.shape, self.columns.into_iter().map(keep).collect())
     }
 
@@ -415,7 +422,11 @@ impl Relation {
     }
 
     fn compare(&self, a: usize, b: usize) -> std::cmp::Ordering {
-        self.columns.iter().map(|column| column[a].cmp(&column[b])).find(|o| o.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+        self.columns
+            .iter()
+            .map(|column| column[a].cmp(&column[b]))
+            .find(|o| o.is_ne())
+            .unwrap_or(std::cmp::Ordering::Equal)
     }
 }
 
