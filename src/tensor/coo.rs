@@ -80,13 +80,11 @@ impl Coo {
     pub fn sum_duplicates(shape: Vec<usize>, columns: Vec<Vec<usize>>, data: &[f64]) -> Checked<Self> {
         let (pattern, _, sorted) = sort(shape, columns, data)?;
         let mut sums: Vec<f64> = Vec::with_capacity(sorted.len());
-        let mut previous = None;
-        for (tuple, x) in pattern.tuples().zip(sorted) {
+        for (entry, x) in sorted.into_iter().enumerate() {
             match sums.last_mut() {
-                Some(sum) if previous.as_ref() == Some(&tuple) => *sum += x,
+                Some(sum) if pattern.repeats(entry) => *sum += x,
                 _ => sums.push(x),
             }
-            previous = Some(tuple);
         }
         Coo::with_pattern(Arc::new(pattern.without_repetitions()), sums)
     }
@@ -166,7 +164,8 @@ mod tests {
 
     #[test]
     fn coo_refuses_bad_data() {
-        let table: &[(&[usize], &[&[usize]], usize, &str)] = &[
+        type Bad = (&'static [usize], &'static [&'static [usize]], usize, &'static str);
+        let table: &[Bad] = &[
             (&[], &[], 0, "a sparse tensor or relation needs at least one axis"),
             (&[], &[], 1, "a sparse tensor or relation needs at least one axis"),
             (&[1; 17], &[], 0, "17 axes are more than the limit of 16"),

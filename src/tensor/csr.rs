@@ -19,7 +19,7 @@ use super::shape::{check_axes, filled};
 use super::{Coo, Dense, Relation};
 use crate::error::{Error, Result};
 
-/// Which entries of a sparse matrix are stored; see the [module](self).
+/// Which entries of a sparse matrix are stored; the arrays are those of a [`Csr`].
 #[derive(Debug)]
 pub struct CsrPattern {
     rows: usize,
@@ -45,7 +45,7 @@ impl CsrPattern {
     /// The longest rows allowed: a column fits 32 bits.
     pub const MAX_COLS: u64 = 1 << 32;
 
-    /// A pattern from arrays with the invariants of the [module](self).
+    /// A pattern from arrays with the invariants of a [`Csr`].
     ///
     /// # Errors
     /// The first violation, with its row and position.
@@ -54,8 +54,9 @@ impl CsrPattern {
         check_offsets(rows, &indptr, indices.len())?;
         for row in 0..rows {
             let mut previous = None;
-            for position in indptr[row]..indptr[row + 1] {
-                let column = indices[position] as usize;
+            let start = indptr[row];
+            for (k, &column) in indices[start..indptr[row + 1]].iter().enumerate() {
+                let (position, column) = (start + k, column as usize);
                 if column >= cols {
                     return Err(Malformed::ColumnOutOfRange { row, position, column: column as u128, columns: cols });
                 }
@@ -200,7 +201,10 @@ fn check_offsets(rows: usize, indptr: &[usize], stored: usize) -> Checked<()> {
     }
 }
 
-/// A sparse matrix of reals, row by row; see the [module](self).
+/// A sparse matrix of reals, row by row.
+///
+/// Row `i` holds the entries `indptr[i]..indptr[i + 1]` of `indices` and `data`. Offsets start at 0, do not decrease and end at
+/// the number of entries; the columns of a row increase strictly and are in range. A stored zero is a stored entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Csr {
@@ -243,7 +247,7 @@ impl From<Csr> for Parts {
 }
 
 impl Csr {
-    /// A matrix from arrays with the invariants of the [module](self).
+    /// A matrix from arrays with the invariants of a [`Csr`].
     ///
     /// # Errors
     /// The first violation, with its row and position.
@@ -519,7 +523,14 @@ mod tests {
         (2, 3, &[0, 1, 2], &[0, 3], 2, "row 1 has column 3 (entry 1), but there are only 3 columns"),
         (1, 0, &[0, 1], &[0], 1, "row 0 has column 0 (entry 0), but there are only 0 columns"),
         (1, 3, &[0, 1], &[4294967296], 1, "row 0 has column 4294967296 (entry 0), but there are only 3 columns"),
-        (1, 4294967296, &[0, 1], &[4294967296], 1, "row 0 has column 4294967296 (entry 0), but there are only 4294967296"),
+        (
+            1,
+            4294967296,
+            &[0, 1],
+            &[4294967296],
+            1,
+            "row 0 has column 4294967296 (entry 0), but there are only 4294967296",
+        ),
         (1, 3, &[0, 1], &[i64::MAX], 1, "row 0 has column 9223372036854775807 (entry 0)"),
         (2, 3, &[0, 1, 2], &[0, -1], 2, "row 1 has the negative column -1 (entry 1)"),
         (1, 3, &[0, 1], &[i64::MIN], 1, "row 0 has the negative column -9223372036854775808 (entry 0)"),

@@ -13,7 +13,7 @@ use super::malformed::{Checked, Malformed};
 use super::shape::{check_axes, element_count};
 use super::{Coo, Csr, CsrPattern, Dense};
 
-/// A set of index tuples within a shape; see the [module](self).
+/// A set of index tuples within a shape, in lexicographic order, each once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Relation {
@@ -132,14 +132,19 @@ impl Relation {
         Ok((Relation::unchecked(unsorted.shape, columns), order))
     }
 
+    /// Whether a tuple equals its predecessor.
+    pub(super) fn repeats(&self, entry: usize) -> bool {
+        entry > 0 && self.compare(entry - 1, entry).is_eq()
+    }
+
     /// The first tuple that equals its predecessor.
     pub(super) fn first_duplicate(&self) -> Option<usize> {
-        (1..self.len).find(|&entry| self.compare(entry - 1, entry).is_eq())
+        (1..self.len).find(|&entry| self.repeats(entry))
     }
 
     /// Drops tuples that equal their predecessor.
     pub(super) fn without_repetitions(self) -> Self {
-        let kept: Vec<bool> = (0..self.len).map(|k| k == 0 || !self.compare(k - 1, k).is_eq()).collect();
+        let kept: Vec<bool> = (0..self.len).map(|entry| !self.repeats(entry)).collect();
         let keep =
             |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
         Relation::unchecked(self.shape, self.columns.into_iter().map(keep).collect())

@@ -23,7 +23,7 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
         if !more.map_err(|e| Error::data(subject, format!("this is no table: {e}")))? {
             break;
         }
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |start| line_of(start, bytes));
         let start = data.len();
         let mut problem = None;
         for (k, field) in record.iter().enumerate() {
@@ -60,6 +60,13 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
         Some(width) => vec![height, width],
     };
     Dense::new(&shape, data).map_err(|malformed| malformed.of(subject))
+}
+
+/// The line of a record; the library counts from the blank lines before it.
+fn line_of(start: &csv::Position, bytes: &[u8]) -> u64 {
+    let rest = usize::try_from(start.byte()).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
+    let blank = rest.iter().take_while(|b| matches!(b, b'\r' | b'\n')).filter(|b| **b == b'\n').count();
+    start.line() + blank as u64
 }
 
 /// Writes a number, a vector or a matrix. A number and a matrix of one column are read back as vectors; where there are no rows, a

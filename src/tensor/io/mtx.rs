@@ -94,7 +94,9 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<FileValue> {
             Err(lines.error(format!("expected rows, columns and the number of entries, found {} numbers", found.len())))
         }
         ("array", found) => Err(lines.error(format!("expected rows and columns, found {} numbers", found.len()))),
-        (other, _) => Err(error_at(subject, 1, format!("expected `coordinate` or `array`, found `{}`", excerpt(other)))),
+        (other, _) => {
+            Err(error_at(subject, 1, format!("expected `coordinate` or `array`, found `{}`", excerpt(other))))
+        }
     }
 }
 
@@ -129,7 +131,9 @@ fn parse_coordinates(
             (None, Field::Pattern) => 1.0,
             (Some(x), Field::Real | Field::Integer) => value(x, field).map_err(|m| lines.error(m))?,
             (None, _) => return Err(lines.error("expected row, column and value, found no value")),
-            (Some(_), Field::Pattern) => return Err(lines.error("a pattern has no values, expected row and column only")),
+            (Some(_), Field::Pattern) => {
+                return Err(lines.error("a pattern has no values, expected row and column only"));
+            }
         };
         if words.next().is_some() {
             return Err(lines.error(format!("expected {places} numbers, found more")));

@@ -130,6 +130,9 @@ impl Reader<'_> {
 /// If there is no memory for it.
 pub fn format(subject: &str, dense: &Dense) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    dense.view().write_npy(&mut bytes).map_err(|e| Error::data(subject, format!("this file cannot be written: {e}")))?;
+    dense
+        .view()
+        .write_npy(&mut bytes)
+        .map_err(|e| Error::data(subject, format!("this file cannot be written: {e}")))?;
     Ok(bytes)
 }
