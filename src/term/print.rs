@@ -206,7 +206,7 @@ impl<'a> Printer<'a> {
                 RelationKind::Pattern(_) => String::new(),
             })
             .collect();
-        let functions = signature.functions.values().map(|f| taken(&f.name, "f")).collect();
+        let functions = signature.functions.values().map(|f| taken(f.name(), "f")).collect();
         let sizes = signature.sizes.values().map(|n| taken(n, "n")).collect();
         Printer {
             program,
@@ -908,7 +908,7 @@ impl<'a> Printer<'a> {
             names: Names::new(),
             sizes: signature.sizes.values().cloned().collect(),
             relations: signature.relations.values().map(|r| r.name.clone()).collect(),
-            functions: signature.functions.values().map(|f| f.name.clone()).collect(),
+            functions: signature.functions.values().map(|f| f.name().to_owned()).collect(),
             vars: program.variables.iter().map(|(id, x)| format!("{}{id}", x.name)).collect(),
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
             folded: BTreeMap::new(),

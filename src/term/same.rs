@@ -53,7 +53,7 @@ impl<'a> Matcher<'a> {
         }
         let (l, r) = (&left.signature, &right.signature);
         let identity = |len: usize| -> Vec<u32> { (0..).take(len).collect() };
-        let function = |f: &crate::scalar::UserFunction| f.name.clone();
+        let function = |f: &crate::scalar::UserFunction| f.name().to_owned();
         let half = |program: &'a Program, sizes, relations, functions| Half {
             program,
             vars: identity(program.variables.len()),
