@@ -62,6 +62,8 @@ pub(super) struct Knowledge {
     facts: Vec<Fact>,
     guards_of: FxHashMap<Var, Vec<usize>>,
     ranges_of: FxHashMap<Var, Vec<usize>>,
+    /// The brackets that are never true.
+    absurd: Vec<usize>,
     /// For each moved term around the place: the facts from its anchor to its beginning, which it leaves behind.
     left_behind: Vec<(usize, usize)>,
     /// What an index that an `exists` binds is called in the moved term.
@@ -101,17 +103,18 @@ impl Knowledge {
     pub(super) fn enter_guard(&mut self, program: &Program, p: &Pred) {
         for conjunct in p.conjuncts() {
             self.add(Fact::Guard(conjunct.clone()));
-            if let Pred::Relation { relation, args, holds: true } = conjunct {
-                let shape = shape(program, *relation);
-                for implied in args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok()) {
-                    self.add(Fact::Implied(implied));
-                }
+            let implied = within_shapes(program, conjunct);
+            if implied != *conjunct {
+                self.add(Fact::Implied(implied));
             }
         }
     }
 
     fn add(&mut self, fact: Fact) {
         let (Fact::Guard(p) | Fact::Implied(p)) = &fact else { return };
+        if p.is_false() {
+            self.absurd.push(self.facts.len());
+        }
         if p.weight() <= MAX_WEIGHT {
             for v in variables(p) {
                 self.guards_of.entry(v).or_default().push(self.facts.len());
@@ -130,6 +133,9 @@ impl Knowledge {
                     }
                 }
                 Some(Fact::Guard(p) | Fact::Implied(p)) if p.weight() <= MAX_WEIGHT => {
+                    if p.is_false() {
+                        self.absurd.pop();
+                    }
                     for v in variables(&p) {
                         self.guards_of.get_mut(&v).map(Vec::pop);
                     }
@@ -224,7 +230,14 @@ impl Knowledge {
         least(a).is_ok_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
     }
 
+    fn is_left_behind(&self, fact: usize) -> bool {
+        self.left_behind.iter().any(|(from, to)| (*from..*to).contains(&fact))
+    }
+
     fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> bool {
+        if self.absurd.iter().any(|at| left_behind || !self.is_left_behind(*at)) {
+            return true;
+        }
         let (known, ranges, maps) = self.relevant(program, goal, left_behind);
         if known.iter().any(|p| implies(p, goal)) {
             return true;
@@ -249,7 +262,7 @@ impl Knowledge {
         goal: &Pred,
         left_behind: bool,
     ) -> (Vec<Pred>, Vec<(IndexId, Size)>, BTreeSet<RelationRef>) {
-        let hidden = |at: usize| !left_behind && self.left_behind.iter().any(|(from, to)| (*from..*to).contains(&at));
+        let hidden = |at: usize| !left_behind && self.is_left_behind(at);
         let mut known = Vec::new();
         let mut ranges = Vec::new();
         let mut maps = BTreeSet::new();
@@ -320,6 +333,17 @@ impl Knowledge {
         known.extend(self.assumptions.iter().take(MAX_FACTS).cloned());
         (known, ranges, maps)
     }
+}
+
+/// The predicate with what its relations imply: a tuple of a relation is in its shape.
+fn within_shapes(program: &Program, p: &Pred) -> Pred {
+    let with_shape = |atom: &Pred| -> Checked<Pred> {
+        let Pred::Relation { relation, args, holds: true } = atom else { return Ok(atom.clone()) };
+        let shape = shape(program, *relation);
+        let ranges = args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok());
+        Ok(Pred::all(ranges.chain([atom.clone()])))
+    };
+    p.rebuild(&mut { with_shape }).unwrap_or_else(|_| p.clone())
 }
 
 /// Whether one bound is at least as strong as another, or the same atom.
@@ -414,8 +438,12 @@ impl<'a> Elaborator<'a> {
         let condition = missing.join(" and ");
         let place = if ranges.is_empty() { "here".into() } else { format!("where {}", ranges.join(", ")) };
         let (open, close) = if what.ends_with('(') { ("", ")") } else { ("[", "]") };
-        let message =
-            format!("`{what}{open}{}{close}` may be out of bounds: `{condition}` is not known {place}", shown.join(", "));
+        let never = args.iter().any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
+        let shown = shown.join(", ");
+        let message = match never {
+            true => format!("`{what}{open}{shown}{close}` is out of bounds: `{condition}` is never true"),
+            false => format!("`{what}{open}{shown}{close}` may be out of bounds: `{condition}` is not known {place}"),
+        };
         let span = self.span(at);
         self.diagnose(
             Diagnostic::new("out-of-bounds", span, message)

@@ -36,6 +36,8 @@ impl<'a> Declarations<'a> {
         let formulas = value.zip(partials.into_iter().collect::<Option<Vec<_>>>());
         let function = formulas.map(|(value, partials)| UserFunction::expr(&name.text, arity, value, partials));
         match function {
+            // The caller may register the functions of a program that it reads.
+            Some(Ok(function)) if self.is_registered(&function) => {}
             Some(Ok(function)) => {
                 if self.name(name, Global::Function(id)) {
                     self.signature.functions.push(function);
@@ -49,6 +51,13 @@ impl<'a> Declarations<'a> {
                 self.name(name, Global::Error);
                 self.failed = true;
             }
+        }
+    }
+
+    fn is_registered(&self, function: &UserFunction) -> bool {
+        match self.globals.get(function.name()) {
+            Some(Global::Function(id)) => self.signature.functions.get(*id) == Some(function),
+            _ => false,
         }
     }
 
