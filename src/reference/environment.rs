@@ -144,6 +144,14 @@ impl<T> Leaf<T> {
         }
     }
 
+    /// Where elements are stored, of a sparse tensor.
+    pub fn pattern(&self) -> Option<&Arc<Relation>> {
+        match &self.elements {
+            Elements::Dense(_) => None,
+            Elements::Sparse(pattern, _) => Some(pattern),
+        }
+    }
+
     /// The element at a place in row-major order, nothing where none is stored.
     pub(super) fn at(&self, key: u128) -> Option<&T> {
         match &self.elements {
