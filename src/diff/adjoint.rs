@@ -28,7 +28,7 @@ use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size, exists_all};
-use crate::tssa::{Builder, Output, Program, Rhs};
+use crate::tssa::{Builder, Output, Program, Rhs, within};
 use crate::ty::{Side, Types};
 
 /// What stands on the left of the first inner product.
@@ -226,7 +226,7 @@ impl Rewriting {
         let q = b.guard_over(&a.axes)?;
         let left = self.form.builder.add(&a.axes, [(a.guard.clone(), a.left), (q.clone(), b.left)])?;
         name_after(&mut self.form.builder, Some(left), x, "adj");
-        let guard = self.affordable(a.guard.clone().or(q));
+        let guard = self.affordable(&a.axes, a.guard.clone().or(q));
         let merged = self.form.product(left, a.right, a.axes.clone(), guard, true);
         self.forget(&a);
         self.forget(&b);
@@ -316,12 +316,13 @@ impl Rewriting {
 
     /// `<left | dX>_guard` where the left side is zero outside the guard.
     fn factor(&mut self, left: VarId, x: VarId, axes: Vec<(IndexId, Size)>, guard: Pred) -> InnerProduct {
-        let guard = self.affordable(guard);
+        let guard = self.affordable(&axes, guard);
         self.form.product(left, Right::Tangent(x), axes, guard, true)
     }
 
     /// The guard of a covered inner product, or the weakest one where it is over budget.
-    fn affordable(&mut self, guard: Pred) -> Pred {
+    fn affordable(&mut self, axes: &[(IndexId, Size)], guard: Pred) -> Pred {
+        let guard = within(axes.iter(), guard);
         let weight = guard.weight();
         if weight <= GUARD_WEIGHT_FREE && guard.nesting() <= GUARD_NESTING {
             guard

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::canonical::Canonical;
+use super::canonical::{Canonical, within};
 use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, Interner, ParamId, VarId};
 use crate::error::Result;
@@ -145,7 +145,7 @@ impl Builder {
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn add(&mut self, gens: &[(IndexId, Size)], sides: [(Pred, VarId); 2]) -> Result<VarId> {
         let mut canonical = Canonical::new(gens, &[]);
-        let [(p, x), (q, y)] = sides;
+        let [(p, x), (q, y)] = sides.map(|(p, x)| (within(gens.iter(), p), x));
         let mut sides = [(canonical.pred(&p)?, x), (canonical.pred(&q)?, y)];
         if (sides[0].1, &sides[0].0) > (sides[1].1, &sides[1].0) {
             sides.swap(0, 1);
@@ -164,7 +164,7 @@ impl Builder {
         function: Function,
         args: Vec<VarId>,
     ) -> Result<VarId> {
-        let guard = Canonical::new(gens, &[]).pred(&guard)?;
+        let guard = Canonical::new(gens, &[]).pred(&within(gens.iter(), guard))?;
         Ok(self.intern(Stmt { dims: dims(gens), rhs: Rhs::Map { guard, function, args } }))
     }
 

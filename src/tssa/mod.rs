@@ -21,6 +21,8 @@ mod json;
 pub(crate) mod print;
 mod verify;
 
+pub(crate) use canonical::within;
+
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
 pub use print::StmtNames;
