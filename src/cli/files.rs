@@ -52,7 +52,7 @@ impl InputArguments {
         }
         for argument in &self.scalars {
             let (name, text) = split(argument, "--scalar", "NUMBER")?;
-            inputs.value(name, number(name, text)?);
+            inputs.value(name, Value::scalar(number(name, text)?));
         }
         for argument in &self.sizes {
             let (name, text) = split(argument, "--size", "NUMBER")?;
@@ -68,7 +68,7 @@ pub(super) fn read_seeds(inputs: &mut Inputs, signature: &Signature, seeds: &[St
     for argument in seeds {
         let (name, text) = split(argument, "--seed", "FILE or NUMBER")?;
         match text.parse::<f64>() {
-            Ok(x) => inputs.value(name, x),
+            Ok(x) => inputs.value(name, Value::scalar(x)),
             Err(_) => inputs.file_value(signature, name, read_value(text)?)?,
         };
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use iverson::driver::{Function, Stage, Staged, lower};
 use iverson::stages::Stages;
-use iverson::term::print::Style;
+use iverson::term::Style;
 use iverson::{Error, term, tssa};
 
 use super::{Derivative, Outcome, load, print};
@@ -89,9 +89,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 fn show_term(program: &term::Program, format: Format) -> Outcome {
     print(&match format {
-        Format::Text => program.to_text(Style::Ascii),
-        Format::Unicode => program.to_text(Style::Unicode),
-        Format::Latex => program.to_text(Style::Latex),
+        Format::Text => program.print(Style::Ascii),
+        Format::Unicode => program.print(Style::Unicode),
+        Format::Latex => program.print(Style::Latex),
         Format::Json => program.to_json()?,
         Format::Dot => program.to_dot(),
     })?;

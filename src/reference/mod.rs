@@ -15,6 +15,7 @@ pub mod environment;
 pub mod eval_term;
 pub mod eval_tssa;
 pub mod numeric;
+mod run;
 mod scope;
 #[cfg(test)]
 mod testing;
@@ -22,3 +23,4 @@ mod testing;
 pub use count::{Counts, Partials};
 pub use environment::{Elements, Environment, Leaf, Limits};
 pub use numeric::{Dual, Field, Numeric};
+pub use run::{count, evaluate, evaluate_with_progress};
