@@ -9,7 +9,7 @@
 //! | [`Dual<T>`] | value and directional derivative; `Dual<Dual<T>>` the second one |
 //! | [`Field`] | the value of a polynomial program modulo a prime: equality without rounding |
 //!
-//! Scalar functions come from the operator table in [`scalar`](crate::scalar). A number that cannot do an operation answers
+//! Scalar functions come from the operator table in [`scalar`]. A number that cannot do an operation answers
 //! [`Error::Limitation`]; no operation panics.
 
 use std::cmp::Ordering;
