@@ -349,3 +349,125 @@ pub fn random_direction<T>(
     let direction = |p: &ParamId| Ok((*p, random_like(at.param(*p)?, seed.wrapping_add(p.index() as u64))?));
     params.iter().map(direction).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::numeric::Field;
+    use super::super::testing::{X, Y, environment, limits, n, signature};
+    use super::*;
+    use crate::base::VarId;
+    use crate::index::Pred;
+    use crate::scalar::{Function, Op, Primitive};
+    use crate::tssa::{Builder, Operand, Output};
+    use crate::ty::{Param, Signature, Storage, Types};
+
+    const FIRST_NEW: ParamId = ParamId(6);
+
+    /// The signature with one more parameter.
+    fn with(name: &str, dims: &[crate::index::Size]) -> Arc<Signature> {
+        let mut signature = signature();
+        let ty = signature.types.tensor_of(dims, Types::REAL);
+        signature.params.push(Param { name: name.into(), ty, storage: Storage::Dense });
+        Arc::new(signature)
+    }
+
+    fn output(name: &str, x: VarId) -> Vec<Output> {
+        vec![Output { name: name.into(), ty: Types::REAL, storage: Storage::Dense, leaves: vec![x] }]
+    }
+
+    fn at_each(b: &mut Builder, x: VarId, y: VarId) -> VarId {
+        let g = b.fresh_indices(&[n()]);
+        let operand = |var| Operand { var, indices: vec![g[0].0] };
+        b.contract(&g, &[], Pred::True, vec![operand(x), operand(y)]).unwrap()
+    }
+
+    /// `v[i] = f(x[i])`, its tangent `f'(x[i]) * dx[i]` and its adjoint `f'(x[i]) * dv[i]`, with the tangent scaled by `factor`.
+    fn programs(function: Op, factor: f64) -> [Program; 3] {
+        let partial = Function::Partial(Primitive::Op(function), 0);
+        let build = |name: &str, function: Function, scale: f64| {
+            let mut b = Builder::new(with(name, &[n()]));
+            let x = b.input(X, vec![], vec![n()]);
+            let g = b.fresh_indices(&[n()]);
+            let mut v = b.map(&g, Pred::True, function, vec![x]).unwrap();
+            if !name.is_empty() {
+                let d = b.input(FIRST_NEW, vec![], vec![n()]);
+                v = at_each(&mut b, v, d);
+            }
+            if scale != 1.0 {
+                let k = b.number(&g, crate::scalar::Number::Literal(scale)).unwrap();
+                v = at_each(&mut b, v, k);
+            }
+            b.finish(output("v", v))
+        };
+        let mut primal = build("", function.into(), 1.0);
+        primal.signature = Arc::new(signature());
+        [primal, build("x_tan", partial, factor), build("v_adj", partial, 1.0)]
+    }
+
+    fn report(function: Op, factor: f64) -> Report {
+        let [primal, forward, adjoint] = &programs(function, factor);
+        let forward = Forward { program: forward, tangents: &[(X, FIRST_NEW)], outputs: &[0] };
+        let adjoint = Adjoint { program: adjoint, seeds: &[FIRST_NEW], outputs: &[(X, 0)] };
+        let at = environment(|x| x as f64);
+        let direction = random_direction(&at, &[X], 1).unwrap();
+        let seed = random_like(at.param(X).unwrap(), 2).unwrap();
+        check(primal, forward, adjoint, &at, &direction, &[seed], limits()).unwrap()
+    }
+
+    #[test]
+    fn right_derivatives_pass() {
+        for function in [Op::Powi(3), Op::Sin, Op::Ln, Op::Tanh, Op::Sqrt] {
+            let report = report(function, 1.0);
+            assert!(report.adjoint_identity.ratio() <= 8.0 * f64::EPSILON, "{function:?} {report:?}");
+            assert!(report.dual_numbers.ratio() <= 8.0 * f64::EPSILON, "{function:?} {report:?}");
+            assert!(report.complex_step.is_some_and(|f| f.ratio() <= 1e-13), "{function:?} {report:?}");
+            assert!(report.finite_differences.ratio() <= 1e-9, "{function:?} {report:?}");
+        }
+    }
+
+    /// A tangent that is wrong by one part in a million fails every check.
+    #[test]
+    fn wrong_derivatives_fail() {
+        let Report { adjoint_identity, dual_numbers, complex_step, finite_differences } = report(Op::Powi(3), 1.000001);
+        for figure in [Some(adjoint_identity), Some(dual_numbers), complex_step, Some(finite_differences)] {
+            assert!(figure.is_some_and(|f| f.ratio() > 1e-8), "{figure:?}");
+        }
+    }
+
+    /// Over a prime field the identity is an equality: for a wrong derivative it fails.
+    #[test]
+    fn polynomial_identities_are_exact() {
+        let [_, forward, adjoint] = &programs(Op::Powi(5), 1.0);
+        let [_, wrong, _] = &programs(Op::Powi(4), 1.0);
+        let at = environment(|x| Field::new(0x1234_5678_9abc_def1 ^ (x as u64) << 40));
+        let numbers = |k: u64| vec![at.param(X).unwrap()[0].map(|x| Ok(x.pow(k))).unwrap()];
+        let adjoint = Adjoint { program: adjoint, seeds: &[FIRST_NEW], outputs: &[(X, 0)] };
+        let equal = |program| {
+            let forward = Forward { program, tangents: &[(X, FIRST_NEW)], outputs: &[0] };
+            let direction = [(X, numbers(7))];
+            let sides = identity_terms(forward, adjoint, &at, &direction, &[numbers(11)], limits()).unwrap();
+            let [left, right] = sides.map(|terms| terms.iter().fold(Field::zero(), |sum, x| sum.add(x)));
+            left == right
+        };
+        assert!(equal(forward));
+        assert!(!equal(wrong));
+    }
+
+    #[test]
+    fn missing_values_are_requests() {
+        let [_, forward, _] = &programs(Op::Sin, 1.0);
+        let forward = Forward { program: forward, tangents: &[(X, FIRST_NEW)], outputs: &[0] };
+        let at = environment(|x| x as f64);
+        let direction = random_direction(&at, &[Y], 1).unwrap();
+        assert!(matches!(tangents(forward, &at, &direction, limits()), Err(Error::Request(_))));
+    }
+
+    #[test]
+    fn a_nan_is_never_close() {
+        let leaf = |x| vec![vec![Leaf::scalar(x)]];
+        assert_eq!(compare(&leaf(f64::NAN), [1.0].into_iter()).ratio(), f64::INFINITY);
+        assert_eq!(compare(&leaf(0.0), [0.0].into_iter()).ratio(), 0.0);
+    }
+}

@@ -1058,7 +1058,8 @@ mod tests {
     /// Each builder makes a program `DEPTH` deep; the value and the number of additions.
     #[test]
     fn deep_terms_on_a_small_stack() {
-        let cases: [(fn(&mut Terms) -> TermId, f64, usize); 5] = [
+        type Deep = (fn(&mut Terms) -> TermId, f64, usize);
+        let cases: [Deep; 5] = [
             (
                 |b| {
                     let one = b.lit(1.);
