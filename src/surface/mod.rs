@@ -7,10 +7,12 @@
 
 pub mod ast;
 mod diagnostics;
+mod elaborate;
 mod lexer;
 mod parser;
 #[cfg(test)]
 mod sexpr;
 
 pub use diagnostics::{render, render_error};
+pub use elaborate::{elaborate, read};
 pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, MAX_TEXT, MAX_TYPE_NESTING, parse};

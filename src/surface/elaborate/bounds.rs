@@ -1,0 +1,454 @@
+//! What is known at a place of the program, and the proof that an access is in bounds.
+//!
+//! Known are the assumptions of the program, the ranges of the indices in scope, the brackets around the place with what their
+//! relations imply (a tuple of a relation is in its shape, a map's target is in its range), and inside a bracket the conjuncts
+//! to the left.
+//!
+//! An access is proved in three steps, cheapest first: by the ranges of its own indices alone; by one known bound that is at least as
+//! strong; and by [`Facts`] over the facts connected with the goal. Facts are found through the variables they mention, and
+//! each variable keeps only its innermost ones, so a proof costs the same however deep the program nests.
+//!
+//! *Moved terms.* A comparison of reals leaves its bracket (see `computed`), and with it the conjuncts to its left. What is proved
+//! only by them makes the moved term keep them as a guard of its own: [`Proof::Conditional`].
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use super::super::ast::ExprId;
+use super::Elaborator;
+use crate::base::{Id, IndexId};
+use crate::error::Diagnostic;
+use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Size, Var, View};
+use crate::term::Program;
+use crate::ty::RelationKind;
+
+/// How many brackets one variable contributes to a proof, innermost first.
+const MAX_GUARDS_PER_VAR: usize = 24;
+/// How many enclosing ranges one size contributes: each says no more than that the size is positive.
+const MAX_RANGES_PER_SIZE: usize = 3;
+/// How many facts take part in a proof.
+const MAX_FACTS: usize = 96;
+/// How heavy a fact may be.
+const MAX_WEIGHT: usize = 64;
+
+/// Whether something follows from what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// It does.
+    Known,
+    /// It does, by conjuncts that a moved term leaves behind.
+    Conditional,
+    /// It was not shown.
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+enum Fact {
+    /// `0 <= index < extent`, so the extent is positive.
+    Range(IndexId, Size),
+    /// A conjunct of a bracket.
+    Guard(Pred),
+    /// What a conjunct implies.
+    Implied(Pred),
+}
+
+/// The facts in force, innermost last.
+#[derive(Default)]
+pub(super) struct Knowledge {
+    assumptions: Vec<Pred>,
+    /// By index: its extent, or nothing where that is erroneous.
+    extents: Vec<Option<Size>>,
+    facts: Vec<Fact>,
+    guards_of: FxHashMap<Var, Vec<usize>>,
+    ranges_of: FxHashMap<Var, Vec<usize>>,
+    /// The brackets that are never true.
+    absurd: Vec<usize>,
+    /// For each moved term around the place: the facts from its anchor to its beginning, which it leaves behind.
+    left_behind: Vec<(usize, usize)>,
+    /// What an index that an `exists` binds is called in the moved term.
+    renamed: FxHashMap<IndexId, IndexId>,
+    original: FxHashMap<IndexId, IndexId>,
+}
+
+impl Knowledge {
+    pub(super) fn assume(&mut self, p: Pred) {
+        self.assumptions.extend(p.conjuncts().iter().cloned());
+    }
+
+    /// How many facts are in force.
+    pub(super) fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Declares the extent of an index, without its range being in force where nothing mentions the index.
+    pub(super) fn declare(&mut self, index: IndexId, extent: Option<Size>) {
+        if self.extents.len() <= index.index() {
+            self.extents.resize(index.index() + 1, None);
+        }
+        self.extents[index.index()] = extent;
+    }
+
+    /// Opens the scope of an index.
+    pub(super) fn enter_range(&mut self, index: IndexId, extent: Option<&Size>) {
+        self.declare(index, extent.cloned());
+        let Some(extent) = extent else { return };
+        for (v, _) in extent.terms() {
+            self.ranges_of.entry(v.clone()).or_default().push(self.facts.len());
+        }
+        self.facts.push(Fact::Range(index, extent.clone()));
+    }
+
+    /// Opens the scope of a bracket.
+    pub(super) fn enter_guard(&mut self, program: &Program, p: &Pred) {
+        for conjunct in p.conjuncts() {
+            self.add(Fact::Guard(conjunct.clone()));
+            let implied = within_shapes(program, conjunct);
+            if implied != *conjunct {
+                self.add(Fact::Implied(implied));
+            }
+        }
+    }
+
+    fn add(&mut self, fact: Fact) {
+        let (Fact::Guard(p) | Fact::Implied(p)) = &fact else { return };
+        if p.is_false() {
+            self.absurd.push(self.facts.len());
+        }
+        if p.weight() <= MAX_WEIGHT {
+            for v in variables(p) {
+                self.guards_of.entry(v).or_default().push(self.facts.len());
+            }
+        }
+        self.facts.push(fact);
+    }
+
+    /// Closes all scopes opened since there were `len` facts.
+    pub(super) fn leave(&mut self, len: usize) {
+        while self.facts.len() > len {
+            match self.facts.pop() {
+                Some(Fact::Range(_, extent)) => {
+                    for (v, _) in extent.terms() {
+                        self.ranges_of.get_mut(v).map(Vec::pop);
+                    }
+                }
+                Some(Fact::Guard(p) | Fact::Implied(p)) if p.weight() <= MAX_WEIGHT => {
+                    if p.is_false() {
+                        self.absurd.pop();
+                    }
+                    for v in variables(&p) {
+                        self.guards_of.get_mut(&v).map(Vec::pop);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A term begins that will be moved to the anchor where `from` facts were in force.
+    pub(super) fn enter_moved(&mut self, from: usize) {
+        self.left_behind.push((from, self.facts.len()));
+    }
+
+    /// The moved term ends. With `guarded`, what it must keep of what it leaves behind.
+    pub(super) fn leave_moved(&mut self, guarded: bool) -> Vec<Pred> {
+        let Some((from, to)) = self.left_behind.pop() else { return Vec::new() };
+        if !guarded {
+            return Vec::new();
+        }
+        let kept = |fact: &Fact| match fact {
+            Fact::Guard(p) => Some(p.clone()),
+            Fact::Range(i, extent) if !self.renamed.contains_key(i) => {
+                Some(Pred::non_negative(extent.add_constant(-1).ok()?))
+            }
+            _ => None,
+        };
+        self.facts[from..to].iter().filter_map(kept).collect()
+    }
+
+    /// Which moved terms around the place leave something behind.
+    pub(super) fn leave_something(&self) -> impl Iterator<Item = usize> {
+        self.left_behind.iter().enumerate().filter(|(_, (from, to))| from < to).map(|(at, _)| at)
+    }
+
+    /// Inside a moved term an index is called by another name.
+    pub(super) fn rename(&mut self, index: IndexId, other: IndexId) {
+        self.renamed.insert(index, other);
+        self.original.insert(other, index);
+        let extent = self.extents.get(index.index()).cloned().flatten();
+        self.declare(other, extent);
+    }
+
+    /// Ends a renaming.
+    pub(super) fn unrename(&mut self, index: IndexId) {
+        if let Some(other) = self.renamed.remove(&index) {
+            self.original.remove(&other);
+        }
+    }
+
+    /// Whether an index has an erroneous range, so that nothing can be said of it.
+    fn is_doubtful(&self, p: &Pred) -> bool {
+        variables(p).iter().any(|v| match v {
+            Var::Index(i) => self.extents.get(i.index()).is_none_or(Option::is_none),
+            _ => false,
+        })
+    }
+
+    /// Whether `goal` follows.
+    pub(super) fn prove(&self, program: &Program, goal: &Pred) -> Proof {
+        if goal.is_true() || self.follows_from_ranges(goal) || self.is_doubtful(goal) {
+            return Proof::Known;
+        }
+        if self.follows(program, goal, false) {
+            return Proof::Known;
+        }
+        match self.leave_something().next() {
+            Some(_) if self.follows(program, goal, true) => Proof::Conditional,
+            _ => Proof::Unknown,
+        }
+    }
+
+    /// `0 <= a` at the corner of the box of ranges where `a` is least. Nothing but the ranges is used.
+    fn follows_from_ranges(&self, goal: &Pred) -> bool {
+        let Pred::NonNegative(a) = goal else { return false };
+        let least = |a: &Affine| -> Checked<Affine> {
+            a.replace(&mut |v| match v {
+                Var::Index(i) if a.coefficient(v) > 0 => {
+                    Ok(self.extents.get(i.index()).is_some_and(Option::is_some).then(Affine::default))
+                }
+                Var::Index(i) => match self.extents.get(i.index()) {
+                    Some(Some(extent)) => extent.add_constant(-1).map(Some),
+                    _ => Ok(None),
+                },
+                _ => Ok(None),
+            })
+        };
+        if a.nesting() > 0 {
+            return false;
+        }
+        // Sizes are never negative.
+        least(a).is_ok_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
+    }
+
+    fn is_left_behind(&self, fact: usize) -> bool {
+        self.left_behind.iter().any(|(from, to)| (*from..*to).contains(&fact))
+    }
+
+    fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> bool {
+        if self.absurd.iter().any(|at| left_behind || !self.is_left_behind(*at)) {
+            return true;
+        }
+        let (known, ranges, maps) = self.relevant(program, goal, left_behind);
+        if known.iter().any(|p| implies(p, goal)) {
+            return true;
+        }
+        let mut facts = Facts::new();
+        for map in maps {
+            facts.functional(map);
+        }
+        for (index, extent) in &ranges {
+            facts.range(*index, extent);
+        }
+        for p in &known {
+            facts.assume(p);
+        }
+        facts.proves(goal)
+    }
+
+    /// The facts that are connected with a goal, the closest first: predicates, ranges, maps.
+    fn relevant(
+        &self,
+        program: &Program,
+        goal: &Pred,
+        left_behind: bool,
+    ) -> (Vec<Pred>, Vec<(IndexId, Size)>, BTreeSet<RelationRef>) {
+        let hidden = |at: usize| !left_behind && self.is_left_behind(at);
+        let mut known = Vec::new();
+        let mut ranges = Vec::new();
+        let mut maps = BTreeSet::new();
+        let mut used = BTreeSet::new();
+        let mut seen: BTreeSet<Var> = BTreeSet::new();
+        let mut queue: Vec<Var> = variables(goal).into_iter().collect();
+        let mut next = 0;
+        while next < queue.len() && known.len() + ranges.len() < MAX_FACTS {
+            let v = queue[next].clone();
+            next += 1;
+            if !seen.insert(v.clone()) {
+                continue;
+            }
+            match &v {
+                Var::Index(i) => {
+                    if let Some(Some(extent)) = self.extents.get(i.index()) {
+                        ranges.push((*i, extent.clone()));
+                        queue.extend(extent.terms().iter().map(|(v, _)| v.clone()));
+                    }
+                }
+                Var::Apply(application) => {
+                    maps.insert(application.map);
+                    let target = shape(program, application.map).pop();
+                    let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
+                    if let Some(range) = range {
+                        queue.extend(variables(&range));
+                        known.push(range);
+                    }
+                }
+                Var::Size(_) => {
+                    let around = self.ranges_of.get(&v).map_or(&[][..], Vec::as_slice).iter().rev();
+                    for at in around.take(MAX_RANGES_PER_SIZE) {
+                        match &self.facts[*at] {
+                            // Hidden, it says that the extent is positive, which holds only inside the bracket.
+                            Fact::Range(i, extent) if !hidden(*at) || self.renamed.contains_key(i) => {
+                                let positive = extent.add_constant(-1).map(Pred::non_negative);
+                                known.extend(positive);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+            // Facts speak of an index under the name it has in the bracket.
+            let name = match &v {
+                Var::Index(i) => self.original.get(i).map_or_else(|| v.clone(), |i| Var::Index(*i)),
+                _ => v.clone(),
+            };
+            let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
+            for at in around.take(MAX_GUARDS_PER_VAR) {
+                if hidden(*at) || !used.insert(*at) {
+                    continue;
+                }
+                if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
+                    let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
+                    if let Ok(p) = renamed {
+                        queue.extend(variables(&p));
+                        p.visit_relations(&mut |r| {
+                            if is_map(program, r) {
+                                maps.insert(r);
+                            }
+                        });
+                        known.push(p);
+                    }
+                }
+            }
+        }
+        known.extend(self.assumptions.iter().take(MAX_FACTS).cloned());
+        (known, ranges, maps)
+    }
+}
+
+/// The predicate with what its relations imply: a tuple of a relation is in its shape.
+fn within_shapes(program: &Program, p: &Pred) -> Pred {
+    let with_shape = |atom: &Pred| -> Checked<Pred> {
+        let Pred::Relation { relation, args, holds: true } = atom else { return Ok(atom.clone()) };
+        let shape = shape(program, *relation);
+        let ranges = args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok());
+        Ok(Pred::all(ranges.chain([atom.clone()])))
+    };
+    p.rebuild(&mut { with_shape }).unwrap_or_else(|_| p.clone())
+}
+
+/// Whether one bound is at least as strong as another, or the same atom.
+fn implies(known: &Pred, goal: &Pred) -> bool {
+    match (known, goal) {
+        (Pred::NonNegative(a), Pred::NonNegative(b)) => a.terms() == b.terms() && a.offset() <= b.offset(),
+        _ => known == goal,
+    }
+}
+
+/// The variables of a predicate, map applications among them.
+fn variables(p: &Pred) -> BTreeSet<Var> {
+    let mut all = BTreeSet::new();
+    p.visit_affine(&mut |a| {
+        a.visit(&mut |v| {
+            all.insert(v.clone());
+        });
+    });
+    all
+}
+
+/// The ranges of the places of a relation.
+pub(super) fn shape(program: &Program, relation: RelationRef) -> Vec<Size> {
+    match relation {
+        RelationRef::Input(r) => program.signature.relations.get(r).map_or_else(Vec::new, |r| r.shape.clone()),
+        RelationRef::Computed { var, .. } => {
+            let ty = program.variables.get(var).map(|v| v.ty);
+            ty.and_then(|ty| program.types.real_dims(ty)).unwrap_or_default()
+        }
+    }
+}
+
+fn is_map(program: &Program, relation: RelationRef) -> bool {
+    match relation {
+        RelationRef::Input(r) => program.signature.relations.get(r).is_some_and(|r| r.kind == RelationKind::Map),
+        RelationRef::Computed { view, .. } => matches!(view, View::ArgMax | View::ArgMin),
+    }
+}
+
+impl<'a> Elaborator<'a> {
+    /// Whether a goal follows here. A proof by conjuncts that are left behind makes the moved terms keep them.
+    pub(super) fn proves(&mut self, goal: &Pred) -> bool {
+        match self.knowledge.prove(&self.program, goal) {
+            Proof::Known => true,
+            Proof::Conditional => {
+                for at in self.knowledge.leave_something() {
+                    if let Some(hoist) = self.hoists.get_mut(at) {
+                        hoist.guarded = true;
+                    }
+                }
+                true
+            }
+            Proof::Unknown => self.silent > 0,
+        }
+    }
+
+    /// Demands `0 <= a < extent` of the arguments of `what`, an access or a map application, at its place.
+    pub(super) fn demand_in_bounds(&mut self, at: ExprId, what: &str, args: &[(Affine, Size)]) -> Option<()> {
+        let mut missing = Vec::new();
+        for (a, extent) in args {
+            let lower = Pred::non_negative(a.clone());
+            let upper = Pred::lt(a, extent);
+            let upper = self.checked(at, upper)?;
+            if !self.proves(&lower) {
+                missing.push(format!("0 <= {}", self.show(a)));
+            }
+            if !self.proves(&upper) {
+                missing.push(format!("{} < {}", self.show(a), self.show(extent)));
+            }
+        }
+        if missing.is_empty() {
+            return Some(());
+        }
+        let mut indices: Vec<IndexId> = Vec::new();
+        for (a, _) in args {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v
+                    && !indices.contains(i)
+                {
+                    indices.push(*i);
+                }
+            });
+        }
+        let ranges: Vec<String> = indices
+            .iter()
+            .filter_map(|i| {
+                let extent = self.knowledge.extents.get(i.index())?.as_ref()?;
+                Some(format!("0 <= {} < {}", self.show(&Affine::index(*i)), self.show(extent)))
+            })
+            .collect();
+        let shown: Vec<String> = args.iter().map(|(a, _)| self.show(a)).collect();
+        let condition = missing.join(" and ");
+        let place = if ranges.is_empty() { "here".into() } else { format!("where {}", ranges.join(", ")) };
+        let (open, close) = if what.ends_with('(') { ("", ")") } else { ("[", "]") };
+        let never = args.iter().any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
+        let shown = shown.join(", ");
+        let message = match never {
+            true => format!("`{what}{open}{shown}{close}` is out of bounds: `{condition}` is never true"),
+            false => format!("`{what}{open}{shown}{close}` may be out of bounds: `{condition}` is not known {place}"),
+        };
+        let span = self.span(at);
+        self.diagnose(
+            Diagnostic::new("out-of-bounds", span, message)
+                .help(format!("guard it: `[{condition}] * ..`, or `assume` what is missing of the sizes")),
+        );
+        None
+    }
+}

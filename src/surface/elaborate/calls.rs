@@ -1,0 +1,379 @@
+//! Calls: scalar functions, and definitions, which are expanded.
+//!
+//! ```text
+//! f(e, ..)  ==  let a = e in .. body        with the sizes of f bound by the types of the arguments
+//! ```
+//!
+//! The body sees its parameters, its sizes and the declarations, nothing of the caller. An argument that is a variable is not bound
+//! again.
+
+use std::collections::BTreeMap;
+
+use super::super::ast::{Expr, ExprId, Name, TypeExpr};
+use super::names::{Binding, Global, closest};
+use super::{Elaborator, Frame, Source, Task};
+use crate::base::{Span, VarId};
+use crate::error::Diagnostic;
+use crate::index::Size;
+use crate::scalar::{Comparison, Function, Op, Primitive};
+use crate::term::{Term, TermId};
+use crate::ty::TypeId;
+
+/// A `def`.
+pub(super) struct Definition<'a> {
+    pub(super) source: &'a Source<'a>,
+    pub(super) name: &'a Name,
+    pub(super) params: &'a [(Name, TypeExpr)],
+    pub(super) body: ExprId,
+    /// Whether its parameter types are sound.
+    pub(super) sound: bool,
+    /// Whether its text is that of the library.
+    pub(super) library: bool,
+    /// Whether it is being expanded.
+    pub(super) active: bool,
+}
+
+/// The built-in function, or the black-box derivative of one, that a name means: `exp`, `exp'0`, `powi'3'0`, `powi'_3'0`.
+fn builtin(name: &str) -> Option<Function> {
+    let Some((base, at)) = name.rsplit_once('\'') else { return Op::from_name(name).map(Function::from) };
+    let op = match base.split_once('\'') {
+        Some(("powi", k)) => Op::Powi(match k.strip_prefix('_') {
+            Some(k) => k.parse::<i32>().ok()?.checked_neg()?,
+            None => k.parse().ok()?,
+        }),
+        Some(("polygamma", k)) => Op::Polygamma(k.parse().ok()?),
+        Some(_) => return None,
+        None => match base {
+            "div" => Op::Div,
+            "less" => Op::Compare(Comparison::Less),
+            "less_equal" => Op::Compare(Comparison::LessEqual),
+            "equal" => Op::Compare(Comparison::Equal),
+            "not_equal" => Op::Compare(Comparison::NotEqual),
+            _ => Op::from_name(base)?,
+        },
+    };
+    partial(Primitive::Op(op), usize::from(op.arity()), at)
+}
+
+/// The partial derivative of a function by the argument of a number as written.
+fn partial(primitive: Primitive, arity: usize, at: &str) -> Option<Function> {
+    let at: u8 = at.parse().ok()?;
+    (usize::from(at) < arity).then_some(Function::Partial(primitive, at))
+}
+
+/// The names that calls have besides those of [`builtin`].
+pub(super) const SPECIAL: [&str; 4] = ["min", "max", "select", "real"];
+
+impl<'a> Elaborator<'a> {
+    /// Whether a name can be called.
+    pub(super) fn is_callable(&self, name: &str) -> bool {
+        Op::from_name(name).is_some() || SPECIAL.contains(&name) || self.globals.contains_key(name)
+    }
+
+    /// Reports a callee that means nothing.
+    pub(super) fn unknown_callee(&mut self, name: &str, span: Span) {
+        let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
+        let candidates = builtin.iter().map(String::as_str).chain(SPECIAL).chain(self.globals.keys().copied());
+        let close = closest(name, candidates).map(str::to_owned);
+        let mut diagnostic = Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
+        if let Some(close) = close {
+            diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
+        }
+        self.diagnose(diagnostic);
+    }
+
+    /// A call that should give a value.
+    pub(super) fn call(&mut self, at: ExprId, callee: &'a Name, args: &'a [ExprId]) {
+        let name = callee.text.as_str();
+        let span = self.span(at);
+        if let Some(param) = name.strip_suffix(".value") {
+            self.stored_value(at, param, args, span);
+            return;
+        }
+        match (name, self.globals.get(name).copied()) {
+            ("select", _) => {
+                if self.arity(name, 3, args, span) {
+                    self.enter_anchor();
+                    self.tasks.push(Task::Select(at));
+                    self.tasks.push(Task::Value(args[2]));
+                    self.tasks.push(Task::SelectElse(at));
+                    self.tasks.push(Task::Value(args[1]));
+                    self.tasks.push(Task::EnterGuard);
+                    self.tasks.push(Task::Pred(args[0]));
+                }
+            }
+            ("real", _) => {
+                if self.arity(name, 1, args, span) {
+                    self.index_value(args[0]);
+                }
+            }
+            ("min" | "max", _) => {
+                if args.len() < 2 {
+                    let message = format!("`{name}` takes at least 2 arguments, found {}", args.len());
+                    self.diagnose(
+                        Diagnostic::new("wrong-arity", span, message)
+                            .help(format!("over an index it is written `{name} i < n. e`")),
+                    );
+                    self.values.push(None);
+                    return;
+                }
+                let op = if name == "min" { Op::Min } else { Op::Max };
+                self.tasks.push(Task::Fold(at, op, args.len()));
+                self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
+            }
+            (_, Some(Global::Map(_))) => self.index_value(at),
+            (_, Some(Global::Function(f))) => {
+                if self.arity(name, self.places(Primitive::User(f)), args, span) {
+                    self.apply(at, Function::Value(Primitive::User(f)), args);
+                }
+            }
+            (_, Some(Global::Definition(def))) => self.call_definition(at, def, args),
+            (_, Some(Global::Relation(_))) => {
+                let message = format!("a value is expected, but `{name}` is a relation");
+                self.diagnose(
+                    Diagnostic::new("predicate-as-value", span, message)
+                        .help("put it in a bracket: `[R(i, j)] * e`"),
+                );
+                self.values.push(None);
+            }
+            (_, Some(Global::Error)) => {
+                self.fail();
+                self.values.push(None);
+            }
+            _ => match self.scalar_function(name) {
+                Some(function) => {
+                    let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
+                    if self.arity(name, self.places(primitive), args, span) {
+                        self.apply(at, function, args);
+                    }
+                }
+                None => {
+                    self.not_callable(name, args, self.blame(callee.span));
+                    self.values.push(None);
+                }
+            },
+        }
+    }
+
+    /// The number of arguments of a scalar function.
+    fn places(&self, primitive: Primitive) -> usize {
+        usize::from(match primitive {
+            Primitive::Op(op) => op.arity(),
+            Primitive::User(f) => self.program.signature.functions.get(f).map_or(0, |f| f.arity()),
+        })
+    }
+
+    /// The scalar function that a name means which is not declared.
+    fn scalar_function(&mut self, name: &'a str) -> Option<Function> {
+        if let Some(function) = self.ops.get(name) {
+            return *function;
+        }
+        let user = name.rsplit_once('\'').and_then(|(base, at)| match self.globals.get(base) {
+            Some(Global::Function(f)) => partial(Primitive::User(*f), self.places(Primitive::User(*f)), at),
+            _ => None,
+        });
+        let function = user.or_else(|| builtin(name));
+        self.ops.insert(name, function);
+        function
+    }
+
+    fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {
+        if name.ends_with('?') {
+            let message = format!("a value is expected, but `{name}` is a relation");
+            self.report("predicate-as-value", span, message);
+            return;
+        }
+        match self.peek(name) {
+            super::names::Meaning::Unknown => self.unknown_callee(name, span),
+            super::names::Meaning::Error => self.fail(),
+            _ => {
+                let message = format!("`{name}` is not a function");
+                let help = if args.len() == 1 {
+                    format!("an element is written `{name}[i]`, a product `{name} * (..)`")
+                } else {
+                    format!("an element is written `{name}[i, ..]`")
+                };
+                self.diagnose(Diagnostic::new("not-a-function", span, message).help(help));
+            }
+        }
+    }
+
+    /// Whether a call has the right number of arguments; if not its value is missing.
+    fn arity(&mut self, name: &str, places: usize, args: &[ExprId], span: Span) -> bool {
+        if args.len() == places {
+            return true;
+        }
+        let plural = if places == 1 { "argument" } else { "arguments" };
+        let message = format!("`{name}` takes {places} {plural}, found {}", args.len());
+        self.report("wrong-arity", span, message);
+        self.values.push(None);
+        false
+    }
+
+    fn apply(&mut self, at: ExprId, function: Function, args: &[ExprId]) {
+        self.tasks.push(Task::Apply(at, function, args.len()));
+        self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
+    }
+
+    /// The last `n` values as numbers in order, nothing if one is not.
+    fn pop_reals(&mut self, at: ExprId, n: usize) -> Option<Vec<TermId>> {
+        let from = self.values.len().saturating_sub(n);
+        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
+        let Expr::Call { callee, args } = self.expr(at) else { return None };
+        let reals: Vec<Option<TermId>> =
+            values.into_iter().zip(args).map(|(value, at)| self.real(value, *at, &callee.text)).collect();
+        reals.into_iter().collect()
+    }
+
+    pub(super) fn finish_apply(&mut self, at: ExprId, function: Function, n: usize) {
+        let span = self.span(at);
+        let args = self.pop_reals(at, n);
+        let value = args.and_then(|args| self.push(Term::Apply(function, args), span));
+        self.values.push(value);
+    }
+
+    /// `max(max(a, b), c)`
+    pub(super) fn finish_fold(&mut self, at: ExprId, op: Op, n: usize) {
+        let span = self.span(at);
+        let value = self.pop_reals(at, n).and_then(|args| {
+            let (first, rest) = args.split_first()?;
+            rest.iter().try_fold(*first, |a, b| self.push(Term::Apply(Function::from(op), vec![a, *b]), span))
+        });
+        self.values.push(value);
+    }
+
+    /// `A.value(i, j)`
+    fn stored_value(&mut self, at: ExprId, param: &str, args: &'a [ExprId], span: Span) {
+        let var = match self.globals.get(param) {
+            Some(Global::Param(var)) => Some(*var).filter(|v| self.sparse(*v).is_some()),
+            _ => None,
+        };
+        let Some(var) = var else {
+            let message = format!("there is no sparse parameter `{param}`");
+            self.report("no-pattern", span, message);
+            self.values.push(None);
+            return;
+        };
+        let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
+        if self.arity(&format!("{param}.value"), rank, args, span) {
+            self.enter_anchor();
+            self.tasks.push(Task::StoredAccess(at, var, args.len()));
+            self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
+        }
+    }
+
+    fn call_definition(&mut self, at: ExprId, def: usize, args: &'a [ExprId]) {
+        let span = self.span(at);
+        let Definition { name, params, sound, active, .. } = &self.definitions[def];
+        let (name, places, sound, active) = (name.text.as_str(), params.len(), *sound, *active);
+        if active {
+            self.diagnose(
+                Diagnostic::new("recursion", span, format!("`{name}` calls itself"))
+                    .help("definitions are expanded where they are called; iterate with `gen` and `sum`"),
+            );
+            self.values.push(None);
+            return;
+        }
+        if !sound {
+            self.fail();
+            self.values.push(None);
+            return;
+        }
+        if !self.arity(name, places, args, span) {
+            return;
+        }
+        let variables: Vec<Option<VarId>> =
+            args.iter().map(|a| self.as_variable(*a).filter(|v| self.sparse(*v).is_none())).collect();
+        let computed: Vec<ExprId> =
+            args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
+        self.tasks.push(Task::Expand { at, def, args: variables });
+        self.tasks.extend(computed.iter().rev().map(|a| Task::Value(*a)));
+    }
+
+    /// The arguments are values; the body comes next.
+    pub(super) fn expand(&mut self, at: ExprId, def: usize, args: Vec<Option<VarId>>) {
+        let computed = args.iter().filter(|v| v.is_none()).count();
+        let from = self.values.len().saturating_sub(computed);
+        let mut values = self.values.drain(from..).collect::<Vec<_>>().into_iter();
+        // An argument: a variable, or a value to bind.
+        let mut bound: Vec<(Option<VarId>, Option<TermId>)> = Vec::with_capacity(args.len());
+        let mut complete = true;
+        for var in args {
+            let value = if var.is_none() { values.next().flatten() } else { None };
+            complete &= var.is_some() || value.is_some();
+            bound.push((var, value));
+        }
+        let sizes = if complete { self.argument_sizes(at, def, &bound) } else { None };
+        let Some(sizes) = sizes else {
+            self.values.push(None);
+            return;
+        };
+        let span = self.span(at);
+        let definition = &mut self.definitions[def];
+        definition.active = true;
+        let Definition { source, params, body, library, .. } = *definition;
+        let blame = self.frame.blame.or(library.then_some(span));
+        self.callers.push(std::mem::replace(&mut self.frame, Frame { source, blame }));
+        let mut names = Vec::with_capacity(params.len() + sizes.len());
+        for (name, size) in sizes {
+            self.bind(name, Binding::Size(size));
+            names.push(name);
+        }
+        let mut lets = Vec::new();
+        for ((name, _), (var, value)) in params.iter().zip(bound) {
+            let var = match (var, value) {
+                (Some(var), _) => var,
+                (None, Some(value)) => {
+                    let var = self.program.fresh_var(&name.text, self.program.ty(value));
+                    lets.push((var, value));
+                    var
+                }
+                (None, None) => continue,
+            };
+            self.bind(&name.text, Binding::Var(var));
+            names.push(name.text.as_str());
+        }
+        self.tasks.push(Task::Return { at, def, lets, bound: names });
+        self.tasks.push(Task::Value(body));
+    }
+
+    fn argument_sizes(
+        &mut self,
+        at: ExprId,
+        def: usize,
+        bound: &[(Option<VarId>, Option<TermId>)],
+    ) -> Option<BTreeMap<&'a str, Size>> {
+        let Expr::Call { args, .. } = self.expr(at) else { return None };
+        let types: Vec<(TypeId, Span)> = bound
+            .iter()
+            .zip(args)
+            .filter_map(|((var, value), at)| {
+                let ty = match (var, value) {
+                    (Some(var), _) => self.program.variables.get(*var)?.ty,
+                    (None, Some(value)) => self.program.ty(*value),
+                    (None, None) => return None,
+                };
+                Some((ty, self.span(*at)))
+            })
+            .collect();
+        // The definition is borrowed in parts: matching reads the machine.
+        let Definition { source, name, params, body, sound, library, active } = self.definitions[def];
+        let definition = Definition { source, name, params, body, sound, library, active };
+        self.match_sizes(&definition, &types)
+    }
+
+    /// The body is complete.
+    pub(super) fn return_from(&mut self, at: ExprId, def: usize, lets: Vec<(VarId, TermId)>, bound: Vec<&'a str>) {
+        for name in bound.iter().rev() {
+            self.scopes.unbind(name);
+        }
+        self.definitions[def].active = false;
+        if let Some(caller) = self.callers.pop() {
+            self.frame = caller;
+        }
+        let span = self.span(at);
+        let body = self.pop_value();
+        let value = self.wrap(lets, body, span);
+        self.values.push(value);
+    }
+}

@@ -1,0 +1,431 @@
+//! What brackets and index expressions compute from reals.
+//!
+//! ```text
+//! [a < b] * e                     ==  let c = (a < b) in [c != 0] * e
+//! [exists k < n. a < b] * e       ==  let c = gen k < n. (a < b) in [exists k < n. c[k] != 0] * e
+//! x[argmax i < n. a]              ==  let v = gen i < n. a in x[argmax i < n. v[i]]
+//! max i < n. a                    ==  let v = gen i < n. a
+//!                                     in (sum i < n. [(argmax k < n. v[k]) = i] * v[i]) + [n <= 0] * -inf
+//! ```
+//!
+//! The term on the right of `let` is *moved*: it leaves the bracket for the place around it, the anchor. It becomes a tensor over those
+//! of the bracket's own `exists` indices that it mentions, under new names, since binders never repeat. Where the conjuncts to its
+//! left are what keeps its accesses in bounds, it takes them along as a guard: this is sound, since outside of them the
+//! truth of the atom does not matter.
+//!
+//! Where `a` is already an element of a variable, `v[g, i]`, no `let` is needed and the relation is that of `v` itself. This is how printed
+//! programs read back as they were.
+
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
+use super::names::{Binding, Meaning};
+use super::{Elaborator, Task};
+use crate::base::{IndexId, Span, VarId};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use crate::scalar::{Comparison, Function, Number, Op};
+use crate::term::{Term, TermId};
+use crate::ty::{Storage, Types};
+
+/// A term that will be wrapped in the `let`s of what its bracket or its indices compute.
+#[derive(Default)]
+pub(super) struct Anchor {
+    pub(super) lets: Vec<(VarId, TermId)>,
+    /// The `exists` indices in scope, outermost first.
+    pub(super) slots: Vec<Slot>,
+    /// How many facts are in force around the term.
+    pub(super) facts: usize,
+}
+
+/// An index bound by an `exists` of the anchor's bracket.
+pub(super) struct Slot {
+    pub(super) index: IndexId,
+    extent: Option<Size>,
+    /// Whether a term is being moved out of the scope of the index.
+    moving: bool,
+    /// What the index is called in that term, once it is mentioned.
+    renamed: Option<IndexId>,
+}
+
+impl Slot {
+    pub(super) fn new(index: IndexId, extent: Option<Size>) -> Self {
+        Slot { index, extent, moving: false, renamed: None }
+    }
+}
+
+/// A term being moved.
+#[derive(Default)]
+pub(super) struct Hoist {
+    /// Whether an access in it is in bounds only by what it leaves behind.
+    pub(super) guarded: bool,
+}
+
+/// `v[g, i]` or `v[i]`: the elements of a variable along its last axis.
+struct Elements<'a> {
+    var: VarId,
+    /// `g`.
+    outer: &'a [ExprId],
+}
+
+impl<'a> Elaborator<'a> {
+    pub(super) fn enter_anchor(&mut self) {
+        let facts = self.knowledge.len();
+        self.anchors.push(Anchor { facts, ..Anchor::default() });
+    }
+
+    /// Closes the innermost anchor and gives its `let`s.
+    pub(super) fn leave_anchor(&mut self) -> Vec<(VarId, TermId)> {
+        self.anchors.pop().map(|a| a.lets).unwrap_or_default()
+    }
+
+    /// `let x0 = e0 in .. in body`
+    pub(super) fn wrap(&mut self, lets: Vec<(VarId, TermId)>, body: Option<TermId>, span: Span) -> Option<TermId> {
+        lets.into_iter().rev().try_fold(body?, |body, (var, value)| self.push(Term::Let { var, value, body }, span))
+    }
+
+    /// The name of an `exists` index at the place in force: another one inside a term that is moved.
+    pub(super) fn quantified(&mut self, anchor: usize, slot: usize) -> IndexId {
+        let Some(slot) = self.anchors.get_mut(anchor).and_then(|a| a.slots.get_mut(slot)) else { return IndexId(0) };
+        match (slot.moving, slot.renamed) {
+            (false, _) => slot.index,
+            (true, Some(renamed)) => renamed,
+            (true, None) => {
+                let renamed = self.program.indices.push(self.program.indices[slot.index].clone());
+                slot.renamed = Some(renamed);
+                self.knowledge.rename(slot.index, renamed);
+                renamed
+            }
+        }
+    }
+
+    /// Begins a term that will be moved to the innermost anchor.
+    pub(super) fn enter_moved(&mut self) {
+        if let Some(anchor) = self.anchors.last_mut() {
+            anchor.slots.iter_mut().for_each(|slot| slot.moving = true);
+            self.knowledge.enter_moved(anchor.facts);
+        }
+        self.hoists.push(Hoist::default());
+    }
+
+    /// Ends a moved term and binds it at the innermost anchor: the variable, and the indices of its new axes.
+    pub(super) fn leave_moved(
+        &mut self,
+        value: Option<TermId>,
+        name: &str,
+        span: Span,
+    ) -> Option<(VarId, Vec<Affine>)> {
+        let guarded = self.hoists.pop().is_some_and(|h| h.guarded);
+        let kept = Pred::all(self.knowledge.leave_moved(guarded));
+        let at = self.anchors.len().checked_sub(1)?;
+        // A guard may mention an index that the term does not.
+        for slot in 0..self.anchors[at].slots.len() {
+            if kept.mentions(self.anchors[at].slots[slot].index) {
+                self.quantified(at, slot);
+            }
+        }
+        let mut axes = Vec::new();
+        for slot in &mut self.anchors[at].slots {
+            slot.moving = false;
+            if let Some(renamed) = slot.renamed.take() {
+                self.knowledge.unrename(slot.index);
+                axes.push((slot.index, renamed, slot.extent.clone()));
+            }
+        }
+        let mut value = value?;
+        if !kept.is_true() {
+            let renamed = |i: IndexId| {
+                axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed))
+            };
+            let guard = kept.substitute(&renamed).ok()?;
+            value = self.push(Term::Iverson { guard, body: value }, span)?;
+        }
+        for (_, renamed, extent) in axes.iter().rev() {
+            value = self.push(Term::Gen { index: *renamed, extent: extent.clone()?, body: value }, span)?;
+        }
+        let ty = self.program.ty(value);
+        let var = self.program.fresh_var(name, ty);
+        self.anchors[at].lets.push((var, value));
+        Some((var, axes.into_iter().map(|(index, ..)| Affine::index(index)).collect()))
+    }
+
+    /// `a < b` as a number.
+    pub(super) fn compare(&mut self, op: BinaryOp, a: TermId, b: TermId, span: Span) -> Option<TermId> {
+        let (comparison, a, b) = match op {
+            BinaryOp::LessEqual => (Comparison::LessEqual, a, b),
+            BinaryOp::Greater => (Comparison::Less, b, a),
+            BinaryOp::GreaterEqual => (Comparison::LessEqual, b, a),
+            BinaryOp::Equal => (Comparison::Equal, a, b),
+            BinaryOp::NotEqual => (Comparison::NotEqual, a, b),
+            _ => (Comparison::Less, a, b),
+        };
+        self.push(Term::Apply(Function::from(Op::Compare(comparison)), vec![a, b]), span)
+    }
+
+    pub(super) fn finish_compare_reals(&mut self, at: ExprId, op: BinaryOp, negated: bool) {
+        let span = self.span(at);
+        let b = self.pop_value();
+        let a = self.pop_value();
+        let (Expr::Binary(_, left, right), symbol) = (self.expr(at), super::text::symbol(op)) else { return };
+        let b = self.real(b, *right, symbol);
+        let a = self.real(a, *left, symbol);
+        let value = a.zip(b).and_then(|(a, b)| self.compare(op, a, b, span));
+        let moved = self.leave_moved(value, "c", span);
+        self.preds.push(moved.map(|(var, args)| Pred::Relation {
+            relation: RelationRef::Computed { var, view: View::Support },
+            args,
+            holds: !negated,
+        }));
+    }
+
+    /// The variable and the indices of `v[a, ..]`, where `v` is a dense tensor of reals and is accessed to its elements.
+    pub(super) fn element(&self, e: ExprId) -> Option<(VarId, &'a [ExprId])> {
+        let (name, indices) = match self.expr(e) {
+            Expr::Access { array, indices } => (*array, indices.as_slice()),
+            Expr::Name(_) => (e, &[][..]),
+            _ => return None,
+        };
+        let var = self.as_variable(name)?;
+        if self.sparse(var).is_some() {
+            return None;
+        }
+        let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
+        (dims.len() == indices.len()).then_some((var, indices))
+    }
+
+    /// Where a parameter is sparse: its pattern.
+    pub(super) fn sparse(&self, var: VarId) -> Option<RelationRef> {
+        match self.program.variables.get(var)?.kind {
+            crate::term::VariableKind::Param(p) => match self.program.signature.params.get(p)?.storage {
+                Storage::Dense => None,
+                Storage::Csr(r) | Storage::Coo(r) => Some(RelationRef::Input(r)),
+            },
+            crate::term::VariableKind::Let => None,
+        }
+    }
+
+    /// Whether `body` is `v[g, index]` over the whole last axis of a variable, with `g` free of the index.
+    fn elements(&self, index: &str, extent: &Size, body: ExprId) -> Option<Elements<'a>> {
+        let (var, indices) = self.element(body)?;
+        let (last, outer) = indices.split_last()?;
+        let Expr::Access { array, .. } = self.expr(body) else { return None };
+        let names = |e: ExprId| matches!(self.expr(e), Expr::Name(name) if name == index);
+        let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
+        if names(*array) || !names(*last) || dims.last() != Some(extent) {
+            return None;
+        }
+        let mut stack = outer.to_vec();
+        while let Some(e) = stack.pop() {
+            match self.expr(e) {
+                Expr::Number { .. } => {}
+                Expr::Name(name) if name != index => {}
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
+                Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
+                Expr::Call { args, .. } => stack.extend(args),
+                _ => return None,
+            }
+        }
+        Some(Elements { var, outer })
+    }
+
+    /// `argmax index < extent. body` as an index.
+    pub(super) fn arg_of(&mut self, at: ExprId, view: View, prove: bool) {
+        let Expr::Binder { index: Name { text: name, .. }, extent, body, .. } = self.expr(at) else { return };
+        let (extent, body) = (*extent, *body);
+        let extent = self.extent(extent);
+        if let Some(extent) = &extent
+            && let Some(Elements { var, outer }) = self.elements(name, extent, body)
+        {
+            let map = RelationRef::Computed { var, view };
+            self.tasks.push(Task::MapApplication { at, map, n: outer.len(), prove });
+            self.tasks.extend(outer.iter().rev().map(|a| Task::Index(*a)));
+            return;
+        }
+        self.enter_moved();
+        let index = self.enter_index(name, extent.as_ref());
+        self.tasks.push(Task::ArgOf { at, view, index, extent });
+        self.tasks.push(Task::Value(body));
+    }
+
+    pub(super) fn finish_arg_of(&mut self, at: ExprId, view: View, index: IndexId, extent: Option<Size>) {
+        let span = self.span(at);
+        let Expr::Binder { body, index: name, kind, .. } = self.expr(at) else { return };
+        self.leave_index(&name.text, extent.as_ref());
+        let value = self.pop_value();
+        let value = self.real(value, *body, binder(*kind));
+        let tensor =
+            value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
+        let moved = self.leave_moved(tensor, "v", span);
+        self.affines.push(moved.map(|(var, args)| {
+            Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Computed { var, view }, args })))
+        }));
+    }
+
+    /// `max index < extent. body` as a value.
+    pub(super) fn largest(&mut self, at: ExprId, kind: BinderKind, name: &'a str, extent: ExprId, body: ExprId) {
+        let extent = self.extent(extent);
+        let view = if kind == BinderKind::Max { View::ArgMax } else { View::ArgMin };
+        if let Some(extent) = &extent
+            && let Some(Elements { var, outer }) = self.elements(name, extent, body)
+        {
+            self.enter_anchor();
+            self.tasks.push(Task::LargestOf { at, view, var, extent: extent.clone(), n: outer.len() });
+            self.tasks.extend(outer.iter().rev().map(|a| Task::Index(*a)));
+            return;
+        }
+        let index = self.enter_index(name, extent.as_ref());
+        self.tasks.push(Task::Bound { at, kind, index, extent });
+        self.tasks.push(Task::Value(body));
+    }
+
+    /// `max index < extent. var[g, index]`
+    pub(super) fn finish_largest_of(&mut self, at: ExprId, view: View, var: VarId, extent: Size, n: usize) {
+        let span = self.span(at);
+        let outer = self.pop_affines(n);
+        let lets = self.leave_anchor();
+        let value = outer.and_then(|outer| {
+            let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
+            let what = self.program.variables[var].name.clone();
+            let args: Vec<(Affine, Size)> = outer.iter().cloned().zip(dims).collect();
+            self.demand_in_bounds(at, &what, &args)?;
+            self.largest_element(at, view, var, outer, extent)
+        });
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// The value of `max` from the tensor that holds all candidates: a new `let` around [`Self::largest_element`].
+    pub(super) fn finish_largest(
+        &mut self,
+        at: ExprId,
+        kind: BinderKind,
+        index: IndexId,
+        extent: Size,
+        body: TermId,
+    ) -> Option<TermId> {
+        let span = self.span(at);
+        let view = if kind == BinderKind::Max { View::ArgMax } else { View::ArgMin };
+        let value = self.push(Term::Gen { index, extent: extent.clone(), body }, span)?;
+        let var = self.program.fresh_var("v", self.program.ty(value));
+        let body = self.largest_element(at, view, var, Vec::new(), extent)?;
+        self.push(Term::Let { var, value, body }, span)
+    }
+
+    /// `(sum i < n. [(argmax k < n. v[g, k]) = i] * v[g, i]) + [n <= 0] * -inf`
+    fn largest_element(
+        &mut self,
+        at: ExprId,
+        view: View,
+        var: VarId,
+        outer: Vec<Affine>,
+        extent: Size,
+    ) -> Option<TermId> {
+        let span = self.span(at);
+        let name = match self.expr(at) {
+            Expr::Binder { index, .. } => index.text.clone(),
+            _ => "i".into(),
+        };
+        let index = self.program.fresh_index(name);
+        let mut args = outer;
+        args.push(Affine::index(index));
+        let mut element = self.push(Term::Var(var), span)?;
+        for index in &args {
+            element = self.push(Term::Access { array: element, index: index.clone() }, span)?;
+        }
+        let guard = Pred::relation(RelationRef::Computed { var, view }, args);
+        let body = self.push(Term::Iverson { guard, body: element }, span)?;
+        let found = self.push(Term::Sum { index, extent: extent.clone(), body }, span)?;
+        let last = extent.add_constant(-1);
+        let some = Pred::non_negative(self.checked(at, last)?);
+        if some.is_true() || self.knowledge.prove(&self.program, &some) == super::bounds::Proof::Known {
+            return Some(found);
+        }
+        let limit = if view == View::ArgMax { f64::NEG_INFINITY } else { f64::INFINITY };
+        let limit = self.push(Term::Number(Number::Literal(limit)), span)?;
+        let nothing = extent.scale(-1);
+        let guard = Pred::non_negative(self.checked(at, nothing)?);
+        let otherwise = self.push(Term::Iverson { guard, body: limit }, span)?;
+        self.push(Term::Add(found, otherwise), span)
+    }
+
+    /// Opens the scope of an index.
+    pub(super) fn enter_index(&mut self, name: &'a str, extent: Option<&Size>) -> IndexId {
+        let index = self.program.fresh_index(name);
+        self.bind(name, Binding::Index(index));
+        self.knowledge.enter_range(index, extent);
+        index
+    }
+
+    /// Closes it.
+    pub(super) fn leave_index(&mut self, name: &str, extent: Option<&Size>) {
+        self.scopes.unbind(name);
+        if extent.is_some() {
+            self.knowledge.leave(self.knowledge.len().saturating_sub(1));
+        }
+    }
+
+    /// Demands a number as operand of `what`.
+    pub(super) fn real(&mut self, value: Option<TermId>, at: ExprId, what: &str) -> Option<TermId> {
+        let value = value?;
+        let ty = self.program.ty(value);
+        if ty == Types::REAL {
+            return Some(value);
+        }
+        let found = self.show_type(ty);
+        let span = self.span(at);
+        let help = match self.program.types.get(ty) {
+            crate::ty::Type::Tensor(n, _) => {
+                format!("write it for each element: `gen i < {}. ..`", self.show(n))
+            }
+            _ => "take the components with `fst` and `snd`".to_owned(),
+        };
+        self.diagnose(
+            crate::error::Diagnostic::new(
+                "expected-real",
+                span,
+                format!("`{what}` takes numbers, found a value of type `{found}`"),
+            )
+            .help(help),
+        );
+        None
+    }
+
+    /// What a name stands for if it is called as a map.
+    pub(super) fn map_named(&self, name: &str) -> Option<RelationRef> {
+        match self.globals.get(name) {
+            Some(super::names::Global::Map(r)) => Some(RelationRef::Input(*r)),
+            _ => None,
+        }
+    }
+
+    /// Whether an expression is made of indices, sizes and integers only, so that comparing it compares integers.
+    pub(super) fn is_index_expression(&self, e: ExprId) -> bool {
+        let mut stack = vec![e];
+        while let Some(e) = stack.pop() {
+            match self.expr(e) {
+                Expr::Number { integer: Some(_), .. } => {}
+                Expr::Name(name) => match self.peek(name) {
+                    Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => {}
+                    Meaning::Var(_) | Meaning::Callable(_) => return false,
+                },
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
+                Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*b, *a]),
+                // The arguments of a map are index expressions or errors.
+                Expr::Call { callee, .. } if self.map_named(&callee.text).is_some() => {}
+                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The word that introduces a binder.
+pub(super) fn binder(kind: BinderKind) -> &'static str {
+    match kind {
+        BinderKind::Gen => "gen",
+        BinderKind::Sum => "sum",
+        BinderKind::Max => "max",
+        BinderKind::Min => "min",
+        BinderKind::ArgMax => "argmax",
+        BinderKind::ArgMin => "argmin",
+        BinderKind::Exists => "exists",
+    }
+}

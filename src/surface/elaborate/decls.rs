@@ -1,0 +1,423 @@
+//! Declarations to a [`Signature`], and to what names mean in the program.
+//!
+//! 1. Size variables are declared by occurring in the types of parameters, relations and maps, in the order of the text; those of
+//!    an `assume` are added.
+//! 2. The library comes first, so declarations of the same name take its place.
+//! 3. Parameters, relations, maps, scalar functions and definitions get their names.
+//! 4. Assumptions are predicates on sizes; they need the names, so they come last.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::ast::{Ast, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
+use super::bounds::Knowledge;
+use super::calls::{Definition, SPECIAL};
+use super::names::{Global, Scopes};
+use super::sizes::{declared_type, linear, resolve};
+use super::{Elaborator, Frame, Source, Task};
+use crate::base::{FunctionId, Span, VarId};
+use crate::error::Diagnostic;
+use crate::index::{Size, Var};
+use crate::scalar::{Op, UserFunction, check_functions};
+use crate::term::Program;
+use crate::ty::{Param, Relation, RelationKind, Signature, Storage, TypeId, Types};
+
+/// The library written in the language, read once.
+pub(super) fn parse_prelude() -> Ast {
+    super::super::parser::parse(include_str!("../prelude.iv")).0
+}
+
+/// The declarations read so far.
+pub(super) struct Declarations<'a> {
+    pub(super) source: &'a Source<'a>,
+    pub(super) signature: Signature,
+    pub(super) globals: FxHashMap<&'a str, Global>,
+    definitions: Vec<Definition<'a>>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// Whether something is wrong that is reported or that the parser has reported.
+    pub(super) failed: bool,
+}
+
+impl<'a> Elaborator<'a> {
+    /// The machine at the beginning of the program's expression.
+    pub(super) fn declare(source: &'a Source<'a>, library: &'a Source<'a>, functions: &'a [UserFunction]) -> Self {
+        let mut declarations = Declarations {
+            source,
+            signature: Signature { functions: functions.iter().cloned().collect(), ..Signature::default() },
+            globals: FxHashMap::default(),
+            definitions: Vec::new(),
+            diagnostics: Vec::new(),
+            failed: false,
+        };
+        declarations.library(library);
+        declarations.registered(functions);
+        declarations.sizes();
+        for decl in &source.ast.decls {
+            declarations.declaration(decl);
+        }
+        declarations.assumed_sizes();
+        let Declarations { signature, globals, definitions, diagnostics, failed, .. } = declarations;
+        let mut elaborator = Elaborator {
+            program: Program::new(Arc::new(signature)),
+            globals,
+            definitions,
+            scopes: Scopes::default(),
+            frame: Frame { source, blame: None },
+            callers: Vec::new(),
+            tasks: Vec::new(),
+            values: Vec::new(),
+            affines: Vec::new(),
+            preds: Vec::new(),
+            knowledge: Knowledge::default(),
+            anchors: Vec::new(),
+            hoists: Vec::new(),
+            guards: Vec::new(),
+            diagnostics: Vec::new(),
+            reported: FxHashSet::default(),
+            failed,
+            silent: 0,
+            steps: 0,
+            ops: FxHashMap::default(),
+        };
+        diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
+        for decl in &source.ast.decls {
+            if let Decl::Assume { pred } = decl {
+                elaborator.assumption(*pred);
+            }
+        }
+        if !elaborator.failed
+            && let Err(error) = check_functions(&elaborator.program.signature.functions)
+        {
+            elaborator.report("bad-function", Span::default(), error.to_string());
+        }
+        elaborator
+    }
+
+    fn assumption(&mut self, e: ExprId) {
+        let span = self.span(e);
+        self.enter_anchor();
+        self.tasks.push(Task::Pred(e));
+        self.run();
+        let lets = self.leave_anchor();
+        let Some(p) = self.preds.pop().flatten() else {
+            self.fail();
+            return;
+        };
+        let mut sizes_only = lets.is_empty();
+        p.visit_relations(&mut |_| sizes_only = false);
+        p.visit_affine(&mut |a| a.visit(&mut |v| sizes_only &= matches!(v, Var::Size(_))));
+        if !sizes_only {
+            self.report("bad-assumption", span, "an assumption speaks of sizes only, such as `assume n >= 2`");
+            return;
+        }
+        if p.is_false() {
+            self.report("bad-assumption", span, "this assumption is never true");
+            return;
+        }
+        self.knowledge.assume(p.clone());
+        if !p.is_true() {
+            Arc::make_mut(&mut self.program.signature).assumptions.push(p);
+        }
+    }
+}
+
+impl<'a> Declarations<'a> {
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        self.failed = true;
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn library(&mut self, library: &'a Source<'a>) {
+        for decl in &library.ast.decls {
+            if let Decl::Def { name, params, body } = decl {
+                self.globals.insert(&name.text, Global::Definition(self.definitions.len()));
+                self.definitions.push(Definition {
+                    source: library,
+                    name,
+                    params,
+                    body: *body,
+                    sound: true,
+                    library: true,
+                    active: false,
+                });
+            }
+        }
+    }
+
+    /// Declares the size variables of all types, in the order of the text.
+    fn sizes(&mut self) {
+        for decl in &self.source.ast.decls {
+            match decl {
+                Decl::Param { ty, .. } => {
+                    let mut stack = vec![ty];
+                    while let Some(ty) = stack.pop() {
+                        match &ty.kind {
+                            super::super::ast::TypeKind::Real => {}
+                            super::super::ast::TypeKind::Pair(a, b) => stack.extend([&**b, &**a]),
+                            super::super::ast::TypeKind::Tensor(dims, element) => {
+                                dims.iter().for_each(|dim| self.size_variables(*dim));
+                                stack.push(element);
+                            }
+                        }
+                    }
+                }
+                Decl::Relation { shape, .. } => shape.iter().for_each(|dim| self.size_variables(*dim)),
+                Decl::Map { source, target, .. } => {
+                    source.iter().chain([target]).for_each(|dim| self.size_variables(*dim));
+                }
+                Decl::Assume { .. } | Decl::Def { .. } | Decl::Fun { .. } => {}
+            }
+        }
+    }
+
+    fn size_variables(&mut self, dim: ExprId) {
+        // Problems are reported where the size is used.
+        if let Ok(size) = linear(self.source, dim) {
+            for (name, ..) in size.terms {
+                self.size_variable(name);
+            }
+        }
+    }
+
+    fn size_variable(&mut self, name: &'a str) {
+        let known = matches!(self.globals.get(name), Some(global) if !self.is_library(*global));
+        if !known {
+            let id = self.signature.sizes.push(name.to_owned());
+            self.globals.insert(name, Global::Size(id));
+        }
+    }
+
+    fn is_library(&self, global: Global) -> bool {
+        matches!(global, Global::Definition(def) if self.definitions[def].library)
+    }
+
+    /// Size variables that only assumptions mention.
+    fn assumed_sizes(&mut self) {
+        for decl in &self.source.ast.decls {
+            let Decl::Assume { pred } = decl else { continue };
+            let mut stack = vec![*pred];
+            while let Some(e) = stack.pop() {
+                match &self.source.ast.exprs[e] {
+                    Expr::Name(name) => self.size_variable(name),
+                    Expr::Unary(_, a) => stack.push(*a),
+                    Expr::Binary(_, a, b) => stack.extend([*b, *a]),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Gives a name its meaning, unless it has one.
+    pub(super) fn name(&mut self, name: &'a Name, global: Global) -> bool {
+        let reserved = Op::from_name(&name.text).is_some() || SPECIAL.contains(&name.text.as_str());
+        if reserved && !matches!(global, Global::Param(_)) {
+            let message = format!("`{}` is a built-in function", name.text);
+            self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
+            return false;
+        }
+        if let Some(old) = self.globals.get(name.text.as_str()).copied()
+            && !self.is_library(old)
+        {
+            let message = match old {
+                Global::Size(_) => format!("`{}` is a size already, by its use in a type", name.text),
+                old => format!("`{}` is declared already, as {}", name.text, old.noun()),
+            };
+            self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
+            return false;
+        }
+        self.globals.insert(&name.text, global);
+        true
+    }
+
+    fn declaration(&mut self, decl: &'a Decl) {
+        match decl {
+            Decl::Param { name, storage, ty } => self.param(name, *storage, ty),
+            Decl::Relation { name, shape } => {
+                let shape = self.shape(shape, name.span);
+                let relation = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Free));
+                self.name(name, relation.map_or(Global::Error, Global::Relation));
+            }
+            Decl::Map { name, source, target } => {
+                let places: Vec<ExprId> = source.iter().chain([target]).copied().collect();
+                let shape = self.shape(&places, name.span);
+                if source.is_empty() {
+                    let message = format!("the map `{}` needs at least one source", name.text);
+                    self.report(Diagnostic::new("wrong-arity", name.span, message));
+                }
+                let map = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Map));
+                self.name(name, map.map_or(Global::Error, Global::Map));
+            }
+            Decl::Def { name, params, body } => {
+                let sound = self.parameters(params);
+                let definition = Definition {
+                    source: self.source,
+                    name,
+                    params,
+                    body: *body,
+                    sound,
+                    library: false,
+                    active: false,
+                };
+                self.name(name, Global::Definition(self.definitions.len()));
+                self.definitions.push(definition);
+            }
+            Decl::Fun { name, params, value, partials } => self.function(name, params, *value, partials),
+            Decl::Assume { .. } => {}
+        }
+    }
+
+    /// Functions that the caller registered.
+    fn registered(&mut self, functions: &'a [UserFunction]) {
+        for (at, function) in functions.iter().enumerate() {
+            self.globals.insert(function.name(), Global::Function(FunctionId(at as u32)));
+        }
+    }
+
+    fn relation(&mut self, name: &str, shape: Vec<Size>, kind: RelationKind) -> crate::base::RelationId {
+        self.signature.relations.push(Relation { name: name.to_owned(), shape, kind })
+    }
+
+    fn size(&mut self, e: ExprId) -> Option<Size> {
+        let span = self.source.ast.spans.get(e).copied().unwrap_or_default();
+        let size = match linear(self.source, e) {
+            Ok(size) => size,
+            Err(diagnostic) => {
+                self.failed = true;
+                self.diagnostics.extend(diagnostic);
+                return None;
+            }
+        };
+        let size = resolve(&size, |name, _| match self.globals.get(name) {
+            Some(Global::Size(n)) => Some(Size::size(*n)),
+            _ => None,
+        });
+        if size.is_none() {
+            self.failed = true;
+        }
+        match size? {
+            Ok(size) => Some(size),
+            Err(overflow) => {
+                self.report(Diagnostic::new("overflow", span, overflow.to_string()));
+                None
+            }
+        }
+    }
+
+    fn shape(&mut self, dims: &[ExprId], span: Span) -> Option<Vec<Size>> {
+        if dims.len() > Types::MAX_RANK {
+            let message = format!("a relation has at most {} places, found {}", Types::MAX_RANK, dims.len());
+            self.report(Diagnostic::new("too-large", span, message));
+            return None;
+        }
+        let shape: Vec<Option<Size>> = dims.iter().map(|dim| self.size(*dim)).collect();
+        shape.into_iter().collect()
+    }
+
+    fn param(&mut self, name: &'a Name, storage: StorageKind, ty: &'a TypeExpr) {
+        let Some(declared) = self.param_type(ty) else {
+            self.failed = true;
+            self.name(name, Global::Error);
+            return;
+        };
+        let Some(storage) = self.storage(name, storage, ty, declared) else {
+            self.name(name, Global::Error);
+            return;
+        };
+        let param = Param { name: name.text.clone(), ty: declared, storage };
+        let id = self.signature.params.push(param);
+        self.name(name, Global::Param(VarId(id.0)));
+    }
+
+    fn param_type(&mut self, ty: &'a TypeExpr) -> Option<TypeId> {
+        let mut types = std::mem::take(&mut self.signature.types);
+        let mut problems = Vec::new();
+        let source = self.source;
+        let declared = declared_type(
+            source,
+            &mut types,
+            ty,
+            &mut |_, dim| self.size(dim),
+            &mut |diagnostic| problems.push(diagnostic),
+            0,
+        );
+        self.signature.types = types;
+        problems.into_iter().for_each(|diagnostic| self.report(diagnostic));
+        let declared = declared?;
+        match self.signature.types.leaves(declared) {
+            Err(error) => {
+                self.report(Diagnostic::new("too-large", ty.span, error.to_string()));
+                None
+            }
+            Ok(leaves) => match leaves.iter().map(|leaf| leaf.dims.len()).max() {
+                Some(rank) if rank > Types::MAX_RANK => {
+                    let message = format!("a tensor has at most {} axes, found {rank}", Types::MAX_RANK);
+                    self.report(Diagnostic::new("too-large", ty.span, message));
+                    None
+                }
+                _ => Some(declared),
+            },
+        }
+    }
+
+    /// The storage, with the pattern of a sparse parameter.
+    fn storage(&mut self, name: &Name, kind: StorageKind, ty: &TypeExpr, declared: TypeId) -> Option<Storage> {
+        let dims = self.signature.types.real_dims(declared);
+        let (word, wanted, dims) = match (kind, dims) {
+            (StorageKind::Dense, _) => return Some(Storage::Dense),
+            (StorageKind::Csr, Some(dims)) if dims.len() == 2 => ("csr", "", dims),
+            (StorageKind::Coo, Some(dims)) if !dims.is_empty() => ("coo", "", dims),
+            (StorageKind::Csr, dims) => ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default()),
+            (StorageKind::Coo, dims) => ("coo", "a tensor of reals", dims.unwrap_or_default()),
+        };
+        if !wanted.is_empty() {
+            let message = format!("`{word}` stores {wanted}, found `{}`", super::sizes::show_formal(self.source, ty));
+            self.report(Diagnostic::new("bad-storage", ty.span, message));
+            return None;
+        }
+        let param = crate::base::ParamId(self.signature.params.len() as u32);
+        let pattern = self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param));
+        Some(if kind == StorageKind::Csr { Storage::Csr(pattern) } else { Storage::Coo(pattern) })
+    }
+
+    /// Checks the parameters of a definition: types as written, and distinct names.
+    fn parameters(&mut self, params: &'a [(Name, TypeExpr)]) -> bool {
+        let before = self.diagnostics.len();
+        let failed = std::mem::take(&mut self.failed);
+        let mut names: FxHashMap<&str, &'static str> = FxHashMap::default();
+        for (_, ty) in params {
+            let mut sizes = Vec::new();
+            let mut problems = Vec::new();
+            // Only the form is checked; the sizes get their values at each call.
+            let form = declared_type(
+                self.source,
+                &mut Types::new(),
+                ty,
+                &mut |source, dim| match linear(source, dim) {
+                    Ok(size) => {
+                        sizes.extend(size.terms.iter().map(|(name, ..)| *name));
+                        Some(Size::default())
+                    }
+                    Err(diagnostic) => {
+                        problems.push(diagnostic);
+                        None
+                    }
+                },
+                &mut |diagnostic| self.diagnostics.push(diagnostic),
+                0,
+            );
+            self.failed |= form.is_none();
+            self.diagnostics.extend(problems.into_iter().flatten());
+            names.extend(sizes.into_iter().map(|name| (name, "a size")));
+        }
+        for (name, _) in params {
+            if let Some(old) = names.insert(&name.text, "a parameter") {
+                let message = format!("`{}` is {old} of this definition already", name.text);
+                self.report(Diagnostic::new("duplicate-name", name.span, message));
+            }
+        }
+        let sound = !self.failed && self.diagnostics.len() == before;
+        self.failed |= failed;
+        sound
+    }
+}

@@ -1,0 +1,189 @@
+//! Index expressions to affine forms.
+//!
+//! A sum is taken apart from the top with the coefficient that its terms will get, so a sum of any length or shape takes one pass:
+//! `index(2 * (i + 1) - j)` collects `(i, 2), (1, 2), (j, -1)`. Map applications and `argmax` are left to further tasks.
+//! Refused: products of two indices, division, values.
+
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use super::names::Meaning;
+use super::text::noun;
+use super::{Elaborator, Task};
+use crate::error::Diagnostic;
+use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
+
+/// A sum that is being collected.
+#[derive(Default)]
+struct Sum {
+    terms: Vec<(Var, i64)>,
+    constant: i64,
+    /// Map applications and their coefficients.
+    pending: Vec<(ExprId, i64)>,
+    /// What is left to collect, with its coefficient.
+    stack: Vec<(ExprId, i64)>,
+}
+
+impl<'a> Elaborator<'a> {
+    pub(super) fn index(&mut self, at: ExprId) {
+        let mut sum = Sum { stack: vec![(at, 1)], ..Sum::default() };
+        let mut sound = true;
+        while let Some((e, k)) = sum.stack.pop() {
+            self.steps += 1;
+            match self.collect(e, k, &mut sum) {
+                Ok(()) => {}
+                Err(diagnostic) => {
+                    self.fail();
+                    sound = false;
+                    if let Some(diagnostic) = diagnostic {
+                        self.diagnose(diagnostic);
+                    }
+                }
+            }
+        }
+        if !sound {
+            self.affines.push(None);
+            return;
+        }
+        let Sum { terms, constant, pending, .. } = sum;
+        if pending.is_empty() {
+            let affine = Affine::from_terms(terms, constant);
+            let affine = self.checked(at, affine);
+            self.affines.push(affine);
+            return;
+        }
+        let coefficients = pending.iter().map(|(_, k)| *k).collect();
+        self.tasks.push(Task::Affine { at, terms, constant, coefficients });
+        self.tasks.extend(pending.iter().rev().map(|(e, _)| Task::Application { at: *e, prove: true }));
+    }
+
+    /// Adds `k * e` to the sum.
+    fn collect(&mut self, e: ExprId, k: i64, sum: &mut Sum) -> Result<(), Option<Diagnostic>> {
+        let span = self.span(e);
+        let overflow = || Some(Diagnostic::new("overflow", span, Overflow.to_string()));
+        match self.expr(e) {
+            Expr::Number { integer: Some(c), .. } => {
+                let c = c.checked_mul(k).ok_or_else(overflow)?;
+                sum.constant = sum.constant.checked_add(c).ok_or_else(overflow)?;
+            }
+            Expr::Name(name) => match self.meaning(name) {
+                Meaning::Index(i) => sum.terms.push((Var::Index(i), k)),
+                Meaning::Size(n) => {
+                    let n = n.scale(k).map_err(|_| overflow())?;
+                    sum.constant = sum.constant.checked_add(n.offset()).ok_or_else(overflow)?;
+                    sum.terms.extend(n.terms().iter().cloned());
+                }
+                Meaning::Var(_) => {
+                    let message = format!("an index is expected, but `{name}` is a value of reals");
+                    return Err(Some(Diagnostic::new("value-as-index", span, message).help(
+                        "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`",
+                    )));
+                }
+                Meaning::Callable(global) => {
+                    let message = format!("an index is expected, but `{name}` is {}", global.noun());
+                    return Err(Some(Diagnostic::new("value-as-index", span, message)));
+                }
+                Meaning::Error => return Err(None),
+                Meaning::Unknown => {
+                    self.unknown(name, span);
+                    return Err(None);
+                }
+            },
+            Expr::Unary(UnaryOp::Neg, a) => sum.stack.push((*a, k.checked_neg().ok_or_else(overflow)?)),
+            Expr::Binary(BinaryOp::Add, a, b) => sum.stack.extend([(*b, k), (*a, k)]),
+            Expr::Binary(BinaryOp::Sub, a, b) => {
+                sum.stack.extend([(*b, k.checked_neg().ok_or_else(overflow)?), (*a, k)]);
+            }
+            Expr::Binary(BinaryOp::Mul, a, b) => match (self.constant(*b), self.constant(*a)) {
+                (Some(c), _) => sum.stack.push((*a, k.checked_mul(c).ok_or_else(overflow)?)),
+                (None, Some(c)) => sum.stack.push((*b, k.checked_mul(c).ok_or_else(overflow)?)),
+                (None, None) => {
+                    let message = "an index expression is affine: one factor of a product must be an integer literal";
+                    return Err(Some(Diagnostic::new("not-affine", span, message).help(
+                        "a tensor with one axis for each factor needs no product; as numbers write `real(i) * real(j)`",
+                    )));
+                }
+            },
+            Expr::Call { callee, .. } if self.map_named(&callee.text).is_some() => sum.pending.push((e, k)),
+            Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => sum.pending.push((e, k)),
+            Expr::Error => return Err(None),
+            other => {
+                let message = format!(
+                    "an index expression is built from indices, sizes, integers and maps, found {}",
+                    noun(other)
+                );
+                return Err(Some(Diagnostic::new("not-an-index", span, message)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish_affine(
+        &mut self,
+        at: ExprId,
+        mut terms: Vec<(Var, i64)>,
+        mut constant: i64,
+        coefficients: &[i64],
+    ) {
+        let affine = self.pop_affines(coefficients.len()).and_then(|applications| {
+            for (a, k) in applications.into_iter().zip(coefficients) {
+                let a = self.checked(at, a.scale(*k))?;
+                constant = self.checked(at, constant.checked_add(a.offset()).ok_or(Overflow))?;
+                terms.extend(a.terms().iter().cloned());
+            }
+            self.checked(at, Affine::from_terms(terms, constant))
+        });
+        self.affines.push(affine);
+    }
+
+    /// A map applied, or `argmax`.
+    pub(super) fn application(&mut self, at: ExprId, prove: bool) {
+        match self.expr(at) {
+            Expr::Call { callee, args } => {
+                let Some(map) = self.map_named(&callee.text) else {
+                    self.affines.push(None);
+                    return;
+                };
+                let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
+                if args.len() != places {
+                    let span = self.span(at);
+                    let message =
+                        format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
+                    self.report("wrong-arity", span, message);
+                    self.affines.push(None);
+                    return;
+                }
+                self.tasks.push(Task::MapApplication { at, map, n: places, prove });
+                self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
+            }
+            Expr::Binder { kind, .. } => {
+                let view = if *kind == BinderKind::ArgMin { View::ArgMin } else { View::ArgMax };
+                self.arg_of(at, view, prove);
+            }
+            _ => self.affines.push(None),
+        }
+    }
+
+    pub(super) fn finish_map_application(&mut self, at: ExprId, map: RelationRef, n: usize, prove: bool) {
+        let affine = self.pop_affines(n).and_then(|args| {
+            if args.iter().any(|a| a.nesting() >= Affine::MAX_NESTING) {
+                let span = self.span(at);
+                let message = format!("maps nest to a depth of at most {}", Affine::MAX_NESTING);
+                self.report("too-deep", span, message);
+                return None;
+            }
+            let application = Application { map, args };
+            if prove {
+                self.demand_source(at, &application)?;
+            }
+            Some(Affine::var(Var::Apply(Box::new(application))))
+        });
+        self.affines.push(affine);
+    }
+
+    /// Demands that a map is applied inside its source.
+    pub(super) fn demand_source(&mut self, at: ExprId, application: &Application) -> Option<()> {
+        let shape: Vec<Size> = super::bounds::shape(&self.program, application.map);
+        let args: Vec<(Affine, Size)> = application.args.iter().cloned().zip(shape).collect();
+        let what = format!("{}(", self.show_relation(application.map));
+        self.demand_in_bounds(at, &what, &args)
+    }
+}

@@ -1,0 +1,458 @@
+//! From names to meaning: [`Ast`] to [`Program`].
+//!
+//! The grammar has one kind of expression; where it stands decides whether it is a *value*, an *index expression* or a *predicate*.
+//! With `E` for the scope, the three judgements are
+//!
+//! ```text
+//! value(e)  ==  a term and its type        x[i + 1] * 2
+//! index(e)  ==  an affine form             i + 1
+//! pred(e)   ==  a canonical predicate      i + 1 < n and E(i, j)
+//! ```
+//!
+//! They are mutually recursive (a value holds brackets, a bracket may compare values, an index may be an `argmax` of values), so
+//! one machine with an explicit task stack runs all three. Tasks of one kind push their result on the stack of that kind:
+//! a term, an affine form or a predicate, or nothing where a problem was reported. Whoever uses a missing result produces a
+//! missing result and says nothing, so one mistake gives one message.
+//!
+//! | file | what |
+//! |---|---|
+//! | `names` | scopes: local bindings, declarations, suggestions |
+//! | `sizes` | sizes, types, matching the types of arguments |
+//! | `values` | values |
+//! | `indices` | index expressions, maps |
+//! | `predicates` | predicates |
+//! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
+//! | `calls` | scalar functions, expansion of `def` |
+//! | `bounds` | what is known at a place, and the proof that an access is in bounds |
+//! | `decls` | declarations to a signature |
+//! | `formulas` | the formulas of `fun` |
+//! | `text` | names and types in messages |
+//!
+//! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
+//! predicate or an index is elaborated, the innermost anchor collects these lets.
+
+mod bounds;
+mod calls;
+mod computed;
+mod decls;
+mod formulas;
+mod indices;
+mod names;
+mod predicates;
+mod sizes;
+mod text;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use self::bounds::Knowledge;
+use self::calls::Definition;
+use self::computed::{Anchor, Hoist};
+use self::names::{Global, Scopes};
+use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use crate::base::{IndexId, Span, VarId};
+use crate::error::{Diagnostic, Error};
+use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
+use crate::scalar::{Function, Op, UserFunction};
+use crate::term::{Program, Term, TermId};
+use crate::ty::Side;
+
+/// How many terms a program may have when its definitions are expanded.
+const MAX_TERMS: usize = 10_000_000;
+/// How many steps elaboration may take; each node of the expanded program takes a few.
+const MAX_STEPS: usize = 100_000_000;
+/// How many problems are reported.
+const MAX_DIAGNOSTICS: usize = 100;
+
+/// Gives a program its meaning: names resolved, sizes and types inferred, every access proved in bounds.
+///
+/// `functions` are scalar functions that the caller registers; `fun` declarations of the program are added to them.
+///
+/// # Errors
+/// Every problem found, in the order of the text. The list is empty if the only problems are those that the parser has reported.
+pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<Diagnostic>> {
+    let prelude = &*PRELUDE;
+    let source = Source::new(ast);
+    let mut elaborator = Elaborator::declare(&source, prelude, functions);
+    match ast.body {
+        Some(body) => {
+            elaborator.tasks.push(Task::Value(body));
+            elaborator.run();
+        }
+        None => elaborator.report("missing-body", Span::default(), "the program has declarations but no expression"),
+    }
+    elaborator.finish()
+}
+
+/// Reads a program text: [`parse`](super::parse) and [`elaborate`].
+///
+/// # Errors
+/// [`Error::Program`] with every problem found, in the order of the text.
+pub fn read(text: &str, functions: &[UserFunction]) -> crate::error::Result<Program> {
+    let (ast, mut diagnostics) = super::parser::parse(text);
+    // Without an expression there is nothing to elaborate, and the parser has said so.
+    let program = match ast.body {
+        Some(_) => elaborate(&ast, functions),
+        None => Err(Vec::new()),
+    };
+    match program {
+        Ok(program) if diagnostics.is_empty() => Ok(program),
+        Ok(_) => Err(Error::Program(diagnostics)),
+        Err(found) => {
+            diagnostics.extend(found);
+            diagnostics.sort_by_key(|d| d.span.start);
+            Err(Error::Program(diagnostics))
+        }
+    }
+}
+
+/// The library written in the language, see `prelude.iv`.
+static PRELUDE: LazyLock<Source<'static>> = LazyLock::new(|| {
+    static TEXT: LazyLock<Ast> = LazyLock::new(decls::parse_prelude);
+    Source::new(&TEXT)
+});
+
+/// A tree and what is known of it before names have meaning.
+struct Source<'a> {
+    ast: &'a Ast,
+    /// The values of the expressions that are built from integer literals only.
+    constants: Vec<Option<i64>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(ast: &'a Ast) -> Self {
+        let mut constants: Vec<Option<i64>> = Vec::with_capacity(ast.exprs.len());
+        for expr in ast.exprs.values() {
+            let at = |e: &ExprId| constants.get(e.0 as usize).copied().flatten();
+            let value = match expr {
+                Expr::Number { integer, .. } => *integer,
+                Expr::Unary(UnaryOp::Neg, a) => at(a).and_then(i64::checked_neg),
+                Expr::Binary(op, a, b) => at(a).zip(at(b)).and_then(|(a, b)| match op {
+                    BinaryOp::Add => a.checked_add(b),
+                    BinaryOp::Sub => a.checked_sub(b),
+                    BinaryOp::Mul => a.checked_mul(b),
+                    _ => None,
+                }),
+                _ => None,
+            };
+            constants.push(value);
+        }
+        Source { ast, constants }
+    }
+}
+
+/// Which tree a task reads, and whom to blame for problems in it.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    source: &'a Source<'a>,
+    /// The call, while the library is expanded: its own text is not the user's.
+    blame: Option<Span>,
+}
+
+/// A bracket whose body is being elaborated.
+struct OpenGuard {
+    pred: Option<Pred>,
+    lets: Vec<(VarId, TermId)>,
+    /// How many facts were known before the bracket.
+    facts: usize,
+}
+
+/// A step of the machine. The first three begin an expression, the others end one from the results of its parts.
+enum Task<'a> {
+    Value(ExprId),
+    Pred(ExprId),
+    Index(ExprId),
+    /// A map application or `argmax`; in bounds unless it becomes the atom `map(..) = ..`.
+    Application {
+        at: ExprId,
+        prove: bool,
+    },
+
+    Negate(ExprId),
+    Arithmetic(ExprId, BinaryOp),
+    Power(ExprId, i32),
+    Pair(ExprId),
+    Project(ExprId, Side),
+    Access(ExprId),
+    SparseAccess(ExprId, VarId, usize),
+    StoredAccess(ExprId, VarId, usize),
+    IndexValue(ExprId),
+    Apply(ExprId, Function, usize),
+    Fold(ExprId, Op, usize),
+    EnterGuard,
+    Iverson(ExprId),
+    SelectElse(ExprId),
+    Select(ExprId),
+    Bound {
+        at: ExprId,
+        kind: BinderKind,
+        index: IndexId,
+        extent: Option<Size>,
+    },
+    LargestOf {
+        at: ExprId,
+        view: View,
+        var: VarId,
+        extent: Size,
+        n: usize,
+    },
+    BindLet(ExprId),
+    Let(ExprId, Option<VarId>),
+    Expand {
+        at: ExprId,
+        def: usize,
+        args: Vec<Option<VarId>>,
+    },
+    Return {
+        at: ExprId,
+        def: usize,
+        lets: Vec<(VarId, TermId)>,
+        bound: Vec<&'a str>,
+    },
+
+    Conjunct,
+    All {
+        at: ExprId,
+        n: usize,
+        facts: usize,
+        negated: bool,
+    },
+    Any {
+        at: ExprId,
+        n: usize,
+        negated: bool,
+    },
+    Exists {
+        at: ExprId,
+        index: IndexId,
+        extent: Option<Size>,
+        negated: bool,
+    },
+    CompareIndices {
+        at: ExprId,
+        op: BinaryOp,
+        negated: bool,
+    },
+    CompareReals {
+        at: ExprId,
+        op: BinaryOp,
+        negated: bool,
+    },
+    Relation {
+        relation: RelationRef,
+        n: usize,
+        holds: bool,
+    },
+
+    Affine {
+        at: ExprId,
+        terms: Vec<(Var, i64)>,
+        constant: i64,
+        coefficients: Vec<i64>,
+    },
+    MapApplication {
+        at: ExprId,
+        map: RelationRef,
+        n: usize,
+        prove: bool,
+    },
+    ArgOf {
+        at: ExprId,
+        view: View,
+        index: IndexId,
+        extent: Option<Size>,
+    },
+}
+
+/// The machine.
+struct Elaborator<'a> {
+    program: Program,
+    globals: FxHashMap<&'a str, Global>,
+    definitions: Vec<Definition<'a>>,
+    scopes: Scopes<'a>,
+    frame: Frame<'a>,
+    callers: Vec<Frame<'a>>,
+
+    tasks: Vec<Task<'a>>,
+    values: Vec<Option<TermId>>,
+    affines: Vec<Option<Affine>>,
+    preds: Vec<Option<Pred>>,
+
+    knowledge: Knowledge,
+    anchors: Vec<Anchor>,
+    hoists: Vec<Hoist>,
+    guards: Vec<OpenGuard>,
+
+    diagnostics: Vec<Diagnostic>,
+    reported: FxHashSet<(&'static str, Span, String)>,
+    /// Whether the program is known to be wrong, reported or not.
+    failed: bool,
+    /// How many enclosing guards are erroneous: what they would have proved is not known.
+    silent: usize,
+    steps: usize,
+    /// The built-in functions by name, as far as they were looked up.
+    ops: FxHashMap<&'a str, Option<Function>>,
+}
+
+impl<'a> Elaborator<'a> {
+    fn run(&mut self) {
+        while let Some(task) = self.tasks.pop() {
+            self.steps += 1;
+            if self.program.terms.len() > MAX_TERMS || self.steps > MAX_STEPS {
+                self.report("too-large", Span::default(), format!("the program expands to more than {MAX_TERMS} terms"));
+                self.tasks.clear();
+            }
+            if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+                self.tasks.clear();
+            }
+            self.step(task);
+        }
+    }
+
+    fn step(&mut self, task: Task<'a>) {
+        match task {
+            Task::Value(e) => self.value(e),
+            Task::Pred(e) => self.pred(e),
+            Task::Index(e) => self.index(e),
+            Task::Application { at, prove } => self.application(at, prove),
+
+            Task::Negate(at) => self.finish_negate(at),
+            Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),
+            Task::Power(at, k) => self.finish_power(at, k),
+            Task::Pair(at) => self.finish_pair(at),
+            Task::Project(at, side) => self.finish_project(at, side),
+            Task::Access(at) => self.finish_access(at),
+            Task::SparseAccess(at, var, n) => self.finish_sparse_access(at, var, n),
+            Task::StoredAccess(at, var, n) => self.finish_stored_access(at, var, n),
+            Task::IndexValue(at) => self.finish_index_value(at),
+            Task::Apply(at, function, n) => self.finish_apply(at, function, n),
+            Task::Fold(at, op, n) => self.finish_fold(at, op, n),
+            Task::EnterGuard => self.enter_guard(),
+            Task::Iverson(at) => self.finish_iverson(at),
+            Task::SelectElse(at) => self.select_else(at),
+            Task::Select(at) => self.finish_select(at),
+            Task::Bound { at, kind, index, extent } => self.finish_binder(at, kind, index, extent),
+            Task::LargestOf { at, view, var, extent, n } => self.finish_largest_of(at, view, var, extent, n),
+            Task::BindLet(at) => self.bind_let(at),
+            Task::Let(at, var) => self.finish_let(at, var),
+            Task::Expand { at, def, args } => self.expand(at, def, args),
+            Task::Return { at, def, lets, bound } => self.return_from(at, def, lets, bound),
+
+            Task::Conjunct => self.assume_conjunct(),
+            Task::All { at, n, facts, negated } => self.finish_all(at, n, facts, negated),
+            Task::Any { at, n, negated } => self.finish_any(at, n, negated),
+            Task::Exists { at, index, extent, negated } => self.finish_exists(at, index, extent, negated),
+            Task::CompareIndices { at, op, negated } => self.finish_compare_indices(at, op, negated),
+            Task::CompareReals { at, op, negated } => self.finish_compare_reals(at, op, negated),
+            Task::Relation { relation, n, holds } => self.finish_relation(relation, n, holds),
+
+            Task::Affine { at, terms, constant, coefficients } => {
+                self.finish_affine(at, terms, constant, &coefficients);
+            }
+            Task::MapApplication { at, map, n, prove } => self.finish_map_application(at, map, n, prove),
+            Task::ArgOf { at, view, index, extent } => self.finish_arg_of(at, view, index, extent),
+        }
+    }
+
+    /// The program, or the problems.
+    fn finish(mut self) -> Result<Program, Vec<Diagnostic>> {
+        let root = self.values.pop().flatten();
+        match root {
+            Some(root) if !self.failed => {
+                self.program.root = root;
+                Ok(self.program)
+            }
+            _ => {
+                self.diagnostics.sort_by_key(|d| d.span.start);
+                Err(self.diagnostics)
+            }
+        }
+    }
+
+    fn expr(&self, e: ExprId) -> &'a Expr {
+        &self.frame.source.ast.exprs[e]
+    }
+
+    fn span(&self, e: ExprId) -> Span {
+        self.blame(self.frame.source.ast.spans.get(e).copied().unwrap_or_default())
+    }
+
+    /// A place of the text in force, or the call that the library is expanded for.
+    fn blame(&self, span: Span) -> Span {
+        self.frame.blame.unwrap_or(span)
+    }
+
+    fn constant(&self, e: ExprId) -> Option<i64> {
+        self.frame.source.constants.get(e.0 as usize).copied().flatten()
+    }
+
+    fn report(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.diagnose(Diagnostic::new(code, span, message));
+    }
+
+    /// Keeps a problem. A definition is expanded at each call, so the same problem may be met again.
+    fn diagnose(&mut self, diagnostic: Diagnostic) {
+        self.failed = true;
+        let Diagnostic { code, span, message, .. } = &diagnostic;
+        if self.diagnostics.len() < MAX_DIAGNOSTICS && self.reported.insert((*code, *span, message.clone())) {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// The result of index arithmetic; an overflow is the program's fault.
+    fn checked<T>(&mut self, at: ExprId, result: Result<T, Overflow>) -> Option<T> {
+        if result.is_err() {
+            let span = self.span(at);
+            self.report("overflow", span, Overflow.to_string());
+        }
+        result.ok()
+    }
+
+    /// Appends a term. Its operands have been checked, so it has a type.
+    fn push(&mut self, term: Term, span: Span) -> Option<TermId> {
+        match self.program.push_at(term, span) {
+            Ok(id) => Some(id),
+            Err(error) => {
+                let message = match error {
+                    Error::Bug { message, .. } => message,
+                    other => other.to_string(),
+                };
+                self.report("compiler-bug", span, format!("compiler bug in `elaborate`: {message}"));
+                None
+            }
+        }
+    }
+
+    fn pop_value(&mut self) -> Option<TermId> {
+        self.values.pop().flatten()
+    }
+
+    fn pop_affine(&mut self) -> Option<Affine> {
+        self.affines.pop().flatten()
+    }
+
+    /// The last `n` affine forms in order, nothing if one of them is missing.
+    fn pop_affines(&mut self, n: usize) -> Option<Vec<Affine>> {
+        let from = self.affines.len().saturating_sub(n);
+        // Every one must be drained, whether or not one is missing.
+        let all: Vec<Option<Affine>> = self.affines.drain(from..).collect();
+        all.into_iter().collect()
+    }
+
+    /// The last `n` predicates in order, nothing if one of them is missing.
+    fn pop_preds(&mut self, n: usize) -> Option<Vec<Pred>> {
+        let from = self.preds.len().saturating_sub(n);
+        let all: Vec<Option<Pred>> = self.preds.drain(from..).collect();
+        all.into_iter().collect()
+    }
+
+    /// A problem has been reported, or the parser has reported one.
+    fn fail(&mut self) {
+        self.failed = true;
+    }
+}

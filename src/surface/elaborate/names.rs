@@ -1,0 +1,225 @@
+//! Scopes: what a name means at a place.
+//!
+//! A name is looked up among the local bindings of the definition being expanded, then among the declarations. Local bindings of a
+//! caller are on the same stacks but belong to another depth, so a definition does not see them, nor they it.
+
+use rustc_hash::FxHashMap;
+
+use super::super::ast::{Expr, ExprId};
+use super::Elaborator;
+use crate::base::{FunctionId, IndexId, RelationId, SizeId, Span, VarId};
+use crate::error::Diagnostic;
+use crate::index::Size;
+
+/// What a declaration introduced.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Global {
+    Size(SizeId),
+    Param(VarId),
+    Relation(RelationId),
+    Map(RelationId),
+    Function(FunctionId),
+    Definition(usize),
+    /// Declared with a problem that has been reported.
+    Error,
+}
+
+impl Global {
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Global::Size(_) => "a size",
+            Global::Param(_) => "a parameter",
+            Global::Relation(_) => "a relation",
+            Global::Map(_) => "a map",
+            Global::Function(_) | Global::Definition(_) => "a function",
+            Global::Error => "an erroneous declaration",
+        }
+    }
+}
+
+/// What a local name is bound to.
+#[derive(Clone, Debug)]
+pub(super) enum Binding {
+    Var(VarId),
+    Index(IndexId),
+    /// Bound by an `exists`: the place of the index in the innermost anchors, see `computed`.
+    Quantified {
+        anchor: usize,
+        slot: usize,
+    },
+    /// A size variable of a definition.
+    Size(Size),
+    Error,
+}
+
+/// What a name means as an operand.
+#[derive(Clone, Debug)]
+pub(super) enum Meaning {
+    Var(VarId),
+    Index(IndexId),
+    Size(Size),
+    /// Something that is called.
+    Callable(Global),
+    Error,
+    Unknown,
+}
+
+/// The local bindings.
+#[derive(Default)]
+pub(super) struct Scopes<'a> {
+    names: FxHashMap<&'a str, Vec<(usize, Binding)>>,
+}
+
+impl<'a> Scopes<'a> {
+    /// Binds a name at a depth of expansion.
+    pub(super) fn bind(&mut self, name: &'a str, depth: usize, binding: Binding) {
+        self.names.entry(name).or_default().push((depth, binding));
+    }
+
+    /// Ends the innermost binding of a name.
+    pub(super) fn unbind(&mut self, name: &str) {
+        if let Some(bindings) = self.names.get_mut(name) {
+            bindings.pop();
+        }
+    }
+
+    fn find(&self, name: &str, depth: usize) -> Option<&Binding> {
+        match self.names.get(name)?.last()? {
+            (at, binding) if *at == depth => Some(binding),
+            _ => None,
+        }
+    }
+
+    fn visible(&self, depth: usize) -> impl Iterator<Item = &'a str> {
+        self.names.iter().filter(move |(_, b)| b.last().is_some_and(|(at, _)| *at == depth)).map(|(name, _)| *name)
+    }
+}
+
+/// The number of edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, nothing where it is over `limit`.
+fn edits(a: &str, b: &str, limit: usize) -> Option<usize> {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > limit {
+        return None;
+    }
+    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let above = &rows[i - 1];
+            let mut best = (above[j] + 1).min(row[j - 1] + 1).min(above[j - 1] + usize::from(a[i - 1] != b[j - 1]));
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()].last().copied().filter(|found| *found <= limit)
+}
+
+/// The name closest to a misspelt one.
+pub(super) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    if name.len() > 64 {
+        return None;
+    }
+    let limit = (name.chars().count() / 3).max(1);
+    candidates
+        .filter(|c| *c != name && c.len() <= 72)
+        .filter_map(|c| edits(name, c, limit).map(|k| (k, c)))
+        // One letter for another is no misspelling of a one-letter name unless the case is all that differs.
+        .filter(|(_, c)| name.chars().count() > 1 || c.eq_ignore_ascii_case(name))
+        .min()
+        .map(|(_, c)| c)
+}
+
+impl<'a> Elaborator<'a> {
+    /// How deep definitions are being expanded.
+    pub(super) fn depth(&self) -> usize {
+        self.callers.len()
+    }
+
+    pub(super) fn bind(&mut self, name: &'a str, binding: Binding) {
+        self.scopes.bind(name, self.depth(), binding);
+    }
+
+    /// What a name means here. An index that an `exists` binds is renamed inside a term that is moved out of the bracket.
+    pub(super) fn meaning(&mut self, name: &str) -> Meaning {
+        match self.scopes.find(name, self.depth()) {
+            Some(Binding::Var(v)) => Meaning::Var(*v),
+            Some(Binding::Index(i)) => Meaning::Index(*i),
+            Some(Binding::Size(n)) => Meaning::Size(n.clone()),
+            Some(Binding::Error) => Meaning::Error,
+            Some(Binding::Quantified { anchor, slot }) => {
+                let (anchor, slot) = (*anchor, *slot);
+                Meaning::Index(self.quantified(anchor, slot))
+            }
+            None => match self.globals.get(name) {
+                Some(Global::Param(v)) => Meaning::Var(*v),
+                Some(Global::Size(n)) => Meaning::Size(Size::size(*n)),
+                Some(Global::Error) => Meaning::Error,
+                Some(global) => Meaning::Callable(*global),
+                None => Meaning::Unknown,
+            },
+        }
+    }
+
+    /// What a name means, for looking ahead only: never renames.
+    pub(super) fn peek(&self, name: &str) -> Meaning {
+        match self.scopes.find(name, self.depth()) {
+            Some(Binding::Quantified { .. }) => Meaning::Index(IndexId(0)),
+            Some(Binding::Var(v)) => Meaning::Var(*v),
+            Some(Binding::Index(i)) => Meaning::Index(*i),
+            Some(Binding::Size(n)) => Meaning::Size(n.clone()),
+            Some(Binding::Error) => Meaning::Error,
+            None => match self.globals.get(name) {
+                Some(Global::Param(v)) => Meaning::Var(*v),
+                Some(Global::Size(n)) => Meaning::Size(Size::size(*n)),
+                Some(Global::Error) => Meaning::Error,
+                Some(global) => Meaning::Callable(*global),
+                None => Meaning::Unknown,
+            },
+        }
+    }
+
+    /// The variable that an expression is, where it is just one.
+    pub(super) fn as_variable(&self, e: ExprId) -> Option<VarId> {
+        match self.expr(e) {
+            Expr::Name(name) => match self.peek(name) {
+                Meaning::Var(v) => Some(v),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Reports a name that means nothing.
+    pub(super) fn unknown(&mut self, name: &str, span: Span) {
+        let depth = self.depth();
+        let candidates = self.scopes.visible(depth).chain(self.globals.keys().copied());
+        let close = closest(name, candidates).map(str::to_owned);
+        let mut diagnostic = Diagnostic::new("unknown-name", span, format!("`{name}` is not defined here"));
+        if let Some(close) = close {
+            diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
+        }
+        self.diagnose(diagnostic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::closest;
+
+    #[test]
+    fn closest_name() {
+        for (name, candidates, expected) in [
+            ("wieght", vec!["weight", "x"], Some("weight")),
+            ("softmx", vec!["softplus", "softmax"], Some("softmax")),
+            ("N", vec!["m", "n"], Some("n")),
+            ("k", vec!["m", "n"], None),
+            ("abc", vec!["xyz"], None),
+            ("ab", vec!["cb", "ac"], Some("ac")),
+        ] {
+            assert_eq!(closest(name, candidates.into_iter()), expected, "{name}");
+        }
+    }
+}

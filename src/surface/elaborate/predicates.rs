@@ -1,0 +1,312 @@
+//! Predicates of brackets.
+//!
+//! `pred(not p) == negate(pred(p))`, and chains of `and` and `or` of any length are taken apart in one pass, so only their alternation
+//! nests. From left to right each conjunct may rely on the ones before.
+//!
+//! A comparison compares integers if both sides are index expressions, else reals.
+
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use super::computed::Slot;
+use super::names::{Binding, Global};
+use super::text::noun;
+use super::{Elaborator, Task};
+use crate::base::IndexId;
+use crate::error::Diagnostic;
+use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var, View};
+
+impl<'a> Elaborator<'a> {
+    pub(super) fn pred(&mut self, at: ExprId) {
+        let mut e = at;
+        let mut negated = false;
+        while let Expr::Unary(UnaryOp::Not, a) = self.expr(e) {
+            negated = !negated;
+            e = *a;
+        }
+        match self.expr(e) {
+            Expr::Binary(BinaryOp::And, ..) => {
+                let parts = self.chain(e, BinaryOp::And);
+                let facts = self.knowledge.len();
+                self.tasks.push(Task::All { at: e, n: parts.len(), facts, negated });
+                for (place, part) in parts.iter().enumerate().rev() {
+                    if place + 1 < parts.len() {
+                        self.tasks.push(Task::Conjunct);
+                    }
+                    self.tasks.push(Task::Pred(*part));
+                }
+            }
+            Expr::Binary(BinaryOp::Or, ..) => {
+                let parts = self.chain(e, BinaryOp::Or);
+                self.tasks.push(Task::Any { at: e, n: parts.len(), negated });
+                self.tasks.extend(parts.iter().rev().map(|part| Task::Pred(*part)));
+            }
+            Expr::Binary(
+                op @ (BinaryOp::Less
+                | BinaryOp::LessEqual
+                | BinaryOp::Greater
+                | BinaryOp::GreaterEqual
+                | BinaryOp::Equal
+                | BinaryOp::NotEqual),
+                a,
+                b,
+            ) => self.comparison(e, *op, *a, *b, negated),
+            Expr::Binder { kind: BinderKind::Exists, index, extent, body } => {
+                let extent = self.extent(*extent);
+                let id = self.program.fresh_index(&index.text);
+                self.knowledge.enter_range(id, extent.as_ref());
+                let anchor = self.anchors.len().saturating_sub(1);
+                if let Some(innermost) = self.anchors.last_mut() {
+                    let slot = innermost.slots.len();
+                    innermost.slots.push(Slot::new(id, extent.clone()));
+                    self.bind(&index.text, Binding::Quantified { anchor, slot });
+                }
+                self.tasks.push(Task::Exists { at: e, index: id, extent, negated });
+                self.tasks.push(Task::Pred(*body));
+            }
+            Expr::Call { callee, args } => self.atom(e, &callee.text, args, negated),
+            Expr::Error => {
+                self.fail();
+                self.preds.push(None);
+            }
+            other => {
+                let message = format!("a predicate is expected, found {}", noun(other));
+                let span = self.span(e);
+                self.diagnose(Diagnostic::new("not-a-predicate", span, message).help(
+                    "a predicate compares (`i < j`, `x[i] > 0`), asks a relation (`R(i, j)`), or joins such with \
+                     `and`, `or`, `not`, `exists`",
+                ));
+                self.preds.push(None);
+            }
+        }
+    }
+
+    /// The operands of a tree of one associative operator, from left to right.
+    fn chain(&mut self, e: ExprId, op: BinaryOp) -> Vec<ExprId> {
+        let mut parts = Vec::new();
+        let mut stack = vec![e];
+        while let Some(e) = stack.pop() {
+            self.steps += 1;
+            match self.expr(e) {
+                Expr::Binary(other, a, b) if *other == op => stack.extend([*b, *a]),
+                _ => parts.push(e),
+            }
+        }
+        parts
+    }
+
+    /// Ends a predicate: its depth is limited.
+    fn push_pred(&mut self, at: ExprId, pred: Option<Pred>) {
+        let pred = pred.filter(|p| {
+            let fits = p.nesting() <= Pred::MAX_NESTING;
+            if !fits {
+                let span = self.span(at);
+                let message = format!("`and`, `or` and `exists` alternate to a depth of at most {}", Pred::MAX_NESTING);
+                self.report("too-deep", span, message);
+            }
+            fits
+        });
+        self.preds.push(pred);
+    }
+
+    fn negate_if(&mut self, at: ExprId, negated: bool, p: Option<Pred>) -> Option<Pred> {
+        let p = p?;
+        if !negated {
+            return Some(p);
+        }
+        let opposite = p.negate();
+        if opposite.is_none() {
+            let span = self.span(at);
+            self.diagnose(
+                Diagnostic::new("not-supported", span, "the negation of an `exists` is not supported")
+                    .help("describe where it holds, or give the complement as a relation"),
+            );
+        }
+        opposite
+    }
+
+    /// The last predicate holds for the ones that follow.
+    pub(super) fn assume_conjunct(&mut self) {
+        match self.preds.last() {
+            Some(Some(p)) => self.knowledge.enter_guard(&self.program, p),
+            _ => self.silent += 1,
+        }
+    }
+
+    pub(super) fn finish_all(&mut self, at: ExprId, n: usize, facts: usize, negated: bool) {
+        self.knowledge.leave(facts);
+        let from = self.preds.len().saturating_sub(n);
+        let last = self.preds.len().saturating_sub(1);
+        let missing = self.preds.get(from..last).unwrap_or_default().iter().filter(|p| p.is_none()).count();
+        self.silent = self.silent.saturating_sub(missing);
+        let all = self.pop_preds(n).map(Pred::all);
+        let all = self.negate_if(at, negated, all);
+        self.push_pred(at, all);
+    }
+
+    pub(super) fn finish_any(&mut self, at: ExprId, n: usize, negated: bool) {
+        let any = self.pop_preds(n).map(Pred::any);
+        let any = self.negate_if(at, negated, any);
+        self.push_pred(at, any);
+    }
+
+    pub(super) fn finish_exists(&mut self, at: ExprId, index: IndexId, extent: Option<Size>, negated: bool) {
+        if let Expr::Binder { index: name, .. } = self.expr(at) {
+            self.leave_index(&name.text, extent.as_ref());
+        }
+        if let Some(anchor) = self.anchors.last_mut() {
+            anchor.slots.pop();
+        }
+        let body = self.preds.pop().flatten();
+        let exists = body.zip(extent).map(|(body, extent)| Pred::exists(index, extent, body));
+        let exists = self.negate_if(at, negated, exists);
+        self.push_pred(at, exists);
+    }
+
+    /// `R(a, ..)`
+    fn atom(&mut self, at: ExprId, name: &str, args: &'a [ExprId], negated: bool) {
+        let span = self.span(at);
+        let relation = match self.globals.get(name) {
+            Some(Global::Relation(r) | Global::Map(r)) => Some(RelationRef::Input(*r)),
+            Some(Global::Error) => {
+                self.fail();
+                None
+            }
+            _ => match self.pattern_named(name) {
+                Some(pattern) => Some(pattern),
+                None => {
+                    self.not_a_relation(name, span);
+                    None
+                }
+            },
+        };
+        let Some(relation) = relation else {
+            self.preds.push(None);
+            return;
+        };
+        let places = super::bounds::shape(&self.program, relation).len();
+        if args.len() != places {
+            let message = format!("the relation `{name}` has {places} places, found {} indices", args.len());
+            self.report("wrong-arity", span, message);
+            self.preds.push(None);
+            return;
+        }
+        self.tasks.push(Task::Relation { relation, n: args.len(), holds: !negated });
+        self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
+    }
+
+    /// The pattern that `A?` names.
+    fn pattern_named(&self, name: &str) -> Option<RelationRef> {
+        match self.globals.get(name.strip_suffix('?')?) {
+            Some(Global::Param(var)) => self.sparse(*var),
+            _ => None,
+        }
+    }
+
+    fn not_a_relation(&mut self, name: &str, span: crate::base::Span) {
+        if let Some(param) = name.strip_suffix('?') {
+            let message = match self.globals.get(param) {
+                Some(Global::Param(_)) => format!("`{param}` is stored dense and has no pattern"),
+                Some(global) => format!("`{param}` is {}, which has no pattern", global.noun()),
+                None => format!("there is no parameter `{param}`"),
+            };
+            self.report("no-pattern", span, message);
+            return;
+        }
+        if self.is_callable(name) || !matches!(self.peek(name), super::names::Meaning::Unknown) {
+            let message = format!("a predicate is expected, but `{name}` is not a relation");
+            self.report("not-a-predicate", span, message);
+        } else {
+            self.unknown_callee(name, span);
+        }
+    }
+
+    pub(super) fn finish_relation(&mut self, relation: RelationRef, n: usize, holds: bool) {
+        let args = self.pop_affines(n);
+        self.preds.push(args.map(|args| Pred::Relation { relation, args, holds }));
+    }
+
+    fn comparison(&mut self, at: ExprId, op: BinaryOp, a: ExprId, b: ExprId, negated: bool) {
+        if self.is_index_expression(a) && self.is_index_expression(b) {
+            self.tasks.push(Task::CompareIndices { at, op, negated });
+            for side in [b, a] {
+                let task = match self.is_application(side) && matches!(op, BinaryOp::Equal | BinaryOp::NotEqual) {
+                    true => Task::Application { at: side, prove: false },
+                    false => Task::Index(side),
+                };
+                self.tasks.push(task);
+            }
+            return;
+        }
+        let zero = |e: ExprId| matches!(self.expr(e), Expr::Number { value, .. } if *value == 0.0);
+        let element = match op {
+            BinaryOp::Equal | BinaryOp::NotEqual if zero(b) => self.element(a),
+            BinaryOp::Equal | BinaryOp::NotEqual if zero(a) => self.element(b),
+            _ => None,
+        };
+        // The support of a tensor is a relation: it holds of no tuple outside, so there is nothing to prove.
+        if let Some((var, indices)) = element {
+            let relation = RelationRef::Computed { var, view: View::Support };
+            let holds = (op == BinaryOp::NotEqual) != negated;
+            self.tasks.push(Task::Relation { relation, n: indices.len(), holds });
+            self.tasks.extend(indices.iter().rev().map(|i| Task::Index(*i)));
+            return;
+        }
+        self.enter_moved();
+        self.tasks.push(Task::CompareReals { at, op, negated });
+        self.tasks.extend([Task::Value(b), Task::Value(a)]);
+    }
+
+    /// Whether an expression is just a map applied, or an `argmax`.
+    fn is_application(&self, e: ExprId) -> bool {
+        match self.expr(e) {
+            Expr::Call { callee, .. } => self.map_named(&callee.text).is_some(),
+            Expr::Binder { kind, .. } => matches!(kind, BinderKind::ArgMax | BinderKind::ArgMin),
+            _ => false,
+        }
+    }
+
+    pub(super) fn finish_compare_indices(&mut self, at: ExprId, op: BinaryOp, negated: bool) {
+        let b = self.pop_affine();
+        let a = self.pop_affine();
+        let pred = a.zip(b).and_then(|(a, b)| self.compare_indices(at, op, &a, &b));
+        let pred = self.negate_if(at, negated, pred);
+        self.push_pred(at, pred);
+    }
+
+    fn compare_indices(&mut self, at: ExprId, op: BinaryOp, a: &Affine, b: &Affine) -> Option<Pred> {
+        if matches!(op, BinaryOp::Equal | BinaryOp::NotEqual) {
+            // map(args) = k  ==  the tuple (args, k) is in the map
+            for (side, other) in [(a, b), (b, a)] {
+                if let Some(Application { map, args }) = application(side)
+                    && other.nesting() == 0
+                    && args.iter().all(|a| a.nesting() == 0)
+                {
+                    let args = args.iter().chain([other]).cloned().collect();
+                    return Some(Pred::Relation { relation: *map, args, holds: op == BinaryOp::Equal });
+                }
+            }
+            let Expr::Binary(_, left, right) = self.expr(at) else { return None };
+            for (e, side) in [(*left, a), (*right, b)] {
+                if let (true, Some(application)) = (self.is_application(e), application(side)) {
+                    self.demand_source(e, application)?;
+                }
+            }
+        }
+        let pred: Checked<Pred> = match op {
+            BinaryOp::Less => Pred::lt(a, b),
+            BinaryOp::LessEqual => Pred::le(a, b),
+            BinaryOp::Greater => Pred::lt(b, a),
+            BinaryOp::GreaterEqual => Pred::le(b, a),
+            BinaryOp::NotEqual => Pred::unequal(a, b),
+            _ => Pred::equal(a, b),
+        };
+        self.checked(at, pred)
+    }
+}
+
+/// The application that an affine form is, where it is just one.
+fn application(a: &Affine) -> Option<&Application> {
+    match (a.terms(), a.offset()) {
+        ([(Var::Apply(application), 1)], 0) => Some(application),
+        _ => None,
+    }
+}

@@ -1,0 +1,366 @@
+//! Sizes and types as written, and the sizes that a call of a definition implies.
+//!
+//! A size as written is a linear form over *names*; what the names mean depends on where it stands: size variables of the
+//! program in a declaration and as an extent, unknowns to solve for in the parameters of a definition.
+
+use std::collections::BTreeMap;
+
+use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::calls::Definition;
+use super::names::{Meaning, closest};
+use super::text::noun;
+use super::{Elaborator, Source};
+use crate::base::Span;
+use crate::error::Diagnostic;
+use crate::index::{Affine, Checked, Pred, Size};
+use crate::ty::{Type, TypeId, Types};
+
+/// How deep a type may nest.
+const MAX_TYPE_NESTING: usize = 64;
+
+/// `constant + sum of coefficient * name`
+pub(super) struct Linear<'a> {
+    pub(super) terms: Vec<(&'a str, i64, Span)>,
+    pub(super) constant: i64,
+}
+
+/// A size as written, without recursion.
+pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, Option<Diagnostic>> {
+    let mut size = Linear { terms: Vec::new(), constant: 0 };
+    let mut stack = vec![(e, 1i64)];
+    while let Some((e, k)) = stack.pop() {
+        let span = source.ast.spans.get(e).copied().unwrap_or_default();
+        let overflow = || Some(Diagnostic::new("overflow", span, crate::index::Overflow.to_string()));
+        let constant = |e: &ExprId| source.constants.get(e.0 as usize).copied().flatten();
+        match &source.ast.exprs[e] {
+            Expr::Number { integer: Some(c), .. } => {
+                let c = c.checked_mul(k).ok_or_else(overflow)?;
+                size.constant = size.constant.checked_add(c).ok_or_else(overflow)?;
+            }
+            Expr::Name(name) => size.terms.push((name, k, span)),
+            Expr::Unary(UnaryOp::Neg, a) => stack.push((*a, k.checked_neg().ok_or_else(overflow)?)),
+            Expr::Binary(BinaryOp::Add, a, b) => stack.extend([(*b, k), (*a, k)]),
+            Expr::Binary(BinaryOp::Sub, a, b) => {
+                stack.extend([(*b, k.checked_neg().ok_or_else(overflow)?), (*a, k)]);
+            }
+            Expr::Binary(BinaryOp::Mul, a, b) => match (constant(b), constant(a)) {
+                (Some(c), _) => stack.push((*a, k.checked_mul(c).ok_or_else(overflow)?)),
+                (None, Some(c)) => stack.push((*b, k.checked_mul(c).ok_or_else(overflow)?)),
+                (None, None) => {
+                    let message = "a size is affine: it may be multiplied by an integer literal only";
+                    return Err(Some(Diagnostic::new("not-affine", span, message)));
+                }
+            },
+            Expr::Error => return Err(None),
+            other => {
+                let message =
+                    format!("a size is built from size variables and integers, found {}", noun(other));
+                return Err(Some(Diagnostic::new("not-a-size", span, message)));
+            }
+        }
+    }
+    Ok(size)
+}
+
+/// The linear form with a meaning for every name.
+pub(super) fn resolve<'a>(size: &Linear<'a>, mut meaning: impl FnMut(&'a str, Span) -> Option<Size>) -> Option<Checked<Size>> {
+    let mut terms = Vec::new();
+    let mut constant = Affine::constant(size.constant);
+    // All names are looked up, so that all unknown ones are reported.
+    let mut complete = true;
+    let mut sum = || -> Checked<()> {
+        for (name, k, span) in &size.terms {
+            match meaning(name, *span) {
+                Some(n) => {
+                    let n = n.scale(*k)?;
+                    constant = constant.add_constant(n.offset())?;
+                    terms.extend(n.terms().iter().cloned());
+                }
+                None => complete = false,
+            }
+        }
+        Ok(())
+    };
+    if let Err(overflow) = sum() {
+        return Some(Err(overflow));
+    }
+    complete.then(|| Affine::from_terms(terms, constant.offset()))
+}
+
+impl<'a> Elaborator<'a> {
+    /// The extent of a binder.
+    pub(super) fn extent(&mut self, e: ExprId) -> Option<Size> {
+        let size = match linear(self.frame.source, e) {
+            Ok(size) => size,
+            Err(diagnostic) => {
+                self.fail();
+                if let Some(mut diagnostic) = diagnostic {
+                    diagnostic.span = self.blame(diagnostic.span);
+                    self.diagnose(diagnostic);
+                }
+                return None;
+            }
+        };
+        let size = resolve(&size, |name, span| self.size_named(name, span))?;
+        self.checked(e, size)
+    }
+
+    /// What a name means in a size.
+    fn size_named(&mut self, name: &str, span: Span) -> Option<Size> {
+        let span = self.blame(span);
+        match self.meaning(name) {
+            Meaning::Size(n) => return Some(n),
+            Meaning::Error => self.fail(),
+            Meaning::Index(_) => {
+                let message = format!("an extent is a size, but `{name}` is an index");
+                self.diagnose(Diagnostic::new("index-in-extent", span, message).help(format!(
+                    "range over the largest extent and guard the body: `sum j < n. [j < {name}] * ..`"
+                )));
+            }
+            Meaning::Var(_) => {
+                let message = format!("an extent is a size, but `{name}` is a value");
+                self.report("not-a-size", span, message);
+            }
+            Meaning::Callable(global) => {
+                let message = format!("an extent is a size, but `{name}` is {}", global.noun());
+                self.report("not-a-size", span, message);
+            }
+            Meaning::Unknown => {
+                let sizes: Vec<String> = self.program.signature.sizes.values().cloned().collect();
+                let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
+                diagnostic = match closest(name, sizes.iter().map(String::as_str)) {
+                    Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
+                    None => diagnostic.help("sizes are declared by the types of parameters, by relations and by maps"),
+                };
+                self.diagnose(diagnostic);
+            }
+        }
+        None
+    }
+
+    /// Matches the types of arguments with the parameters of a definition, and solves for its sizes.
+    ///
+    /// Each axis gives an equation `formal = actual`. One with a single unknown binds it if its coefficient divides the rest;
+    /// one without must hold.
+    pub(super) fn match_sizes(
+        &mut self,
+        def: &Definition<'a>,
+        args: &[(TypeId, Span)],
+    ) -> Option<BTreeMap<&'a str, Size>> {
+        let mut equations = Vec::new();
+        for (at, ((name, formal), (actual, span))) in def.params.iter().zip(args).enumerate() {
+            let mut axes = Vec::new();
+            if !self.match_type(def, formal, *actual, &mut axes, 0) {
+                let message = format!(
+                    "`{}` takes `{}` of type `{}`, found `{}`",
+                    def.name.text,
+                    name.text,
+                    show_formal(def.source, formal),
+                    self.show_type(*actual)
+                );
+                self.report("type-mismatch", *span, message);
+                return None;
+            }
+            equations.extend(axes.into_iter().map(|(formal, actual)| (at, formal, actual)));
+        }
+        let mut sizes: BTreeMap<&'a str, Size> = BTreeMap::new();
+        loop {
+            let before = equations.len();
+            let mut rest = Vec::new();
+            for (at, formal, actual) in std::mem::take(&mut equations) {
+                match self.solve(&formal, &actual, &mut sizes) {
+                    Solved::Yes => {}
+                    Solved::Later => rest.push((at, formal, actual)),
+                    Solved::No => {
+                        let (name, ty) = &def.params[at];
+                        let (actual, span) = args[at];
+                        let known: Vec<String> =
+                            sizes.iter().map(|(name, n)| format!("{name} = {}", self.show(n))).collect();
+                        let known =
+                            if known.is_empty() { String::new() } else { format!(" with {}", known.join(", ")) };
+                        let message = format!(
+                            "`{}` takes `{}` of type `{}`{known}, found `{}`",
+                            def.name.text,
+                            name.text,
+                            show_formal(def.source, ty),
+                            self.show_type(actual)
+                        );
+                        self.report("size-mismatch", span, message);
+                        return None;
+                    }
+                }
+            }
+            equations = rest;
+            if equations.is_empty() {
+                return Some(sizes);
+            }
+            if equations.len() == before {
+                let (at, ..) = equations[0];
+                let message = format!(
+                    "the sizes of `{}` do not follow from its arguments: `{}` leaves more than one unknown",
+                    def.name.text,
+                    show_formal(def.source, &def.params[at].1)
+                );
+                self.report("size-mismatch", args[at].1, message);
+                return None;
+            }
+        }
+    }
+
+    /// Whether the forms agree; the axes are collected.
+    fn match_type(
+        &mut self,
+        def: &Definition<'a>,
+        formal: &'a TypeExpr,
+        actual: TypeId,
+        axes: &mut Vec<(Linear<'a>, Size)>,
+        depth: usize,
+    ) -> bool {
+        if depth > MAX_TYPE_NESTING {
+            return false;
+        }
+        match (&formal.kind, self.program.types.get(actual).clone()) {
+            (TypeKind::Real, Type::Real) => true,
+            (TypeKind::Pair(a, b), Type::Pair(c, d)) => {
+                self.match_type(def, a, c, axes, depth + 1) && self.match_type(def, b, d, axes, depth + 1)
+            }
+            (TypeKind::Tensor(dims, element), _) => {
+                let mut actual = actual;
+                for dim in dims {
+                    let Type::Tensor(n, inner) = self.program.types.get(actual) else { return false };
+                    let n = n.clone();
+                    actual = *inner;
+                    match linear(def.source, *dim) {
+                        Ok(formal) => axes.push((formal, n)),
+                        // Reported with the declaration.
+                        Err(_) => return false,
+                    }
+                }
+                self.match_type(def, element, actual, axes, depth + 1)
+            }
+            _ => false,
+        }
+    }
+
+    fn solve(&self, formal: &Linear<'a>, actual: &Size, sizes: &mut BTreeMap<&'a str, Size>) -> Solved {
+        let mut unknown: BTreeMap<&'a str, i64> = BTreeMap::new();
+        // rest = actual - known part of formal
+        let mut rest = actual.clone();
+        let mut subtract = || -> Checked<()> {
+            rest = rest.sub(&Affine::constant(formal.constant))?;
+            for (name, k, _) in &formal.terms {
+                match sizes.get(name) {
+                    Some(n) => rest = rest.sub(&n.scale(*k)?)?,
+                    None => {
+                        let sum = unknown.entry(name).or_insert(0);
+                        *sum = sum.checked_add(*k).ok_or(crate::index::Overflow)?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        if subtract().is_err() {
+            return Solved::No;
+        }
+        unknown.retain(|_, k| *k != 0);
+        let mut unknowns = unknown.into_iter();
+        match (unknowns.next(), unknowns.next()) {
+            (None, _) => {
+                let same = Pred::zero(rest);
+                match same.is_true() || self.knowledge.prove(&self.program, &same) == super::bounds::Proof::Known {
+                    true => Solved::Yes,
+                    false => Solved::No,
+                }
+            }
+            (Some((name, k)), None) => {
+                let divisible = rest.offset().checked_rem(k) == Some(0)
+                    && rest.terms().iter().all(|(_, c)| c.checked_rem(k) == Some(0));
+                if !divisible {
+                    return Solved::No;
+                }
+                let terms = rest.terms().iter().map(|(v, c)| (v.clone(), c / k));
+                match Affine::from_terms(terms, rest.offset() / k) {
+                    Ok(n) => {
+                        sizes.insert(name, n);
+                        Solved::Yes
+                    }
+                    Err(_) => Solved::No,
+                }
+            }
+            (Some(_), Some(_)) => Solved::Later,
+        }
+    }
+}
+
+enum Solved {
+    Yes,
+    Later,
+    No,
+}
+
+/// A type of the program from a type as written. `None` where a problem was handed to `report`.
+pub(super) fn declared_type<'a>(
+    source: &Source<'a>,
+    types: &mut Types,
+    ty: &'a TypeExpr,
+    size: &mut impl FnMut(&Source<'a>, ExprId) -> Option<Size>,
+    report: &mut impl FnMut(Diagnostic),
+    depth: usize,
+) -> Option<TypeId> {
+    if depth > MAX_TYPE_NESTING {
+        let message = format!("types nest to a depth of at most {MAX_TYPE_NESTING}");
+        report(Diagnostic::new("too-deep", ty.span, message));
+        return None;
+    }
+    match &ty.kind {
+        TypeKind::Real => Some(Types::REAL),
+        TypeKind::Pair(a, b) => {
+            let a = declared_type(source, types, a, size, report, depth + 1);
+            let b = declared_type(source, types, b, size, report, depth + 1);
+            Some(types.pair(a?, b?))
+        }
+        TypeKind::Tensor(dims, element) => {
+            let dims: Vec<Option<Size>> = dims.iter().map(|dim| size(source, *dim)).collect();
+            let element = declared_type(source, types, element, size, report, depth + 1)?;
+            let dims: Vec<Size> = dims.into_iter().collect::<Option<_>>()?;
+            Some(types.tensor_of(&dims, element))
+        }
+    }
+}
+
+/// A type as written.
+pub(super) fn show_formal(source: &Source<'_>, ty: &TypeExpr) -> String {
+    match &ty.kind {
+        TypeKind::Real => "real".into(),
+        TypeKind::Pair(a, b) => format!("({}, {})", show_formal(source, a), show_formal(source, b)),
+        TypeKind::Tensor(dims, element) => {
+            let dims: Vec<String> = dims.iter().map(|dim| show_size(source, *dim)).collect();
+            format!("[{}] {}", dims.join(", "), show_formal(source, element))
+        }
+    }
+}
+
+fn show_size(source: &Source<'_>, e: ExprId) -> String {
+    let Ok(size) = linear(source, e) else { return "..".into() };
+    let mut text = String::new();
+    for (name, k, _) in &size.terms {
+        let sign = match (text.is_empty(), *k < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        };
+        text.push_str(sign);
+        match k.unsigned_abs() {
+            1 => text.push_str(name),
+            k => text.push_str(&format!("{k}*{name}")),
+        }
+    }
+    match size.constant {
+        0 if !text.is_empty() => {}
+        c if text.is_empty() => text = c.to_string(),
+        c if c < 0 => text.push_str(&format!(" - {}", c.unsigned_abs())),
+        c => text.push_str(&format!(" + {c}")),
+    }
+    text
+}

@@ -1,0 +1,143 @@
+//! Index expressions, types and expressions as they stand in messages.
+
+use super::super::ast::{BinaryOp, BinderKind, Expr, UnaryOp};
+use super::Elaborator;
+use crate::index::{Affine, RelationRef, Var, View};
+use crate::term::Program;
+use crate::ty::{Type, TypeId};
+
+/// How much of a type a message shows.
+const MAX_TYPE_TEXT: usize = 120;
+
+impl Elaborator<'_> {
+    pub(super) fn show(&self, a: &Affine) -> String {
+        show(&self.program, a)
+    }
+
+    pub(super) fn show_relation(&self, relation: RelationRef) -> String {
+        show_relation(&self.program, relation)
+    }
+
+    pub(super) fn show_type(&self, ty: TypeId) -> String {
+        show_type(&self.program, ty)
+    }
+}
+
+/// `2*i - j + n - 1`
+fn show(program: &Program, a: &Affine) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = a.write(&mut text, &mut |v| show_var(program, v));
+    text
+}
+
+fn show_var(program: &Program, v: &Var) -> String {
+    match v {
+        Var::Index(i) => program.indices.get(*i).cloned().unwrap_or_else(|| i.to_string()),
+        Var::Size(n) => program.signature.sizes.get(*n).cloned().unwrap_or_else(|| n.to_string()),
+        Var::Apply(application) => {
+            let args: Vec<String> = application.args.iter().map(|a| show(program, a)).collect();
+            format!("{}({})", show_relation(program, application.map), args.join(", "))
+        }
+    }
+}
+
+fn show_relation(program: &Program, relation: RelationRef) -> String {
+    match relation {
+        RelationRef::Input(r) => program.signature.relations.get(r).map_or_else(|| r.to_string(), |r| r.name.clone()),
+        RelationRef::Computed { view: View::Support, .. } => "support".into(),
+        RelationRef::Computed { view: View::ArgMax, .. } => "argmax".into(),
+        RelationRef::Computed { view: View::ArgMin, .. } => "argmin".into(),
+    }
+}
+
+/// `[n, m] (real, real)`, cut where it gets long.
+pub(super) fn show_type(program: &Program, ty: TypeId) -> String {
+    enum Part {
+        Type(TypeId),
+        Text(&'static str),
+    }
+    let mut text = String::new();
+    let mut stack = vec![Part::Type(ty)];
+    while let Some(part) = stack.pop() {
+        if text.len() > MAX_TYPE_TEXT {
+            text.push_str("..");
+            break;
+        }
+        match part {
+            Part::Text(t) => text.push_str(t),
+            Part::Type(ty) => match program.types.get(ty) {
+                Type::Real => text.push_str("real"),
+                Type::Pair(a, b) => {
+                    text.push('(');
+                    stack.extend([Part::Text(")"), Part::Type(*b), Part::Text(", "), Part::Type(*a)]);
+                }
+                Type::Tensor(n, element) => {
+                    // Neighbouring axes share brackets.
+                    match text.strip_suffix("] ") {
+                        Some(open) => text = format!("{open}, "),
+                        None => text.push('['),
+                    }
+                    text.push_str(&show(program, n));
+                    text.push_str("] ");
+                    stack.push(Part::Type(*element));
+                }
+            },
+        }
+    }
+    text
+}
+
+/// What an expression is, in a word.
+pub(super) fn noun(expr: &Expr) -> &'static str {
+    match expr {
+        Expr::Number { .. } => "a number",
+        Expr::Name(_) => "a name",
+        Expr::Unary(UnaryOp::Neg, _) => "a negation",
+        Expr::Unary(UnaryOp::Not, _) => "a predicate",
+        Expr::Binary(op, ..) => match op {
+            BinaryOp::Add => "a sum",
+            BinaryOp::Sub => "a difference",
+            BinaryOp::Mul => "a product",
+            BinaryOp::Div => "a quotient",
+            BinaryOp::Pow => "a power",
+            BinaryOp::And | BinaryOp::Or => "a predicate",
+            _ => "a comparison",
+        },
+        Expr::Iverson { .. } => "a bracket",
+        Expr::Call { .. } => "a call",
+        Expr::Access { .. } => "an access",
+        Expr::Pair(..) => "a pair",
+        Expr::Fst(_) | Expr::Snd(_) => "a projection",
+        Expr::Binder { kind, .. } => match kind {
+            BinderKind::Gen => "a `gen`",
+            BinderKind::Sum => "a `sum`",
+            BinderKind::Max => "a `max`",
+            BinderKind::Min => "a `min`",
+            BinderKind::ArgMax => "an `argmax`",
+            BinderKind::ArgMin => "an `argmin`",
+            BinderKind::Exists => "an `exists`",
+        },
+        Expr::Let { .. } => "a `let`",
+        Expr::Error => "an error",
+    }
+}
+
+/// The operator as it is written.
+pub(super) fn symbol(op: BinaryOp) -> &'static str {
+    match op {
+        BinaryOp::Add => "+",
+        BinaryOp::Sub => "-",
+        BinaryOp::Mul => "*",
+        BinaryOp::Div => "/",
+        BinaryOp::Pow => "^",
+        BinaryOp::Less => "<",
+        BinaryOp::LessEqual => "<=",
+        BinaryOp::Greater => ">",
+        BinaryOp::GreaterEqual => ">=",
+        BinaryOp::Equal => "=",
+        BinaryOp::NotEqual => "!=",
+        BinaryOp::And => "and",
+        BinaryOp::Or => "or",
+    }
+}

@@ -1,0 +1,469 @@
+//! Values: everything that has a type.
+
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use super::computed::binder;
+use super::names::{Binding, Meaning};
+use super::text::symbol;
+use super::{Elaborator, OpenGuard, Task};
+use crate::base::{IndexId, Span, VarId};
+use crate::error::Diagnostic;
+use crate::index::{Affine, Pred, Size};
+use crate::scalar::{Function, Number, Op};
+use crate::term::{Term, TermId};
+use crate::ty::{Side, Type};
+
+/// The names of indices that are made up, outermost first.
+const INDEX_NAMES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
+
+impl<'a> Elaborator<'a> {
+    pub(super) fn value(&mut self, at: ExprId) {
+        let span = self.span(at);
+        match self.expr(at) {
+            Expr::Number { value, .. } => {
+                let literal = self.push(Term::Number(Number::Literal(*value)), span);
+                self.values.push(literal);
+            }
+            Expr::Name(name) => {
+                let value = self.name_value(name, span);
+                self.values.push(value);
+            }
+            Expr::Unary(UnaryOp::Neg, e) => match self.expr(*e) {
+                Expr::Number { value, .. } => {
+                    let literal = self.push(Term::Number(Number::Literal(-value)), span);
+                    self.values.push(literal);
+                }
+                _ => {
+                    self.tasks.push(Task::Negate(at));
+                    self.tasks.push(Task::Value(*e));
+                }
+            },
+            Expr::Binary(BinaryOp::Pow, base, exponent) => match self.power(*exponent) {
+                Some(k) => {
+                    self.tasks.push(Task::Power(at, k));
+                    self.tasks.push(Task::Value(*base));
+                }
+                None => self.arithmetic(at, BinaryOp::Pow, *base, *exponent),
+            },
+            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
+                self.arithmetic(at, *op, *a, *b);
+            }
+            // As a number, a comparison of reals is 1 where it holds and 0 elsewhere.
+            Expr::Binary(op, a, b)
+                if !matches!(op, BinaryOp::And | BinaryOp::Or)
+                    && !(self.is_index_expression(*a) && self.is_index_expression(*b)) =>
+            {
+                self.arithmetic(at, *op, *a, *b);
+            }
+            Expr::Unary(UnaryOp::Not, _)
+            | Expr::Binary(..)
+            | Expr::Binder { kind: BinderKind::Exists, .. } => self.predicate_as_value(span),
+            Expr::Iverson { guard, body } => {
+                self.enter_anchor();
+                self.tasks.push(Task::Iverson(at));
+                self.tasks.push(Task::Value(*body));
+                self.tasks.push(Task::EnterGuard);
+                self.tasks.push(Task::Pred(*guard));
+            }
+            Expr::Call { callee, args } => self.call(at, callee, args),
+            Expr::Access { array, indices } => {
+                self.enter_anchor();
+                match self.as_variable(*array).filter(|v| self.sparse(*v).is_some()) {
+                    Some(var) => self.tasks.push(Task::SparseAccess(at, var, indices.len())),
+                    None => self.tasks.push(Task::Access(at)),
+                }
+                self.tasks.extend(indices.iter().rev().map(|i| Task::Index(*i)));
+                if !matches!(self.tasks.get(self.tasks.len() - indices.len() - 1), Some(Task::SparseAccess(..))) {
+                    self.tasks.push(Task::Value(*array));
+                }
+            }
+            Expr::Pair(a, b) => {
+                self.tasks.push(Task::Pair(at));
+                self.tasks.extend([Task::Value(*b), Task::Value(*a)]);
+            }
+            Expr::Fst(e) => {
+                self.tasks.push(Task::Project(at, Side::Fst));
+                self.tasks.push(Task::Value(*e));
+            }
+            Expr::Snd(e) => {
+                self.tasks.push(Task::Project(at, Side::Snd));
+                self.tasks.push(Task::Value(*e));
+            }
+            Expr::Binder { kind, index, extent, body } => match kind {
+                BinderKind::ArgMax | BinderKind::ArgMin => self.index_value(at),
+                BinderKind::Max | BinderKind::Min => self.largest(at, *kind, &index.text, *extent, *body),
+                _ => {
+                    let extent = self.extent(*extent);
+                    let id = self.enter_index(&index.text, extent.as_ref());
+                    self.tasks.push(Task::Bound { at, kind: *kind, index: id, extent });
+                    self.tasks.push(Task::Value(*body));
+                }
+            },
+            Expr::Let { value, .. } => {
+                self.tasks.push(Task::BindLet(at));
+                self.tasks.push(Task::Value(*value));
+            }
+            Expr::Error => {
+                self.fail();
+                self.values.push(None);
+            }
+        }
+    }
+
+    /// A name as a value.
+    fn name_value(&mut self, name: &str, span: Span) -> Option<TermId> {
+        match self.meaning(name) {
+            Meaning::Var(var) => match self.sparse(var) {
+                Some(_) => self.stored_elements(var, Vec::new(), span),
+                None => self.push(Term::Var(var), span),
+            },
+            Meaning::Index(i) => self.push(Term::Number(Number::Index(Affine::index(i))), span),
+            Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
+            Meaning::Callable(global) => {
+                let message = format!("a value is expected, but `{name}` is {}", global.noun());
+                self.report("not-a-value", span, message);
+                None
+            }
+            Meaning::Error => {
+                self.fail();
+                None
+            }
+            Meaning::Unknown => {
+                self.unknown(name, span);
+                None
+            }
+        }
+    }
+
+    fn predicate_as_value(&mut self, span: Span) {
+        self.diagnose(
+            Diagnostic::new("predicate-as-value", span, "a value is expected, found a predicate")
+                .help("put it in a bracket: `[p] * 1` is 1 where `p` holds and 0 elsewhere"),
+        );
+        self.values.push(None);
+    }
+
+    fn arithmetic(&mut self, at: ExprId, op: BinaryOp, a: ExprId, b: ExprId) {
+        self.tasks.push(Task::Arithmetic(at, op));
+        self.tasks.extend([Task::Value(b), Task::Value(a)]);
+    }
+
+    /// The exponent, where it is an integer literal.
+    fn power(&self, exponent: ExprId) -> Option<i32> {
+        let k = match self.expr(exponent) {
+            Expr::Number { integer, .. } => (*integer)?,
+            Expr::Unary(UnaryOp::Neg, k) => match self.expr(*k) {
+                Expr::Number { integer, .. } => (*integer)?.checked_neg()?,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        i32::try_from(k).ok()
+    }
+
+    pub(super) fn finish_negate(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let e = self.pop_value();
+        let Expr::Unary(_, operand) = self.expr(at) else { return };
+        let value = self.real(e, *operand, "-").and_then(|e| self.negative(e, span));
+        self.values.push(value);
+    }
+
+    /// `-1 * e`
+    fn negative(&mut self, e: TermId, span: Span) -> Option<TermId> {
+        let minus = self.push(Term::Number(Number::Literal(-1.0)), span)?;
+        self.push(Term::Mul(minus, e), span)
+    }
+
+    pub(super) fn finish_arithmetic(&mut self, at: ExprId, op: BinaryOp) {
+        let span = self.span(at);
+        let b = self.pop_value();
+        let a = self.pop_value();
+        let Expr::Binary(_, left, right) = self.expr(at) else { return };
+        let a = self.real(a, *left, symbol(op));
+        let b = self.real(b, *right, symbol(op));
+        let value = a.zip(b).and_then(|(a, b)| {
+            let term = match op {
+                BinaryOp::Add => Term::Add(a, b),
+                // a - b  ==  a + -1 * b
+                BinaryOp::Sub => Term::Add(a, self.negative(b, span)?),
+                BinaryOp::Mul => Term::Mul(a, b),
+                BinaryOp::Div => Term::Apply(Function::from(Op::Div), vec![a, b]),
+                BinaryOp::Pow => Term::Apply(Function::from(Op::Pow), vec![a, b]),
+                _ => return self.compare(op, a, b, span),
+            };
+            self.push(term, span)
+        });
+        self.values.push(value);
+    }
+
+    pub(super) fn finish_power(&mut self, at: ExprId, k: i32) {
+        let span = self.span(at);
+        let base = self.pop_value();
+        let Expr::Binary(_, operand, _) = self.expr(at) else { return };
+        let value = self
+            .real(base, *operand, "^")
+            .and_then(|base| self.push(Term::Apply(Function::from(Op::Powi(k)), vec![base]), span));
+        self.values.push(value);
+    }
+
+    pub(super) fn finish_pair(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let b = self.pop_value();
+        let a = self.pop_value();
+        let value = a.zip(b).and_then(|(a, b)| self.push(Term::Pair(a, b), span));
+        self.values.push(value);
+    }
+
+    pub(super) fn finish_project(&mut self, at: ExprId, side: Side) {
+        let span = self.span(at);
+        let value = self.pop_value().and_then(|e| {
+            let ty = self.program.ty(e);
+            if !matches!(self.program.types.get(ty), Type::Pair(..)) {
+                let word = if side == Side::Fst { "fst" } else { "snd" };
+                let mut diagnostic = Diagnostic::new(
+                    "expected-pair",
+                    span,
+                    format!("`{word}` takes a pair, found a value of type `{}`", self.show_type(ty)),
+                );
+                if let Type::Tensor(n, _) = self.program.types.get(ty) {
+                    let extent = self.show(n);
+                    diagnostic = diagnostic.help(format!("take it of each element: `gen i < {extent}. {word} ..`"));
+                }
+                self.diagnose(diagnostic);
+                return None;
+            }
+            self.push(if side == Side::Fst { Term::Fst(e) } else { Term::Snd(e) }, span)
+        });
+        self.values.push(value);
+    }
+
+    pub(super) fn finish_access(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let Expr::Access { array, indices } = self.expr(at) else { return };
+        let places = self.pop_affines(indices.len());
+        let value = self.pop_value();
+        let lets = self.leave_anchor();
+        let value = value.and_then(|value| {
+            let axes = self.axes(value, indices.len(), *array, span)?;
+            let args: Vec<(Affine, Size)> = places?.into_iter().zip(axes).collect();
+            let what = match self.expr(*array) {
+                Expr::Name(name) => name.as_str(),
+                _ => "..",
+            };
+            self.demand_in_bounds(at, what, &args)?;
+            args.into_iter().try_fold(value, |array, (index, _)| self.push(Term::Access { array, index }, span))
+        });
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// The extents of the first `n` axes of a tensor.
+    fn axes(&mut self, value: TermId, n: usize, array: ExprId, span: Span) -> Option<Vec<Size>> {
+        let ty = self.program.ty(value);
+        let mut axes = Vec::with_capacity(n);
+        let mut element = ty;
+        while axes.len() < n {
+            let Type::Tensor(extent, inner) = self.program.types.get(element) else {
+                let place = if axes.is_empty() { self.span(array) } else { span };
+                let message = match axes.len() {
+                    0 => format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty)),
+                    k => format!("{n} indices for the {k} axes of a value of type `{}`", self.show_type(ty)),
+                };
+                self.report("not-a-tensor", place, message);
+                return None;
+            };
+            axes.push(extent.clone());
+            element = *inner;
+        }
+        Some(axes)
+    }
+
+    /// `A[i, j]` where `A` is sparse, or with fewer indices.
+    pub(super) fn finish_sparse_access(&mut self, at: ExprId, var: VarId, n: usize) {
+        let span = self.span(at);
+        let places = self.pop_affines(n);
+        let lets = self.leave_anchor();
+        let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
+        let value = if n > rank {
+            let ty = self.show_type(self.program.variables[var].ty);
+            let message = format!("{n} indices for the {rank} axes of a value of type `{ty}`");
+            self.report("not-a-tensor", span, message);
+            None
+        } else {
+            places.and_then(|places| self.stored_elements(var, places, span))
+        };
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// `gen k. .. [A?(i, .., k, ..)] * A.value(i, .., k, ..)`, with a `gen` for each axis that has no index.
+    ///
+    /// Nothing is to be proved: a tuple of the pattern is in bounds.
+    pub(super) fn stored_elements(&mut self, var: VarId, mut places: Vec<Affine>, span: Span) -> Option<TermId> {
+        let pattern = self.sparse(var)?;
+        let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
+        let mut axes = Vec::new();
+        for (at, extent) in dims.into_iter().enumerate().skip(places.len()) {
+            let name = INDEX_NAMES.get(at).map_or_else(|| format!("i{at}"), |name| (*name).to_owned());
+            let index = self.program.fresh_index(name);
+            self.knowledge.declare(index, Some(extent.clone()));
+            places.push(Affine::index(index));
+            axes.push((index, extent));
+        }
+        let stored = self.stored(var, &places, span)?;
+        let element = self.push(Term::Iverson { guard: Pred::relation(pattern, places), body: stored }, span)?;
+        axes.into_iter()
+            .rev()
+            .try_fold(element, |body, (index, extent)| self.push(Term::Gen { index, extent, body }, span))
+    }
+
+    /// `A.value(i, j)`
+    fn stored(&mut self, var: VarId, places: &[Affine], span: Span) -> Option<TermId> {
+        let tensor = self.push(Term::Var(var), span)?;
+        places.iter().try_fold(tensor, |array, index| self.push(Term::Access { array, index: index.clone() }, span))
+    }
+
+    pub(super) fn finish_stored_access(&mut self, at: ExprId, var: VarId, n: usize) {
+        let span = self.span(at);
+        let places = self.pop_affines(n);
+        let lets = self.leave_anchor();
+        let value = places.and_then(|places| {
+            let goal = Pred::relation(self.sparse(var)?, places.clone());
+            if !self.proves(&goal) {
+                let name = self.program.variables[var].name.clone();
+                let shown: Vec<String> = places.iter().map(|a| self.show(a)).collect();
+                let shown = shown.join(", ");
+                let message = format!("`{name}.value({shown})` must stand where `{name}?({shown})` is known");
+                self.diagnose(
+                    Diagnostic::new("unguarded-value", span, message)
+                        .help(format!("`{name}[{shown}]` reads as 0 where nothing is stored")),
+                );
+                return None;
+            }
+            self.stored(var, &places, span)
+        });
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// An index expression as a number.
+    pub(super) fn index_value(&mut self, e: ExprId) {
+        self.enter_anchor();
+        self.tasks.push(Task::IndexValue(e));
+        self.tasks.push(Task::Index(e));
+    }
+
+    pub(super) fn finish_index_value(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let index = self.pop_affine();
+        let lets = self.leave_anchor();
+        let value = index.and_then(|a| self.push(Term::Number(Number::Index(a)), span));
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// The guard is complete, and holds in what follows.
+    pub(super) fn enter_guard(&mut self) {
+        let pred = self.preds.pop().flatten();
+        let lets = self.leave_anchor();
+        self.open_guard(pred, lets);
+    }
+
+    fn open_guard(&mut self, pred: Option<Pred>, lets: Vec<(VarId, TermId)>) {
+        let facts = self.knowledge.len();
+        match &pred {
+            Some(p) => self.knowledge.enter_guard(&self.program, p),
+            None => self.silent += 1,
+        }
+        self.guards.push(OpenGuard { pred, lets, facts });
+    }
+
+    fn close_guard(&mut self) -> Option<OpenGuard> {
+        let guard = self.guards.pop()?;
+        self.knowledge.leave(guard.facts);
+        if guard.pred.is_none() {
+            self.silent = self.silent.saturating_sub(1);
+        }
+        Some(guard)
+    }
+
+    pub(super) fn finish_iverson(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let body = self.pop_value();
+        let Some(OpenGuard { pred, lets, .. }) = self.close_guard() else { return };
+        let value = pred.zip(body).and_then(|(guard, body)| self.push(Term::Iverson { guard, body }, span));
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// `select(p, a, b)`: after `a`, where `p` holds, comes `b`, where it does not.
+    pub(super) fn select_else(&mut self, at: ExprId) {
+        let Some(OpenGuard { pred, lets, .. }) = self.close_guard() else { return };
+        let opposite = pred.as_ref().and_then(|p| {
+            let opposite = p.negate();
+            if opposite.is_none() {
+                let span = self.span(at);
+                let message = "`select` needs the negation of its predicate, and that of an `exists` is not supported";
+                self.report("not-supported", span, message);
+            }
+            opposite
+        });
+        // The first guard waits below the second.
+        self.guards.push(OpenGuard { pred, lets, facts: self.knowledge.len() });
+        self.open_guard(opposite, Vec::new());
+    }
+
+    pub(super) fn finish_select(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let b = self.pop_value();
+        let a = self.pop_value();
+        let Expr::Call { args, .. } = self.expr(at) else { return };
+        let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
+        let a = args.get(1).and_then(|at| self.real(a, *at, "select"));
+        let b = args.get(2).and_then(|at| self.real(b, *at, "select"));
+        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+            let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
+            let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
+            self.push(Term::Add(a, b), span)
+        });
+        let value = self.wrap(first.lets, value, span);
+        self.values.push(value);
+    }
+
+    pub(super) fn finish_binder(&mut self, at: ExprId, kind: BinderKind, index: IndexId, extent: Option<Size>) {
+        let span = self.span(at);
+        let Expr::Binder { index: name, body: operand, .. } = self.expr(at) else { return };
+        self.leave_index(&name.text, extent.as_ref());
+        let body = self.pop_value();
+        let body = match kind {
+            BinderKind::Gen => body,
+            _ => self.real(body, *operand, binder(kind)),
+        };
+        let value = body.zip(extent).and_then(|(body, extent)| match kind {
+            BinderKind::Gen => self.push(Term::Gen { index, extent, body }, span),
+            BinderKind::Sum => self.push(Term::Sum { index, extent, body }, span),
+            _ => self.finish_largest(at, kind, index, extent, body),
+        });
+        self.values.push(value);
+    }
+
+    pub(super) fn bind_let(&mut self, at: ExprId) {
+        let Expr::Let { name, body, .. } = self.expr(at) else { return };
+        let value = self.values.last().copied().flatten();
+        let var = value.map(|value| self.program.fresh_var(&name.text, self.program.ty(value)));
+        self.bind(&name.text, var.map_or(Binding::Error, Binding::Var));
+        self.tasks.push(Task::Let(at, var));
+        self.tasks.push(Task::Value(*body));
+    }
+
+    pub(super) fn finish_let(&mut self, at: ExprId, var: Option<VarId>) {
+        let span = self.span(at);
+        let Expr::Let { name, .. } = self.expr(at) else { return };
+        self.scopes.unbind(&name.text);
+        let body = self.pop_value();
+        let value = self.pop_value();
+        let bound = var.zip(value).zip(body);
+        let value = bound.and_then(|((var, value), body)| self.push(Term::Let { var, value, body }, span));
+        self.values.push(value);
+    }
+}
