@@ -1,10 +1,4 @@
-use iverson::*; use iverson::stages::Stages; use iverson::driver::*;
-fn main(){ let text=std::fs::read_to_string(std::env::args().nth(1).unwrap()).unwrap();
- let wrt=std::env::args().nth(2).unwrap();
- let p=surface::read(&text,&[]).unwrap_or_else(|e|panic!("{e}"));
- println!("{}", p);
- let f=Function::compile(p,&mut Stages::observed(|n,p| println!("== {n}\n{p}"))).unwrap_or_else(|e|panic!("{e}"));
- let mut r=Request::new(Mode::Adjoint,&wrt.split(',').collect::<Vec<_>>()); r.derivation=true; 
- let d=f.derive(&r,&mut Stages::observed(|n,p| println!("== {n}\n{p}"))).unwrap_or_else(|e|panic!("{e}"));
- println!("{}", d.derivation.unwrap());
-}
+//! scratch
+use iverson::*; 
+fn main(){ for text in ["param q1 : csr [n,n] real\n[n >= 2] * ([q1?(1,1)] * q1.value(1,1))","param q1 : csr [n,n] real\n[q1?(1,1)] * q1.value(1,1)","param q1 : csr [n,n] real\n sum i < n. [q1?(i,i)] * q1.value(i,i)", "param q1 : csr [n,n] real\n [n >= 2] *q1[1,1]"] {
+ match surface::read(text,&[]) { Ok(p)=>println!("ok {p}"), Err(e)=>println!("{e}") } } }

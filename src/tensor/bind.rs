@@ -227,6 +227,24 @@ fn collect_relations(
         push_axes(signature, &relation.name, &relation.shape, tuples.shape(), equations)?;
         let _: RelationId = relations.push(tuples);
     }
+    for (id, param) in signature.params.iter() {
+        let Some(shared) = param.storage.pattern().and_then(|r| Some((signature.relations.get(r)?, relations.get(r)?)))
+        else {
+            continue;
+        };
+        let (RelationKind::Pattern(owner), own) = (shared.0.kind, values.get(id).and_then(Value::as_tensor)) else {
+            continue;
+        };
+        let same = match own {
+            Some(Tensor::Csr(csr)) => csr.pattern().relation() == shared.1,
+            Some(Tensor::Coo(coo)) => coo.pattern() == shared.1,
+            Some(Tensor::Dense(_)) | None => true,
+        };
+        if owner != id && !same {
+            let owner = signature.params.get(owner).map_or("another", |p| p.name.as_str());
+            return Err(Error::data(&param.name, format!("it must have the entries that `{owner}` has, and no others")));
+        }
+    }
     for name in inputs.relations.keys() {
         match signature.relations.values().find(|relation| relation.name == *name) {
             Some(relation) if matches!(relation.kind, RelationKind::Pattern(_)) => {

@@ -307,7 +307,6 @@ impl Judge<'_> {
                 false => same(what, &found, expected)?,
             }
             self.judged("expanding partial derivatives keeps the value");
-            if std::env::var("NOPRESENT").is_ok() { continue; }
             let shown = present::present(&expanded).map_err(words)?;
             check("present", &shown).map_err(words)?;
             let found = flat(&evaluate_term(&shown, environment).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?);
@@ -404,6 +403,9 @@ impl Judge<'_> {
 fn run(first: u64, programs: u64) {
     let report = campaign(first, programs);
     report.print();
+    for failure in &report.failures {
+        println!("FAILURE {failure}");
+    }
     assert!(report.failures.is_empty(), "{}", report.failures.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n"));
 }
 
