@@ -76,9 +76,7 @@ pub(super) fn read_seeds(inputs: &mut Inputs, signature: &Signature, seeds: &[St
 }
 
 fn split<'a>(argument: &'a str, option: &str, what: &str) -> Result<(&'a str, &'a str)> {
-    argument
-        .split_once('=')
-        .ok_or_else(|| Error::Request(format!("{option} takes NAME={what}, found `{argument}`")))
+    argument.split_once('=').ok_or_else(|| Error::Request(format!("{option} takes NAME={what}, found `{argument}`")))
 }
 
 fn number(name: &str, text: &str) -> Result<f64> {

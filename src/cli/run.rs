@@ -62,7 +62,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     if arguments.count {
-        print(&counts(&primal, derivative.as_ref(), request.as_ref(), &arguments.inputs.read(&primal.tensor_ssa().signature)?, &inputs)?)?;
+        print(&counts(
+            &primal,
+            derivative.as_ref(),
+            request.as_ref(),
+            &arguments.inputs.read(&primal.tensor_ssa().signature)?,
+            &inputs,
+        )?)?;
     }
     Ok(true)
 }
@@ -106,7 +112,11 @@ fn summary(name: &str, value: &Value) -> String {
                 let norm = data.iter().map(|x| x * x).sum::<f64>().sqrt();
                 let first: Vec<String> = data.iter().take(6).map(|x| format!("{x:.6e}")).collect();
                 let more = if data.len() > 6 { " .." } else { "" };
-                text.push_str(&format!("{name}: [{}]{stored}, norm {norm:.6e}: {}{more}\n", shape.join(", "), first.join(" ")));
+                text.push_str(&format!(
+                    "{name}: [{}]{stored}, norm {norm:.6e}: {}{more}\n",
+                    shape.join(", "),
+                    first.join(" ")
+                ));
             }
         }
     }

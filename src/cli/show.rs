@@ -81,7 +81,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         None => show_term(&derived.function.term()?, arguments.format),
         Some(StageName::TensorSsa) => show_tensor_ssa(derived.function.tensor_ssa(), arguments.format),
         Some(_) => Err(Error::Request(
-            "a derivative has one stage to print, tensor-ssa; without --stage it is put together for reading".to_owned(),
+            "a derivative has one stage to print, tensor-ssa; without --stage it is put together for reading"
+                .to_owned(),
         )
         .into()),
     }

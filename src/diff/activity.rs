@@ -3,8 +3,8 @@
 use crate::base::{ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::scalar::{self, Function, Partial};
-use crate::ty::Signature;
 use crate::tssa::{Program, Rhs};
+use crate::ty::Signature;
 
 /// The statements whose tangent may differ from zero.
 ///

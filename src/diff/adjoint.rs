@@ -165,7 +165,8 @@ impl Rewriting {
         }
         let split = if products.len() > 1 { "6.16" } else { "6.14" };
         self.record(split, "bind tangents, split over the outputs", &[], &products);
-        let (kept, dropped): (Vec<_>, Vec<_>) = products.into_iter().partition(|product| self.active[product.right.stmt()]);
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            products.into_iter().partition(|product| self.active[product.right.stmt()]);
         self.push(kept);
         for product in dropped {
             self.record("6.22", "an output does not depend on the parameters", &[product], &[]);
@@ -286,12 +287,14 @@ impl Rewriting {
                     let operand = &operands[at];
                     let axes = self.form.builder.dims(operand.var).to_vec();
                     let axes = self.form.builder.fresh_indices(&axes);
-                    let links = axes.iter().zip(&operand.indices).map(|((h, _), i)| {
-                        Ok(Pred::equal(&Affine::index(*h), &Affine::index(*i))?)
-                    });
+                    let links = axes
+                        .iter()
+                        .zip(&operand.indices)
+                        .map(|((h, _), i)| Ok(Pred::equal(&Affine::index(*h), &Affine::index(*i))?));
                     let guard = Pred::all(links.collect::<Result<Vec<_>>>()?).and(guard.clone());
                     let mut factors = vec![aligned(&open.gens, product.left)];
-                    factors.extend(operands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, o)| o.clone()));
+                    factors
+                        .extend(operands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, o)| o.clone()));
                     let left = contraction(&mut self.form.builder, &axes, &inner, guard.clone(), factors)?;
                     let support = exists_all(&inner, &guard)?;
                     products.push(self.factor(left, operand.var, axes, support));
@@ -355,12 +358,11 @@ impl Rewriting {
         let mut outputs = Vec::new();
         for id in wrt {
             let param = &program.signature.params[*id];
-            let leaves = program.signature.types.leaves(param.ty)?.into_iter().map(|leaf| {
-                match found.get(&(*id, leaf.path)) {
+            let leaves =
+                program.signature.types.leaves(param.ty)?.into_iter().map(|leaf| match found.get(&(*id, leaf.path)) {
                     Some(x) => Ok(*x),
                     None => zero(&mut self.form.builder, &leaf.dims),
-                }
-            });
+                });
             outputs.push(Output {
                 name: format!("{prefix}_{}", param.name),
                 ty: param.ty,
@@ -380,7 +382,11 @@ impl Rewriting {
         let mut text = String::new();
         let old: Vec<VarId> = before.iter().map(|p| p.left).collect();
         for product in after.iter().filter(|p| !old.contains(&p.left)) {
-            let rhs = crate::tssa::print::rhs_text(self.form.builder.signature(), &names, self.form.builder.stmt(product.left));
+            let rhs = crate::tssa::print::rhs_text(
+                self.form.builder.signature(),
+                &names,
+                self.form.builder.stmt(product.left),
+            );
             text.push_str(&format!("let {} = {rhs} in\n", names.get(product.left)));
         }
         text.push_str(&self.form.products_text(after, &names));

@@ -103,14 +103,15 @@ impl Form {
             }
         }
         let mut total = zero(&mut builder, &[])?;
-        let mut add = |builder: &mut Builder, axes: &[(IndexId, Size)], guard: Pred, left: VarId, right: Option<VarId>| {
-            if let Some(right) = right {
-                let operands = vec![aligned(axes, left), aligned(axes, right)];
-                let product = builder.contract(&[], axes, guard, operands)?;
-                total = builder.add(&[], [(Pred::True, total), (Pred::True, product)])?;
-            }
-            Ok::<_, crate::Error>(())
-        };
+        let mut add =
+            |builder: &mut Builder, axes: &[(IndexId, Size)], guard: Pred, left: VarId, right: Option<VarId>| {
+                if let Some(right) = right {
+                    let operands = vec![aligned(axes, left), aligned(axes, right)];
+                    let product = builder.contract(&[], axes, guard, operands)?;
+                    total = builder.add(&[], [(Pred::True, total), (Pred::True, product)])?;
+                }
+                Ok::<_, crate::Error>(())
+            };
         for product in &self.products {
             let right = match product.right {
                 Right::Tangent(x) => tangent.get(&x).copied(),
@@ -143,7 +144,9 @@ impl Form {
         let signature = self.builder.signature();
         let right = match product.right {
             Right::Tangent(x) => format!("d{}", names.get(x)),
-            Right::Derivative(x) => format!("D({})", crate::tssa::print::rhs_text(signature, names, self.builder.stmt(x))),
+            Right::Derivative(x) => {
+                format!("D({})", crate::tssa::print::rhs_text(signature, names, self.builder.stmt(x)))
+            }
         };
         let mut text = format!("<{} | {right}>", names.get(product.left));
         if !product.guard.is_true() {

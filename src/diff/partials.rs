@@ -16,8 +16,7 @@ use super::forward::{aligned, product};
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn expand_partials(program: &Program) -> Result<Program> {
-    let is_partial =
-        |rhs: &Rhs| matches!(rhs, Rhs::Map { function: Function::Partial(..), .. });
+    let is_partial = |rhs: &Rhs| matches!(rhs, Rhs::Map { function: Function::Partial(..), .. });
     if !program.stmts.values().any(|stmt| is_partial(&stmt.rhs)) {
         return Ok(program.clone());
     }

@@ -242,7 +242,10 @@ fn collect_relations(
         };
         if owner != id && !same {
             let owner = signature.params.get(owner).map_or("another", |p| p.name.as_str());
-            return Err(Error::data(&param.name, format!("it must have the entries that `{owner}` has, and no others")));
+            return Err(Error::data(
+                &param.name,
+                format!("it must have the entries that `{owner}` has, and no others"),
+            ));
         }
     }
     for name in inputs.relations.keys() {

@@ -41,7 +41,8 @@ impl Program {
             .outputs
             .into_iter()
             .map(|output| {
-                let leaves = output.leaves.iter().map(|x| renumbered[*x].ok_or_else(unordered)).collect::<Result<_>>()?;
+                let leaves =
+                    output.leaves.iter().map(|x| renumbered[*x].ok_or_else(unordered)).collect::<Result<_>>()?;
                 Ok(Output { leaves, ..output })
             })
             .collect::<Result<_>>()?;
@@ -95,11 +96,13 @@ impl Stmt {
         let pred = |p: &Pred| {
             p.rebuild(&mut |atom| {
                 Ok::<_, Error>(match atom {
-                    Pred::Relation { relation: RelationRef::Computed { var: x, view }, args, holds } => Pred::Relation {
-                        relation: RelationRef::Computed { var: var(*x)?, view: *view },
-                        args: args.clone(),
-                        holds: *holds,
-                    },
+                    Pred::Relation { relation: RelationRef::Computed { var: x, view }, args, holds } => {
+                        Pred::Relation {
+                            relation: RelationRef::Computed { var: var(*x)?, view: *view },
+                            args: args.clone(),
+                            holds: *holds,
+                        }
+                    }
                     other => other.clone(),
                 })
             })

@@ -41,7 +41,12 @@ struct Report {
 
 impl Report {
     fn print(&self) {
-        println!("{} programs, {} statements of Tensor-SSA, {} failures", self.programs, self.statements, self.failures.len());
+        println!(
+            "{} programs, {} statements of Tensor-SSA, {} failures",
+            self.programs,
+            self.statements,
+            self.failures.len()
+        );
         for (relation, count) in &self.judged {
             let passed_over = self.passed_over.get(relation).copied().unwrap_or(0);
             println!("  {relation}: {count} judged, {passed_over} passed over");
@@ -335,7 +340,8 @@ impl Judge<'_> {
 
         if smooth {
             const H: f64 = 1e-150;
-            let complex = environment.map(|p, k, leaf| leaf.zip(&tangents[p.0 as usize][k], |x, dx| Complex64::new(*x, H * dx)));
+            let complex =
+                environment.map(|p, k, leaf| leaf.zip(&tangents[p.0 as usize][k], |x, dx| Complex64::new(*x, H * dx)));
             match evaluate(program, &complex.map_err(words)?) {
                 Ok(leaves) => {
                     let steps: Vec<f64> =
@@ -367,13 +373,15 @@ impl Judge<'_> {
         }
         let relation = "second derivatives agree";
         let one = Options { seed: Seed::One, with_value: false, derivation: false };
-        let gradient = diff::expand_partials(&diff::adjoint(program, wrt, one).map_err(words)?.program).map_err(words)?;
+        let gradient =
+            diff::expand_partials(&diff::adjoint(program, wrt, one).map_err(words)?.program).map_err(words)?;
         let mut along = environment.clone();
         along.params.extend(tangents.iter().cloned());
         // H u, by D(grad f)(x; u), by grad(D f(.; u))(x), and by the adjoint of grad f with seed u.
         let over = diff::forward(&gradient, wrt, false).map_err(words)?.program;
         let a = flat(&evaluate(&over, &along).map_err(words)?);
-        let tangent = diff::expand_partials(&diff::forward(program, wrt, false).map_err(words)?.program).map_err(words)?;
+        let tangent =
+            diff::expand_partials(&diff::forward(program, wrt, false).map_err(words)?.program).map_err(words)?;
         let under = diff::adjoint(&tangent, wrt, one).map_err(words)?.program;
         let b = flat(&evaluate(&under, &along).map_err(words)?);
         let seeded = Options { seed: Seed::Parameter, with_value: false, derivation: false };

@@ -303,9 +303,8 @@ impl Generator {
             15 => {
                 self.mark("nested sum");
                 let (n, m) = (self.extent(), self.extent());
-                let (i, (j, body)) = self.under(&n, |g| {
-                    g.under(&m, |g| format!("[{}] * {}", g.pred(2), g.expr(&Ty::Real, d)))
-                });
+                let (i, (j, body)) =
+                    self.under(&n, |g| g.under(&m, |g| format!("[{}] * {}", g.pred(2), g.expr(&Ty::Real, d))));
                 format!("(sum {i} < {}, {j} < {}. {body})", n.text, m.text)
             }
             16 => {
