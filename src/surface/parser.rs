@@ -257,7 +257,12 @@ impl Parser<'_> {
         let lexeme = self.current;
         self.last_end = lexeme.span;
         if !self.halted {
+            let reported = self.diagnostics.len();
             self.current = self.lexer.next(&mut self.diagnostics);
+            if self.diagnostics.len() > reported {
+                // What stood in front of this token may be what is missing here.
+                self.reported_at = Some(self.current.span.start);
+            }
             self.check_diagnostics();
         }
         lexeme
@@ -410,10 +415,16 @@ impl Parser<'_> {
         let message = format!("expected an operator or the end of the text, found {}", self.found());
         let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
         self.report(match self.token() {
-            Token::LeftBracket | Token::LeftParen => {
+            Token::RightBracket | Token::RightParen => diagnostic.help("no bracket is open here that it could close"),
+            Token::LeftBracket | Token::LeftParen if self.current.starts_line => {
                 diagnostic.help("an access or a call begins on the line on which what it applies to ends")
             }
-            Token::Name => diagnostic.help("declarations begin with param, rel, map, assume, def or fun"),
+            Token::Name if self.current.starts_line => {
+                diagnostic.help("declarations begin with param, rel, map, assume, def or fun")
+            }
+            token if starts_operand(token) && !self.current.starts_line => {
+                diagnostic.help("a product needs its sign, as in `2 * x`")
+            }
             _ => diagnostic,
         });
     }
@@ -465,6 +476,16 @@ impl Parser<'_> {
 
     fn param(&mut self) -> Option<Decl> {
         let name = self.name("the name of a parameter")?;
+        let storage = StorageKind::Dense;
+        Some(match self.param_type() {
+            Some((storage, like, ty)) => Decl::Param { name, storage, like, ty },
+            // The name is declared, so that its uses are no further problems.
+            None => Decl::Param { name, storage, like: None, ty: self.error_type() },
+        })
+    }
+
+    /// `: csr(A) [n, m] real`
+    fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
         self.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
         let storage = if self.eat(Token::Csr).is_some() {
             StorageKind::Csr
@@ -478,19 +499,35 @@ impl Parser<'_> {
             like = Some(self.name("the sparse parameter whose entries it has")?);
             self.expect(Token::RightParen, "behind the parameter whose entries it has").then_some(())?;
         }
-        let ty = self.ty(0)?;
-        Some(Decl::Param { name, storage, like, ty })
+        Some((storage, like, self.ty(0)?))
+    }
+
+    /// A placeholder for a type that is missing; it was reported.
+    fn error_type(&mut self) -> TypeExpr {
+        let leaf = self.error_leaf();
+        let real = TypeExpr { kind: TypeKind::Real, span: leaf.span };
+        TypeExpr { kind: TypeKind::Tensor(vec![leaf.id], Box::new(real)), span: leaf.span }
     }
 
     fn relation(&mut self) -> Option<Decl> {
         let name = self.name("the name of a relation")?;
-        self.expect(Token::Colon, "and a shape behind the name of a relation").then_some(())?;
-        let shape = self.sizes("a shape such as `[n, m]`")?;
+        let colon = self.expect(Token::Colon, "and a shape behind the name of a relation");
+        let shape = colon.then(|| self.sizes("a shape such as `[n, m]`")).flatten();
+        let shape = shape.unwrap_or_else(|| vec![self.error_leaf().id]);
         Some(Decl::Relation { name, shape })
     }
 
     fn map(&mut self) -> Option<Decl> {
         let name = self.name("the name of a map")?;
+        let (source, target) = self.map_type().unwrap_or_else(|| {
+            let leaf = self.error_leaf().id;
+            (vec![leaf], leaf)
+        });
+        Some(Decl::Map { name, source, target })
+    }
+
+    /// `: [p] -> [c]`
+    fn map_type(&mut self) -> Option<(Vec<ExprId>, ExprId)> {
         self.expect(Token::Colon, "and `[p] -> [c]` behind the name of a map").then_some(())?;
         let source = self.sizes("the ranges of a map's arguments such as `[p]`")?;
         self.expect(Token::Arrow, "and the range of the map's target").then_some(())?;
@@ -504,19 +541,28 @@ impl Parser<'_> {
                     .help("declare one map for each coordinate of the target, or a relation"),
             );
         }
-        Some(Decl::Map { name, source, target: *targets.first()? })
+        Some((source, *targets.first()?))
     }
 
     fn def(&mut self) -> Option<Decl> {
         let name = self.name("the name of a definition")?;
+        let Some((params, body)) = self.def_body() else {
+            // The name is declared, so that its uses are no further problems.
+            let param = (self.no_name(), self.error_type());
+            return Some(Decl::Def { name, params: vec![param], body: self.error_leaf().id });
+        };
+        Some(Decl::Def { name, params, body })
+    }
+
+    /// `(a : [n] real, ..) = e`
+    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, ExprId)> {
         let params = self.list("parameters such as `(a : real)`", |parser| {
             let name = parser.name("the name of a parameter")?;
             parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
             Some((name, parser.ty(0)?))
         })?;
         self.expect(Token::Equal, "and the body of the definition").then_some(())?;
-        let body = self.expression(&[]).id;
-        Some(Decl::Def { name, params, body })
+        Some((params, self.expression(&[]).id))
     }
 
     fn fun(&mut self) -> Option<Decl> {
@@ -810,7 +856,12 @@ impl Parser<'_> {
     fn binder_index(&mut self) -> Name {
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
         if self.eat(Token::Less).is_none() {
-            self.unexpected("`<` and the range of the index");
+            let message = format!("expected `<` and the range of the index, found {}", self.found());
+            let help = match self.token() {
+                Token::LessEqual => "indices run from 0 to below the range: write `i < n + 1`",
+                _ => "indices run from 0 to below the range, as in `i < n`",
+            };
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             if matches!(self.token(), Token::LessEqual | Token::Equal | Token::Colon | Token::In) {
                 self.advance();
             }
@@ -1022,7 +1073,9 @@ impl Parser<'_> {
             return Next::Operand(self.close_groups(operand, base));
         }
         match self.frames.last() {
-            Some(Frame::LetValue { .. }) if token == Token::Let => {
+            Some(Frame::LetValue { .. })
+                if token == Token::Let || starts_operand(token) && self.current.starts_line =>
+            {
                 self.report_open_group();
                 return self.end_group(Token::In, self.current.span, operand);
             }
@@ -1044,7 +1097,10 @@ impl Parser<'_> {
         }
         if matches!(token, Token::RightParen | Token::RightBracket) {
             let message = format!("expected no closing bracket here, found {}", self.found());
-            self.report(Diagnostic::new("unmatched-bracket", self.current.span, message));
+            self.report(
+                Diagnostic::new("unmatched-bracket", self.current.span, message)
+                    .help("no bracket is open here that it could close"),
+            );
             self.advance();
             return Next::Operand(operand);
         }

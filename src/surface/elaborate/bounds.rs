@@ -216,23 +216,26 @@ impl Knowledge {
     /// `0 <= a` at the corner of the box of ranges where `a` is least. Nothing but the ranges is used.
     fn follows_from_ranges(&self, goal: &Pred) -> bool {
         let Pred::NonNegative(a) = goal else { return false };
-        let least = |a: &Affine| -> Checked<Affine> {
-            a.replace(&mut |v| match v {
-                Var::Index(i) if a.coefficient(v) > 0 => {
-                    Ok(self.extents.get(i.index()).is_some_and(Option::is_some).then(Affine::default))
-                }
-                Var::Index(i) => match self.extents.get(i.index()) {
-                    Some(Some(extent)) => extent.add_constant(-1).map(Some),
-                    _ => Ok(None),
-                },
-                _ => Ok(None),
-            })
-        };
-        if a.nesting() > 0 {
-            return false;
-        }
         // Sizes are never negative.
-        least(a).is_ok_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
+        self.least(a).is_some_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
+    }
+
+    /// `a` at the corner of the box of ranges where it is least.
+    fn least(&self, a: &Affine) -> Option<Affine> {
+        if a.nesting() > 0 {
+            return None;
+        }
+        let corner: Checked<Affine> = a.replace(&mut |v| match v {
+            Var::Index(i) if a.coefficient(v) > 0 => {
+                Ok(self.extents.get(i.index()).is_some_and(Option::is_some).then(Affine::default))
+            }
+            Var::Index(i) => match self.extents.get(i.index()) {
+                Some(Some(extent)) => extent.add_constant(-1).map(Some),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        });
+        corner.ok()
     }
 
     /// The moved term that leaves a fact behind. The stretches of facts are disjoint and in order.
@@ -410,15 +413,27 @@ impl<'a> Elaborator<'a> {
     /// Demands `0 <= a < extent` of the arguments of `what`, an access or a map application, at its place.
     pub(super) fn demand_in_bounds(&mut self, at: ExprId, what: &str, args: &[(Affine, Size)]) -> Option<()> {
         let mut missing = Vec::new();
+        // What the sizes would have to satisfy for this to hold for all indices.
+        let mut sizes: Option<Vec<String>> = Some(Vec::new());
         for (a, extent) in args {
             let lower = Pred::non_negative(a.clone());
             let upper = Pred::lt(a, extent);
             let upper = self.checked(at, upper)?;
             if !self.proves(&lower) {
                 missing.push(format!("0 <= {}", self.show(a)));
+                let least = self.knowledge.least(a).filter(|a| a.is_size());
+                let enough = least.filter(|a| a.as_constant().is_none()).map(|a| format!("0 <= {}", self.show(&a)));
+                sizes = sizes.zip(enough).map(|(sizes, enough)| [sizes, vec![enough]].concat());
             }
             if !self.proves(&upper) {
                 missing.push(format!("{} < {}", self.show(a), self.show(extent)));
+                let greatest = a.scale(-1).ok().and_then(|a| self.knowledge.least(&a)).filter(|a| a.is_size());
+                let enough = greatest.and_then(|a| {
+                    let above = a.scale(-1).and_then(|a| a.add_constant(1)).ok()?;
+                    let possible = !Pred::le(&above, extent).ok()?.is_false();
+                    possible.then(|| format!("{} <= {}", self.show(&above), self.show(extent)))
+                });
+                sizes = sizes.zip(enough).map(|(sizes, enough)| [sizes, vec![enough]].concat());
             }
         }
         if missing.is_empty() {
@@ -454,10 +469,17 @@ impl<'a> Elaborator<'a> {
             false => format!("`{what}{open}{shown}{close}` may be out of bounds: `{condition}` is not known {place}"),
         };
         let span = self.span(at);
-        self.diagnose(
-            Diagnostic::new("out-of-bounds", span, message)
-                .help(format!("guard it: `[{condition}] * ..`, or `assume` what is missing of the sizes")),
-        );
+        let sizes = sizes.map(|sizes| sizes.join(" and "));
+        let help = match sizes {
+            _ if never => "indices count from 0".to_owned(),
+            // A fact about sizes is seldom meant to vary.
+            Some(sizes) if indices.is_empty() => {
+                format!("declare `assume {sizes}`, or put a guard before it: `[{condition}] * ..`")
+            }
+            Some(sizes) => format!("put a guard before it: `[{condition}] * ..`, or declare `assume {sizes}`"),
+            None => format!("put a guard before it: `[{condition}] * ..`"),
+        };
+        self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
     }
 }

@@ -15,6 +15,7 @@ use super::bounds::Knowledge;
 use super::calls::{Definition, SPECIAL};
 use super::names::{Global, Scopes};
 use super::sizes::{declared_type, linear, resolve};
+use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{FunctionId, Span, VarId};
 use crate::error::Diagnostic;
@@ -99,6 +100,14 @@ impl<'a> Elaborator<'a> {
 
     fn assumption(&mut self, e: ExprId) {
         let span = self.span(e);
+        // Its values need no further check.
+        if let Some(inside) = self.no_size(e) {
+            let found = noun(self.expr(inside));
+            let message = format!("an assumption speaks of sizes only, such as `assume n >= 2`, found {found}");
+            let place = self.span(inside);
+            self.report("bad-assumption", place, message);
+            return;
+        }
         self.enter_anchor();
         self.tasks.push(Task::Pred(e));
         self.run();
@@ -122,6 +131,28 @@ impl<'a> Elaborator<'a> {
         if !p.is_true() {
             Arc::make_mut(&mut self.program.signature).assumptions.push(p);
         }
+    }
+}
+
+impl<'a> Elaborator<'a> {
+    /// A part of an assumption that sizes do not have.
+    fn no_size(&self, e: ExprId) -> Option<ExprId> {
+        let mut stack = vec![e];
+        let mut seen = FxHashSet::default();
+        while let Some(e) = stack.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            match self.expr(e) {
+                Expr::Unary(_, a) => stack.push(*a),
+                Expr::Binary(_, a, b) => stack.extend([*b, *a]),
+                Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Let { .. } | Expr::Iverson { .. } => {
+                    return Some(e);
+                }
+                _ => {}
+            }
+        }
+        None
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::ast::{BinaryOp, Expr, ExprId, Name, UnaryOp};
 use super::decls::Declarations;
 use super::names::Global;
-use super::text::noun;
+use super::text::{count, noun};
 use crate::base::{FunctionId, Span};
 use crate::error::{Diagnostic, Error};
 use crate::scalar::{self, Comparison, Op, Primitive, UserFunction};
@@ -197,7 +197,8 @@ impl<'a> Declarations<'a> {
                     },
                 };
                 if arity != operands.len() {
-                    let message = format!("`{name}` takes {arity} arguments, found {}", operands.len());
+                    let arity = count(arity, "argument", "arguments");
+                    let message = format!("`{name}` takes {arity}, found {}", operands.len());
                     return Err(Some(Diagnostic::new("wrong-arity", Span::default(), message)));
                 }
                 scalar::Expr::try_apply(primitive, operands)

@@ -198,9 +198,10 @@ impl<'a> Elaborator<'a> {
         let candidates = self.scopes.visible(depth).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic = Diagnostic::new("unknown-name", span, format!("`{name}` is not defined here"));
-        if let Some(close) = close {
-            diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
-        }
+        diagnostic = diagnostic.help(match close {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!("declare it, as in `param {name} : real`, or bind it by `let`, `gen` or `sum`"),
+        });
         self.diagnose(diagnostic);
     }
 }

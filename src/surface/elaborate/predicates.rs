@@ -8,7 +8,7 @@
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::Slot;
 use super::names::{Binding, Global};
-use super::text::noun;
+use super::text::{count, noun};
 use super::{Elaborator, Task};
 use crate::base::IndexId;
 use crate::error::Diagnostic;
@@ -188,7 +188,8 @@ impl<'a> Elaborator<'a> {
         };
         let places = super::bounds::shape(&self.program, relation).len();
         if args.len() != places {
-            let message = format!("the relation `{name}` has {places} places, found {} indices", args.len());
+            let places = count(places, "index", "indices");
+            let message = format!("the relation `{name}` takes {places}, found {}", args.len());
             self.report("wrong-arity", span, message);
             self.preds.push(None);
             return;
