@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use iverson::diff::{self, Options, Seed};
 use iverson::driver::{Stage, Staged, lower};
 use iverson::reference::count::{cost_io, count_term, count_tssa};
-use iverson::reference::{Dual, Environment, Leaf, Limits, Partials};
+use iverson::reference::{Dual, Elements, Environment, Leaf, Limits, Partials};
 use iverson::stages::{Stages, check};
 use iverson::surface;
 use iverson::ty::Types;
@@ -104,6 +104,27 @@ fn close(what: &str, a: &[f64], b: &[f64], tolerance: f64) -> std::result::Resul
     let scale = a.iter().chain(b).fold(1.0_f64, |s, x| s.max(x.abs()));
     let worst = a.iter().zip(b).fold(0.0_f64, |w, (x, y)| w.max((x - y).abs() / scale));
     if a.len() == b.len() && worst <= tolerance { Ok(worst) } else { Err(format!("{what}: {a:?} and {b:?}")) }
+}
+
+/// The elements of dense tensors at the places where others have theirs; the rest must be zero.
+fn on_places(dense: &[Leaf<f64>], places: &[Leaf<f64>]) -> std::result::Result<Vec<f64>, String> {
+    let mut found = Vec::new();
+    for (leaf, places) in dense.iter().zip(places) {
+        let values = leaf.values();
+        let Elements::Sparse(pattern, _) = &places.elements else {
+            found.extend_from_slice(values);
+            continue;
+        };
+        let mut rest = values.to_vec();
+        for tuple in pattern.tuples() {
+            let place = tuple.iter().zip(pattern.shape()).fold(0, |place, (k, n)| place * n + k);
+            found.push(std::mem::replace(&mut rest[place], 0.0));
+        }
+        if rest.iter().any(|x| *x != 0.0) {
+            return Err("a sparse result has elements outside its pattern".to_owned());
+        }
+    }
+    Ok(found)
 }
 
 fn is_exact(numbers: &[f64]) -> bool {
@@ -314,12 +335,20 @@ impl Judge<'_> {
             self.judged("expanding partial derivatives keeps the value");
             let shown = present::present(&expanded).map_err(words)?;
             check("present", &shown).map_err(words)?;
-            let found = flat(&evaluate_term(&shown, environment).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?);
+            let found = evaluate_term(&shown, environment).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?;
+            let places = evaluate(derivative, environment).map_err(words)?;
+            let found = on_places(&found, &places).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?;
             match smooth {
                 true if expected.iter().all(|x| x.is_finite()) => drop(close("present", &found, expected, 1e-11)?),
                 true => {}
                 false => same("present", &found, expected).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?,
             }
+            let text = shown.to_string();
+            let back = surface::read(&text, &[]).map_err(|e| format!("{e}\nprinted as\n{text}"))?;
+            let (_, again) = (check("elaborate", &back).map_err(words)?, evaluate_term(&back, environment).map_err(words)?);
+            let again = on_places(&again, &places).map_err(|e| format!("{e}\n{text}"))?;
+            same("a printed derivative", &again, &found).map_err(|e| format!("{e}\n{text}"))?;
+            self.judged("a printed derivative parses back");
             self.judged("a derivative put together for reading keeps the value");
         }
 
