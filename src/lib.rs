@@ -13,6 +13,7 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
+pub mod present;
 
 pub mod reference;
 pub mod tensor;

@@ -194,7 +194,7 @@ fn print_products_and_powers() {
         let other = b.op(Op::Powi(2), &[other]);
         b.add(square, other)
     });
-    check("pow(s, 2) + max(exp(s), s - s) + exp'0(s) + polygamma(2, s) + digamma(s)", |b| {
+    check("pow(s, 2) + max(exp(s), s - s) + exp'0(s) + polygamma2(s) + digamma(s)", |b| {
         let s: Vec<_> = (0..7).map(|_| b.s()).collect();
         let two = b.lit(2.0);
         let pow = b.op(Op::Pow, &[s[0], two]);

@@ -143,7 +143,7 @@ fn verify_scope() {
         let body = var(b, y);
         push(b, Term::Let { var: y, value, body })
     });
-    check(&["e4: the variable %4 is bound twice"], surface, |b| {
+    check(&["e2: the variable %4 is bound twice"], surface, |b| {
         let y = b.fresh_var("y", Types::REAL);
         let value = var(b, S);
         let inner = var(b, y);

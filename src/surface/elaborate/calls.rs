@@ -312,8 +312,9 @@ impl<'a> Elaborator<'a> {
         let definition = &mut self.definitions[def];
         definition.active = true;
         let Definition { source, params, body, library, .. } = *definition;
+        self.expansions += 1;
         let blame = self.frame.blame.or(library.then_some(span));
-        self.callers.push(std::mem::replace(&mut self.frame, Frame { source, blame }));
+        self.callers.push(std::mem::replace(&mut self.frame, Frame { source, place: self.expansions, blame }));
         let mut names = Vec::with_capacity(params.len() + sizes.len());
         for (name, size) in sizes {
             self.bind(name, Binding::Size(size));

@@ -63,7 +63,7 @@ impl<'a> Elaborator<'a> {
             globals,
             definitions,
             scopes: Scopes::default(),
-            frame: Frame { source, blame: None },
+            frame: Frame { source, place: 0, blame: None },
             callers: Vec::new(),
             tasks: Vec::new(),
             values: Vec::new(),
@@ -78,6 +78,9 @@ impl<'a> Elaborator<'a> {
             failed,
             silent: 0,
             steps: 0,
+            shares: FxHashMap::default(),
+            index_like: FxHashMap::default(),
+            expansions: 0,
             ops: FxHashMap::default(),
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
@@ -197,7 +200,11 @@ impl<'a> Declarations<'a> {
         for decl in &self.source.ast.decls {
             let Decl::Assume { pred } = decl else { continue };
             let mut stack = vec![*pred];
+            let mut seen = FxHashSet::default();
             while let Some(e) = stack.pop() {
+                if !seen.insert(e) {
+                    continue;
+                }
                 match &self.source.ast.exprs[e] {
                     Expr::Name(name) => self.size_variable(name),
                     Expr::Unary(_, a) => stack.push(*a),

@@ -28,6 +28,11 @@ impl<'a> Elaborator<'a> {
         let mut sound = true;
         while let Some((e, k)) = sum.stack.pop() {
             self.steps += 1;
+            if self.steps > super::MAX_STEPS {
+                // The machine reports it.
+                sound = false;
+                break;
+            }
             match self.collect(e, k, &mut sum) {
                 Ok(()) => {}
                 Err(diagnostic) => {
@@ -40,6 +45,7 @@ impl<'a> Elaborator<'a> {
             }
         }
         if !sound {
+            self.fail();
             self.affines.push(None);
             return;
         }

@@ -18,6 +18,9 @@ use crate::ty::{Type, TypeId, Types};
 /// How deep a type may nest.
 const MAX_TYPE_NESTING: usize = 64;
 
+/// How many parts a size may have.
+const MAX_SIZE_NODES: usize = 1_000_000;
+
 /// `constant + sum of coefficient * name`
 pub(super) struct Linear<'a> {
     pub(super) terms: Vec<(&'a str, i64, Span)>,
@@ -28,7 +31,14 @@ pub(super) struct Linear<'a> {
 pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, Option<Diagnostic>> {
     let mut size = Linear { terms: Vec::new(), constant: 0 };
     let mut stack = vec![(e, 1i64)];
+    let mut steps = 0;
     while let Some((e, k)) = stack.pop() {
+        steps += 1;
+        if steps > MAX_SIZE_NODES {
+            let span = source.ast.spans.get(e).copied().unwrap_or_default();
+            let message = format!("a size is built from at most {MAX_SIZE_NODES} parts");
+            return Err(Some(Diagnostic::new("too-large", span, message)));
+        }
         let span = source.ast.spans.get(e).copied().unwrap_or_default();
         let overflow = || Some(Diagnostic::new("overflow", span, crate::index::Overflow.to_string()));
         let constant = |e: &ExprId| source.constants.get(e.0 as usize).copied().flatten();
