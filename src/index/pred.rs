@@ -228,8 +228,12 @@ impl Pred {
             _ => false,
         });
         atoms.reverse();
-        // p or not p
-        if atoms.len() < 256 && atoms.iter().any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
+        // p or not p, for atoms only: the negation of an `and` is an `or` that would ask this again, exponentially often.
+        let excluded = |p: &Pred| match p {
+            Pred::All(_) | Pred::Any(_) | Pred::Exists { .. } => false,
+            p => p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok()),
+        };
+        if atoms.len() < 256 && atoms.iter().any(excluded) {
             return Pred::True;
         }
         match atoms.len() {

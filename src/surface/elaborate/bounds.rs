@@ -37,7 +37,7 @@ const MAX_WEIGHT: usize = 64;
 pub(super) enum Proof {
     /// It does.
     Known,
-    /// It does, by conjuncts that moved terms leave behind: the numbers of these terms, outermost first.
+    /// It does, by these facts that moved terms leave behind.
     Conditional(Vec<usize>),
     /// It was not shown.
     Unknown,
@@ -56,11 +56,10 @@ enum Fact {
 /// What is known in connection with a goal.
 #[derive(Default)]
 struct Relevant {
-    known: Vec<Pred>,
+    /// Predicates, each with the fact that says it if that is left behind.
+    known: Vec<(Pred, Option<usize>)>,
     ranges: Vec<(IndexId, Size)>,
     maps: BTreeSet<RelationRef>,
-    /// The moved terms that leave some of it behind.
-    left_by: BTreeSet<usize>,
 }
 
 /// The facts in force, innermost last.
@@ -161,20 +160,22 @@ impl Knowledge {
         self.left_behind.push((from, self.facts.len()));
     }
 
-    /// The moved term ends. With `guarded`, what it must keep of what it leaves behind.
-    pub(super) fn leave_moved(&mut self, guarded: bool) -> Vec<Pred> {
-        let Some((from, to)) = self.left_behind.pop() else { return Vec::new() };
-        if !guarded {
-            return Vec::new();
-        }
-        let kept = |fact: &Fact| match fact {
+    /// The moved term ends. Given the facts by which it is in bounds: what it must keep of what it leaves behind.
+    pub(super) fn leave_moved(&mut self, needed: &BTreeSet<usize>) -> Vec<Pred> {
+        self.left_behind.pop();
+        let kept = |at: &usize| match self.facts.get(*at)? {
+            // What a conjunct implies stands right behind it.
+            Fact::Implied(_) => match self.facts.get(at.checked_sub(1)?)? {
+                Fact::Guard(p) => Some(p.clone()),
+                _ => None,
+            },
             Fact::Guard(p) => Some(p.clone()),
             Fact::Range(i, extent) if !self.renamed.contains_key(i) => {
                 Some(Pred::non_negative(extent.add_constant(-1).ok()?))
             }
             _ => None,
         };
-        self.facts[from..to].iter().filter_map(kept).collect()
+        needed.iter().filter_map(kept).collect()
     }
 
     /// Inside a moved term an index is called by another name.
@@ -242,19 +243,18 @@ impl Knowledge {
         self.left_behind.get(at).is_some_and(|(from, _)| *from <= fact).then_some(at)
     }
 
-    /// Whether a goal follows: the moved terms that leave behind what it takes.
+    /// Whether a goal follows: the facts left behind that may have been needed.
     fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> Option<Vec<usize>> {
         for at in self.absurd.iter().rev().take(MAX_RANGES_PER_SIZE) {
             match self.left_by(*at) {
                 None => return Some(Vec::new()),
-                Some(by) if left_behind => return Some(vec![by]),
+                Some(_) if left_behind => return Some(vec![*at]),
                 Some(_) => {}
             }
         }
-        let Relevant { known, ranges, maps, left_by } = self.relevant(program, goal, left_behind);
-        let left_by = left_by.into_iter().collect();
-        if known.iter().any(|p| implies(p, goal)) {
-            return Some(left_by);
+        let Relevant { known, ranges, maps } = self.relevant(program, goal, left_behind);
+        if let Some((_, by)) = known.iter().find(|(p, _)| implies(p, goal)) {
+            return Some(by.iter().copied().collect());
         }
         let mut facts = Facts::new();
         for map in maps {
@@ -263,15 +263,15 @@ impl Knowledge {
         for (index, extent) in &ranges {
             facts.range(*index, extent);
         }
-        for p in &known {
+        for (p, _) in &known {
             facts.assume(p);
         }
-        facts.proves(goal).then_some(left_by)
+        facts.proves(goal).then(|| known.iter().filter_map(|(_, by)| *by).collect())
     }
 
     /// The facts that are connected with a goal, the closest first.
     fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
-        let Relevant { mut known, mut ranges, mut maps, mut left_by } = Relevant::default();
+        let Relevant { mut known, mut ranges, mut maps } = Relevant::default();
         let mut used = BTreeSet::new();
         let mut seen: BTreeSet<Option<Var>> = BTreeSet::new();
         let mut queue: Vec<Option<Var>> = mentioned(goal);
@@ -296,7 +296,7 @@ impl Knowledge {
                     let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
                     if let Some(range) = range {
                         queue.extend(mentioned(&range));
-                        known.push(range);
+                        known.push((range, None));
                     }
                 }
                 Some(v @ Var::Size(_)) => {
@@ -308,8 +308,8 @@ impl Knowledge {
                         if by.is_some() && !left_behind {
                             continue;
                         }
-                        left_by.extend(by);
-                        known.extend(extent.add_constant(-1).map(Pred::non_negative));
+                        let positive = extent.add_constant(-1).map(Pred::non_negative);
+                        known.extend(positive.map(|p| (p, by.map(|_| *at))));
                     }
                 }
             }
@@ -324,7 +324,6 @@ impl Knowledge {
                 if (by.is_some() && !left_behind) || !used.insert(*at) {
                     continue;
                 }
-                left_by.extend(by);
                 if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
                     let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
                     if let Ok(p) = renamed {
@@ -334,13 +333,13 @@ impl Knowledge {
                                 maps.insert(r);
                             }
                         });
-                        known.push(p);
+                        known.push((p, by.map(|_| *at)));
                     }
                 }
             }
         }
-        known.extend(self.assumptions.iter().take(MAX_FACTS).cloned());
-        Relevant { known, ranges, maps, left_by }
+        known.extend(self.assumptions.iter().take(MAX_FACTS).map(|p| (p.clone(), None)));
+        Relevant { known, ranges, maps }
     }
 }
 
@@ -404,9 +403,10 @@ impl<'a> Elaborator<'a> {
         match self.knowledge.prove(&self.program, goal) {
             Proof::Known => true,
             Proof::Conditional(by) => {
-                for at in by {
-                    if let Some(hoist) = self.hoists.get_mut(at) {
-                        hoist.guarded = true;
+                for fact in by {
+                    let hoist = self.knowledge.left_by(fact).and_then(|at| self.hoists.get_mut(at));
+                    if let Some(hoist) = hoist {
+                        hoist.needed.insert(fact);
                     }
                 }
                 true

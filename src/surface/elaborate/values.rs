@@ -128,7 +128,11 @@ impl<'a> Elaborator<'a> {
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
             Meaning::Callable(global) => {
                 let message = format!("a value is expected, but `{name}` is {}", global.noun());
-                self.report("not-a-value", span, message);
+                let help = match global {
+                    super::names::Global::Relation(_) => format!("ask it in a bracket: `[{name}(i, ..)] * e`"),
+                    _ => format!("call it: `{name}(..)`"),
+                };
+                self.diagnose(Diagnostic::new("not-a-value", span, message).help(help));
                 None
             }
             Meaning::Error => {
