@@ -250,15 +250,8 @@ impl<'a> Declarations<'a> {
             }
             Decl::Def { name, params, body } => {
                 let sound = self.parameters(params);
-                let definition = Definition {
-                    source: self.source,
-                    name,
-                    params,
-                    body: *body,
-                    sound,
-                    library: false,
-                    active: false,
-                };
+                let definition =
+                    Definition { source: self.source, name, params, body: *body, sound, library: false, active: false };
                 self.name(name, Global::Definition(self.definitions.len()));
                 self.definitions.push(definition);
             }
@@ -367,7 +360,9 @@ impl<'a> Declarations<'a> {
             (StorageKind::Dense, _) => return Some(Storage::Dense),
             (StorageKind::Csr, Some(dims)) if dims.len() == 2 => ("csr", "", dims),
             (StorageKind::Coo, Some(dims)) if !dims.is_empty() => ("coo", "", dims),
-            (StorageKind::Csr, dims) => ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default()),
+            (StorageKind::Csr, dims) => {
+                ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default())
+            }
             (StorageKind::Coo, dims) => ("coo", "a tensor of reals", dims.unwrap_or_default()),
         };
         if !wanted.is_empty() {
