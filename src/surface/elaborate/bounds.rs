@@ -33,12 +33,12 @@ const MAX_FACTS: usize = 96;
 const MAX_WEIGHT: usize = 64;
 
 /// Whether something follows from what is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
     /// It does.
     Known,
-    /// It does, by conjuncts that a moved term leaves behind.
-    Conditional,
+    /// It does, by conjuncts that moved terms leave behind: the numbers of these terms, outermost first.
+    Conditional(Vec<usize>),
     /// It was not shown.
     Unknown,
 }
@@ -51,6 +51,16 @@ enum Fact {
     Guard(Pred),
     /// What a conjunct implies.
     Implied(Pred),
+}
+
+/// What is known in connection with a goal.
+#[derive(Default)]
+struct Relevant {
+    known: Vec<Pred>,
+    ranges: Vec<(IndexId, Size)>,
+    maps: BTreeSet<RelationRef>,
+    /// The moved terms that leave some of it behind.
+    left_by: BTreeSet<usize>,
 }
 
 /// The facts in force, innermost last.
@@ -166,11 +176,6 @@ impl Knowledge {
         self.facts[from..to].iter().filter_map(kept).collect()
     }
 
-    /// Which moved terms around the place leave something behind.
-    pub(super) fn leave_something(&self) -> impl Iterator<Item = usize> {
-        self.left_behind.iter().enumerate().filter(|(_, (from, to))| from < to).map(|(at, _)| at)
-    }
-
     /// Inside a moved term an index is called by another name.
     pub(super) fn rename(&mut self, index: IndexId, other: IndexId) {
         self.renamed.insert(index, other);
@@ -199,12 +204,12 @@ impl Knowledge {
         if goal.is_true() || self.follows_from_ranges(goal) || self.is_doubtful(goal) {
             return Proof::Known;
         }
-        if self.follows(program, goal, false) {
+        if self.follows(program, goal, false).is_some() {
             return Proof::Known;
         }
-        match self.leave_something().next() {
-            Some(_) if self.follows(program, goal, true) => Proof::Conditional,
-            _ => Proof::Unknown,
+        match self.left_behind.is_empty() {
+            false => self.follows(program, goal, true).map_or(Proof::Unknown, Proof::Conditional),
+            true => Proof::Unknown,
         }
     }
 
@@ -230,17 +235,25 @@ impl Knowledge {
         least(a).is_ok_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
     }
 
-    fn is_left_behind(&self, fact: usize) -> bool {
-        self.left_behind.iter().any(|(from, to)| (*from..*to).contains(&fact))
+    /// The moved term that leaves a fact behind. The stretches of facts are disjoint and in order.
+    fn left_by(&self, fact: usize) -> Option<usize> {
+        let at = self.left_behind.partition_point(|(_, to)| *to <= fact);
+        self.left_behind.get(at).is_some_and(|(from, _)| *from <= fact).then_some(at)
     }
 
-    fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> bool {
-        if self.absurd.iter().any(|at| left_behind || !self.is_left_behind(*at)) {
-            return true;
+    /// Whether a goal follows: the moved terms that leave behind what it takes.
+    fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> Option<Vec<usize>> {
+        for at in self.absurd.iter().rev().take(MAX_RANGES_PER_SIZE) {
+            match self.left_by(*at) {
+                None => return Some(Vec::new()),
+                Some(by) if left_behind => return Some(vec![by]),
+                Some(_) => {}
+            }
         }
-        let (known, ranges, maps) = self.relevant(program, goal, left_behind);
+        let Relevant { known, ranges, maps, left_by } = self.relevant(program, goal, left_behind);
+        let left_by = left_by.into_iter().collect();
         if known.iter().any(|p| implies(p, goal)) {
-            return true;
+            return Some(left_by);
         }
         let mut facts = Facts::new();
         for map in maps {
@@ -252,20 +265,12 @@ impl Knowledge {
         for p in &known {
             facts.assume(p);
         }
-        facts.proves(goal)
+        facts.proves(goal).then_some(left_by)
     }
 
-    /// The facts that are connected with a goal, the closest first: predicates, ranges, maps.
-    fn relevant(
-        &self,
-        program: &Program,
-        goal: &Pred,
-        left_behind: bool,
-    ) -> (Vec<Pred>, Vec<(IndexId, Size)>, BTreeSet<RelationRef>) {
-        let hidden = |at: usize| !left_behind && self.is_left_behind(at);
-        let mut known = Vec::new();
-        let mut ranges = Vec::new();
-        let mut maps = BTreeSet::new();
+    /// The facts that are connected with a goal, the closest first.
+    fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
+        let Relevant { mut known, mut ranges, mut maps, mut left_by } = Relevant::default();
         let mut used = BTreeSet::new();
         let mut seen: BTreeSet<Var> = BTreeSet::new();
         let mut queue: Vec<Var> = variables(goal).into_iter().collect();
@@ -295,14 +300,14 @@ impl Knowledge {
                 Var::Size(_) => {
                     let around = self.ranges_of.get(&v).map_or(&[][..], Vec::as_slice).iter().rev();
                     for at in around.take(MAX_RANGES_PER_SIZE) {
-                        match &self.facts[*at] {
-                            // Hidden, it says that the extent is positive, which holds only inside the bracket.
-                            Fact::Range(i, extent) if !hidden(*at) || self.renamed.contains_key(i) => {
-                                let positive = extent.add_constant(-1).map(Pred::non_negative);
-                                known.extend(positive);
-                            }
-                            _ => {}
+                        let Fact::Range(i, extent) = &self.facts[*at] else { continue };
+                        // Renamed, the index is one of the moved term.
+                        let by = self.left_by(*at).filter(|_| !self.renamed.contains_key(i));
+                        if by.is_some() && !left_behind {
+                            continue;
                         }
+                        left_by.extend(by);
+                        known.extend(extent.add_constant(-1).map(Pred::non_negative));
                     }
                 }
             }
@@ -313,9 +318,11 @@ impl Knowledge {
             };
             let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
             for at in around.take(MAX_GUARDS_PER_VAR) {
-                if hidden(*at) || !used.insert(*at) {
+                let by = self.left_by(*at);
+                if (by.is_some() && !left_behind) || !used.insert(*at) {
                     continue;
                 }
+                left_by.extend(by);
                 if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
                     let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
                     if let Ok(p) = renamed {
@@ -331,7 +338,7 @@ impl Knowledge {
             }
         }
         known.extend(self.assumptions.iter().take(MAX_FACTS).cloned());
-        (known, ranges, maps)
+        Relevant { known, ranges, maps, left_by }
     }
 }
 
@@ -388,8 +395,8 @@ impl<'a> Elaborator<'a> {
     pub(super) fn proves(&mut self, goal: &Pred) -> bool {
         match self.knowledge.prove(&self.program, goal) {
             Proof::Known => true,
-            Proof::Conditional => {
-                for at in self.knowledge.leave_something() {
+            Proof::Conditional(by) => {
+                for at in by {
                     if let Some(hoist) = self.hoists.get_mut(at) {
                         hoist.guarded = true;
                     }
@@ -438,9 +445,7 @@ impl<'a> Elaborator<'a> {
         let condition = missing.join(" and ");
         let place = if ranges.is_empty() { "here".into() } else { format!("where {}", ranges.join(", ")) };
         let (open, close) = if what.ends_with('(') { ("", ")") } else { ("[", "]") };
-        let never = args
-            .iter()
-            .any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
+        let never = args.iter().any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
         let shown = shown.join(", ");
         let message = match never {
             true => format!("`{what}{open}{shown}{close}` is out of bounds: `{condition}` is never true"),

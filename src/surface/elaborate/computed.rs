@@ -25,6 +25,9 @@ use crate::scalar::{Comparison, Function, Number, Op};
 use crate::term::{Term, TermId};
 use crate::ty::{Storage, Types};
 
+/// How large the indices of an element may be for it to be recognised as one of a variable.
+const MAX_ELEMENT_NODES: usize = 1000;
+
 /// A term that will be wrapped in the `let`s of what its bracket or its indices compute.
 #[derive(Default)]
 pub(super) struct Anchor {
@@ -131,8 +134,9 @@ impl<'a> Elaborator<'a> {
         }
         let mut value = value?;
         if !kept.is_true() {
-            let renamed =
-                |i: IndexId| axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed));
+            let renamed = |i: IndexId| {
+                axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed))
+            };
             let guard = kept.substitute(&renamed).ok()?;
             value = self.push(Term::Iverson { guard, body: value }, span)?;
         }
@@ -211,7 +215,12 @@ impl<'a> Elaborator<'a> {
             return None;
         }
         let mut stack = outer.to_vec();
+        let mut looked_at = 0;
         while let Some(e) = stack.pop() {
+            looked_at += 1;
+            if looked_at > MAX_ELEMENT_NODES {
+                return None;
+            }
             match self.expr(e) {
                 Expr::Number { .. } => {}
                 Expr::Name(name) if name != index => {}
@@ -249,7 +258,8 @@ impl<'a> Elaborator<'a> {
         self.leave_index(&name.text, extent.as_ref());
         let value = self.pop_value();
         let value = self.real(value, *body, binder(*kind));
-        let tensor = value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
+        let tensor =
+            value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
         let moved = self.leave_moved(tensor, "v", span);
         self.affines.push(moved.map(|(var, args)| {
             Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Computed { var, view }, args })))
@@ -394,24 +404,49 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether an expression is made of indices, sizes and integers only, so that comparing it compares integers.
-    pub(super) fn is_index_expression(&self, e: ExprId) -> bool {
-        let mut stack = vec![e];
-        while let Some(e) = stack.pop() {
-            match self.expr(e) {
-                Expr::Number { integer: Some(_), .. } => {}
-                Expr::Name(name) => match self.peek(name) {
-                    Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => {}
-                    Meaning::Var(_) | Meaning::Callable(_) => return false,
+    ///
+    /// What has several users is looked at once: names mean the same wherever it is used.
+    pub(super) fn is_index_expression(&mut self, e: ExprId) -> bool {
+        enum Step {
+            Look(ExprId),
+            Combine(ExprId),
+        }
+        let place = self.frame.place;
+        let mut steps = vec![Step::Look(e)];
+        let mut answers = Vec::new();
+        while let Some(step) = steps.pop() {
+            self.steps += 1;
+            match step {
+                Step::Look(e) => match self.expr(e) {
+                    Expr::Unary(UnaryOp::Neg, a) => steps.push(Step::Look(*a)),
+                    Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => {
+                        match self.index_like.get(&(place, e)) {
+                            Some(known) => answers.push(*known),
+                            None => steps.extend([Step::Combine(e), Step::Look(*b), Step::Look(*a)]),
+                        }
+                    }
+                    Expr::Number { integer, .. } => answers.push(integer.is_some()),
+                    Expr::Name(name) => answers.push(match self.peek(name) {
+                        Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => true,
+                        Meaning::Var(_) | Meaning::Callable(_) => false,
+                    }),
+                    // The arguments of a map are index expressions or errors.
+                    Expr::Call { callee, .. } => answers.push(self.map_named(&callee.text).is_some()),
+                    Expr::Binder { kind, .. } => {
+                        answers.push(matches!(kind, BinderKind::ArgMax | BinderKind::ArgMin));
+                    }
+                    _ => answers.push(false),
                 },
-                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
-                Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*b, *a]),
-                // The arguments of a map are index expressions or errors.
-                Expr::Call { callee, .. } if self.map_named(&callee.text).is_some() => {}
-                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => {}
-                _ => return false,
+                Step::Combine(e) => {
+                    let (b, a) = (answers.pop().unwrap_or(false), answers.pop().unwrap_or(false));
+                    answers.push(a && b);
+                    if self.frame.source.repeated.contains(&e) {
+                        self.index_like.insert((place, e), a && b);
+                    }
+                }
             }
         }
-        true
+        answers.pop().unwrap_or(false)
     }
 }
 

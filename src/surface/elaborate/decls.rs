@@ -63,7 +63,7 @@ impl<'a> Elaborator<'a> {
             globals,
             definitions,
             scopes: Scopes::default(),
-            frame: Frame { source, blame: None },
+            frame: Frame { source, place: 0, blame: None },
             callers: Vec::new(),
             tasks: Vec::new(),
             values: Vec::new(),
@@ -78,6 +78,9 @@ impl<'a> Elaborator<'a> {
             failed,
             silent: 0,
             steps: 0,
+            shares: FxHashMap::default(),
+            index_like: FxHashMap::default(),
+            expansions: 0,
             ops: FxHashMap::default(),
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
@@ -197,7 +200,11 @@ impl<'a> Declarations<'a> {
         for decl in &self.source.ast.decls {
             let Decl::Assume { pred } = decl else { continue };
             let mut stack = vec![*pred];
+            let mut seen = FxHashSet::default();
             while let Some(e) = stack.pop() {
+                if !seen.insert(e) {
+                    continue;
+                }
                 match &self.source.ast.exprs[e] {
                     Expr::Name(name) => self.size_variable(name),
                     Expr::Unary(_, a) => stack.push(*a),
@@ -250,8 +257,15 @@ impl<'a> Declarations<'a> {
             }
             Decl::Def { name, params, body } => {
                 let sound = self.parameters(params);
-                let definition =
-                    Definition { source: self.source, name, params, body: *body, sound, library: false, active: false };
+                let definition = Definition {
+                    source: self.source,
+                    name,
+                    params,
+                    body: *body,
+                    sound,
+                    library: false,
+                    active: false,
+                };
                 self.name(name, Global::Definition(self.definitions.len()));
                 self.definitions.push(definition);
             }
@@ -360,9 +374,7 @@ impl<'a> Declarations<'a> {
             (StorageKind::Dense, _) => return Some(Storage::Dense),
             (StorageKind::Csr, Some(dims)) if dims.len() == 2 => ("csr", "", dims),
             (StorageKind::Coo, Some(dims)) if !dims.is_empty() => ("coo", "", dims),
-            (StorageKind::Csr, dims) => {
-                ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default())
-            }
+            (StorageKind::Csr, dims) => ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default()),
             (StorageKind::Coo, dims) => ("coo", "a tensor of reals", dims.unwrap_or_default()),
         };
         if !wanted.is_empty() {

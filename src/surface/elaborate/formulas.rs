@@ -8,6 +8,9 @@ use crate::base::{FunctionId, Span};
 use crate::error::{Diagnostic, Error};
 use crate::scalar::{self, Comparison, Op, Primitive, UserFunction};
 
+/// How many steps a formula may take; each of its nodes takes two.
+const MAX_FORMULA_STEPS: usize = 1 << 16;
+
 /// What is left to do for a formula.
 enum Step {
     Read(ExprId),
@@ -30,10 +33,10 @@ impl<'a> Declarations<'a> {
             self.report(Diagnostic::new("too-large", name.span, message));
             return;
         };
+        let partials_count = partials.len();
         let value = self.formula(value, params, None);
         // A derivative may call its function and use its value, `result`.
-        let partials: Vec<_> =
-            partials.iter().map(|e| self.formula(*e, params, Some((&name.text, id, arity)))).collect();
+        let partials: Vec<_> = partials.iter().map(|e| self.formula(*e, params, Some((&name.text, id, arity)))).collect();
         let formulas = value.zip(partials.into_iter().collect::<Option<Vec<_>>>());
         let function = formulas.map(|(value, partials)| UserFunction::expr(&name.text, arity, value, partials));
         match function {
@@ -46,7 +49,8 @@ impl<'a> Declarations<'a> {
             }
             Some(Err(error)) => {
                 self.name(name, Global::Error);
-                self.report(Diagnostic::new("bad-function", name.span, error.to_string()));
+                let code = if partials_count == params.len() { "bad-function" } else { "partials-count" };
+                self.report(Diagnostic::new(code, name.span, error.to_string()));
             }
             None => {
                 self.name(name, Global::Error);
@@ -62,10 +66,22 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    fn formula(&mut self, e: ExprId, params: &[Name], own: Option<(&str, FunctionId, u8)>) -> Option<scalar::Expr> {
+    fn formula(
+        &mut self,
+        e: ExprId,
+        params: &[Name],
+        own: Option<(&str, FunctionId, u8)>,
+    ) -> Option<scalar::Expr> {
         let mut steps = vec![Step::Read(e)];
         let mut done: Vec<scalar::Expr> = Vec::new();
+        let mut taken = 0;
         while let Some(step) = steps.pop() {
+            taken += 1;
+            if taken > MAX_FORMULA_STEPS {
+                let message = format!("a scalar function is built in at most {MAX_FORMULA_STEPS} steps");
+                self.report(Diagnostic::new("too-large", self.place(e), message));
+                return None;
+            }
             let (e, result) = match step {
                 Step::Read(e) => (e, self.read(e, params, own.is_some(), &mut steps)),
                 Step::Build(e) => (e, self.build(e, own, &mut done).map(Some)),
@@ -117,10 +133,7 @@ impl<'a> Declarations<'a> {
             Expr::Call { args, .. } => args,
             Expr::Error => return Err(None),
             other => {
-                return refuse(format!(
-                    "a scalar function is built from arithmetic and scalar functions, found {}",
-                    noun(other)
-                ));
+                return refuse(format!("a scalar function is built from arithmetic and scalar functions, found {}", noun(other)));
             }
         };
         steps.push(Step::Build(e));

@@ -28,6 +28,11 @@ impl<'a> Elaborator<'a> {
         let mut sound = true;
         while let Some((e, k)) = sum.stack.pop() {
             self.steps += 1;
+            if self.steps > super::MAX_STEPS {
+                // The machine reports it.
+                sound = false;
+                break;
+            }
             match self.collect(e, k, &mut sum) {
                 Ok(()) => {}
                 Err(diagnostic) => {
@@ -40,6 +45,7 @@ impl<'a> Elaborator<'a> {
             }
         }
         if !sound {
+            self.fail();
             self.affines.push(None);
             return;
         }
@@ -145,7 +151,8 @@ impl<'a> Elaborator<'a> {
                 let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
                 if args.len() != places {
                     let span = self.span(at);
-                    let message = format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
+                    let message =
+                        format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
                     self.report("wrong-arity", span, message);
                     self.affines.push(None);
                     return;

@@ -22,6 +22,7 @@
 //! | `indices` | index expressions, maps |
 //! | `predicates` | predicates |
 //! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
+//! | `sharing` | expressions with several users |
 //! | `calls` | scalar functions, expansion of `def` |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
@@ -39,6 +40,7 @@ mod formulas;
 mod indices;
 mod names;
 mod predicates;
+mod sharing;
 mod sizes;
 mod text;
 mod values;
@@ -104,6 +106,9 @@ pub fn read(text: &str, functions: &[UserFunction]) -> crate::error::Result<Prog
         Ok(program) if diagnostics.is_empty() => Ok(program),
         Ok(_) => Err(Error::Program(diagnostics)),
         Err(found) => {
+            // What the parser has said of a place need not be said again.
+            let new = |d: &Diagnostic| !diagnostics.iter().any(|old| (old.code, old.span) == (d.code, d.span));
+            let found: Vec<Diagnostic> = found.into_iter().filter(new).collect();
             diagnostics.extend(found);
             diagnostics.sort_by_key(|d| d.span.start);
             Err(Error::Program(diagnostics))
@@ -122,6 +127,10 @@ struct Source<'a> {
     ast: &'a Ast,
     /// The values of the expressions that are built from integer literals only.
     constants: Vec<Option<i64>>,
+    /// The expressions with several users.
+    repeated: FxHashSet<ExprId>,
+    /// Those of them that are bound, by where.
+    shared: FxHashMap<ExprId, Vec<ExprId>>,
 }
 
 impl<'a> Source<'a> {
@@ -142,7 +151,8 @@ impl<'a> Source<'a> {
             };
             constants.push(value);
         }
-        Source { ast, constants }
+        let (repeated, shared) = sharing::shared(ast);
+        Source { ast, constants, repeated, shared }
     }
 }
 
@@ -150,6 +160,8 @@ impl<'a> Source<'a> {
 #[derive(Clone, Copy)]
 struct Frame<'a> {
     source: &'a Source<'a>,
+    /// Distinct for each expansion of a definition.
+    place: usize,
     /// The call, while the library is expanded: its own text is not the user's.
     blame: Option<Span>,
 }
@@ -171,6 +183,14 @@ enum Task<'a> {
     Application {
         at: ExprId,
         prove: bool,
+    },
+
+    /// A value whose shared parts are bound.
+    Unshared(ExprId),
+    Share(ExprId),
+    CloseShares {
+        at: ExprId,
+        shared: Vec<ExprId>,
     },
 
     Negate(ExprId),
@@ -295,6 +315,12 @@ struct Elaborator<'a> {
     /// How many enclosing guards are erroneous: what they would have proved is not known.
     silent: usize,
     steps: usize,
+    /// The variables of the shared expressions in scope, nothing for an erroneous one.
+    shares: FxHashMap<(usize, ExprId), Option<VarId>>,
+    /// Which shared expressions are made of indices only.
+    index_like: FxHashMap<(usize, ExprId), bool>,
+    /// How many definitions have been expanded.
+    expansions: usize,
     /// The built-in functions by name, as far as they were looked up.
     ops: FxHashMap<&'a str, Option<Function>>,
 }
@@ -304,15 +330,13 @@ impl<'a> Elaborator<'a> {
         while let Some(task) = self.tasks.pop() {
             self.steps += 1;
             if self.program.terms.len() > MAX_TERMS || self.steps > MAX_STEPS {
-                self.report(
-                    "too-large",
-                    Span::default(),
-                    format!("the program expands to more than {MAX_TERMS} terms"),
-                );
+                self.report("too-large", Span::default(), format!("the program expands to more than {MAX_TERMS} terms"));
                 self.tasks.clear();
+                return;
             }
             if self.diagnostics.len() >= MAX_DIAGNOSTICS {
                 self.tasks.clear();
+                return;
             }
             self.step(task);
         }
@@ -324,6 +348,10 @@ impl<'a> Elaborator<'a> {
             Task::Pred(e) => self.pred(e),
             Task::Index(e) => self.index(e),
             Task::Application { at, prove } => self.application(at, prove),
+
+            Task::Unshared(e) => self.unshared_value(e),
+            Task::Share(e) => self.share(e),
+            Task::CloseShares { at, shared } => self.close_shares(at, &shared),
 
             Task::Negate(at) => self.finish_negate(at),
             Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),

@@ -85,6 +85,10 @@ impl<'a> Elaborator<'a> {
         let mut stack = vec![e];
         while let Some(e) = stack.pop() {
             self.steps += 1;
+            if self.steps > super::MAX_STEPS {
+                // The machine reports it.
+                break;
+            }
             match self.expr(e) {
                 Expr::Binary(other, a, b) if *other == op => stack.extend([*b, *a]),
                 _ => parts.push(e),

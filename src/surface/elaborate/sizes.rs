@@ -18,6 +18,9 @@ use crate::ty::{Type, TypeId, Types};
 /// How deep a type may nest.
 const MAX_TYPE_NESTING: usize = 64;
 
+/// How many parts a size may have.
+const MAX_SIZE_NODES: usize = 1_000_000;
+
 /// `constant + sum of coefficient * name`
 pub(super) struct Linear<'a> {
     pub(super) terms: Vec<(&'a str, i64, Span)>,
@@ -28,7 +31,14 @@ pub(super) struct Linear<'a> {
 pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, Option<Diagnostic>> {
     let mut size = Linear { terms: Vec::new(), constant: 0 };
     let mut stack = vec![(e, 1i64)];
+    let mut steps = 0;
     while let Some((e, k)) = stack.pop() {
+        steps += 1;
+        if steps > MAX_SIZE_NODES {
+            let span = source.ast.spans.get(e).copied().unwrap_or_default();
+            let message = format!("a size is built from at most {MAX_SIZE_NODES} parts");
+            return Err(Some(Diagnostic::new("too-large", span, message)));
+        }
         let span = source.ast.spans.get(e).copied().unwrap_or_default();
         let overflow = || Some(Diagnostic::new("overflow", span, crate::index::Overflow.to_string()));
         let constant = |e: &ExprId| source.constants.get(e.0 as usize).copied().flatten();
@@ -53,7 +63,8 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
             },
             Expr::Error => return Err(None),
             other => {
-                let message = format!("a size is built from size variables and integers, found {}", noun(other));
+                let message =
+                    format!("a size is built from size variables and integers, found {}", noun(other));
                 return Err(Some(Diagnostic::new("not-a-size", span, message)));
             }
         }
@@ -62,10 +73,7 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
 }
 
 /// The linear form with a meaning for every name.
-pub(super) fn resolve<'a>(
-    size: &Linear<'a>,
-    mut meaning: impl FnMut(&'a str, Span) -> Option<Size>,
-) -> Option<Checked<Size>> {
+pub(super) fn resolve<'a>(size: &Linear<'a>, mut meaning: impl FnMut(&'a str, Span) -> Option<Size>) -> Option<Checked<Size>> {
     let mut terms = Vec::new();
     let mut constant = Affine::constant(size.constant);
     // All names are looked up, so that all unknown ones are reported.
@@ -115,11 +123,9 @@ impl<'a> Elaborator<'a> {
             Meaning::Error => self.fail(),
             Meaning::Index(_) => {
                 let message = format!("an extent is a size, but `{name}` is an index");
-                self.diagnose(
-                    Diagnostic::new("index-in-extent", span, message).help(format!(
-                        "range over the largest extent and guard the body: `sum j < n. [j < {name}] * ..`"
-                    )),
-                );
+                self.diagnose(Diagnostic::new("index-in-extent", span, message).help(format!(
+                    "range over the largest extent and guard the body: `sum j < n. [j < {name}] * ..`"
+                )));
             }
             Meaning::Var(_) => {
                 let message = format!("an extent is a size, but `{name}` is a value");

@@ -1,6 +1,8 @@
-use super::read;
 use super::text::show_type;
+use super::{elaborate, read};
+use crate::base::Span;
 use crate::error::Error;
+use crate::surface::ast::{Ast, BinaryOp, Expr, ExprId, Name};
 use crate::term::{Program, Style};
 
 fn good(text: &str) -> Program {
@@ -55,10 +57,7 @@ fn types() {
 #[test]
 fn brackets() {
     for (text, ty) in [
-        (
-            "param x : [n] real\nrel E : [n, n]\ngen i < n. sum j < n. [i < j and (E(i, j) or i + 1 = j)] * x[j]",
-            "[n] real",
-        ),
+        ("param x : [n] real\nrel E : [n, n]\ngen i < n. sum j < n. [i < j and (E(i, j) or i + 1 = j)] * x[j]", "[n] real"),
         ("param x : [n] real\nrel E : [n, n]\ngen i < n. [exists j < n. E(i, j) and not i = j] * x[i]", "[n] real"),
         ("param x : [n] real\nsum i < n. [x[i] > 0] * ln(x[i])", "real"),
         ("param x : [n] real\nsum i < n. [0 < x[i] <= 1 or not (x[i] >= 2)] * x[i]", "real"),
@@ -68,10 +67,7 @@ fn brackets() {
         ("param a : [n, m] real\nsum i < n. [exists k < m. k + 1 < m and a[i, k + 1] > 2] * 1", "real"),
         ("param x : [n] real\nparam t : real\n[exists k < n, l < n. x[k] > t and x[l] < t and k < l] * t", "real"),
         ("param t : real\n[t != 0] * 1 + [t = 1] * 2", "real"),
-        (
-            "param x : [n] real\nparam y : real\nselect(y > 0, y, -y) + sum i < n. select(i + 1 < n, x[i + 1], 0)",
-            "real",
-        ),
+        ("param x : [n] real\nparam y : real\nselect(y > 0, y, -y) + sum i < n. select(i + 1 < n, x[i + 1], 0)", "real"),
         ("param x : [n] real\nparam t : real\nlet c = gen i < n. x[i] < t in [exists i < n. c[i] != 0] * t", "real"),
         ("param x : [n] real\n[(sum i < n. [x[i] > 0] * x[i]) > 1] * 2", "real"),
         ("param x : [n] real\n[1 < 2] * 1 + [2 < 1] * x[5 - 5]", "real"),
@@ -85,18 +81,9 @@ fn brackets() {
 fn maps() {
     for (text, ty) in [
         ("param x : [c, 3] real\nmap cam : [p] -> [c]\ngen o < p. x[cam(o)]", "[p, 3] real"),
-        (
-            "param x : [c] real\nmap cam : [p] -> [c]\ngen o < p, k < c. [cam(o) = k] * x[k] + [k != cam(o)] * 1",
-            "[p, c] real",
-        ),
-        (
-            "param x : [c] real\nmap f : [p] -> [p]\nmap g : [p, p] -> [c]\ngen o < p. x[g(f(o), f(f(o)))] + f(o)",
-            "[p] real",
-        ),
-        (
-            "param x : [c] real\nmap f : [p] -> [p]\nmap g : [p] -> [c]\ngen o < p. [f(o) < o and g(f(o)) = 1 and f(o) = f(f(o))] * x[g(o)]",
-            "[p] real",
-        ),
+        ("param x : [c] real\nmap cam : [p] -> [c]\ngen o < p, k < c. [cam(o) = k] * x[k] + [k != cam(o)] * 1", "[p, c] real"),
+        ("param x : [c] real\nmap f : [p] -> [p]\nmap g : [p, p] -> [c]\ngen o < p. x[g(f(o), f(f(o)))] + f(o)", "[p] real"),
+        ("param x : [c] real\nmap f : [p] -> [p]\nmap g : [p] -> [c]\ngen o < p. [f(o) < o and g(f(o)) = 1 and f(o) = f(f(o))] * x[g(o)]", "[p] real"),
         ("param x : [c] real\nmap f : [p] -> [c]\ngen o < p + 1, k < c. [f(o) = k] * x[k]", "[p + 1, c] real"),
         ("param x : [c] real\nmap f : [p] -> [c]\nsum o < p + 1. [o < p] * x[f(o)]", "real"),
     ] {
@@ -113,14 +100,8 @@ fn largest() {
         ("param x : [n] real\nparam y : [n] real\nx[argmax i < n. y[i]]", "real"),
         ("param x : [n] real\nparam y : [n] real\nx[argmin i < n. y[i] * x[i]] + argmax i < n. x[i]", "real"),
         ("param a : [n, m] real\nparam x : [m] real\ngen i < n. x[argmax j < m. a[i, j]]", "[n] real"),
-        (
-            "param a : [n, m] real\nparam x : [m] real\ngen i < n, j < m. [(argmax k < m. a[i, k]) = j] * x[j]",
-            "[n, m] real",
-        ),
-        (
-            "param a : [n, m] real\nparam x : [m] real\ngen j < m. [exists i < n. (argmax k < m. a[i, k]^2) = j] * x[j]",
-            "[m] real",
-        ),
+        ("param a : [n, m] real\nparam x : [m] real\ngen i < n, j < m. [(argmax k < m. a[i, k]) = j] * x[j]", "[n, m] real"),
+        ("param a : [n, m] real\nparam x : [m] real\ngen j < m. [exists i < n. (argmax k < m. a[i, k]^2) = j] * x[j]", "[m] real"),
         ("param x : [n] real\nmax i < n - 1. x[i]", "real"),
         ("param x : real\nmax(x, 0) + min(x, 1, 2) + max(-x, 0)", "real"),
     ] {
@@ -162,10 +143,7 @@ fn definitions() {
         ("param x : [2*n] real\ndef half(a : [2*k] real) = gen i < k. a[2*i] + a[2*i + 1]\nhalf(x)", "[n] real"),
         ("param p : ([n] real, real)\ndef f(q : ([k] real, real)) = gen i < k. (fst q)[i] * snd q\nf(p)", "[n] real"),
         ("param x : [n] real\nparam y : [m] real\nassume n = m\ndot(x, y)", "real"),
-        (
-            "fun f(a, b) = a * exp(b) with (exp(b), result)\nparam x : real\nf(x, f(x, 1)) + f'0(x, 2) + exp'0(x)",
-            "real",
-        ),
+        ("fun f(a, b) = a * exp(b) with (exp(b), result)\nparam x : real\nf(x, f(x, 1)) + f'0(x, 2) + exp'0(x)", "real"),
     ] {
         check_type(text, ty);
     }
@@ -195,6 +173,122 @@ fn bounds() {
     ] {
         check_type(text, if text.contains("\ngen") { "[n] real" } else { "real" });
     }
+}
+
+/// A tree made by hand, as the builder does, behind declarations in text.
+fn built(head: &str, build: impl FnOnce(&mut Ast) -> ExprId) -> Result<Program, Vec<&'static str>> {
+    let (mut ast, _) = crate::surface::parse(&format!("{head}\n0"));
+    ast.body = Some(build(&mut ast));
+    elaborate(&ast, &[]).map_err(|problems| problems.iter().map(|d| d.code).collect())
+}
+
+fn node(ast: &mut Ast, expr: Expr) -> ExprId {
+    ast.push(expr, Span::default())
+}
+
+fn name(ast: &mut Ast, name: &str) -> ExprId {
+    node(ast, Expr::Name(name.to_owned()))
+}
+
+fn access(ast: &mut Ast, array: &str, offset: i64) -> ExprId {
+    let (array, i) = (name(ast, array), name(ast, "i"));
+    let offset = node(ast, Expr::Number { value: offset as f64, integer: Some(offset) });
+    let index = node(ast, Expr::Binary(BinaryOp::Add, i, offset));
+    node(ast, Expr::Access { array, indices: vec![index] })
+}
+
+fn gen_i(ast: &mut Ast, body: ExprId) -> ExprId {
+    let extent = name(ast, "n");
+    let index = Name { text: "i".to_owned(), span: Span::default() };
+    node(ast, Expr::Binder { kind: crate::surface::ast::BinderKind::Gen, index, extent, body })
+}
+
+fn check_built(head: &str, build: impl FnOnce(&mut Ast) -> ExprId, expected: &str) {
+    let program = built(head, build).unwrap_or_else(|problems| panic!("{problems:?}"));
+    program.verify().unwrap();
+    let printed = program.print(Style::Ascii);
+    let body = printed.lines().filter(|line| !line.starts_with("param")).collect::<Vec<_>>().join(" ");
+    assert_eq!(body.split_whitespace().collect::<Vec<_>>().join(" "), expected);
+}
+
+#[test]
+fn shared_expressions() {
+    let x = "param x : [n] real\nparam s : real";
+    // Bound where the uses meet, below the binder.
+    check_built(
+        x,
+        |ast| {
+            let e = access(ast, "x", 0);
+            let square = node(ast, Expr::Binary(BinaryOp::Mul, e, e));
+            gen_i(ast, square)
+        },
+        "gen i < n. let e = x[i] in e * e",
+    );
+    // Needed outside the bracket anyway.
+    check_built(
+        x,
+        |ast| {
+            let e = access(ast, "x", 0);
+            let zero = node(ast, Expr::Number { value: 0.0, integer: Some(0) });
+            let guard = node(ast, Expr::Binary(BinaryOp::Greater, e, zero));
+            let relu = node(ast, Expr::Iverson { guard, body: e });
+            gen_i(ast, relu)
+        },
+        "gen i < n. let e = x[i] in [0 < e] * e",
+    );
+    // In bounds only inside the brackets.
+    check_built(
+        x,
+        |ast| {
+            let e = access(ast, "x", 1);
+            let (i, last) = (access(ast, "x", 1), name(ast, "n"));
+            let Expr::Access { indices, .. } = ast.exprs[i].clone() else { unreachable!() };
+            let guard = node(ast, Expr::Binary(BinaryOp::Less, indices[0], last));
+            let one = node(ast, Expr::Iverson { guard, body: e });
+            let two = node(ast, Expr::Iverson { guard, body: e });
+            let sum = node(ast, Expr::Binary(BinaryOp::Add, one, two));
+            gen_i(ast, sum)
+        },
+        "gen i < n. [i + 2 <= n] * x[i + 1] + [i + 2 <= n] * x[i + 1]",
+    );
+    // An index expression is no value.
+    check_built(
+        x,
+        |ast| {
+            let i = name(ast, "i");
+            let twice = node(ast, Expr::Binary(BinaryOp::Sub, i, i));
+            let array = name(ast, "x");
+            let e = node(ast, Expr::Access { array, indices: vec![twice] });
+            let sum = node(ast, Expr::Binary(BinaryOp::Add, e, twice));
+            gen_i(ast, sum)
+        },
+        "gen i < n. x[0] + (i - i)",
+    );
+}
+
+#[test]
+fn doubling() {
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let run = || {
+        for (op, depth) in [(BinaryOp::Add, 1000), (BinaryOp::Mul, 100_000)] {
+            let program = built("param s : real", |ast| {
+                let s = name(ast, "s");
+                (0..depth).fold(s, |e, _| node(ast, Expr::Binary(op, e, e)))
+            })
+            .unwrap();
+            program.verify().unwrap();
+            assert!(program.terms.len() < 5 * depth);
+        }
+        // Indices have no `let`, so what doubles is too large.
+        let doubled = built("param x : [n] real", |ast| {
+            let n = name(ast, "n");
+            let index = (0..1000).fold(n, |e, _| node(ast, Expr::Binary(BinaryOp::Add, e, e)));
+            let array = name(ast, "x");
+            node(ast, Expr::Access { array, indices: vec![index] })
+        });
+        assert!(doubled.is_err_and(|codes| codes.contains(&"overflow") || codes.contains(&"too-large")));
+    };
+    thread.spawn(run).unwrap().join().unwrap();
 }
 
 /// A program of a depth, read on a small stack.
@@ -264,11 +358,7 @@ fn problems() {
         (x, "sum i < k. 1", vec![("unknown-size", "k")]),
         (x, "sum i < n. x[j]", vec![("unknown-name", "j")]),
         (x, "foo(x)", vec![("unknown-name", "foo")]),
-        (
-            x,
-            "sum i < n. y[i] + z[i] + exq(i)",
-            vec![("unknown-name", "y"), ("unknown-name", "z"), ("unknown-name", "exq")],
-        ),
+        (x, "sum i < n. y[i] + z[i] + exq(i)", vec![("unknown-name", "y"), ("unknown-name", "z"), ("unknown-name", "exq")]),
         // One mistake, one message.
         (x, "let y = z in let w = y + 1 in w * y[3] + exp(y)", vec![("unknown-name", "z")]),
         (x, "sum i < k. x[i + 7]", vec![("unknown-size", "k")]),
@@ -331,21 +421,13 @@ fn problems() {
         (xy, "trace(A)", vec![("size-mismatch", "A")]),
         (xy, "[not (exists i < n. E(i, i))] * 1", vec![("not-supported", "exists i < n. E(i, i)")]),
         (xy, "select(exists i < n. E(i, i), 1, 0)", vec![("not-supported", "select(exists i < n. E(i, i), 1, 0)")]),
-        (
-            xy,
-            "sum i < n. x[9223372036854775807*i + 9223372036854775807*i]",
-            vec![("overflow", "9223372036854775807*i + 9223372036854775807*i")],
-        ),
+        (xy, "sum i < n. x[9223372036854775807*i + 9223372036854775807*i]", vec![("overflow", "9223372036854775807*i + 9223372036854775807*i")]),
         ("def g(a : real) = g(a)\n", "g(1)", vec![("recursion", "g(a)")]),
         ("def g(a : real) = h(a)\ndef h(a : real) = g(a)\n", "g(1)", vec![("recursion", "g(a)")]),
         ("def g(a : [j + k] real) = 1\nparam x : [n] real\n", "g(x)", vec![("size-mismatch", "x")]),
         ("def g(a : [2*k] real) = 1\nparam x : [3] real\n", "g(x)", vec![("size-mismatch", "x")]),
         ("def g(a : real, a : real) = 1\n", "g(1, 2)", vec![("duplicate-name", "a")]),
-        (
-            "def g(a : real) = b\nparam b : [n] real\n",
-            "let c = 1 in g(c)[n] + g(1)",
-            vec![("out-of-bounds", "g(c)[n]"), ("expected-real", "g(1)")],
-        ),
+        ("def g(a : real) = b\nparam b : [n] real\n", "let c = 1 in g(c)[n] + g(1)", vec![("out-of-bounds", "g(c)[n]"), ("expected-real", "g(1)")]),
         ("def g(a : real) = c\n", "let c = 1 in g(c)", vec![("unknown-name", "c")]),
         ("param x : real\nparam x : real\n", "x", vec![("duplicate-name", "x")]),
         ("param n : real\nparam x : [n] real\n", "1", vec![("duplicate-name", "n")]),
@@ -355,18 +437,14 @@ fn problems() {
         ("param A : coo real\n", "1", vec![("bad-storage", "real")]),
         ("param x : [n * n] real\n", "1", vec![("not-affine", "n * n")]),
         ("param x : [1.5] real\n", "x", vec![("not-a-size", "1.5")]),
-        (
-            "param x : [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real\n",
-            "1",
-            vec![("too-large", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real")],
-        ),
+        ("param x : [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real\n", "1", vec![("too-large", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real")]),
         ("param x : [n] real\nassume x[0] > 1\n", "1", vec![("out-of-bounds", "x[0]")]),
         ("param x : [n] real\nassume x > 1\n", "1", vec![("expected-real", "x")]),
         ("param x : real\nassume x > 1\n", "1", vec![("bad-assumption", "x > 1")]),
         ("assume 1 > 2\n", "1", vec![("bad-assumption", "1 > 2")]),
         ("fun g(a) = b with (1)\n", "g(1)", vec![("unknown-name", "b")]),
         ("fun g(a) = sum i < n. a with (1)\n", "g(1)", vec![("bad-function", "sum i < n. a")]),
-        ("fun g(a) = a with (1, 2)\n", "g(1)", vec![("bad-function", "g")]),
+        ("fun g(a) = a with (1, 2)\n", "g(1)", vec![("partials-count", "g")]),
         ("fun g(a) = result with (1)\n", "g(1)", vec![("unknown-name", "result")]),
     ] {
         let text = format!("{head}{text}");

@@ -17,6 +17,14 @@ const INDEX_NAMES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
 
 impl<'a> Elaborator<'a> {
     pub(super) fn value(&mut self, at: ExprId) {
+        match self.bound_share(at) {
+            Some(var) => self.use_share(at, var),
+            None if self.open_shares(at) => {}
+            None => self.unshared_value(at),
+        }
+    }
+
+    pub(super) fn unshared_value(&mut self, at: ExprId) {
         let span = self.span(at);
         match self.expr(at) {
             Expr::Number { value, .. } => {
@@ -54,9 +62,9 @@ impl<'a> Elaborator<'a> {
             {
                 self.arithmetic(at, *op, *a, *b);
             }
-            Expr::Unary(UnaryOp::Not, _) | Expr::Binary(..) | Expr::Binder { kind: BinderKind::Exists, .. } => {
-                self.predicate_as_value(span)
-            }
+            Expr::Unary(UnaryOp::Not, _)
+            | Expr::Binary(..)
+            | Expr::Binder { kind: BinderKind::Exists, .. } => self.predicate_as_value(span),
             Expr::Iverson { guard, body } => {
                 self.enter_anchor();
                 self.tasks.push(Task::Iverson(at));
