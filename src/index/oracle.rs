@@ -153,6 +153,22 @@ impl Source<'_> {
         Affine::from_terms(terms, self.rng.i64(-3..4)).expect("small numbers")
     }
 
+    /// A conjunction of linear atoms that all mention one index, where roundings and divisors decide.
+    pub(super) fn lattice(&mut self, index: IndexId) -> Pred {
+        let atom = |source: &mut Self| {
+            let rest = [(1, IndexId(0)), (2, IndexId(0)), (1, IndexId(1)), (0, IndexId(0))][source.rng.usize(0..4)];
+            let rest = (Var::Index(rest.1), if rest.1 == index { 0 } else { rest.0 });
+            let k = [-3, -2, -2, -1, 1, 2, 2, 3][source.rng.usize(0..8)];
+            let a = Affine::from_terms([(Var::Index(index), k), rest], source.rng.i64(-4..5)).expect("small numbers");
+            match source.rng.u8(0..8) {
+                0 | 1 => Pred::zero(a),
+                2 => Pred::non_zero(a),
+                _ => Pred::non_negative(a),
+            }
+        };
+        Pred::all((0..self.rng.usize(1..4)).map(|_| atom(self)).collect::<Vec<_>>())
+    }
+
     /// A place of a relation: mostly just an index.
     fn place(&mut self) -> Affine {
         match self.rng.u8(0..4) {

@@ -27,7 +27,8 @@ pub trait World {
     /// the relation cannot be enumerated. The entry at `axis` is not known.
     fn candidates(&self, relation: RelationRef, known: &[Option<i64>], axis: usize) -> Option<Vec<i64>>;
 
-    /// The target of a source under a map. Where there is none, the atom around the application is false.
+    /// The target of a source under a map. Where there is none, the atom around the application is false; predicates should not
+    /// ask, since their canonical form takes targets for granted: `3*f(i) + 1 != 0` is `true`.
     fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64>;
 }
 

@@ -353,7 +353,7 @@ impl Parser<'_> {
             return None;
         }
         self.report(diagnostic.help("a keyword cannot be a name; add a letter or a `'`"));
-        if is_decl(self.token()) || matches!(self.token(), Token::Let | Token::In) {
+        if self.current.starts_line {
             return None;
         }
         // Read on as if it were the name.
@@ -473,8 +473,13 @@ impl Parser<'_> {
         } else {
             StorageKind::Dense
         };
+        let mut like = None;
+        if storage != StorageKind::Dense && self.eat(Token::LeftParen).is_some() {
+            like = Some(self.name("the sparse parameter whose entries it has")?);
+            self.expect(Token::RightParen, "behind the parameter whose entries it has").then_some(())?;
+        }
         let ty = self.ty(0)?;
-        Some(Decl::Param { name, storage, ty })
+        Some(Decl::Param { name, storage, like, ty })
     }
 
     fn relation(&mut self) -> Option<Decl> {
@@ -1350,7 +1355,8 @@ mod tests {
             ("param x real\n0", vec![("unexpected-token", "real")]),
             ("param x : [n real\n0", vec![("unclosed-bracket", "[")]),
             ("param x : [n]\n0", vec![("unexpected-token", "0")]),
-            ("param let : real\n0", vec![("unexpected-token", "let"), ("unexpected-token", ":")]),
+            ("param let : real\n0", vec![("unexpected-token", "let")]),
+            ("param\nlet x = 0 in x", vec![("unexpected-token", "let")]),
             ("param x : ()\n0", vec![("unexpected-token", "()")]),
             ("map f : [p] -> [c, d]\n0", vec![("unexpected-token", "[c, d]")]),
             ("map f : [p]\n0", vec![("unexpected-token", "0")]),

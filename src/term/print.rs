@@ -256,10 +256,15 @@ impl<'a> Printer<'a> {
         let signature = &program.signature;
         let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
         for (id, param) in signature.params.iter() {
+            // The pattern of another parameter is named: `csr(A)`.
+            let shared = |r: RelationId| match signature.relations.get(r).map(|r| r.kind) {
+                Some(RelationKind::Pattern(owner)) if owner != id => format!("({})", name(&self.vars, owner.index())),
+                _ => String::new(),
+            };
             let storage = match param.storage {
-                Storage::Dense => "",
-                Storage::Csr(_) => "csr ",
-                Storage::Coo(_) => "coo ",
+                Storage::Dense => String::new(),
+                Storage::Csr(r) => format!("csr{} ", shared(r)),
+                Storage::Coo(r) => format!("coo{} ", shared(r)),
             };
             let text = format!("param {} : {storage}{}", name(&self.vars, id.index()), self.ty(param.ty));
             self.declare(&text);

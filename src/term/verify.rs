@@ -624,14 +624,15 @@ fn check_signature(signature: &Signature) -> Result<(), String> {
             }
         }
     }
-    for (id, param) in params.iter() {
+    for param in params.values() {
         let name = &param.name;
         if !types.contains(param.ty) {
             return Err(format!("the parameter `{name}` has an unknown type"));
         }
         types.leaves(param.ty).map_err(|error| format!("the parameter `{name}`: {error}"))?;
         let Some(pattern) = param.storage.pattern() else { continue };
-        let pattern = relations.get(pattern).filter(|r| r.kind == RelationKind::Pattern(id));
+        // Its own pattern, or one that it shares with the parameter that owns it.
+        let pattern = relations.get(pattern).filter(|r| matches!(r.kind, RelationKind::Pattern(_)));
         let pattern = pattern.ok_or_else(|| format!("the parameter `{name}` has no pattern"))?;
         let dims = types.real_dims(param.ty).filter(|dims| *dims == pattern.shape);
         let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;

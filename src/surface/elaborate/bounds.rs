@@ -445,7 +445,9 @@ impl<'a> Elaborator<'a> {
         let condition = missing.join(" and ");
         let place = if ranges.is_empty() { "here".into() } else { format!("where {}", ranges.join(", ")) };
         let (open, close) = if what.ends_with('(') { ("", ")") } else { ("[", "]") };
-        let never = args.iter().any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
+        let never = args
+            .iter()
+            .any(|(a, n)| a.as_constant().is_some_and(|k| k < 0) || Pred::lt(a, n).is_ok_and(|p| p.is_false()));
         let shown = shown.join(", ");
         let message = match never {
             true => format!("`{what}{open}{shown}{close}` is out of bounds: `{condition}` is never true"),

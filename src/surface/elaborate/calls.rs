@@ -75,7 +75,8 @@ impl<'a> Elaborator<'a> {
         let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
         let candidates = builtin.iter().map(String::as_str).chain(SPECIAL).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
-        let mut diagnostic = Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
+        let mut diagnostic =
+            Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
         if let Some(close) = close {
             diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
         }
@@ -131,8 +132,7 @@ impl<'a> Elaborator<'a> {
             (_, Some(Global::Relation(_))) => {
                 let message = format!("a value is expected, but `{name}` is a relation");
                 self.diagnose(
-                    Diagnostic::new("predicate-as-value", span, message)
-                        .help("put it in a bracket: `[R(i, j)] * e`"),
+                    Diagnostic::new("predicate-as-value", span, message).help("put it in a bracket: `[R(i, j)] * e`"),
                 );
                 self.values.push(None);
             }
@@ -284,8 +284,7 @@ impl<'a> Elaborator<'a> {
         }
         let variables: Vec<Option<VarId>> =
             args.iter().map(|a| self.as_variable(*a).filter(|v| self.sparse(*v).is_none())).collect();
-        let computed: Vec<ExprId> =
-            args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
+        let computed: Vec<ExprId> = args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
         self.tasks.push(Task::Expand { at, def, args: variables });
         self.tasks.extend(computed.iter().rev().map(|a| Task::Value(*a)));
     }

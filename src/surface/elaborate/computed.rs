@@ -134,9 +134,8 @@ impl<'a> Elaborator<'a> {
         }
         let mut value = value?;
         if !kept.is_true() {
-            let renamed = |i: IndexId| {
-                axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed))
-            };
+            let renamed =
+                |i: IndexId| axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed));
             let guard = kept.substitute(&renamed).ok()?;
             value = self.push(Term::Iverson { guard, body: value }, span)?;
         }
@@ -258,8 +257,7 @@ impl<'a> Elaborator<'a> {
         self.leave_index(&name.text, extent.as_ref());
         let value = self.pop_value();
         let value = self.real(value, *body, binder(*kind));
-        let tensor =
-            value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
+        let tensor = value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
         let moved = self.leave_moved(tensor, "v", span);
         self.affines.push(moved.map(|(var, args)| {
             Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Computed { var, view }, args })))

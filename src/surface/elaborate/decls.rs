@@ -239,7 +239,7 @@ impl<'a> Declarations<'a> {
 
     fn declaration(&mut self, decl: &'a Decl) {
         match decl {
-            Decl::Param { name, storage, ty } => self.param(name, *storage, ty),
+            Decl::Param { name, storage, like, ty } => self.param(name, *storage, like.as_ref(), ty),
             Decl::Relation { name, shape } => {
                 let shape = self.shape(shape, name.span);
                 let relation = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Free));
@@ -257,15 +257,8 @@ impl<'a> Declarations<'a> {
             }
             Decl::Def { name, params, body } => {
                 let sound = self.parameters(params);
-                let definition = Definition {
-                    source: self.source,
-                    name,
-                    params,
-                    body: *body,
-                    sound,
-                    library: false,
-                    active: false,
-                };
+                let definition =
+                    Definition { source: self.source, name, params, body: *body, sound, library: false, active: false };
                 self.name(name, Global::Definition(self.definitions.len()));
                 self.definitions.push(definition);
             }
@@ -321,13 +314,13 @@ impl<'a> Declarations<'a> {
         shape.into_iter().collect()
     }
 
-    fn param(&mut self, name: &'a Name, storage: StorageKind, ty: &'a TypeExpr) {
+    fn param(&mut self, name: &'a Name, storage: StorageKind, like: Option<&Name>, ty: &'a TypeExpr) {
         let Some(declared) = self.param_type(ty) else {
             self.failed = true;
             self.name(name, Global::Error);
             return;
         };
-        let Some(storage) = self.storage(name, storage, ty, declared) else {
+        let Some(storage) = self.storage(name, storage, like, ty, declared) else {
             self.name(name, Global::Error);
             return;
         };
@@ -367,14 +360,23 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    /// The storage, with the pattern of a sparse parameter.
-    fn storage(&mut self, name: &Name, kind: StorageKind, ty: &TypeExpr, declared: TypeId) -> Option<Storage> {
+    /// The storage, with the pattern of a sparse parameter: its own, or that of the parameter it is like.
+    fn storage(
+        &mut self,
+        name: &Name,
+        kind: StorageKind,
+        like: Option<&Name>,
+        ty: &TypeExpr,
+        declared: TypeId,
+    ) -> Option<Storage> {
         let dims = self.signature.types.real_dims(declared);
         let (word, wanted, dims) = match (kind, dims) {
             (StorageKind::Dense, _) => return Some(Storage::Dense),
             (StorageKind::Csr, Some(dims)) if dims.len() == 2 => ("csr", "", dims),
             (StorageKind::Coo, Some(dims)) if !dims.is_empty() => ("coo", "", dims),
-            (StorageKind::Csr, dims) => ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default()),
+            (StorageKind::Csr, dims) => {
+                ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default())
+            }
             (StorageKind::Coo, dims) => ("coo", "a tensor of reals", dims.unwrap_or_default()),
         };
         if !wanted.is_empty() {
@@ -383,8 +385,31 @@ impl<'a> Declarations<'a> {
             return None;
         }
         let param = crate::base::ParamId(self.signature.params.len() as u32);
-        let pattern = self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param));
+        let pattern = match like {
+            Some(like) => self.shared_pattern(like, &dims)?,
+            None => self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param)),
+        };
         Some(if kind == StorageKind::Csr { Storage::Csr(pattern) } else { Storage::Coo(pattern) })
+    }
+
+    /// The pattern of a sparse parameter of the given axes.
+    fn shared_pattern(&mut self, like: &Name, dims: &[Size]) -> Option<crate::base::RelationId> {
+        let storage = match self.globals.get(like.text.as_str()) {
+            Some(Global::Param(x)) => self.signature.params.get(crate::base::ParamId(x.0)).map(|p| p.storage),
+            _ => None,
+        };
+        let Some(pattern) = storage.and_then(Storage::pattern) else {
+            let message =
+                format!("`{}` is no sparse parameter declared before, so it has no entries to share", like.text);
+            self.report(Diagnostic::new("bad-storage", like.span, message));
+            return None;
+        };
+        if self.signature.relations[pattern].shape != dims {
+            let message = format!("`{}` has other axes, so its entries cannot be shared", like.text);
+            self.report(Diagnostic::new("bad-storage", like.span, message));
+            return None;
+        }
+        Some(pattern)
     }
 
     /// Checks the parameters of a definition: types as written, and distinct names.

@@ -36,7 +36,8 @@ impl<'a> Declarations<'a> {
         let partials_count = partials.len();
         let value = self.formula(value, params, None);
         // A derivative may call its function and use its value, `result`.
-        let partials: Vec<_> = partials.iter().map(|e| self.formula(*e, params, Some((&name.text, id, arity)))).collect();
+        let partials: Vec<_> =
+            partials.iter().map(|e| self.formula(*e, params, Some((&name.text, id, arity)))).collect();
         let formulas = value.zip(partials.into_iter().collect::<Option<Vec<_>>>());
         let function = formulas.map(|(value, partials)| UserFunction::expr(&name.text, arity, value, partials));
         match function {
@@ -66,12 +67,7 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    fn formula(
-        &mut self,
-        e: ExprId,
-        params: &[Name],
-        own: Option<(&str, FunctionId, u8)>,
-    ) -> Option<scalar::Expr> {
+    fn formula(&mut self, e: ExprId, params: &[Name], own: Option<(&str, FunctionId, u8)>) -> Option<scalar::Expr> {
         let mut steps = vec![Step::Read(e)];
         let mut done: Vec<scalar::Expr> = Vec::new();
         let mut taken = 0;
@@ -133,7 +129,10 @@ impl<'a> Declarations<'a> {
             Expr::Call { args, .. } => args,
             Expr::Error => return Err(None),
             other => {
-                return refuse(format!("a scalar function is built from arithmetic and scalar functions, found {}", noun(other)));
+                return refuse(format!(
+                    "a scalar function is built from arithmetic and scalar functions, found {}",
+                    noun(other)
+                ));
             }
         };
         steps.push(Step::Build(e));

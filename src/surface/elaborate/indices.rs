@@ -151,8 +151,7 @@ impl<'a> Elaborator<'a> {
                 let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
                 if args.len() != places {
                     let span = self.span(at);
-                    let message =
-                        format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
+                    let message = format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
                     self.report("wrong-arity", span, message);
                     self.affines.push(None);
                     return;

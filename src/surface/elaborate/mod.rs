@@ -330,7 +330,11 @@ impl<'a> Elaborator<'a> {
         while let Some(task) = self.tasks.pop() {
             self.steps += 1;
             if self.program.terms.len() > MAX_TERMS || self.steps > MAX_STEPS {
-                self.report("too-large", Span::default(), format!("the program expands to more than {MAX_TERMS} terms"));
+                self.report(
+                    "too-large",
+                    Span::default(),
+                    format!("the program expands to more than {MAX_TERMS} terms"),
+                );
                 self.tasks.clear();
                 return;
             }

@@ -63,8 +63,7 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
             },
             Expr::Error => return Err(None),
             other => {
-                let message =
-                    format!("a size is built from size variables and integers, found {}", noun(other));
+                let message = format!("a size is built from size variables and integers, found {}", noun(other));
                 return Err(Some(Diagnostic::new("not-a-size", span, message)));
             }
         }
@@ -73,7 +72,10 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
 }
 
 /// The linear form with a meaning for every name.
-pub(super) fn resolve<'a>(size: &Linear<'a>, mut meaning: impl FnMut(&'a str, Span) -> Option<Size>) -> Option<Checked<Size>> {
+pub(super) fn resolve<'a>(
+    size: &Linear<'a>,
+    mut meaning: impl FnMut(&'a str, Span) -> Option<Size>,
+) -> Option<Checked<Size>> {
     let mut terms = Vec::new();
     let mut constant = Affine::constant(size.constant);
     // All names are looked up, so that all unknown ones are reported.
@@ -123,9 +125,11 @@ impl<'a> Elaborator<'a> {
             Meaning::Error => self.fail(),
             Meaning::Index(_) => {
                 let message = format!("an extent is a size, but `{name}` is an index");
-                self.diagnose(Diagnostic::new("index-in-extent", span, message).help(format!(
-                    "range over the largest extent and guard the body: `sum j < n. [j < {name}] * ..`"
-                )));
+                self.diagnose(
+                    Diagnostic::new("index-in-extent", span, message).help(format!(
+                        "range over the largest extent and guard the body: `sum j < n. [j < {name}] * ..`"
+                    )),
+                );
             }
             Meaning::Var(_) => {
                 let message = format!("an extent is a size, but `{name}` is a value");

@@ -57,7 +57,10 @@ fn types() {
 #[test]
 fn brackets() {
     for (text, ty) in [
-        ("param x : [n] real\nrel E : [n, n]\ngen i < n. sum j < n. [i < j and (E(i, j) or i + 1 = j)] * x[j]", "[n] real"),
+        (
+            "param x : [n] real\nrel E : [n, n]\ngen i < n. sum j < n. [i < j and (E(i, j) or i + 1 = j)] * x[j]",
+            "[n] real",
+        ),
         ("param x : [n] real\nrel E : [n, n]\ngen i < n. [exists j < n. E(i, j) and not i = j] * x[i]", "[n] real"),
         ("param x : [n] real\nsum i < n. [x[i] > 0] * ln(x[i])", "real"),
         ("param x : [n] real\nsum i < n. [0 < x[i] <= 1 or not (x[i] >= 2)] * x[i]", "real"),
@@ -67,7 +70,10 @@ fn brackets() {
         ("param a : [n, m] real\nsum i < n. [exists k < m. k + 1 < m and a[i, k + 1] > 2] * 1", "real"),
         ("param x : [n] real\nparam t : real\n[exists k < n, l < n. x[k] > t and x[l] < t and k < l] * t", "real"),
         ("param t : real\n[t != 0] * 1 + [t = 1] * 2", "real"),
-        ("param x : [n] real\nparam y : real\nselect(y > 0, y, -y) + sum i < n. select(i + 1 < n, x[i + 1], 0)", "real"),
+        (
+            "param x : [n] real\nparam y : real\nselect(y > 0, y, -y) + sum i < n. select(i + 1 < n, x[i + 1], 0)",
+            "real",
+        ),
         ("param x : [n] real\nparam t : real\nlet c = gen i < n. x[i] < t in [exists i < n. c[i] != 0] * t", "real"),
         ("param x : [n] real\n[(sum i < n. [x[i] > 0] * x[i]) > 1] * 2", "real"),
         ("param x : [n] real\n[1 < 2] * 1 + [2 < 1] * x[5 - 5]", "real"),
@@ -81,9 +87,18 @@ fn brackets() {
 fn maps() {
     for (text, ty) in [
         ("param x : [c, 3] real\nmap cam : [p] -> [c]\ngen o < p. x[cam(o)]", "[p, 3] real"),
-        ("param x : [c] real\nmap cam : [p] -> [c]\ngen o < p, k < c. [cam(o) = k] * x[k] + [k != cam(o)] * 1", "[p, c] real"),
-        ("param x : [c] real\nmap f : [p] -> [p]\nmap g : [p, p] -> [c]\ngen o < p. x[g(f(o), f(f(o)))] + f(o)", "[p] real"),
-        ("param x : [c] real\nmap f : [p] -> [p]\nmap g : [p] -> [c]\ngen o < p. [f(o) < o and g(f(o)) = 1 and f(o) = f(f(o))] * x[g(o)]", "[p] real"),
+        (
+            "param x : [c] real\nmap cam : [p] -> [c]\ngen o < p, k < c. [cam(o) = k] * x[k] + [k != cam(o)] * 1",
+            "[p, c] real",
+        ),
+        (
+            "param x : [c] real\nmap f : [p] -> [p]\nmap g : [p, p] -> [c]\ngen o < p. x[g(f(o), f(f(o)))] + f(o)",
+            "[p] real",
+        ),
+        (
+            "param x : [c] real\nmap f : [p] -> [p]\nmap g : [p] -> [c]\ngen o < p. [f(o) < o and g(f(o)) = 1 and f(o) = f(f(o))] * x[g(o)]",
+            "[p] real",
+        ),
         ("param x : [c] real\nmap f : [p] -> [c]\ngen o < p + 1, k < c. [f(o) = k] * x[k]", "[p + 1, c] real"),
         ("param x : [c] real\nmap f : [p] -> [c]\nsum o < p + 1. [o < p] * x[f(o)]", "real"),
     ] {
@@ -100,8 +115,14 @@ fn largest() {
         ("param x : [n] real\nparam y : [n] real\nx[argmax i < n. y[i]]", "real"),
         ("param x : [n] real\nparam y : [n] real\nx[argmin i < n. y[i] * x[i]] + argmax i < n. x[i]", "real"),
         ("param a : [n, m] real\nparam x : [m] real\ngen i < n. x[argmax j < m. a[i, j]]", "[n] real"),
-        ("param a : [n, m] real\nparam x : [m] real\ngen i < n, j < m. [(argmax k < m. a[i, k]) = j] * x[j]", "[n, m] real"),
-        ("param a : [n, m] real\nparam x : [m] real\ngen j < m. [exists i < n. (argmax k < m. a[i, k]^2) = j] * x[j]", "[m] real"),
+        (
+            "param a : [n, m] real\nparam x : [m] real\ngen i < n, j < m. [(argmax k < m. a[i, k]) = j] * x[j]",
+            "[n, m] real",
+        ),
+        (
+            "param a : [n, m] real\nparam x : [m] real\ngen j < m. [exists i < n. (argmax k < m. a[i, k]^2) = j] * x[j]",
+            "[m] real",
+        ),
         ("param x : [n] real\nmax i < n - 1. x[i]", "real"),
         ("param x : real\nmax(x, 0) + min(x, 1, 2) + max(-x, 0)", "real"),
     ] {
@@ -143,7 +164,10 @@ fn definitions() {
         ("param x : [2*n] real\ndef half(a : [2*k] real) = gen i < k. a[2*i] + a[2*i + 1]\nhalf(x)", "[n] real"),
         ("param p : ([n] real, real)\ndef f(q : ([k] real, real)) = gen i < k. (fst q)[i] * snd q\nf(p)", "[n] real"),
         ("param x : [n] real\nparam y : [m] real\nassume n = m\ndot(x, y)", "real"),
-        ("fun f(a, b) = a * exp(b) with (exp(b), result)\nparam x : real\nf(x, f(x, 1)) + f'0(x, 2) + exp'0(x)", "real"),
+        (
+            "fun f(a, b) = a * exp(b) with (exp(b), result)\nparam x : real\nf(x, f(x, 1)) + f'0(x, 2) + exp'0(x)",
+            "real",
+        ),
     ] {
         check_type(text, ty);
     }
@@ -358,7 +382,11 @@ fn problems() {
         (x, "sum i < k. 1", vec![("unknown-size", "k")]),
         (x, "sum i < n. x[j]", vec![("unknown-name", "j")]),
         (x, "foo(x)", vec![("unknown-name", "foo")]),
-        (x, "sum i < n. y[i] + z[i] + exq(i)", vec![("unknown-name", "y"), ("unknown-name", "z"), ("unknown-name", "exq")]),
+        (
+            x,
+            "sum i < n. y[i] + z[i] + exq(i)",
+            vec![("unknown-name", "y"), ("unknown-name", "z"), ("unknown-name", "exq")],
+        ),
         // One mistake, one message.
         (x, "let y = z in let w = y + 1 in w * y[3] + exp(y)", vec![("unknown-name", "z")]),
         (x, "sum i < k. x[i + 7]", vec![("unknown-size", "k")]),
@@ -421,13 +449,21 @@ fn problems() {
         (xy, "trace(A)", vec![("size-mismatch", "A")]),
         (xy, "[not (exists i < n. E(i, i))] * 1", vec![("not-supported", "exists i < n. E(i, i)")]),
         (xy, "select(exists i < n. E(i, i), 1, 0)", vec![("not-supported", "select(exists i < n. E(i, i), 1, 0)")]),
-        (xy, "sum i < n. x[9223372036854775807*i + 9223372036854775807*i]", vec![("overflow", "9223372036854775807*i + 9223372036854775807*i")]),
+        (
+            xy,
+            "sum i < n. x[9223372036854775807*i + 9223372036854775807*i]",
+            vec![("overflow", "9223372036854775807*i + 9223372036854775807*i")],
+        ),
         ("def g(a : real) = g(a)\n", "g(1)", vec![("recursion", "g(a)")]),
         ("def g(a : real) = h(a)\ndef h(a : real) = g(a)\n", "g(1)", vec![("recursion", "g(a)")]),
         ("def g(a : [j + k] real) = 1\nparam x : [n] real\n", "g(x)", vec![("size-mismatch", "x")]),
         ("def g(a : [2*k] real) = 1\nparam x : [3] real\n", "g(x)", vec![("size-mismatch", "x")]),
         ("def g(a : real, a : real) = 1\n", "g(1, 2)", vec![("duplicate-name", "a")]),
-        ("def g(a : real) = b\nparam b : [n] real\n", "let c = 1 in g(c)[n] + g(1)", vec![("out-of-bounds", "g(c)[n]"), ("expected-real", "g(1)")]),
+        (
+            "def g(a : real) = b\nparam b : [n] real\n",
+            "let c = 1 in g(c)[n] + g(1)",
+            vec![("out-of-bounds", "g(c)[n]"), ("expected-real", "g(1)")],
+        ),
         ("def g(a : real) = c\n", "let c = 1 in g(c)", vec![("unknown-name", "c")]),
         ("param x : real\nparam x : real\n", "x", vec![("duplicate-name", "x")]),
         ("param n : real\nparam x : [n] real\n", "1", vec![("duplicate-name", "n")]),
@@ -437,7 +473,11 @@ fn problems() {
         ("param A : coo real\n", "1", vec![("bad-storage", "real")]),
         ("param x : [n * n] real\n", "1", vec![("not-affine", "n * n")]),
         ("param x : [1.5] real\n", "x", vec![("not-a-size", "1.5")]),
-        ("param x : [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real\n", "1", vec![("too-large", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real")]),
+        (
+            "param x : [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real\n",
+            "1",
+            vec![("too-large", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] real")],
+        ),
         ("param x : [n] real\nassume x[0] > 1\n", "1", vec![("out-of-bounds", "x[0]")]),
         ("param x : [n] real\nassume x > 1\n", "1", vec![("expected-real", "x")]),
         ("param x : real\nassume x > 1\n", "1", vec![("bad-assumption", "x > 1")]),

@@ -62,9 +62,9 @@ impl<'a> Elaborator<'a> {
             {
                 self.arithmetic(at, *op, *a, *b);
             }
-            Expr::Unary(UnaryOp::Not, _)
-            | Expr::Binary(..)
-            | Expr::Binder { kind: BinderKind::Exists, .. } => self.predicate_as_value(span),
+            Expr::Unary(UnaryOp::Not, _) | Expr::Binary(..) | Expr::Binder { kind: BinderKind::Exists, .. } => {
+                self.predicate_as_value(span)
+            }
             Expr::Iverson { guard, body } => {
                 self.enter_anchor();
                 self.tasks.push(Task::Iverson(at));
