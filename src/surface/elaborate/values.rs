@@ -271,9 +271,9 @@ impl<'a> Elaborator<'a> {
             .try_fold(array, |array, i| self.push(Term::Access { array, index: Affine::index(*i) }, span))?;
         let half = self.push(if side == Side::Fst { Term::Fst(element) } else { Term::Snd(element) }, span)?;
         let gens = indices.into_iter().zip(axes).rev();
-        let body = gens.into_iter().try_fold(half, |body, (index, extent)| {
-            self.push(Term::Gen { index, extent, body }, span)
-        })?;
+        let body = gens
+            .into_iter()
+            .try_fold(half, |body, (index, extent)| self.push(Term::Gen { index, extent, body }, span))?;
         match bound {
             None => Some(body),
             Some(value) => self.push(Term::Let { var, value, body }, span),
