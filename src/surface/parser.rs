@@ -32,6 +32,7 @@ use crate::base::Span;
 use crate::error::Diagnostic;
 
 use super::ast::{Ast, BinaryOp, BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind, UnaryOp};
+use super::elaborate::closest;
 use super::lexer::{Lexeme, Lexer, Token};
 
 /// The longest text, in bytes.
@@ -61,6 +62,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         diagnostics: Vec::new(),
         reported_at: None,
         unclosed_at: None,
+        skipped: false,
         halted: false,
     };
     parser.advance();
@@ -88,6 +90,8 @@ enum Prefix {
 enum Frame {
     Prefix { prefix: Prefix, start: Span },
     Infix { op: BinaryOp, lhs: Operand },
+    /// An operator that there is not; it was reported.
+    Unknown { lhs: Operand },
     Compare { op: BinaryOp, lhs: Operand, chain: Option<Operand> },
     Iverson { guard: ExprId, start: Span },
     Body { kind: BinderKind, index: Name, extent: ExprId, start: Span },
@@ -146,6 +150,7 @@ impl Frame {
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
             Frame::Iverson { .. } => SUM + 1,
+            Frame::Unknown { .. } => PRODUCT,
             Frame::Prefix { prefix: Prefix::Neg, .. } => PRODUCT + 2,
             Frame::Prefix { prefix: Prefix::Fst | Prefix::Snd, .. } => POWER + 2,
             Frame::Infix { op, .. } => match op {
@@ -245,6 +250,8 @@ struct Parser<'a> {
     reported_at: Option<u32>,
     /// The same for groups left open, which are reported at their opening.
     unclosed_at: Option<u32>,
+    /// Whether characters that begin no token stand in front of the current one.
+    skipped: bool,
     halted: bool,
 }
 
@@ -259,7 +266,9 @@ impl Parser<'_> {
         if !self.halted {
             let reported = self.diagnostics.len();
             self.current = self.lexer.next(&mut self.diagnostics);
-            if self.diagnostics.len() > reported {
+            let found = self.diagnostics.get(reported..).unwrap_or_default();
+            self.skipped = found.iter().any(|d| d.code == "bad-character");
+            if !found.is_empty() {
                 // What stood in front of this token may be what is missing here.
                 self.reported_at = Some(self.current.span.start);
             }
@@ -390,6 +399,9 @@ impl Parser<'_> {
                     );
                 }
                 self.decl();
+            } else if let Some(keyword) = self.misspelt_declaration() {
+                self.ast.body = None;
+                self.decl_of(keyword);
             } else if self.ast.body.is_none() {
                 let body = self.expression(&[]);
                 self.ast.body = Some(body.id);
@@ -408,6 +420,34 @@ impl Parser<'_> {
                     .help("behind its declarations a program has one expression: its value"),
             );
         }
+    }
+
+    /// A name and behind it another, where the first could be a declaration: `parm x`. What was read as the body is none.
+    fn misspelt_declaration(&mut self) -> Option<Token> {
+        let body = self.ast.body?;
+        let Expr::Name(word) = &self.ast.exprs[body] else { return None };
+        if self.token() != Token::Name || self.current.starts_line || self.skipped {
+            return None;
+        }
+        let keywords = [
+            ("param", Token::Param),
+            ("rel", Token::Rel),
+            ("map", Token::Map),
+            ("assume", Token::Assume),
+            ("def", Token::Def),
+            ("fun", Token::Fun),
+        ];
+        let longer = keywords.iter().find(|(keyword, _)| word.starts_with(keyword));
+        let close = || closest(word, keywords.iter().map(|(keyword, _)| *keyword));
+        let (keyword, token) = match longer {
+            Some(found) => *found,
+            None => close().and_then(|close| keywords.into_iter().find(|(keyword, _)| *keyword == close))?,
+        };
+        let span = self.ast.spans.get(body).copied().unwrap_or_default();
+        let message = format!("expected a declaration or an expression, found the name `{word}`");
+        let diagnostic = Diagnostic::new("unknown-declaration", span, message);
+        self.push_diagnostic(diagnostic.help(format!("did you mean `{keyword}`?")));
+        Some(token)
     }
 
     /// Something stands behind the body.
@@ -447,9 +487,14 @@ impl Parser<'_> {
     }
 
     fn decl(&mut self) {
+        let keyword = self.advance().token;
+        self.decl_of(keyword);
+    }
+
+    /// What stands behind the keyword of a declaration.
+    fn decl_of(&mut self, keyword: Token) {
         let reported = self.diagnostics.len();
-        let keyword = self.advance();
-        let decl = match keyword.token {
+        let decl = match keyword {
             Token::Param => self.param(),
             Token::Rel => self.relation(),
             Token::Map => self.map(),
@@ -486,7 +531,12 @@ impl Parser<'_> {
 
     /// `: csr(A) [n, m] real`
     fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
-        self.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
+        let colon = self.expect(Token::Colon, "and a type behind the name of a parameter");
+        let starts_type =
+            matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Csr | Token::Coo);
+        if !colon && (!starts_type || self.current.starts_line) {
+            return None;
+        }
         let storage = if self.eat(Token::Csr).is_some() {
             StorageKind::Csr
         } else if self.eat(Token::Coo).is_some() {
@@ -567,6 +617,16 @@ impl Parser<'_> {
 
     fn fun(&mut self) -> Option<Decl> {
         let name = self.name("the name of a scalar function")?;
+        let Some((params, value, partials)) = self.fun_body(&name) else {
+            // The name is declared, so that its uses are no further problems.
+            let value = self.error_leaf().id;
+            return Some(Decl::Fun { name, params: Vec::new(), value, partials: Vec::new() });
+        };
+        Some(Decl::Fun { name, params, value, partials })
+    }
+
+    /// `(a, b) = e with (da, db)`
+    fn fun_body(&mut self, name: &Name) -> Option<(Vec<Name>, ExprId, Vec<ExprId>)> {
         let params = self.list("arguments such as `(a, b)`", |parser| parser.name("the name of an argument"))?;
         self.expect(Token::Equal, "and the value of the function").then_some(())?;
         let value = self.expression(&[Token::With]).id;
@@ -582,7 +642,7 @@ impl Parser<'_> {
             );
             self.push_diagnostic(Diagnostic::new("partials-count", name.span, message));
         }
-        Some(Decl::Fun { name, params, value, partials })
+        Some((params, value, partials))
     }
 
     /// `( item , .. )`.
@@ -882,6 +942,12 @@ impl Parser<'_> {
             self.infix(op, level, op_span, operand, base);
             return Next::Expect;
         }
+        if self.skipped && starts_operand(token) && !self.current.starts_line {
+            self.skipped = false;
+            let lhs = self.finish_operators(PRODUCT, operand, base);
+            self.open(Frame::Unknown { lhs });
+            return Next::Expect;
+        }
         let operand = self.finish_operators(0, operand, base);
         if self.frames.len() <= base {
             return Next::Done(operand);
@@ -941,6 +1007,7 @@ impl Parser<'_> {
                 };
                 self.node(expr, start.to(operand.span))
             }
+            Frame::Unknown { lhs } => self.node(Expr::Error, lhs.span.to(operand.span)),
             Frame::Infix { op, lhs } => self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span)),
             Frame::Compare { op, lhs, chain } => {
                 let last = self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span));

@@ -211,7 +211,11 @@ impl<'a> Elaborator<'a> {
         }
         let places = count(places, "argument", "arguments");
         let message = format!("`{name}` takes {places}, found {}", args.len());
-        self.report("wrong-arity", span, message);
+        let mut diagnostic = Diagnostic::new("wrong-arity", span, message);
+        if name == "select" {
+            diagnostic = diagnostic.help("`select(p, a, b)` is `a` where `p` holds and `b` elsewhere");
+        }
+        self.diagnose(diagnostic);
         self.values.push(None);
         false
     }
@@ -266,8 +270,14 @@ impl<'a> Elaborator<'a> {
             _ => None,
         };
         let Some(var) = var else {
-            let message = format!("there is no sparse parameter `{param}`");
-            self.report("no-pattern", span, message);
+            match self.globals.get(param) {
+                Some(Global::Error) => self.fail(),
+                Some(Global::Param(_)) => self.diagnose(
+                    Diagnostic::new("no-pattern", span, format!("`{param}` is stored dense and has no pattern"))
+                        .help(format!("an element is written `{param}[i, j]`")),
+                ),
+                _ => self.report("no-pattern", span, format!("there is no sparse parameter `{param}`")),
+            }
             self.values.push(None);
             return;
         };
@@ -299,8 +309,8 @@ impl<'a> Elaborator<'a> {
         if !self.arity(name, places, args, span) {
             return;
         }
-        let variables: Vec<Option<VarId>> =
-            args.iter().map(|a| self.as_variable(*a).filter(|v| self.sparse(*v).is_none())).collect();
+        // A sparse parameter stays sparse in the definition.
+        let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
         let computed: Vec<ExprId> = args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
         self.tasks.push(Task::Expand { at, def, args: variables });
         self.tasks.extend(computed.iter().rev().map(|a| Task::Value(*a)));

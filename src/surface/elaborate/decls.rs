@@ -79,6 +79,7 @@ impl<'a> Elaborator<'a> {
             failed,
             silent: 0,
             steps: 0,
+            reports: 0,
             shares: FxHashMap::default(),
             index_like: FxHashMap::default(),
             expansions: 0,
@@ -106,6 +107,7 @@ impl<'a> Elaborator<'a> {
             let message = format!("an assumption speaks of sizes only, such as `assume n >= 2`, found {found}");
             let place = self.span(inside);
             self.report("bad-assumption", place, message);
+            self.silent += 1;
             return;
         }
         self.enter_anchor();
@@ -114,6 +116,8 @@ impl<'a> Elaborator<'a> {
         let lets = self.leave_anchor();
         let Some(p) = self.preds.pop().flatten() else {
             self.fail();
+            // What it would have proved is not known.
+            self.silent += 1;
             return;
         };
         let mut sizes_only = lets.is_empty();
@@ -128,6 +132,10 @@ impl<'a> Elaborator<'a> {
             return;
         }
         self.knowledge.assume(p.clone());
+        if self.knowledge.contradictory() {
+            self.report("bad-assumption", span, "this assumption is never true, with those before it");
+            return;
+        }
         if !p.is_true() {
             Arc::make_mut(&mut self.program.signature).assumptions.push(p);
         }
@@ -262,6 +270,10 @@ impl<'a> Declarations<'a> {
                 old => format!("`{}` is declared already, as {}", name.text, old.noun()),
             };
             self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
+            // Which of the two is meant elsewhere is not known.
+            if !matches!(old, Global::Size(_)) {
+                self.globals.insert(&name.text, Global::Error);
+            }
             return false;
         }
         self.globals.insert(&name.text, global);

@@ -191,8 +191,11 @@ impl<'a> Declarations<'a> {
                     _ => match Op::from_name(name) {
                         Some(op) => (Primitive::Op(op), usize::from(op.arity())),
                         None => {
-                            let message = format!("there is no scalar function `{name}`");
-                            return Err(Some(Diagnostic::new("unknown-name", Span::default(), message)));
+                            let message = format!("there is no scalar function `{name}` at this place");
+                            return Err(Some(
+                                Diagnostic::new("unknown-name", Span::default(), message)
+                                    .help("a function may call those declared before it, and not itself"),
+                            ));
                         }
                     },
                 };

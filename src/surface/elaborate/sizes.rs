@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 use super::calls::Definition;
-use super::names::{Meaning, closest};
+use super::names::{Global, Meaning, closest};
 use super::text::noun;
 use super::{Elaborator, Source};
 use crate::base::Span;
@@ -140,6 +140,8 @@ impl<'a> Elaborator<'a> {
                 let message = format!("an extent is a size, but `{name}` is {}", global.noun());
                 self.report("not-a-size", span, message);
             }
+            // A size of a declaration that could not be read.
+            Meaning::Unknown if self.globals.values().any(|global| matches!(global, Global::Error)) => self.fail(),
             Meaning::Unknown => {
                 let sizes: Vec<String> = self.program.signature.sizes.values().cloned().collect();
                 let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
