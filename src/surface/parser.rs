@@ -88,20 +88,66 @@ enum Prefix {
 
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
 enum Frame {
-    Prefix { prefix: Prefix, start: Span },
-    Infix { op: BinaryOp, lhs: Operand },
+    Prefix {
+        prefix: Prefix,
+        start: Span,
+    },
+    Infix {
+        op: BinaryOp,
+        lhs: Operand,
+    },
     /// An operator that there is not; it was reported.
-    Unknown { lhs: Operand },
-    Compare { op: BinaryOp, lhs: Operand, chain: Option<Operand> },
-    Iverson { guard: ExprId, start: Span },
-    Body { kind: BinderKind, index: Name, extent: ExprId, start: Span },
-    LetBody { name: Name, value: ExprId, start: Span },
-    LetValue { name: Name, start: Span },
-    Extent { kind: BinderKind, index: Name, done: Vec<(Name, ExprId)>, start: Span },
-    Paren { open: Span, items: Vec<Operand> },
-    Guard { open: Span },
-    Access { open: Span, array: Operand, indices: Vec<ExprId> },
-    Call { open: Span, close: Token, callee: Name, args: Vec<ExprId> },
+    Unknown {
+        lhs: Operand,
+    },
+    Compare {
+        op: BinaryOp,
+        lhs: Operand,
+        chain: Option<Operand>,
+    },
+    Iverson {
+        guard: ExprId,
+        start: Span,
+    },
+    Body {
+        kind: BinderKind,
+        index: Name,
+        extent: ExprId,
+        start: Span,
+    },
+    LetBody {
+        name: Name,
+        value: ExprId,
+        start: Span,
+    },
+    LetValue {
+        name: Name,
+        start: Span,
+    },
+    Extent {
+        kind: BinderKind,
+        index: Name,
+        done: Vec<(Name, ExprId)>,
+        start: Span,
+    },
+    Paren {
+        open: Span,
+        items: Vec<Operand>,
+    },
+    Guard {
+        open: Span,
+    },
+    Access {
+        open: Span,
+        array: Operand,
+        indices: Vec<ExprId>,
+    },
+    Call {
+        open: Span,
+        close: Token,
+        callee: Name,
+        args: Vec<ExprId>,
+    },
 }
 
 /// What comes after an operand and its following token.
@@ -114,6 +160,7 @@ enum Next {
     Done(Operand),
 }
 
+const AND: u8 = 4;
 const NOT: u8 = 6;
 const COMPARE: u8 = 8;
 const SUM: u8 = 10;
@@ -124,7 +171,7 @@ const POWER: u8 = 16;
 fn infix(token: Token) -> Option<(BinaryOp, u8)> {
     Some(match token {
         Token::Or => (BinaryOp::Or, 2),
-        Token::And => (BinaryOp::And, 4),
+        Token::And => (BinaryOp::And, AND),
         Token::Less => (BinaryOp::Less, COMPARE),
         Token::LessEqual => (BinaryOp::LessEqual, COMPARE),
         Token::Greater => (BinaryOp::Greater, COMPARE),
@@ -150,12 +197,13 @@ impl Frame {
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
             Frame::Iverson { .. } => SUM + 1,
-            Frame::Unknown { .. } => PRODUCT,
+            // As loose as `and`, for which it may stand.
+            Frame::Unknown { .. } => AND,
             Frame::Prefix { prefix: Prefix::Neg, .. } => PRODUCT + 2,
             Frame::Prefix { prefix: Prefix::Fst | Prefix::Snd, .. } => POWER + 2,
             Frame::Infix { op, .. } => match op {
                 BinaryOp::Or => 2,
-                BinaryOp::And => 4,
+                BinaryOp::And => AND,
                 BinaryOp::Less
                 | BinaryOp::LessEqual
                 | BinaryOp::Greater
@@ -944,7 +992,7 @@ impl Parser<'_> {
         }
         if self.skipped && starts_operand(token) && !self.current.starts_line {
             self.skipped = false;
-            let lhs = self.finish_operators(PRODUCT, operand, base);
+            let lhs = self.finish_operators(AND, operand, base);
             self.open(Frame::Unknown { lhs });
             return Next::Expect;
         }

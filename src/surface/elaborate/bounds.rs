@@ -89,8 +89,8 @@ impl Knowledge {
     /// Whether the assumptions contradict each other.
     pub(super) fn contradictory(&self) -> bool {
         let mut facts = Facts::new();
-        self.assumptions.iter().take(MAX_FACTS).for_each(|p| facts.assume(p));
-        facts.contradictory()
+        self.assumptions.iter().for_each(|p| facts.assume(p));
+        self.assumptions.len() <= MAX_FACTS && facts.contradictory()
     }
 
     /// How many facts are in force.

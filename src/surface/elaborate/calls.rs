@@ -80,7 +80,9 @@ impl<'a> Elaborator<'a> {
             Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
         diagnostic = diagnostic.help(match close {
             Some(close) => format!("did you mean `{close}`?"),
-            None => format!("functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"),
+            None => format!(
+                "functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"
+            ),
         });
         self.diagnose(diagnostic);
     }

@@ -133,7 +133,9 @@ impl<'a> Elaborator<'a> {
         }
         self.knowledge.assume(p.clone());
         if self.knowledge.contradictory() {
-            self.report("bad-assumption", span, "this assumption is never true, with those before it");
+            let alone = self.program.signature.assumptions.is_empty();
+            let others = if alone { "" } else { " where those before it hold" };
+            self.report("bad-assumption", span, format!("this assumption is never true{others}"));
             return;
         }
         if !p.is_true() {

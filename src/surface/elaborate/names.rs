@@ -195,7 +195,8 @@ impl<'a> Elaborator<'a> {
     /// Reports a name that means nothing.
     pub(super) fn unknown(&mut self, name: &str, span: Span, as_index: bool) {
         if self.is_callable(name) {
-            let message = format!("{} is expected, but `{name}` is a function", if as_index { "an index" } else { "a value" });
+            let message =
+                format!("{} is expected, but `{name}` is a function", if as_index { "an index" } else { "a value" });
             self.diagnose(
                 Diagnostic::new("not-a-value", span, message).help(format!("it is called as in `{name}(..)`")),
             );

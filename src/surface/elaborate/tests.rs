@@ -428,13 +428,13 @@ fn messages() {
         (
             "param x : [n] real\nsum i < n. x[i + 1]",
             "`x[i + 1]` may be out of bounds: `i + 1 < n` is not known where 0 <= i < n",
-            "guard it: `[i + 1 < n] * ..`, or `assume` what is missing of the sizes",
+            "put a guard before it: `[i + 1 < n] * ..`",
         ),
         ("param weight : [n] real\nwieght", "`wieght` is not defined here", "did you mean `weight`?"),
         (
             "param x : [n] real\nparam y : [m] real\ndot(x, y)",
-            "`dot` takes `b` of type `[n] real` with n = n, found `[m] real`",
-            "",
+            "`dot` takes `b` of type `[n] real`, found `[m] real`",
+            "if they are equal, say so: `assume m = n`",
         ),
         (
             "param x : [n, m] real\nx + 1",

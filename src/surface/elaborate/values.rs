@@ -308,7 +308,8 @@ impl<'a> Elaborator<'a> {
         while axes.len() < n {
             let Type::Tensor(extent, inner) = self.program.types.get(element) else {
                 if axes.is_empty() {
-                    let message = format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
+                    let message =
+                        format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
                     self.report("not-a-tensor", self.span(array), message);
                 } else {
                     self.too_many_indices(n, axes.len(), ty, span);
