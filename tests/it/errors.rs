@@ -1,4 +1,6 @@
 //! Bad programs and bad data: every message, with its place, as a person reads it.
+//!
+//! The tests with random changes do more with `IVERSON_MUTATIONS=100`, a factor, and others with `IVERSON_SEED`.
 
 use std::path::Path;
 
@@ -267,7 +269,7 @@ const GOOD: [&str; 12] = [
 ];
 
 /// Pieces that a mutation may insert.
-const PIECES: [&str; 64] = [
+const PIECES: [&str; 65] = [
     "(",
     ")",
     "[",
@@ -325,6 +327,7 @@ const PIECES: [&str; 64] = [
     "1e308",
     "0.5",
     "9223372036854775807",
+    " - 9223372036854775807 - 1",
     "99999999999999999999",
     "inf",
     "∑ i < n. ",
@@ -333,6 +336,13 @@ const PIECES: [&str; 64] = [
     "select(",
     "A?(",
 ];
+
+/// A generator of random numbers, and how many times the usual number of changes to try.
+fn random(test: u64) -> (Rng, usize) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed = number("IVERSON_SEED").unwrap_or(0);
+    (Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(test)), number("IVERSON_MUTATIONS").unwrap_or(1) as usize)
+}
 
 /// A text changed in a few places.
 fn mutated(rng: &mut Rng, text: &str, others: &[&str]) -> String {
@@ -400,14 +410,14 @@ fn compile(text: &str, program: term::Program, reads_back: bool) {
 
 #[test]
 fn mutated_programs() {
-    let mut rng = Rng::with_seed(7);
+    let (mut rng, times) = random(1);
     let mut texts: Vec<&str> = GOOD.to_vec();
     for text in GOOD {
         surface::read(text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     texts.extend(programs().iter().map(|(_, text)| *text).filter(|text| text.len() < 300));
     let (mut right, mut wrong) = (0, 0);
-    for _ in 0..4000 {
+    for _ in 0..4000 * times {
         let good = rng.u8(0..4) > 0;
         let text = if good { rng.choice(GOOD) } else { rng.choice(&texts).copied() }.expect("there are texts");
         let text = mutated(&mut rng, text, &texts);
@@ -428,7 +438,7 @@ fn mutated_programs() {
 
 #[test]
 fn mutated_json() {
-    let mut rng = Rng::with_seed(11);
+    let (mut rng, times) = random(2);
     let numbers =
         ["0", "1", "7", "-1", "9223372036854775807", "4294967295", "1e400", "null", "[]", "{}", "\"n\"", "true"];
     let (mut right, mut wrong) = (0, 0);
@@ -440,7 +450,7 @@ fn mutated_json() {
             // The places of numbers, and of everything.
             let digits: Vec<usize> =
                 json.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, _)| at).collect();
-            for _ in 0..120 {
+            for _ in 0..120 * times {
                 let mut changed = json.clone();
                 match rng.u8(0..3) {
                     0 => changed.truncate(
@@ -509,13 +519,13 @@ fn mutated_files() {
         b"'",
         b")",
     ];
-    let mut rng = Rng::with_seed(13);
+    let (mut rng, times) = random(3);
     let (mut right, mut wrong) = (0, 0);
     for (extension, value) in &files {
         let path = directory.path().join(format!("file.{extension}"));
         write_value(&path, value).expect("the file is written");
         let original = std::fs::read(&path).expect("the file is read");
-        for _ in 0..400 {
+        for _ in 0..400 * times {
             let mut bytes = original.clone();
             for _ in 0..rng.usize(1..=3) {
                 let at = rng.usize(0..=bytes.len());
