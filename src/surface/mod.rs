@@ -6,6 +6,7 @@
 //! ```
 
 pub mod ast;
+pub mod builder;
 mod diagnostics;
 mod elaborate;
 mod lexer;

@@ -353,7 +353,7 @@ impl Parser<'_> {
             return None;
         }
         self.report(diagnostic.help("a keyword cannot be a name; add a letter or a `'`"));
-        if is_decl(self.token()) || matches!(self.token(), Token::Let | Token::In) {
+        if self.current.starts_line {
             return None;
         }
         // Read on as if it were the name.
@@ -1350,7 +1350,8 @@ mod tests {
             ("param x real\n0", vec![("unexpected-token", "real")]),
             ("param x : [n real\n0", vec![("unclosed-bracket", "[")]),
             ("param x : [n]\n0", vec![("unexpected-token", "0")]),
-            ("param let : real\n0", vec![("unexpected-token", "let"), ("unexpected-token", ":")]),
+            ("param let : real\n0", vec![("unexpected-token", "let")]),
+            ("param\nlet x = 0 in x", vec![("unexpected-token", "let")]),
             ("param x : ()\n0", vec![("unexpected-token", "()")]),
             ("map f : [p] -> [c, d]\n0", vec![("unexpected-token", "[c, d]")]),
             ("map f : [p]\n0", vec![("unexpected-token", "0")]),
