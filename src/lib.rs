@@ -1,4 +1,90 @@
-//! `iverson` compiles tensor programs written with Iverson brackets into purely functional derivatives.
+//! Derivatives of tensor programs that are purely functional, sparse by construction, and no more expensive than theory says.
+//!
+//! A program is written with Iverson brackets, as a mathematician writes sums:
+//!
+//! ```
+//! use iverson::Function;
+//!
+//! let loss = Function::parse(
+//!     "param x : [n + m - 1] real
+//!      param w : [m] real
+//!      param z : [n] real
+//!      let y = gen i < n. sum j < m. x[i - j + m - 1] * w[j]
+//!      in sum i < n. (y[i] - z[i])^2",
+//! )?;
+//! println!("{}", loss.gradient(&["w"])?);
+//! # Ok::<(), iverson::Error>(())
+//! ```
+//!
+//! The gradient is again a program: it has no `+=`, no tape and no scatter, it prints, parses, and can be differentiated again.
+//! The theory is that of *Differentiating a Tensor Language* by Bernstein, Mara, Li, Maclaurin and Ragan-Kelley, called *the paper* here;
+//! numbers such as 5.6 or 6.28 are its rules.
+//!
+//! # The pipeline
+//!
+//! ```text
+//!   text ──parse──> ast ──elaborate──> term            names, sizes and types resolved, every access proved in bounds
+//!   Rust ──build──> ast                  │ let-lifting         lets only at the top                       5.1-5.10
+//!                                        │ pair-elimination    no pairs but inputs and outputs            5.11-5.20
+//!                                        │ gen-pushout         every right-hand side is gen .. gen e      5.21-5.24
+//!                                        │ tensor-ssa                                                     5.25-5.34
+//!                                        v
+//!                              ┌───> Tensor-SSA ───> reference: evaluate, count operations
+//!                              │         │ forward             D f(x; dx)                                 6.1-6.13
+//!                              │         │ adjoint             D^T f(x; dy), by inner products            6.14-6.29
+//!                              └─────────┤ expand-partials     f' becomes an expression
+//!                                        v
+//!                                     present ───> term        for reading, and for parsing back
+//! ```
+//!
+//! [`driver`] is the only module that knows this order. After every pass a verifier runs, always in debug builds, and an error names
+//! the guilty pass.
+//!
+//! # The intermediate representations
+//!
+//! | IR | what it is | what it guarantees |
+//! |---|---|---|
+//! | [`surface::ast`] | what was written | nothing |
+//! | [`term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
+//! | [`tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
+//! | [`diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
+//!
+//! All are arenas in which operands come before their users. A pass is a loop forwards, or backwards and then forwards; nothing
+//! recurses on the depth of a program, so a million nested `let`s need no more stack than one.
+//!
+//! # The modules, in the order of the pipeline
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer |
+//! | [`index`] | sizes, affine index expressions, predicates; a prover, quantifier elimination, enumeration of points |
+//! | [`scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
+//! | [`ty`], [`error`] | types and signatures; errors by who is to blame |
+//! | [`surface`] | text and Rust builder to [`term`] |
+//! | [`normalize`] | the four normal forms |
+//! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
+//! | [`present`] | Tensor-SSA to [`term`], for reading |
+//! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
+//! | [`reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
+//! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
+//!
+//! # Glossary
+//!
+//! | the paper writes | we call it | type |
+//! |---|---|---|
+//! | `⊞ i<n. e`, tensor generation | `gen` | [`term::Term::Gen`] |
+//! | `Σ i<n. e` | `sum` | [`term::Term::Sum`] |
+//! | `[p] · e`, Iverson bracket | bracket, its predicate a guard; always a *select* | [`term::Term::Iverson`], [`index::Pred`] |
+//! | `R(a, ..)`, data predicate | relation; a *map* has one target for each source | [`index::RelationRef`] |
+//! | `a`, affine index | index expression | [`index::Affine`] |
+//! | `n`, size variable | size | [`index::Size`] |
+//! | `π0 e`, `π1 e` | `fst e`, `snd e` | [`term::Term::Fst`] |
+//! | `E`, right-hand side of Tensor-SSA | right-hand side | [`tssa::Rhs`] |
+//! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`tssa::Rhs::Contract`] |
+//! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`diff::forward`] |
+//! | `D^T[e]`, adjoint derivative | adjoint | [`diff::adjoint()`] |
+//! | `<e0 \| e1>_[p]` | guarded inner product | [`diff::InnerProduct`] |
+//! | `$[e]` | cost, operation count | [`reference`] |
 
 pub mod base;
 pub mod error;
@@ -13,8 +99,16 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
+pub mod present;
 
-pub mod reference;
 pub mod tensor;
 
+pub mod reference;
+
+pub mod driver;
+pub mod stages;
+
+pub use driver::Function;
 pub use error::{Diagnostic, Error, Result};
+pub use ndarray;
+pub use sprs;

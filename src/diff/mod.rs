@@ -1,1 +1,84 @@
-//! Derivatives.
+//! Derivatives of Tensor-SSA programs, as Tensor-SSA programs.
+//!
+//! For a program `f` with inputs `x` and output `y`:
+//!
+//! | | takes | gives | how | paper |
+//! |---|---|---|---|---|
+//! | [`forward`] | `x` and tangents `dx` | `D f(x; dx)` | statement by statement | 6.1-6.13 |
+//! | [`adjoint`] | `x` and a seed `dy` | `D^T f(x; dy)`, with `<dy, D f(x; dx)> = <D^T f(x; dy), dx>` | rewriting of inner products | 6.14-6.29 |
+//! | [`adjoint`] with [`Seed::One`] | `x` | the gradient of a real output | | section 6.1 |
+//!
+//! All are ordinary programs again, so derivatives of derivatives need nothing more. The results share statements with the primal
+//! program, whose value they can return as well.
+//!
+//! **Names.** The tangent of a parameter `x` is a parameter `dx`, the seed of the output `value` is `dy`, of another output `z` it is `dz`.
+//! Among statements the tangent of `t` is `t_tan` and its adjoint `t_adj`. Results are called `tangent`, `adjoint_x`, `grad_x`.
+//!
+//! **Sparse parameters.** A tangent or adjoint of a sparse parameter is sparse with the same pattern: the guards of the program read
+//! the parameter only where its pattern holds, and every rule keeps guards.
+//!
+//! **Relations** that a program computes from tensors are piecewise constant, so their derivative is zero; where the truth value
+//! changes, the derivative is that of the branch taken.
+//!
+//! **Scalar functions.** The derivative of `f(a, ..)` multiplies by the black box [`Function::Partial`](crate::scalar::Function).
+//! [`expand_partials`] then replaces each by the expression in the operator table. A partial that is an indicator, as those of `max`,
+//! becomes a guard on the derivative instead of a factor.
+
+mod activity;
+mod adjoint;
+mod derivation;
+mod forward;
+mod partials;
+
+pub use adjoint::{Adjoint, Options, Seed, adjoint};
+pub use derivation::{Derivation, Form, InnerProduct, Right, Step};
+pub use forward::{Forward, forward};
+pub use partials::expand_partials;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::base::ParamId;
+use crate::error::{Error, Result};
+use crate::ty::{Param, Signature, Storage, TypeId};
+
+/// The parameters of the given names.
+///
+/// # Errors
+/// [`Error::Request`] for an unknown name, a repeated name, and no name at all.
+pub fn params_by_name(signature: &Signature, names: &[impl AsRef<str>]) -> Result<Vec<ParamId>> {
+    let mut params = Vec::new();
+    for name in names {
+        let name = name.as_ref();
+        let param = signature.params.iter().find(|(_, p)| p.name == name).map(|(id, _)| id);
+        let param = param.ok_or_else(|| {
+            let known: Vec<&str> = signature.params.values().map(|p| p.name.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Error::Request(format!("the program has no parameter `{name}` to differentiate by; it has: {known}"))
+        })?;
+        if params.contains(&param) {
+            return Err(Error::Request(format!("the parameter `{name}` is named twice")));
+        }
+        params.push(param);
+    }
+    if params.is_empty() {
+        return Err(Error::Request("no parameter to differentiate by was named".to_owned()));
+    }
+    Ok(params)
+}
+
+/// Adds a parameter under the given name, or the first of `name_2`, `name_3`, .. that is free.
+fn add_param(signature: &mut Arc<Signature>, name: &str, ty: TypeId, storage: Storage) -> ParamId {
+    let signature = Arc::make_mut(signature);
+    let taken: BTreeSet<&str> = signature
+        .params
+        .values()
+        .map(|p| p.name.as_str())
+        .chain(signature.sizes.values().map(String::as_str))
+        .chain(signature.relations.values().map(|r| r.name.as_str()))
+        .chain(signature.functions.values().map(|f| f.name()))
+        .collect();
+    let free = (1..).map(|k| if k == 1 { name.to_owned() } else { format!("{name}_{k}") });
+    let name = free.into_iter().find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| name.to_owned());
+    signature.params.push(Param { name, ty, storage })
+}

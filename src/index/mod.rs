@@ -17,6 +17,7 @@ mod facts;
 mod oracle;
 mod points;
 mod pred;
+pub mod print;
 
 pub use affine::{Affine, Application, Overflow, Var};
 pub use eliminate::{exists, exists_all};

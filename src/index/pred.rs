@@ -228,12 +228,9 @@ impl Pred {
             _ => false,
         });
         atoms.reverse();
-        // p or not p, for atoms only: the negation of an `and` is an `or` that would ask this again, exponentially often.
-        let excluded = |p: &Pred| match p {
-            Pred::All(_) | Pred::Any(_) | Pred::Exists { .. } => false,
-            p => p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok()),
-        };
-        if atoms.len() < 256 && atoms.iter().any(excluded) {
+        // p or not p. Only for atoms: to negate an `and` builds an `or`, which would come back here, twice at each level.
+        let is_atom = |p: &&Pred| !matches!(p, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. });
+        if atoms.iter().filter(is_atom).any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
             return Pred::True;
         }
         match atoms.len() {

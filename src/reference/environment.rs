@@ -83,7 +83,7 @@ pub(super) fn tuple_at(dims: &[u64], mut key: u128) -> Vec<i64> {
 
 /// The number of places of a box.
 pub(super) fn box_volume(dims: &[u64]) -> Result<u128> {
-    volume(dims).ok_or(Error::Limit { what: "places of a tensor", limit: u64::MAX, found: u64::MAX })
+    volume(dims).ok_or(Error::Limit { what: "places of a tensor", limit: i64::MAX as u64, found: u64::MAX })
 }
 
 /// The axes of a shape.
@@ -141,6 +141,14 @@ impl<T> Leaf<T> {
     pub fn values(&self) -> &[T] {
         match &self.elements {
             Elements::Dense(values) | Elements::Sparse(_, values) => values,
+        }
+    }
+
+    /// Where elements are stored, of a sparse tensor.
+    pub fn pattern(&self) -> Option<&Arc<Relation>> {
+        match &self.elements {
+            Elements::Dense(_) => None,
+            Elements::Sparse(pattern, _) => Some(pattern),
         }
     }
 
@@ -313,4 +321,59 @@ pub fn to_value(signature: &Signature, bindings: &Bindings, storage: Storage, le
         Ok(Arc::new(tensor))
     };
     Ok(Value::new(leaves.iter().map(tensor).collect::<Result<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{S, signature};
+    use super::*;
+    use crate::base::VarId;
+    use crate::reference::eval_tssa::{self, Options};
+    use crate::tensor::{Csr, Inputs, bind};
+    use crate::tssa::{Builder, Output};
+    use crate::ty::Types;
+
+    #[test]
+    fn places_and_tuples_are_inverse() {
+        let dims = [2, 3, 4];
+        for key in 0..24 {
+            assert_eq!(place(&dims, &tuple_at(&dims, key)), Some(key));
+        }
+        for outside in [&[2, 0, 0][..], &[0, -1, 0], &[0, 0, 4], &[0, 0]] {
+            assert_eq!(place(&dims, outside), None, "{outside:?}");
+        }
+        assert_eq!(volume(&[1 << 40, 0, u64::MAX, u64::MAX]), Some(0));
+        assert_eq!(volume(&[u64::MAX, u64::MAX]), None);
+    }
+
+    /// Bound data, through the evaluator, back to data: the sparse parameter comes out as it went in.
+    #[test]
+    fn bound_data_and_back() {
+        let signature = Arc::new(signature());
+        let csr = Csr::new(3, 2, vec![0, 1, 1, 2], vec![1, 0], vec![7.0, 8.0]).unwrap();
+        let pattern = |shape: [usize; 2], tuples: &[[usize; 2]]| Relation::from_tuples(&shape, tuples).unwrap();
+        let mut inputs = Inputs::new();
+        inputs.value("x", Value::vector(vec![1.0, 2.0, 3.0])).value("y", Value::vector(vec![10.0, 20.0]));
+        inputs.value("A", Dense::new(&[3, 2], vec![0.0; 6]).unwrap()).value("S", csr.clone());
+        let halves = (Value::vector(vec![0.0; 3]), Value::from(Dense::new(&[3, 2], vec![0.0; 6]).unwrap()));
+        inputs.value("ab", Value::pair(halves.0, halves.1)).value("t", Value::scalar(5.0));
+        inputs.relation("E", pattern([3, 3], &[[0, 1]]));
+        inputs.relation("cam", pattern([3, 2], &[[0, 1], [1, 0], [2, 1]]));
+        let bindings = bind(&signature, &inputs).unwrap();
+        let at = Environment::from_bindings(&bindings).unwrap();
+        assert_eq!(at.sizes, [3, 2]);
+
+        let param = &signature.params[S];
+        let dims = signature.types.real_dims(param.ty).unwrap();
+        let mut b = Builder::new(signature.clone());
+        let s: VarId = b.input(S, Vec::new(), dims);
+        let t = b.number(&[], crate::scalar::Number::Literal(2.5)).unwrap();
+        let output = |ty, storage, x| Output { name: "v".into(), ty, storage, leaves: vec![x] };
+        let outputs = vec![output(param.ty, param.storage, s), output(Types::REAL, Storage::Dense, t)];
+        let program = b.finish(outputs);
+        let found = eval_tssa::evaluate(&program, &at, Options::default()).unwrap();
+        let back = |k: usize| to_value(&signature, &bindings, program.outputs[k].storage, &found[k]).unwrap();
+        assert_eq!(back(0), Value::from(csr));
+        assert_eq!(back(1), Value::scalar(2.5));
+    }
 }

@@ -7,14 +7,20 @@
 //! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
 //! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
 //! | [`count`] | counts scalar operations | Figs 6 and 17 |
+//! | [`check`] | checks derivatives: adjoint identity, dual numbers, complex step, finite differences | section 6 |
 
+pub mod check;
 pub mod count;
 pub mod environment;
 pub mod eval_term;
 pub mod eval_tssa;
 pub mod numeric;
+mod run;
 mod scope;
+#[cfg(test)]
+mod testing;
 
 pub use count::{Counts, Partials};
 pub use environment::{Elements, Environment, Leaf, Limits};
 pub use numeric::{Dual, Field, Numeric};
+pub use run::{count, evaluate, evaluate_with_progress};

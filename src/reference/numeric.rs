@@ -9,7 +9,7 @@
 //! | [`Dual<T>`] | value and directional derivative; `Dual<Dual<T>>` the second one |
 //! | [`Field`] | the value of a polynomial program modulo a prime: equality without rounding |
 //!
-//! Scalar functions come from the operator table in [`scalar`](crate::scalar). A number that cannot do an operation answers
+//! Scalar functions come from the operator table in [`scalar`]. A number that cannot do an operation answers
 //! [`Error::Limitation`]; no operation panics.
 
 use std::cmp::Ordering;
@@ -403,5 +403,83 @@ impl Numeric for Field {
 
     fn is_nan(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users() -> Users {
+        Arena::new()
+    }
+
+    #[test]
+    fn field_literals_are_exact() {
+        let half = Field::literal(0.5).unwrap();
+        assert_eq!(half.add(&half), Field::new(1));
+        assert_eq!(Field::literal(-3.0).unwrap(), Field::integer(-3));
+        assert_eq!(Field::literal(-0.0).unwrap(), Field::new(0));
+        // 2^61 = 1
+        assert_eq!(Field::literal(2f64.powi(70)).unwrap(), Field::new(512));
+        let tiny = Field::literal(f64::from_bits(1)).unwrap();
+        assert_eq!(tiny.mul(&Field::literal(2f64.powi(1000)).unwrap()).mul(&Field::new(2).pow(74)), Field::new(1));
+        assert!(matches!(Field::literal(f64::NAN), Err(Error::Limitation { .. })));
+        assert_eq!(Field::integer(i64::MIN).add(&Field::integer(i64::MAX)), Field::integer(-1));
+        assert_eq!(format!("{:?} {:?}", Field::integer(-3), Field::new(0)), "-3 0");
+    }
+
+    #[test]
+    fn field_functions() {
+        let number = |k| Field::integer(k);
+        let apply = |f: Function, args: &[Field]| Field::apply(f, &users(), args);
+        let partial = |op, k| Function::Partial(Primitive::Op(op), k);
+        let third = apply(Op::Div.into(), &[number(1), number(3)]).unwrap();
+        assert_eq!(third.mul(&number(3)), number(1));
+        assert_eq!(apply(Op::Powi(-2).into(), &[third]).unwrap(), number(9));
+        assert_eq!(apply(partial(Op::Powi(3), 0), &[number(5)]).unwrap(), number(75));
+        assert_eq!(apply(partial(Op::Powi(0), 0), &[number(0)]).unwrap(), number(0));
+        // d(a / b) = -a / b^2
+        let slope = apply(partial(Op::Div, 1), &[number(8), number(2)]).unwrap();
+        assert_eq!(slope, number(-2));
+        for refused in [
+            apply(Op::Div.into(), &[number(1), number(0)]),
+            apply(Op::Exp.into(), &[number(1)]),
+            apply(Op::Max.into(), &[number(1), number(2)]),
+            apply(Op::Div.into(), &[number(1)]),
+        ] {
+            assert!(matches!(refused, Err(Error::Limitation { .. })), "{refused:?}");
+        }
+    }
+
+    /// Value, argument, first and second derivative of `f` of one argument.
+    #[test]
+    fn nested_duals_give_second_derivatives() {
+        let cases: [(Op, f64, [f64; 3]); 4] = [
+            (Op::Powi(3), 2.0, [8.0, 12.0, 12.0]),
+            (Op::Powi(1), 0.0, [0.0, 1.0, 0.0]),
+            (Op::Exp, 0.0, [1.0, 1.0, 1.0]),
+            (Op::Ln, 0.5, [0.5f64.ln(), 2.0, -4.0]),
+        ];
+        for (op, x, expected) in cases {
+            let x = Dual::new(Dual::new(x, 1.0), Dual::constant(1.0));
+            let y = Dual::apply(op.into(), &users(), &[x]).unwrap();
+            assert_eq!([y.value.value, y.value.derivative(), y.derivative().derivative()], expected, "{op:?}");
+        }
+    }
+
+    /// `pow(x, 2)` at -2, where the partial derivative by the exponent has no value.
+    #[test]
+    fn constants_have_no_tangent() {
+        let args = [Dual::new(-2.0, 1.0), Dual::constant(2.0)];
+        let y = Dual::apply(Op::Pow.into(), &users(), &args).unwrap();
+        assert_eq!((y.value, y.tangent), (4.0, Some(-4.0)));
+    }
+
+    /// The side of a maximum that loses contributes nothing, even with an infinite tangent.
+    #[test]
+    fn indicators_select() {
+        let args = [Dual::new(3.0, 5.0), Dual::new(1.0, f64::INFINITY)];
+        assert_eq!(Dual::apply(Op::Max.into(), &users(), &args).unwrap(), Dual::new(3.0, 5.0));
     }
 }

@@ -161,12 +161,14 @@ pub enum StorageKind {
 /// A declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decl {
-    /// `param x : T`, `param A : csr [m, n] real`.
+    /// `param x : T`, `param A : csr [m, n] real`, `param dA : csr(A) [m, n] real`.
     Param {
         /// The parameter.
         name: Name,
         /// How it is stored.
         storage: StorageKind,
+        /// The sparse parameter whose pattern it has, where it does not bring its own: `csr(A)`.
+        like: Option<Name>,
         /// Its type.
         ty: TypeExpr,
     },

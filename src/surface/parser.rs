@@ -473,8 +473,13 @@ impl Parser<'_> {
         } else {
             StorageKind::Dense
         };
+        let mut like = None;
+        if storage != StorageKind::Dense && self.eat(Token::LeftParen).is_some() {
+            like = Some(self.name("the sparse parameter whose entries it has")?);
+            self.expect(Token::RightParen, "behind the parameter whose entries it has").then_some(())?;
+        }
         let ty = self.ty(0)?;
-        Some(Decl::Param { name, storage, ty })
+        Some(Decl::Param { name, storage, like, ty })
     }
 
     fn relation(&mut self) -> Option<Decl> {

@@ -94,8 +94,9 @@ fn ty(ast: &Ast, t: &TypeExpr) -> String {
 /// The declarations, each in prefix notation.
 pub(super) fn decls(ast: &Ast) -> Vec<String> {
     let text = |decl: &Decl| match decl {
-        Decl::Param { name, storage, ty: t } => {
-            format!("(param {} {} {})", name.text, format!("{storage:?}").to_lowercase(), ty(ast, t))
+        Decl::Param { name, storage, like, ty: t } => {
+            let like = like.as_ref().map_or_else(String::new, |a| format!("({})", a.text));
+            format!("(param {} {}{like} {})", name.text, format!("{storage:?}").to_lowercase(), ty(ast, t))
         }
         Decl::Relation { name, shape } => format!("(rel {} [{}])", name.text, list(ast, shape)),
         Decl::Map { name, source, target } => {

@@ -80,13 +80,11 @@ impl Coo {
     pub fn sum_duplicates(shape: Vec<usize>, columns: Vec<Vec<usize>>, data: &[f64]) -> Checked<Self> {
         let (pattern, _, sorted) = sort(shape, columns, data)?;
         let mut sums: Vec<f64> = Vec::with_capacity(sorted.len());
-        let mut previous = None;
-        for (tuple, x) in pattern.tuples().zip(sorted) {
+        for (entry, x) in sorted.into_iter().enumerate() {
             match sums.last_mut() {
-                Some(sum) if previous.as_ref() == Some(&tuple) => *sum += x,
+                Some(sum) if pattern.repeats(entry) => *sum += x,
                 _ => sums.push(x),
             }
-            previous = Some(tuple);
         }
         Coo::with_pattern(Arc::new(pattern.without_repetitions()), sums)
     }
@@ -157,5 +155,66 @@ fn sort(shape: Vec<usize>, columns: Vec<Vec<usize>>, data: &[f64]) -> Checked<(R
 impl From<&Csr> for Coo {
     fn from(csr: &Csr) -> Self {
         Coo { pattern: csr.pattern().relation().clone(), data: csr.data().to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coo_refuses_bad_data() {
+        type Bad = (&'static [usize], &'static [&'static [usize]], usize, &'static str);
+        let table: &[Bad] = &[
+            (&[], &[], 0, "a sparse tensor or relation needs at least one axis"),
+            (&[], &[], 1, "a sparse tensor or relation needs at least one axis"),
+            (&[1; 17], &[], 0, "17 axes are more than the limit of 16"),
+            (&[usize::MAX], &[&[]], 0, "axis 0 has length 18446744073709551615"),
+            (&[2, 2], &[&[0]], 1, "2 axes need as many coordinate arrays, there are 1"),
+            (&[2], &[&[0], &[0]], 1, "1 axes need as many coordinate arrays, there are 2"),
+            (&[2, 2], &[&[0], &[0, 1]], 1, "axis 1 has 2 coordinates, axis 0 has 1"),
+            (&[2, 2], &[&[0, 1], &[0]], 2, "axis 1 has 1 coordinates, axis 0 has 2"),
+            (&[2, 2], &[&[0, 2], &[0, 0]], 2, "entry 1 has coordinate 2 on axis 0, whose length is 2"),
+            (&[2, 0], &[&[0], &[0]], 1, "entry 0 has coordinate 0 on axis 1, whose length is 0"),
+            (&[2, 2], &[&[0, 1], &[0, usize::MAX]], 2, "entry 1 has coordinate 18446744073709551615 on axis 1"),
+            (&[2, 2], &[&[1, 0], &[0, 0]], 2, "entry 1 at [0, 0] comes before its predecessor"),
+            (&[2, 2], &[&[0, 0], &[1, 0]], 2, "entry 1 at [0, 0] comes before its predecessor"),
+            (&[2, 2], &[&[0, 0], &[1, 1]], 2, "entry 1 is at [0, 1] like another"),
+            (&[2, 2], &[&[0, 1], &[0, 0]], 1, "2 coordinates are stored with 1 values"),
+            (&[2, 2], &[&[0], &[0]], 2, "1 coordinates are stored with 2 values"),
+        ];
+        for &(shape, columns, values, message) in table {
+            let columns: Vec<Vec<usize>> = columns.iter().map(|c| c.to_vec()).collect();
+            let data = vec![1.0; values];
+            let error = Coo::new(shape.to_vec(), columns.clone(), data.clone()).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{message}: {error}");
+            let text = serde_json::json!({ "shape": shape, "columns": columns, "data": data });
+            let error = serde_json::from_value::<Coo>(text).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{message}: {error}");
+        }
+    }
+
+    #[test]
+    fn coo_sorts_and_sums_on_request() {
+        let columns = || vec![vec![1, 0, 1, 0, 1], vec![0, 1, 0, 0, 0]];
+        let data = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let error = Coo::from_unsorted(vec![2, 2], columns(), &data).unwrap_err();
+        assert_eq!(error, Malformed::DuplicateEntry { entry: 2, tuple: vec![1, 0] });
+        let coo = Coo::sum_duplicates(vec![2, 2], columns(), &data).unwrap();
+        assert_eq!(coo.pattern().tuples().collect::<Vec<_>>(), [[0, 0], [0, 1], [1, 0]]);
+        assert_eq!(coo.data(), [8.0, 2.0, 21.0]);
+        let sorted = Coo::from_unsorted(vec![2, 2], vec![vec![1, 0], vec![0, 1]], &data[..2]).unwrap();
+        assert_eq!((sorted.get(&[0, 1]), sorted.get(&[1, 0]), sorted.get(&[1, 1])), (Some(2.0), Some(1.0), None));
+    }
+
+    #[test]
+    fn coo_of_vast_shape_takes_memory_for_its_entries_only() {
+        let side = 1 << 40;
+        let coo = Coo::new(vec![side; 3], vec![vec![0, side - 1]; 3], vec![1.0, 2.0]).unwrap();
+        assert_eq!(coo.get(&[side as i64 - 1; 3]), Some(2.0));
+        assert!(matches!(coo.to_dense(), Err(Malformed::TooManyElements { .. })));
+        let back: Coo = serde_json::from_str(&serde_json::to_string(&coo).unwrap()).unwrap();
+        assert_eq!(back, coo);
+        assert_eq!(coo.pattern().candidates(&[None, Some(0), None], 2), [0]);
     }
 }

@@ -19,7 +19,7 @@ use super::shape::{check_axes, filled};
 use super::{Coo, Dense, Relation};
 use crate::error::{Error, Result};
 
-/// Which entries of a sparse matrix are stored; see the [module](self).
+/// Which entries of a sparse matrix are stored; the arrays are those of a [`Csr`].
 #[derive(Debug)]
 pub struct CsrPattern {
     rows: usize,
@@ -45,7 +45,7 @@ impl CsrPattern {
     /// The longest rows allowed: a column fits 32 bits.
     pub const MAX_COLS: u64 = 1 << 32;
 
-    /// A pattern from arrays with the invariants of the [module](self).
+    /// A pattern from arrays with the invariants of a [`Csr`].
     ///
     /// # Errors
     /// The first violation, with its row and position.
@@ -54,8 +54,9 @@ impl CsrPattern {
         check_offsets(rows, &indptr, indices.len())?;
         for row in 0..rows {
             let mut previous = None;
-            for position in indptr[row]..indptr[row + 1] {
-                let column = indices[position] as usize;
+            let start = indptr[row];
+            for (k, &column) in indices[start..indptr[row + 1]].iter().enumerate() {
+                let (position, column) = (start + k, column as usize);
                 if column >= cols {
                     return Err(Malformed::ColumnOutOfRange { row, position, column: column as u128, columns: cols });
                 }
@@ -200,7 +201,10 @@ fn check_offsets(rows: usize, indptr: &[usize], stored: usize) -> Checked<()> {
     }
 }
 
-/// A sparse matrix of reals, row by row; see the [module](self).
+/// A sparse matrix of reals, row by row.
+///
+/// Row `i` holds the entries `indptr[i]..indptr[i + 1]` of `indices` and `data`. Offsets start at 0, do not decrease and end at
+/// the number of entries; the columns of a row increase strictly and are in range. A stored zero is a stored entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Csr {
@@ -243,7 +247,7 @@ impl From<Csr> for Parts {
 }
 
 impl Csr {
-    /// A matrix from arrays with the invariants of the [module](self).
+    /// A matrix from arrays with the invariants of a [`Csr`].
     ///
     /// # Errors
     /// The first violation, with its row and position.
@@ -479,5 +483,181 @@ fn column_from<I: TryInto<i128>>(column: I, row: usize, position: usize, columns
     match u32::try_from(column) {
         Ok(narrow) if (narrow as usize) < columns => Ok(narrow),
         _ => Err(Malformed::ColumnOutOfRange { row, position, column: column.unsigned_abs(), columns }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Csr {
+        // Rows 0, 2, 3, 4 and the last are empty; (1, 0) stores a zero.
+        Csr::new(7, 3, vec![0, 0, 2, 2, 2, 2, 5, 5], vec![0, 2, 0, 1, 2], vec![0.0, 1.0, 2.0, f64::NAN, 4.0]).unwrap()
+    }
+
+    /// Rows, columns, offsets, indices, number of values, and the message.
+    type Bad = (i64, i64, &'static [i64], &'static [i64], usize, &'static str);
+
+    const BAD: &[Bad] = &[
+        (2, 3, &[0, 1, 2], &[0, 1], 1, "2 coordinates are stored with 1 values"),
+        (2, 3, &[0, 1, 2], &[0], 2, "1 coordinates are stored with 2 values"),
+        (0, 3, &[0], &[], 1, "0 coordinates are stored with 1 values"),
+        (2, 3, &[], &[], 0, "2 rows need 3 row offsets, there are 0"),
+        (2, 3, &[0, 1], &[0], 1, "2 rows need 3 row offsets, there are 2"),
+        (2, 3, &[0, 1, 2, 2], &[0, 1], 2, "2 rows need 3 row offsets, there are 4"),
+        (0, 0, &[], &[], 0, "0 rows need 1 row offsets, there are 0"),
+        (0, 0, &[0, 0], &[], 0, "0 rows need 1 row offsets, there are 2"),
+        (i64::MAX, 1, &[0], &[], 0, "9223372036854775807 rows need 9223372036854775808 row offsets, there are 1"),
+        (2, 3, &[1, 1, 2], &[0, 1], 2, "the first row offset must be 0, it is 1"),
+        (0, 3, &[2], &[0, 1], 2, "the first row offset must be 0, it is 2"),
+        (2, 3, &[-1, 1, 2], &[0, 1], 2, "row offset 0 is negative: -1"),
+        (2, 3, &[0, 1, -2], &[0, 1], 2, "row offset 2 is negative: -2"),
+        (3, 3, &[0, 2, 1, 2], &[0, 1], 2, "the row offsets decrease from 2 to 1 at row 1"),
+        (3, 3, &[0, 3, 1, 2], &[0, 1], 2, "the row offsets decrease from 3 to 1 at row 1"),
+        (2, 3, &[0, 2, 0], &[0, 1], 2, "the row offsets decrease from 2 to 0 at row 1"),
+        (2, 3, &[0, 1, 3], &[0, 1], 2, "the last row offset is 3, but only 2 entries are stored"),
+        (1, 3, &[0, i64::MAX], &[0], 1, "the last row offset is 9223372036854775807, but only 1 entries are stored"),
+        (2, 3, &[0, 1, 1], &[0, 1], 2, "the last row offset is 1, but 2 entries are stored"),
+        (2, 3, &[0, 0, 0], &[0], 1, "the last row offset is 0, but 1 entries are stored"),
+        (0, 3, &[0], &[0], 1, "the last row offset is 0, but 1 entries are stored"),
+        (2, 3, &[0, 1, 2], &[0, 3], 2, "row 1 has column 3 (entry 1), but there are only 3 columns"),
+        (1, 0, &[0, 1], &[0], 1, "row 0 has column 0 (entry 0), but there are only 0 columns"),
+        (1, 3, &[0, 1], &[4294967296], 1, "row 0 has column 4294967296 (entry 0), but there are only 3 columns"),
+        (
+            1,
+            4294967296,
+            &[0, 1],
+            &[4294967296],
+            1,
+            "row 0 has column 4294967296 (entry 0), but there are only 4294967296",
+        ),
+        (1, 3, &[0, 1], &[i64::MAX], 1, "row 0 has column 9223372036854775807 (entry 0)"),
+        (2, 3, &[0, 1, 2], &[0, -1], 2, "row 1 has the negative column -1 (entry 1)"),
+        (1, 3, &[0, 1], &[i64::MIN], 1, "row 0 has the negative column -9223372036854775808 (entry 0)"),
+        (1, 3, &[0, 2], &[2, 0], 2, "row 0 has column 0 after column 2 (entry 1)"),
+        (2, 3, &[0, 1, 4], &[2, 0, 2, 1], 4, "row 1 has column 1 after column 2 (entry 3)"),
+        (1, 3, &[0, 3], &[2, 0, 2], 3, "row 0 has column 0 after column 2 (entry 1)"),
+        (1, 3, &[0, 2], &[1, 1], 2, "row 0 has column 1 twice (entry 1)"),
+        (3, 3, &[0, 1, 1, 3], &[1, 2, 2], 3, "row 2 has column 2 twice (entry 2)"),
+        (1, 4294967297, &[0, 0], &[], 0, "axis 1 has length 4294967297, the limit is 4294967296"),
+        (-1, 3, &[0], &[], 0, "axis 0 has the negative length -1"),
+        (1, -3, &[0, 0], &[], 0, "axis 1 has the negative length -3"),
+    ];
+
+    #[test]
+    fn csr_refuses_bad_data() {
+        for &(rows, cols, indptr, indices, values, message) in BAD {
+            let row = format!("{rows} {cols} {indptr:?} {indices:?}");
+            let data = vec![1.0; values];
+            if let (Ok(m), Ok(n)) = (usize::try_from(rows), usize::try_from(cols)) {
+                let error = Csr::from_integers(m, n, indptr, indices, data.clone()).expect_err(&row).to_string();
+                assert!(error.starts_with(message), "{row}: {error}");
+            }
+            let text = serde_json::json!({
+                "rows": rows, "cols": cols, "indptr": indptr, "indices": indices, "data": data,
+            });
+            let error = serde_json::from_value::<Csr>(text).expect_err(&row).to_string();
+            assert!(error.starts_with(message), "{row}: {error}");
+        }
+    }
+
+    #[test]
+    fn csr_refuses_bad_data_of_other_widths() {
+        let overflow = Csr::from_integers(1, 3, &[0, u128::MAX], &[0u8], vec![1.0]).unwrap_err();
+        assert!(matches!(overflow, Malformed::OffsetOverflow { row: 1, .. }));
+        let column = Csr::from_integers(1, 3, &[0i32, 1], &[usize::MAX], vec![1.0]).unwrap_err();
+        assert_eq!(column, Malformed::ColumnOutOfRange { row: 0, position: 0, column: usize::MAX as u128, columns: 3 });
+        let negative = Csr::from_integers(1, 3, &[0u8, 1], &[-1i32], vec![1.0]).unwrap_err();
+        assert_eq!(negative, Malformed::NegativeColumn { row: 0, position: 0, column: -1 });
+        let column = Csr::new(1, 3, vec![0, 1], vec![3], vec![1.0]).unwrap_err();
+        assert_eq!(column, Malformed::ColumnOutOfRange { row: 0, position: 0, column: 3, columns: 3 });
+        assert!(matches!(Csr::new(1, 3, vec![0, 2, 1], vec![0], vec![1.0]), Err(Malformed::OffsetCount { .. })));
+        assert!(matches!(Csr::new(2, 3, vec![0, 2, 1], vec![0], vec![1.0]), Err(Malformed::DecreasingOffset { .. })));
+        let rows = Csr::new(usize::MAX, 3, vec![0], vec![], vec![]).unwrap_err();
+        assert!(matches!(rows, Malformed::AxisTooLong { axis: 0, .. }));
+    }
+
+    #[test]
+    fn csr_duplicates_are_summed_on_request_only() {
+        let (indptr, indices, data) = ([0, 3], [2, 0, 2], [1.0, 2.0, 3.0]);
+        assert!(Csr::from_integers(1, 3, &indptr, &indices, data.to_vec()).is_err());
+        let csr = Csr::sum_duplicates(1, 3, &indptr, &indices, &data).unwrap();
+        assert_eq!((csr.indices(), csr.data()), (&[0, 2][..], &[2.0, 4.0][..]));
+        assert_eq!(csr.data().iter().map(|x| x * x).sum::<f64>(), 20.0);
+        // The end of one row and the start of the next are no duplicates.
+        let rows = Csr::sum_duplicates(3, 3, &[0, 2, 4, 4], &[2, 2, 2, 0], &[1.0, 2.0, 4.0, 8.0]).unwrap();
+        assert_eq!(rows, Csr::new(3, 3, vec![0, 1, 3, 3], vec![2, 0, 2], vec![3.0, 8.0, 4.0]).unwrap());
+        assert!(Csr::sum_duplicates(1, 3, &[0, 1], &[3], &[1.0]).is_err());
+        assert!(Csr::sum_duplicates(1, 3, &[0, 2], &[0], &[1.0]).is_err());
+    }
+
+    #[test]
+    fn csr_keeps_stored_zeros_and_empty_rows() {
+        let csr = sample();
+        assert_eq!(csr.data().len(), 5);
+        assert_eq!((csr.get(1, 0), csr.get(1, 1), csr.get(0, 0), csr.get(7, 0)), (Some(0.0), None, None, None));
+        let entries: Vec<_> = csr.pattern().entries().collect();
+        assert_eq!(entries, [(1, 0), (1, 2), (5, 0), (5, 1), (5, 2)]);
+        let dense = csr.to_dense().unwrap();
+        assert_eq!(dense.get(&[5, 2]), Some(4.0));
+        // What is not zero survives the way through dense storage; the stored zero does not.
+        assert_eq!(Csr::from_dense(&dense).unwrap().data().len(), 4);
+    }
+
+    #[test]
+    fn csr_transposed_lists_columns() {
+        let csr = sample();
+        let t = csr.pattern().transposed();
+        assert_eq!(t.indptr, [0, 2, 3, 5]);
+        assert_eq!(t.rows, [1, 5, 5, 1, 5]);
+        assert_eq!(t.positions, [0, 2, 3, 1, 4]);
+        let none = Csr::new(0, 0, vec![0], vec![], vec![]).unwrap();
+        assert_eq!(none.pattern().transposed().indptr, [0]);
+    }
+
+    #[test]
+    fn csr_converts_to_and_from_sprs() {
+        let csr = Csr::new(4, 3, vec![0, 1, 2, 4, 4], vec![1, 0, 0, 2], vec![1.0, 2.0, 3.0, 0.0]).unwrap();
+        let matrix = csr.to_sprs().unwrap();
+        assert_eq!(Csr::from_sprs(matrix.view()).unwrap(), csr);
+        assert_eq!(Csr::from_sprs(matrix.transpose_view()).unwrap_err(), Malformed::ColumnMajor);
+        // A slice keeps the offsets of the whole: 1, 2, 4.
+        let slice = matrix.slice_outer(1..3);
+        assert_eq!(slice.indptr().raw_storage(), [1, 2, 4]);
+        let expected = Csr::new(2, 3, vec![0, 1, 3], vec![0, 0, 2], vec![2.0, 3.0, 0.0]).unwrap();
+        assert_eq!(Csr::from_sprs(slice).unwrap(), expected);
+        let narrow: CsMatI<f64, u16, u32> = matrix.to_other_types();
+        assert_eq!(Csr::from_sprs(narrow.view()).unwrap(), csr);
+    }
+
+    #[test]
+    fn csr_round_trips() {
+        let csr = sample();
+        assert_eq!(Csr::from_coo(&Coo::from(&csr)).unwrap().pattern(), csr.pattern());
+        let text = serde_json::to_string(&csr).unwrap();
+        let back: Csr = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.pattern(), csr.pattern());
+        let bits = |csr: &Csr| csr.data().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&back), bits(&csr));
+    }
+
+    #[test]
+    fn csr_random_round_trips() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let (m, n) = (rng.usize(0..6), rng.usize(0..6));
+            let data: Vec<f64> = (0..m * n).map(|_| f64::from(rng.i32(-2..3).max(0))).collect();
+            let dense = Dense::new(&[m, n], data).unwrap();
+            let csr = Csr::from_dense(&dense).unwrap();
+            assert_eq!(csr.to_dense().unwrap(), dense);
+            assert_eq!(Csr::from_coo(&Coo::from_dense(&dense).unwrap()).unwrap(), csr);
+            assert_eq!(Coo::from(&csr).to_dense().unwrap(), dense);
+            let t = csr.pattern().transposed();
+            for j in 0..n {
+                for k in t.indptr[j]..t.indptr[j + 1] {
+                    assert_eq!(csr.pattern().position(t.rows[k], j), Some(t.positions[k]));
+                }
+            }
+        }
     }
 }

@@ -146,3 +146,60 @@ impl<D: ndarray::Dimension> TryFrom<ndarray::Array<f64, D>> for Dense {
         Dense::from_array(array)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Axis, Slice, array};
+
+    #[test]
+    fn dense_checks_shapes_before_allocating() {
+        let fits = |shape: &[usize]| Dense::zeros(shape).map(|dense| dense.data().len());
+        assert_eq!(fits(&[]), Ok(1));
+        assert_eq!(fits(&[0]), Ok(0));
+        assert_eq!(fits(&[0, 1 << 40]), Ok(0));
+        assert_eq!(fits(&[1 << 40, 0]), Ok(0));
+        assert_eq!(fits(&[1; 16]), Ok(1));
+        assert_eq!(fits(&[1; 17]), Err(Malformed::TooManyAxes { found: 17, limit: 16 }));
+        for shape in [&[1 << 47][..], &[1 << 24, 1 << 23], &[1 << 40, 1 << 40], &[1 << 40, 0, 1 << 40]] {
+            assert_eq!(fits(shape), Err(Malformed::TooManyElements { shape: shape.to_vec() }));
+        }
+        assert!(matches!(fits(&[usize::MAX, 0]), Err(Malformed::AxisTooLong { axis: 0, .. })));
+        assert!(matches!(fits(&[(1 << 47) - 1]), Err(Malformed::OutOfMemory { .. })));
+        let length = Malformed::DataLength { shape: vec![2, 3], expected: 6, found: 5 };
+        assert_eq!(Dense::new(&[2, 3], vec![0.0; 5]), Err(length));
+    }
+
+    #[test]
+    fn dense_is_row_major_whatever_it_came_from() {
+        let a = array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+        let columns = Dense::from_array(a.clone().reversed_axes()).unwrap();
+        assert_eq!((columns.shape(), columns.data()), (&[3, 2][..], &[1.0, 4.0, 2.0, 5.0, 3.0, 6.0][..]));
+        let mut slice = a.clone();
+        slice.slice_axis_inplace(Axis(0), Slice::from(1..));
+        let row = Dense::from_array(slice).unwrap();
+        assert_eq!((row.shape(), row.data()), (&[1, 3][..], &[4.0, 5.0, 6.0][..]));
+        assert_eq!(row.into_vec(), [4.0, 5.0, 6.0]);
+        let mut backwards = a.clone();
+        backwards.invert_axis(Axis(1));
+        assert_eq!(Dense::from_array(backwards).unwrap().data(), [3.0, 2.0, 1.0, 6.0, 5.0, 4.0]);
+        let mut first = a;
+        first.slice_axis_inplace(Axis(1), Slice::from(..1));
+        assert_eq!(Dense::from_array(first).unwrap().into_vec(), [1.0, 4.0]);
+        assert_eq!(Dense::scalar(2.5).as_scalar(), Some(2.5));
+        assert_eq!(Dense::vector(vec![2.5]).as_scalar(), None);
+    }
+
+    #[test]
+    fn dense_is_checked_when_deserialised() {
+        let dense = Dense::new(&[2, 2], vec![-0.0, f64::INFINITY, 0.1, 1e-300]).unwrap();
+        let text = serde_json::to_string(&dense).unwrap();
+        let back: Dense = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, dense);
+        assert!(back.data()[0].is_sign_negative());
+        let error = serde_json::from_str::<Dense>(r#"{"shape":[2,2],"data":[1.0]}"#).unwrap_err();
+        assert!(error.to_string().starts_with("the shape [2, 2] needs 4 numbers, the data has 1"));
+        let error = serde_json::from_str::<Dense>(r#"{"shape":[1099511627776,1099511627776],"data":[]}"#).unwrap_err();
+        assert!(error.to_string().contains("more elements than the limit"));
+    }
+}

@@ -13,7 +13,7 @@ use super::malformed::{Checked, Malformed};
 use super::shape::{check_axes, element_count};
 use super::{Coo, Csr, CsrPattern, Dense};
 
-/// A set of index tuples within a shape; see the [module](self).
+/// A set of index tuples within a shape, in lexicographic order, each once.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Relation {
@@ -132,14 +132,19 @@ impl Relation {
         Ok((Relation::unchecked(unsorted.shape, columns), order))
     }
 
+    /// Whether a tuple equals its predecessor.
+    pub(super) fn repeats(&self, entry: usize) -> bool {
+        entry > 0 && self.compare(entry - 1, entry).is_eq()
+    }
+
     /// The first tuple that equals its predecessor.
     pub(super) fn first_duplicate(&self) -> Option<usize> {
-        (1..self.len).find(|&entry| self.compare(entry - 1, entry).is_eq())
+        (1..self.len).find(|&entry| self.repeats(entry))
     }
 
     /// Drops tuples that equal their predecessor.
     pub(super) fn without_repetitions(self) -> Self {
-        let kept: Vec<bool> = (0..self.len).map(|k| k == 0 || !self.compare(k - 1, k).is_eq()).collect();
+        let kept: Vec<bool> = (0..self.len).map(|entry| !self.repeats(entry)).collect();
         let keep =
             |column: Vec<usize>| column.into_iter().zip(&kept).filter(|(_, kept)| **kept).map(|(k, _)| k).collect();
         Relation::unchecked(self.shape, self.columns.into_iter().map(keep).collect())
@@ -492,5 +497,157 @@ impl TryFrom<&Dense> for Relation {
     type Error = Malformed;
     fn try_from(dense: &Dense) -> Checked<Self> {
         Relation::from_dense(dense)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn pairs(shape: [usize; 2], tuples: &[[usize; 2]]) -> Relation {
+        Relation::from_tuples(&shape, tuples).unwrap()
+    }
+
+    fn random(rng: &mut fastrand::Rng) -> Relation {
+        let shape: Vec<usize> = (0..rng.usize(1..5)).map(|_| rng.usize(0..5)).collect();
+        let mut tuples = BTreeSet::new();
+        if !shape.contains(&0) {
+            for _ in 0..rng.usize(0..40) {
+                tuples.insert(shape.iter().map(|&n| rng.usize(0..n)).collect::<Vec<_>>());
+            }
+        }
+        let mut tuples: Vec<_> = tuples.into_iter().collect();
+        rng.shuffle(&mut tuples);
+        Relation::from_tuples(&shape, &tuples).unwrap()
+    }
+
+    #[test]
+    fn relation_candidates_are_those_of_brute_force() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut found = 0;
+        for _ in 0..300 {
+            let relation = random(&mut rng);
+            let rank = relation.rank();
+            for _ in 0..30 {
+                let axis = rng.usize(0..rank);
+                // Also outside the shape, and also on the axis itself.
+                let bound: Vec<Option<i64>> = (0..rank).map(|_| rng.bool().then(|| rng.i64(-1..6))).collect();
+                let expected: BTreeSet<i64> = relation
+                    .tuples()
+                    .filter(|t| t.iter().zip(&bound).all(|(&k, b)| b.is_none_or(|b| b == k as i64)))
+                    .map(|t| t[axis] as i64)
+                    .collect();
+                let expected: Vec<i64> = expected.into_iter().collect();
+                found += expected.len();
+                assert_eq!(relation.candidates(&bound, axis), expected, "{relation:?} {bound:?} {axis}");
+            }
+            for _ in 0..30 {
+                let tuple: Vec<i64> = relation.shape().iter().map(|&n| rng.i64(-1..n as i64 + 1)).collect();
+                let expected = relation.tuples().any(|t| t.iter().zip(&tuple).all(|(&k, &l)| k as i64 == l));
+                assert_eq!(relation.contains(&tuple), expected);
+            }
+        }
+        assert!(found > 4000, "the questions must have answers: {found}");
+    }
+
+    #[test]
+    fn relation_candidates_of_long_runs() {
+        // Runs of 1, 2, 4, .. equal values, so that every length of step is taken.
+        let columns: Vec<[usize; 2]> = (0..10).flat_map(|k| (0..1 << k).map(move |j| [k, j])).collect();
+        let relation = pairs([20, 1000], &columns);
+        assert_eq!(relation.candidates(&[None, None], 0), (0..10).collect::<Vec<i64>>());
+        assert_eq!(relation.candidates(&[None, Some(200)], 0), [8, 9]);
+        assert_eq!(relation.candidates(&[None, None], 1), (0..512).collect::<Vec<i64>>());
+        assert_eq!(relation.candidates(&[Some(3), None], 1), (0..8).collect::<Vec<i64>>());
+        assert_eq!(relation.candidates(&[Some(3)], 1), [0; 0]);
+        assert_eq!(relation.candidates(&[None, None], 2), [0; 0]);
+    }
+
+    #[test]
+    fn relation_answers_when_it_keeps_no_more_orders() {
+        let rank = 8;
+        let tuples: Vec<Vec<usize>> = (0..200).map(|k| (0..rank).map(|axis| (k >> axis) & 1).collect()).collect();
+        let tuples: BTreeSet<_> = tuples.into_iter().collect();
+        let tuples: Vec<_> = tuples.into_iter().collect();
+        let relation = Relation::from_tuples(&vec![2; rank], &tuples).unwrap();
+        for mask in 0..1u32 << (rank - 1) {
+            let bound: Vec<Option<i64>> = (0..rank).map(|axis| (mask >> axis & 1 == 1).then_some(1)).collect();
+            let axis = rank - 1;
+            let agrees = |t: &&Vec<usize>| t.iter().zip(&bound).all(|(&k, b)| b.is_none_or(|b| b == k as i64));
+            let expected: BTreeSet<i64> = tuples.iter().filter(agrees).map(|t| t[axis] as i64).collect();
+            assert_eq!(relation.candidates(&bound, axis), expected.into_iter().collect::<Vec<_>>());
+        }
+        assert_eq!(relation.orders.read().unwrap().len(), Relation::MAX_ORDERS);
+    }
+
+    #[test]
+    fn relation_is_shared_between_threads() {
+        let relation = pairs([3, 3], &[[2, 0], [0, 0], [1, 2]]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_eq!(relation.candidates(&[None, Some(0)], 0), [0, 2]));
+            }
+        });
+    }
+
+    #[test]
+    fn relation_maps_have_one_target_for_each_source() {
+        let check = |shape: &[usize], tuples: &[&[usize]]| Relation::from_tuples(shape, tuples).unwrap().is_map();
+        let none = |source: &[usize]| Err(Malformed::NoTarget { source_tuple: source.to_vec() });
+        let two = |source: &[usize], first, second| {
+            Err(Malformed::TwoTargets { source_tuple: source.to_vec(), first, second })
+        };
+        assert_eq!(check(&[3, 2], &[&[0, 1], &[1, 1], &[2, 0]]), Ok(()));
+        assert_eq!(check(&[0, 2], &[]), Ok(()));
+        assert_eq!(check(&[0, 0], &[]), Ok(()));
+        assert_eq!(check(&[2], &[&[1]]), Ok(()));
+        assert_eq!(check(&[2], &[]), none(&[]));
+        assert_eq!(check(&[2], &[&[0], &[1]]), two(&[], 0, 1));
+        assert_eq!(check(&[3, 2], &[]), none(&[0]));
+        assert_eq!(check(&[3, 2], &[&[1, 1], &[2, 0]]), none(&[0]));
+        assert_eq!(check(&[3, 2], &[&[0, 1], &[2, 0]]), none(&[1]));
+        assert_eq!(check(&[3, 2], &[&[0, 1], &[1, 0]]), none(&[2]));
+        assert_eq!(check(&[3, 2], &[&[0, 1], &[1, 0], &[1, 1], &[2, 0]]), two(&[1], 0, 1));
+        assert_eq!(check(&[3, 2], &[&[0, 1], &[1, 0], &[2, 0], &[2, 1]]), two(&[2], 0, 1));
+        assert_eq!(check(&[2, 2, 9], &[&[0, 0, 1], &[0, 1, 1], &[1, 0, 1], &[1, 1, 7]]), Ok(()));
+        assert_eq!(check(&[2, 2, 9], &[&[0, 0, 1], &[0, 1, 1], &[1, 1, 7]]), none(&[1, 0]));
+        // The number of sources overflows every integer.
+        let side = 1 << 60;
+        assert_eq!(check(&[side, side, side, 2], &[&[0, 0, 0, 1]]), none(&[0, 0, 1]));
+    }
+
+    #[test]
+    fn relation_from_map_and_target() {
+        let map = Relation::from_map(&[2, 3], vec![4, 0, 1, 1, 2, 4], 5).unwrap();
+        assert_eq!((map.shape(), map.is_map()), (&[2, 3, 5][..], Ok(())));
+        assert_eq!((map.target(&[1, 1]), map.target(&[0, 0]), map.target(&[2, 0])), (Some(2), Some(4), None));
+        assert_eq!(Relation::new(map.shape().to_vec(), map.columns.clone()), Ok(map));
+        assert_eq!(Relation::from_map(&[0, 1 << 40], vec![], 0).unwrap().is_map(), Ok(()));
+        let count = Malformed::TargetCount { shape: vec![2], expected: 2, found: 1 };
+        assert_eq!(Relation::from_map(&[2], vec![0], 5), Err(count));
+        let range = Relation::from_map(&[2], vec![0, 5], 5).unwrap_err();
+        assert_eq!(range, Malformed::CoordinateOutOfRange { entry: 1, axis: 1, coordinate: 5, length: 5 });
+    }
+
+    #[test]
+    fn relation_from_other_formats() {
+        let dense = Dense::new(&[2, 3], vec![0.0, 1.0, 0.0, 1.0, -0.0, 1.0]).unwrap();
+        let relation = pairs([2, 3], &[[0, 1], [1, 0], [1, 2]]);
+        assert_eq!(Relation::try_from(&dense), Ok(relation.clone()));
+        let csr = Csr::new(2, 3, vec![0, 1, 3], vec![1, 0, 2], vec![0.0; 3]).unwrap();
+        assert_eq!(Relation::from(&csr), relation);
+        assert_eq!(Relation::from(&Coo::from(&csr)), relation);
+        for x in [2.0, 0.5, f64::NAN] {
+            let error = Relation::from_dense(&Dense::vector(vec![1.0, x])).unwrap_err();
+            assert!(matches!(error, Malformed::NotBoolean { position: 1, .. }));
+        }
+        let error = Relation::from_tuples(&[2, 2], &[vec![0, 1], vec![0]]).unwrap_err();
+        assert_eq!(error, Malformed::TupleLength { entry: 1, expected: 2, found: 1 });
+        let error = Relation::from_tuples(&[2, 2], &[[1, 1], [0, 0], [1, 1]]).unwrap_err();
+        assert_eq!(error, Malformed::DuplicateEntry { entry: 2, tuple: vec![1, 1] });
+        let text = serde_json::to_string(&relation).unwrap();
+        assert_eq!(serde_json::from_str::<Relation>(&text).unwrap(), relation);
+        assert!(serde_json::from_str::<Relation>(r#"{"shape":[2],"columns":[[1,0]]}"#).is_err());
     }
 }

@@ -23,8 +23,8 @@ use super::data::{Program, Term, TermId};
 use super::names::Names;
 use crate::base::layout::Doc;
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
-use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use crate::scalar::{self, Comparison, Function, Number, Op, Primitive, UserValue};
 use crate::ty::{RelationKind, Storage, Type, TypeId};
 
 /// How a program is spelt.
@@ -256,10 +256,15 @@ impl<'a> Printer<'a> {
         let signature = &program.signature;
         let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
         for (id, param) in signature.params.iter() {
+            // The pattern of another parameter is named: `csr(A)`.
+            let shared = |r: RelationId| match signature.relations.get(r).map(|r| r.kind) {
+                Some(RelationKind::Pattern(owner)) if owner != id => format!("({})", name(&self.vars, owner.index())),
+                _ => String::new(),
+            };
             let storage = match param.storage {
-                Storage::Dense => "",
-                Storage::Csr(_) => "csr ",
-                Storage::Coo(_) => "coo ",
+                Storage::Dense => String::new(),
+                Storage::Csr(r) => format!("csr{} ", shared(r)),
+                Storage::Coo(r) => format!("coo{} ", shared(r)),
             };
             let text = format!("param {} : {storage}{}", name(&self.vars, id.index()), self.ty(param.ty));
             self.declare(&text);
@@ -280,12 +285,44 @@ impl<'a> Printer<'a> {
                 (RelationKind::Map, None) | (RelationKind::Pattern(_), _) => {}
             }
         }
+        for (id, function) in signature.functions.iter() {
+            let called = name(&self.functions, id.index());
+            let args: Vec<String> = (0..function.arity()).map(|k| self.argument(k)).collect();
+            let names = scalar::Names { args: &args, users: Some(&signature.functions) };
+            let write = |e: &scalar::Expr| {
+                let mut text = String::new();
+                // Writing to a string does not fail.
+                let _ = e.write(&mut text, &names);
+                text
+            };
+            let partials: Vec<String> = function.partials().iter().map(&write).collect();
+            let (args, partials) = (args.join(", "), partials.join(", "));
+            let text = match function.value() {
+                UserValue::Expr(e) => format!("fun {called}({args}) = {} with ({partials})", write(e)),
+                // Its code is not part of any text.
+                UserValue::Native(_) | UserValue::Unregistered => {
+                    format!("# {called}({args}) is native, with the partial derivatives ({partials})")
+                }
+            };
+            self.declare(&text);
+        }
         for p in &signature.assumptions {
             let mut tasks = vec![Task::text("assume ")];
             self.pred(p, Level::Open, &mut tasks);
             tasks.push(Task::Hard);
             self.run(tasks);
         }
+    }
+
+    /// The name of an argument of a registered function, unlike all global names.
+    fn argument(&self, k: u8) -> String {
+        let letter = char::from(b'a' + k % 26).to_string();
+        let stem = if k < 26 { letter } else { format!("{letter}{}", k / 26) };
+        let mut name = stem;
+        while self.names.is_used(&name) {
+            name.push('_');
+        }
+        name
     }
 
     fn declare(&mut self, text: &str) {
@@ -584,9 +621,6 @@ impl<'a> Printer<'a> {
                 let name = self.function(f);
                 let (open, close) = self.parentheses();
                 out.extend([Task::text(name), Task::text(open), Task::Open(2), Task::Soft]);
-                if let Function::Value(Primitive::Op(Op::Polygamma(k @ 1..))) = f {
-                    out.extend([Task::text(format!("{k},")), Task::Line]);
-                }
                 for (at, e) in args.iter().enumerate() {
                     if at > 0 {
                         out.extend([Task::text(","), Task::Line]);
@@ -600,14 +634,13 @@ impl<'a> Printer<'a> {
 
     fn function(&self, f: Function) -> String {
         let name = |primitive: Primitive| match primitive {
-            Primitive::Op(op) => op_name(op).to_owned(),
+            Primitive::Op(op) => op_name(op).into_owned(),
             Primitive::User(f) => self.functions.get(f.index()).cloned().unwrap_or_else(|| f.to_string()),
         };
         let plain = match f {
             Function::Value(primitive) => name(primitive),
             Function::Partial(Primitive::Op(Op::Powi(k)), at) if k < 0 => format!("powi'_{}'{at}", k.unsigned_abs()),
             Function::Partial(Primitive::Op(Op::Powi(k)), at) => format!("powi'{k}'{at}"),
-            Function::Partial(Primitive::Op(Op::Polygamma(k @ 1..)), at) => format!("polygamma'{k}'{at}"),
             Function::Partial(primitive, at) => format!("{}'{at}", name(primitive)),
         };
         match (self.latex(), f) {
@@ -630,13 +663,10 @@ impl<'a> Printer<'a> {
         let mut bound = String::new();
         let mut scopes = 0;
         let mut rest = id;
-        loop {
-            let (index, extent, body) = match (&program.terms[rest], word) {
-                (Term::Gen { index, extent, body }, "gen") | (Term::Sum { index, extent, body }, "sum") => {
-                    (*index, extent, *body)
-                }
-                _ => break,
-            };
+        while let (Term::Gen { index, extent, body }, "gen") | (Term::Sum { index, extent, body }, "sum") =
+            (&program.terms[rest], word)
+        {
+            let (index, body) = (*index, *body);
             self.take_index(index);
             if self.latex() {
                 bound.push_str(&format!("{}_{{{} < {}}} ", self.symbol(word), self.index(index), self.affine(extent)));
@@ -768,23 +798,25 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `2*i - j + n - 1`: positive terms first.
+    /// `2*i - j + n - 1`: a positive term first, the others in order.
     fn affine(&self, a: &Affine) -> String {
-        let (plus, minus) = split(a);
-        let constant = i128::from(a.offset());
-        let mut sum = self.linear(plus);
-        for (v, k) in minus {
-            sum.push_str(if sum.is_empty() { "-" } else { " - " });
-            sum.push_str(&self.multiple(v, k));
-        }
-        if constant != 0 || sum.is_empty() {
-            let sign = match (sum.is_empty(), constant < 0) {
+        let first = a.terms().iter().position(|(_, k)| *k > 0);
+        let rest = a.terms().iter().enumerate().filter(|(at, _)| Some(*at) != first).map(|(_, term)| term);
+        let mut sum = String::new();
+        let mut append = |negative: bool, text: &str| {
+            sum.push_str(match (sum.is_empty(), negative) {
                 (true, true) => "-",
                 (true, false) => "",
                 (false, true) => " - ",
                 (false, false) => " + ",
-            };
-            sum.push_str(&format!("{sign}{}", constant.unsigned_abs()));
+            });
+            sum.push_str(text);
+        };
+        for (v, k) in first.map(|at| &a.terms()[at]).into_iter().chain(rest) {
+            append(*k < 0, &self.multiple(v, k.unsigned_abs()));
+        }
+        if a.offset() != 0 || a.terms().is_empty() {
+            append(a.offset() < 0, &a.offset().unsigned_abs().to_string());
         }
         sum
     }
@@ -852,8 +884,13 @@ impl<'a> Printer<'a> {
             Pred::Exists { .. } => Level::Open,
             Pred::Any(_) => Level::Or,
             Pred::All(_) => Level::And,
-            Pred::Relation { relation: RelationRef::Input(_), holds: false, .. } => Level::Not,
-            Pred::Relation { relation: RelationRef::Input(_), .. } => Level::Postfix,
+            Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds } => {
+                match (self.is_equation(*relation, args), holds) {
+                    (true, _) => Level::Comparison,
+                    (false, true) => Level::Postfix,
+                    (false, false) => Level::Not,
+                }
+            }
             Pred::Relation { relation: RelationRef::Computed { var, .. }, holds: false, .. }
                 if self.folded.contains_key(var) =>
             {
@@ -946,6 +983,15 @@ impl<'a> Printer<'a> {
         let equals = if holds { "=" } else { self.symbol("!=") };
         let unequal = if holds { self.symbol("!=") } else { "=" };
         match relation {
+            RelationRef::Input(_) if self.is_equation(relation, args) => {
+                let (target, source) = args.split_last().map_or((None, args), |(last, rest)| (Some(last), rest));
+                let target = target.map(|a| self.affine(a)).unwrap_or_default();
+                let application = Application { map: relation, args: source.to_vec() };
+                out.push(Task::text(format!(
+                    "{} {equals} {target}",
+                    self.index_var(&Var::Apply(Box::new(application)))
+                )));
+            }
             RelationRef::Input(r) => {
                 let not = if holds { "" } else { self.symbol("not") };
                 let space = if holds { "" } else { " " };
@@ -976,6 +1022,13 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Whether an atom is written `f(i) = j`.
+    fn is_equation(&self, relation: RelationRef, args: &[Affine]) -> bool {
+        let RelationRef::Input(r) = relation else { return false };
+        let kind = self.program.signature.relations.get(r).map(|r| r.kind);
+        kind == Some(RelationKind::Map) && args.len() > 1 && args.iter().all(|a| a.nesting() == 0)
+    }
+
     /// `0 <= a`, with everything on the side where it is positive.
     fn bound(&self, a: &Affine) -> String {
         let (plus, minus) = split(a);
@@ -1002,6 +1055,18 @@ impl<'a> Printer<'a> {
     fn equation(&self, a: &Affine, equals: &str) -> String {
         let (plus, minus) = split(a);
         let constant = i128::from(a.offset());
+        let flat = |v: &Var| matches!(v, Var::Apply(application) if application.args.iter().all(|a| a.nesting() == 0));
+        let alone = |one: &Multiples<'_>, other: &Multiples<'_>, constant: i128| {
+            let other_flat = other.iter().all(|(v, _)| !matches!(v, Var::Apply(_)));
+            matches!(one.as_slice(), [(v, 1)] if flat(v)) && other_flat && constant <= 0
+        };
+        // `f(i) = j` is an atom of the map, this is not.
+        if alone(&plus, &minus, constant) || alone(&minus, &plus, -constant) {
+            return match (a.terms(), constant) {
+                ([(v, _)], 0) => format!("{} {equals} 0", self.multiple(v, 2)),
+                _ => format!("{} {equals} 0", self.affine(a)),
+            };
+        }
         let (plus, minus) = (self.linear(plus), self.linear(minus));
         match (plus.is_empty(), minus.is_empty()) {
             (_, true) => format!("{plus} {equals} {}", -constant),
@@ -1042,37 +1107,15 @@ fn set(names: &mut Vec<String>, at: usize, name: String) {
 }
 
 /// The name of a built-in function in the language; a made-up word for those written as operators.
-fn op_name(op: Op) -> &'static str {
+fn op_name(op: Op) -> Cow<'static, str> {
     match op {
-        Op::Div => "div",
-        Op::Powi(_) => "powi",
-        Op::Pow => "pow",
-        Op::Min => "min",
-        Op::Max => "max",
-        Op::Compare(Comparison::Less) => "less",
-        Op::Compare(Comparison::LessEqual) => "less_equal",
-        Op::Compare(Comparison::Equal) => "equal",
-        Op::Compare(Comparison::NotEqual) => "not_equal",
-        Op::Sign => "sign",
-        Op::Abs => "abs",
-        Op::Exp => "exp",
-        Op::Ln => "ln",
-        Op::Log1p => "log1p",
-        Op::Expm1 => "expm1",
-        Op::Sqrt => "sqrt",
-        Op::Sin => "sin",
-        Op::Cos => "cos",
-        Op::Tan => "tan",
-        Op::Tanh => "tanh",
-        Op::Atan => "atan",
-        Op::Atan2 => "atan2",
-        Op::Erf => "erf",
-        Op::Sigmoid => "sigmoid",
-        Op::Softplus => "softplus",
-        Op::Lgamma => "lgamma",
-        Op::Polygamma(0) => "digamma",
-        Op::Polygamma(_) => "polygamma",
-        Op::Xlogy => "xlogy",
+        Op::Div => "div".into(),
+        Op::Powi(_) => "powi".into(),
+        Op::Compare(Comparison::Less) => "less".into(),
+        Op::Compare(Comparison::LessEqual) => "less_equal".into(),
+        Op::Compare(Comparison::Equal) => "equal".into(),
+        Op::Compare(Comparison::NotEqual) => "not_equal".into(),
+        op => op.name(),
     }
 }
 

@@ -104,7 +104,11 @@ impl<'a> Matcher<'a> {
         let preds = |half: &Half<'_>| -> Option<BTreeSet<Pred>> {
             half.program.signature.assumptions.iter().map(|p| half.pred(p, &mut Vec::new()).ok()).collect()
         };
-        params && relations && self.param_types() && preds(&self.left) == preds(&self.right)
+        let functions = l.functions.values().zip(&self.left.functions).all(|(a, at)| {
+            let at = self.right.functions.iter().position(|k| k == at);
+            at.is_some_and(|at| r.functions.values().nth(at).is_some_and(|b| a == b))
+        });
+        params && relations && functions && self.param_types() && preds(&self.left) == preds(&self.right)
     }
 
     fn param_types(&self) -> bool {

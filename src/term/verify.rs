@@ -32,7 +32,7 @@ use super::data::{NormalForm, Program, Term, TermId, VariableKind};
 use crate::base::{Id, IndexId, SizeId, VarId};
 use crate::error::Error;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
-use crate::scalar::{Function, Number, Op, Primitive};
+use crate::scalar::{self, Function, Number, Primitive, UserValue};
 use crate::ty::{RelationKind, Signature, Storage, Type, TypeId, Types};
 
 /// A broken invariant.
@@ -236,19 +236,18 @@ impl Verifier<'_> {
                 result(Types::REAL)
             }
             Term::Apply(function, args) => {
-                let arity = match function {
-                    Function::Value(Primitive::Op(op)) | Function::Partial(Primitive::Op(op), _) => Some(arity(*op)),
-                    Function::Value(Primitive::User(f)) | Function::Partial(Primitive::User(f), _) => {
-                        let known = self.program.signature.functions.get(*f).is_some();
-                        expect(known, &format!("the function {f} is unknown"))?;
-                        None
+                let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
+                let arity = match primitive {
+                    Primitive::Op(op) => op.arity(),
+                    Primitive::User(f) => {
+                        let function = self.program.signature.functions.get(*f);
+                        function.ok_or_else(|| format!("the function {f} is unknown"))?.arity()
                     }
                 };
-                if let Some(arity) = arity {
-                    expect(args.len() == arity, &format!("{} arguments where {arity} are expected", args.len()))?;
-                }
+                let found = args.len();
+                expect(found == usize::from(arity), &format!("{found} arguments where {arity} are expected"))?;
                 if let Function::Partial(_, k) = function {
-                    expect(usize::from(*k) < args.len(), &format!("there is no partial derivative by argument {k}"))?;
+                    expect(*k < arity, &format!("there is no partial derivative by argument {k}"))?;
                 }
                 args.iter().try_for_each(scalar)?;
                 result(Types::REAL)
@@ -587,15 +586,6 @@ enum Place {
     Inside,
 }
 
-fn arity(op: Op) -> usize {
-    match op {
-        Op::Div | Op::Pow | Op::Min | Op::Max | Op::Compare(_) | Op::Atan2 | Op::Xlogy => 2,
-        Op::Powi(_) | Op::Sign | Op::Abs | Op::Exp | Op::Ln | Op::Log1p | Op::Expm1 | Op::Sqrt => 1,
-        Op::Sin | Op::Cos | Op::Tan | Op::Tanh | Op::Atan | Op::Erf | Op::Sigmoid | Op::Softplus => 1,
-        Op::Lgamma | Op::Polygamma(_) => 1,
-    }
-}
-
 fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
     for (v, _) in n.terms() {
         match v {
@@ -609,7 +599,11 @@ fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
 
 /// The first thing wrong with a signature.
 fn check_signature(signature: &Signature) -> Result<(), String> {
-    let Signature { types, sizes: _, params, relations, assumptions, functions: _ } = signature;
+    let Signature { types, sizes: _, params, relations, assumptions, functions } = signature;
+    // Native functions of a program that was just read get their code later.
+    if functions.values().all(|f| !matches!(f.value(), UserValue::Unregistered)) {
+        scalar::check_functions(functions).map_err(|error| error.to_string())?;
+    }
     for (_, ty) in types.iter() {
         if let Type::Tensor(n, _) = ty {
             check_size(signature, n)?;
@@ -630,14 +624,15 @@ fn check_signature(signature: &Signature) -> Result<(), String> {
             }
         }
     }
-    for (id, param) in params.iter() {
+    for param in params.values() {
         let name = &param.name;
         if !types.contains(param.ty) {
             return Err(format!("the parameter `{name}` has an unknown type"));
         }
         types.leaves(param.ty).map_err(|error| format!("the parameter `{name}`: {error}"))?;
         let Some(pattern) = param.storage.pattern() else { continue };
-        let pattern = relations.get(pattern).filter(|r| r.kind == RelationKind::Pattern(id));
+        // Its own pattern, or one that it shares with the parameter that owns it.
+        let pattern = relations.get(pattern).filter(|r| matches!(r.kind, RelationKind::Pattern(_)));
         let pattern = pattern.ok_or_else(|| format!("the parameter `{name}` has no pattern"))?;
         let dims = types.real_dims(param.ty).filter(|dims| *dims == pattern.shape);
         let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;

@@ -143,7 +143,7 @@ fn verify_scope() {
         let body = var(b, y);
         push(b, Term::Let { var: y, value, body })
     });
-    check(&["e4: the variable %4 is bound twice"], surface, |b| {
+    check(&["e2: the variable %4 is bound twice"], surface, |b| {
         let y = b.fresh_var("y", Types::REAL);
         let value = var(b, S);
         let inner = var(b, y);
@@ -310,15 +310,21 @@ fn verify_signature() {
         ("the parameter `x` has an unknown type", Box::new(move |s| s.params[x].ty = TypeId(50))),
         ("the pattern `R` is of no parameter", {
             let r = relation(vec![n()], RelationKind::Pattern(x));
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("the map `R` has no source", {
             let r = relation(vec![n()], RelationKind::Map);
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("the size n5 is unknown", {
             let r = relation(vec![unknown], RelationKind::Free);
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("in an assumption an extent is not a size", {
             Box::new(move |s| s.assumptions.push(Pred::zero(index.clone())))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::canonical::Canonical;
+use super::canonical::{Canonical, within};
 use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, Interner, ParamId, VarId};
 use crate::error::Result;
@@ -100,7 +100,12 @@ impl Builder {
         }
     }
 
-    /// `x` of a statement by reading name, empty where it has none.
+    /// The names for reading.
+    pub fn names(&self) -> &Arena<VarId, String> {
+        &self.names
+    }
+
+    /// The name of a statement for reading, empty where it has none.
     pub fn name(&self, x: VarId) -> &str {
         &self.names[x]
     }
@@ -121,7 +126,7 @@ impl Builder {
     /// `gen g. c`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn number(&mut self, gens: &[(IndexId, Size)], number: Number) -> Result<VarId> {
         let number = match number {
             Number::Index(a) => match Canonical::new(gens, &[]).affine(&a)? {
@@ -137,10 +142,10 @@ impl Builder {
     /// `gen g. [p0] * X0[g] + [p1] * X1[g]`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn add(&mut self, gens: &[(IndexId, Size)], sides: [(Pred, VarId); 2]) -> Result<VarId> {
         let mut canonical = Canonical::new(gens, &[]);
-        let [(p, x), (q, y)] = sides;
+        let [(p, x), (q, y)] = sides.map(|(p, x)| (within(gens.iter(), p), x));
         let mut sides = [(canonical.pred(&p)?, x), (canonical.pred(&q)?, y)];
         if (sides[0].1, &sides[0].0) > (sides[1].1, &sides[1].0) {
             sides.swap(0, 1);
@@ -151,7 +156,7 @@ impl Builder {
     /// `gen g. [p] * f(X0[g], ..)`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn map(
         &mut self,
         gens: &[(IndexId, Size)],
@@ -159,14 +164,14 @@ impl Builder {
         function: Function,
         args: Vec<VarId>,
     ) -> Result<VarId> {
-        let guard = Canonical::new(gens, &[]).pred(&guard)?;
+        let guard = Canonical::new(gens, &[]).pred(&within(gens.iter(), guard))?;
         Ok(self.intern(Stmt { dims: dims(gens), rhs: Rhs::Map { guard, function, args } }))
     }
 
     /// `gen g. sum s. [p] * X0[..] * ..` over one or two operands, whose indices are among `g` and `s`.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn contract(
         &mut self,
         gens: &[(IndexId, Size)],
@@ -180,9 +185,33 @@ impl Builder {
     /// The statement under fresh index names.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn open(&mut self, x: VarId) -> Result<OpenStmt> {
         let stmt = self.stmts[x].clone();
+        self.open_stmt(&stmt)
+    }
+
+    /// Appends a statement that was made elsewhere, made canonical here.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn push(&mut self, stmt: &Stmt) -> Result<VarId> {
+        let open = self.open_stmt(stmt)?;
+        match open.rhs {
+            Rhs::Input { param, path } => Ok(self.input(param, path, stmt.dims.clone())),
+            Rhs::Number(number) => self.number(&open.gens, number),
+            Rhs::Add(sides) => self.add(&open.gens, sides),
+            Rhs::Map { guard, function, args } => self.map(&open.gens, guard, function, args),
+            Rhs::Contract { guard, operands, .. } => self.contract(&open.gens, &open.sums, guard, operands),
+        }
+    }
+
+    /// A statement, which need not be of this program, under fresh index names.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn open_stmt(&mut self, stmt: &Stmt) -> Result<OpenStmt> {
+        let stmt = stmt.clone();
         let gens = self.fresh_indices(&stmt.dims);
         let sums = match &stmt.rhs {
             Rhs::Contract { sums, .. } => self.fresh_indices(sums),

@@ -9,7 +9,7 @@ use super::build::Builder;
 use super::data::{Operand, Rhs, Stmt};
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::index::{Affine, Checked, Facts, Pred, Size, Var};
 
 /// A renaming of the indices of one statement to their canonical numbers.
 pub(super) struct Canonical {
@@ -47,6 +47,19 @@ impl Canonical {
     }
 }
 
+/// Larger guards are left as they are.
+const MAX_SIMPLIFIED: usize = 24;
+
+/// The guard without what the ranges of its indices imply.
+pub(crate) fn within<'a>(ranges: impl Iterator<Item = &'a (IndexId, Size)>, guard: Pred) -> Pred {
+    if guard.is_true() || guard.weight() > MAX_SIMPLIFIED {
+        return guard;
+    }
+    let mut facts = Facts::new();
+    ranges.for_each(|(i, n)| facts.range(*i, n));
+    facts.simplify(&guard)
+}
+
 /// `gen g. sum s. [p] * X0[..] * ..`, canonical.
 pub(super) fn contract(
     builder: &mut Builder,
@@ -59,6 +72,7 @@ pub(super) fn contract(
         return Err(Error::bug("tensor-ssa", format!("a contraction over {} operands", operands.len())));
     }
     let (sums, guard) = solve(gens, sums.to_vec(), guard, &mut operands)?;
+    let guard = within(gens.iter().chain(&sums), guard);
     let mut best: Option<Stmt> = None;
     operands.sort_by_key(|x| x.var);
     let same = operands.len() == 2 && operands[0].var == operands[1].var;

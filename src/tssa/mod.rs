@@ -16,6 +16,13 @@
 mod build;
 mod canonical;
 mod data;
+pub mod deps;
+mod json;
+pub(crate) mod print;
+mod verify;
+
+pub(crate) use canonical::within;
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
+pub use print::StmtNames;

@@ -43,7 +43,7 @@ impl Emit<'_> {
         let written = |text: &str| Name { text: text.to_string(), span: Span::default() };
         Ok(match decl {
             Declared::Param { name, storage, ty } => {
-                Decl::Param { name: written(name), storage: *storage, ty: self.ty(ty)? }
+                Decl::Param { name: written(name), storage: *storage, like: None, ty: self.ty(ty)? }
             }
             Declared::Relation { name, shape } => Decl::Relation { name: written(name), shape: self.trees(shape)? },
             Declared::Map { name, source, target } => {

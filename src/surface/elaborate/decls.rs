@@ -240,7 +240,7 @@ impl<'a> Declarations<'a> {
 
     fn declaration(&mut self, decl: &'a Decl) {
         match decl {
-            Decl::Param { name, storage, ty } => self.param(name, *storage, ty),
+            Decl::Param { name, storage, like, ty } => self.param(name, *storage, like.as_ref(), ty),
             Decl::Relation { name, shape } => {
                 let shape = self.shape(shape, name.span);
                 let relation = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Free));
@@ -315,13 +315,13 @@ impl<'a> Declarations<'a> {
         shape.into_iter().collect()
     }
 
-    fn param(&mut self, name: &'a Name, storage: StorageKind, ty: &'a TypeExpr) {
+    fn param(&mut self, name: &'a Name, storage: StorageKind, like: Option<&Name>, ty: &'a TypeExpr) {
         let Some(declared) = self.param_type(ty) else {
             self.failed = true;
             self.name(name, Global::Error);
             return;
         };
-        let Some(storage) = self.storage(name, storage, ty, declared) else {
+        let Some(storage) = self.storage(name, storage, like, ty, declared) else {
             self.name(name, Global::Error);
             return;
         };
@@ -361,8 +361,15 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    /// The storage, with the pattern of a sparse parameter.
-    fn storage(&mut self, name: &Name, kind: StorageKind, ty: &TypeExpr, declared: TypeId) -> Option<Storage> {
+    /// The storage, with the pattern of a sparse parameter: its own, or that of the parameter it is like.
+    fn storage(
+        &mut self,
+        name: &Name,
+        kind: StorageKind,
+        like: Option<&Name>,
+        ty: &TypeExpr,
+        declared: TypeId,
+    ) -> Option<Storage> {
         let dims = self.signature.types.real_dims(declared);
         let (word, wanted, dims) = match (kind, dims) {
             (StorageKind::Dense, _) => return Some(Storage::Dense),
@@ -379,8 +386,31 @@ impl<'a> Declarations<'a> {
             return None;
         }
         let param = crate::base::ParamId(self.signature.params.len() as u32);
-        let pattern = self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param));
+        let pattern = match like {
+            Some(like) => self.shared_pattern(like, &dims)?,
+            None => self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param)),
+        };
         Some(if kind == StorageKind::Csr { Storage::Csr(pattern) } else { Storage::Coo(pattern) })
+    }
+
+    /// The pattern of a sparse parameter of the given axes.
+    fn shared_pattern(&mut self, like: &Name, dims: &[Size]) -> Option<crate::base::RelationId> {
+        let storage = match self.globals.get(like.text.as_str()) {
+            Some(Global::Param(x)) => self.signature.params.get(crate::base::ParamId(x.0)).map(|p| p.storage),
+            _ => None,
+        };
+        let Some(pattern) = storage.and_then(Storage::pattern) else {
+            let message =
+                format!("`{}` is no sparse parameter declared before, so it has no entries to share", like.text);
+            self.report(Diagnostic::new("bad-storage", like.span, message));
+            return None;
+        };
+        if self.signature.relations[pattern].shape != dims {
+            let message = format!("`{}` has other axes, so its entries cannot be shared", like.text);
+            self.report(Diagnostic::new("bad-storage", like.span, message));
+            return None;
+        }
+        Some(pattern)
     }
 
     /// Checks the parameters of a definition: types as written, and distinct names.

@@ -1,1 +1,225 @@
-//! Files.
+//! File formats, read with complete validation.
+//!
+//! | extension | format | holds |
+//! |---|---|---|
+//! | `.npy` | [`npy`] | a dense tensor |
+//! | `.npz` | [`npz`] | named dense tensors |
+//! | `.mtx` | [`mtx`]: MatrixMarket | a sparse matrix, a relation of pairs, a dense matrix |
+//! | `.tns` | [`tns`]: coordinate text as of the FROSTT collection | a sparse tensor or a relation of any rank, a map |
+//! | `.csv` | [`csv`] | a dense vector or matrix |
+//!
+//! *A header is a claim, not a fact*: memory is allocated for what was read, and a claim is compared with it. What does not
+//! fit is an [`Error::Data`] whose subject names the file and, in text formats, the line. Numbers that a float cannot hold
+//! (`1e999`, an integer beyond 2^53 that would be rounded) are refused; `nan` and `inf` are values.
+
+pub mod csv;
+pub mod mtx;
+pub mod npy;
+pub mod npz;
+mod text;
+pub mod tns;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use super::{Coo, Csr, Dense, Inputs, Relation, Tensor};
+use crate::error::{Error, Result};
+use crate::ty::{Signature, Storage};
+
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileValue {
+    /// A dense tensor.
+    Dense(Dense),
+    /// A sparse matrix.
+    Csr(Csr),
+    /// A sparse tensor.
+    Coo(Coo),
+    /// A relation: places without values.
+    Relation(Relation),
+    /// Dense tensors by name.
+    Archive(BTreeMap<String, Dense>),
+}
+
+impl FileValue {
+    /// What it is, for messages.
+    fn description(&self) -> &'static str {
+        match self {
+            FileValue::Dense(_) => "a dense tensor",
+            FileValue::Csr(_) => "a sparse matrix",
+            FileValue::Coo(_) => "a sparse tensor",
+            FileValue::Relation(_) => "a relation",
+            FileValue::Archive(_) => "an archive",
+        }
+    }
+
+    fn mismatch(&self, subject: &str, wanted: &str) -> Error {
+        Error::data(subject, format!("expected {wanted}, found {}", self.description()))
+    }
+
+    /// The dense tensor that the file holds. Sparse tensors are not filled up silently.
+    ///
+    /// # Errors
+    /// If it holds something else.
+    pub fn into_dense(self, subject: &str) -> Result<Dense> {
+        match self {
+            FileValue::Dense(dense) => Ok(dense),
+            other => Err(other.mismatch(subject, "a dense tensor")),
+        }
+    }
+
+    /// The sparse matrix that the file holds.
+    ///
+    /// # Errors
+    /// If it holds something else, or far more rows than entries: see [`csr_from_file`].
+    pub fn into_csr(self, subject: &str) -> Result<Csr> {
+        match self {
+            FileValue::Csr(csr) => Ok(csr),
+            FileValue::Coo(coo) => csr_from_file(&coo, subject),
+            other => Err(other.mismatch(subject, "a sparse matrix")),
+        }
+    }
+
+    /// The sparse tensor that the file holds.
+    ///
+    /// # Errors
+    /// If it holds something else.
+    pub fn into_coo(self, subject: &str) -> Result<Coo> {
+        match self {
+            FileValue::Coo(coo) => Ok(coo),
+            FileValue::Csr(csr) => Ok(Coo::from(&csr)),
+            other => Err(other.mismatch(subject, "a sparse tensor")),
+        }
+    }
+
+    /// The relation that the file holds: itself, the places of a sparse tensor, or the ones of a tensor of zeros and ones.
+    ///
+    /// # Errors
+    /// If it holds something else.
+    pub fn into_relation(self, subject: &str) -> Result<Relation> {
+        match self {
+            FileValue::Relation(relation) => Ok(relation),
+            FileValue::Csr(csr) => Ok(Relation::from(&csr)),
+            FileValue::Coo(coo) => Ok(Relation::from(&coo)),
+            FileValue::Dense(dense) => Relation::from_dense(&dense).map_err(|malformed| malformed.of(subject)),
+            other => Err(other.mismatch(subject, "a relation")),
+        }
+    }
+}
+
+impl From<Tensor> for FileValue {
+    fn from(tensor: Tensor) -> Self {
+        match tensor {
+            Tensor::Dense(dense) => FileValue::Dense(dense),
+            Tensor::Csr(csr) => FileValue::Csr(csr),
+            Tensor::Coo(coo) => FileValue::Coo(coo),
+        }
+    }
+}
+
+/// Row by row storage of a matrix that came from a file. Its memory grows with the rows, which a short file can claim in any
+/// number, so there may be at most 2^20 and 64 for each entry.
+///
+/// # Errors
+/// If there are more rows, or the tensor is not a matrix.
+pub fn csr_from_file(coo: &Coo, subject: &str) -> Result<Csr> {
+    let limit = (1usize << 20).saturating_add(coo.data().len().saturating_mul(64));
+    match coo.shape() {
+        &[rows, _] if rows > limit => {
+            let stored = coo.data().len();
+            Err(Error::data(subject, format!("{rows} rows with {stored} entries are too many for csr; declare it coo")))
+        }
+        _ => Csr::from_coo(coo).map_err(|malformed| malformed.of(subject)),
+    }
+}
+
+impl Inputs {
+    /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing;
+    /// of an archive every tensor by its own name.
+    ///
+    /// # Errors
+    /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
+    pub fn file_value(&mut self, signature: &Signature, name: &str, value: FileValue) -> Result<&mut Self> {
+        if let FileValue::Archive(archive) = value {
+            for (name, dense) in archive {
+                self.file_value(signature, &name, FileValue::Dense(dense))?;
+            }
+            return Ok(self);
+        }
+        if signature.relations.values().any(|relation| relation.name == name) {
+            return Ok(self.relation(name, value.into_relation(name)?));
+        }
+        // `ab.0` is a component of `ab`.
+        let whole = |param: &str| name.strip_prefix(param).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let storage = signature.params.values().find(|p| whole(&p.name)).map_or(Storage::Dense, |p| p.storage);
+        Ok(match storage {
+            Storage::Dense => self.value(name, value.into_dense(name)?),
+            Storage::Csr(_) => self.value(name, value.into_csr(name)?),
+            Storage::Coo(_) => self.value(name, value.into_coo(name)?),
+        })
+    }
+}
+
+/// Reads a file in the format of its extension.
+///
+/// # Errors
+/// [`Error::Data`] that names the file, and in text formats the line.
+pub fn read_value(path: impl AsRef<Path>) -> Result<FileValue> {
+    let path = path.as_ref();
+    let subject = path.display().to_string();
+    let parse = match extension(path).as_str() {
+        "npy" => |subject: &str, bytes: &[u8]| npy::parse(subject, bytes).map(FileValue::Dense),
+        "npz" => |subject: &str, bytes: &[u8]| npz::parse(subject, bytes).map(FileValue::Archive),
+        "mtx" => mtx::parse,
+        "tns" => tns::parse,
+        "csv" => |subject: &str, bytes: &[u8]| csv::parse(subject, bytes).map(FileValue::Dense),
+        other => return Err(unknown_extension(&subject, other)),
+    };
+    parse(&subject, &read_bytes(path, &subject)?)
+}
+
+/// Writes a file in the format of its extension; what is read back is equal.
+///
+/// # Errors
+/// If the format cannot hold the value, or the file cannot be written.
+pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
+    let path = path.as_ref();
+    let subject = path.display().to_string();
+    let bytes = match (extension(path).as_str(), value) {
+        ("npy", FileValue::Dense(dense)) => npy::format(&subject, dense)?,
+        ("npz", FileValue::Archive(archive)) => npz::format(&subject, archive)?,
+        ("csv", FileValue::Dense(dense)) => csv::format(&subject, dense)?,
+        ("mtx", value) => mtx::format(&subject, value)?,
+        ("tns", value) => tns::format(&subject, value)?,
+        ("npy" | "npz" | "csv", value) => {
+            return Err(Error::data(subject, format!("this format does not hold {}", value.description())));
+        }
+        (other, _) => return Err(unknown_extension(&subject, other)),
+    };
+    let failed = |e: std::io::Error| Error::data(&subject, format!("this file cannot be written: {e}"));
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    file.write_all(&bytes).and_then(|()| file.flush()).map_err(failed)
+}
+
+fn extension(path: &Path) -> String {
+    path.extension().map_or_else(String::new, |e| e.to_string_lossy().to_ascii_lowercase())
+}
+
+fn unknown_extension(subject: &str, extension: &str) -> Error {
+    let found = if extension.is_empty() { "none".to_string() } else { format!("`.{}`", text::excerpt(extension)) };
+    Error::data(subject, format!("expected the extension .npy, .npz, .mtx, .tns or .csv, found {found}"))
+}
+
+/// The bytes of a regular file; devices and pipes have no end to rely on.
+fn read_bytes(path: &Path, subject: &str) -> Result<Vec<u8>> {
+    let failed = |e: std::io::Error| Error::data(subject, format!("this file cannot be read: {e}"));
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Error::data(subject, "this is not a regular file"));
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! The command line: arguments, and what they have in common.
+
+mod check;
+mod check_derivative;
+mod files;
+mod run;
+mod show;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use iverson::driver::{Mode, Request};
+use iverson::{Error, surface};
+
+/// Purely functional, sparse derivatives of tensor programs written with Iverson brackets.
+#[derive(Debug, Parser)]
+#[command(name = "iverson", version, about, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// When to colour messages.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    color: Color,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  iverson check loss.iv
+  iverson show loss.iv --derivative gradient --wrt w
+  iverson show loss.iv --stage tensor-ssa
+  iverson show loss.iv --derivative gradient --wrt w --derivation
+  iverson run loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --derivative gradient --wrt w --output results
+  iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks a program: names, sizes, types, bounds.
+    Check(check::Arguments),
+    /// Prints a program at a stage of the compiler, or a derivative of it.
+    Show(show::Arguments),
+    /// Evaluates a program, or a derivative of it, on data.
+    Run(run::Arguments),
+    /// Checks derivatives at given data: adjoint identity, finite differences, complex step.
+    CheckDerivative(check_derivative::Arguments),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Which derivative is wanted.
+#[derive(Clone, Debug, Args)]
+struct Derivative {
+    /// The derivative to take.
+    #[arg(long, value_enum)]
+    derivative: Option<DerivativeKind>,
+    /// The parameters to differentiate by, separated by commas; all real parameters where nothing is said.
+    #[arg(long, value_delimiter = ',', requires = "derivative")]
+    wrt: Vec<String>,
+    /// Return the value of the program beside its derivative.
+    #[arg(long, requires = "derivative")]
+    with_value: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum DerivativeKind {
+    /// D f(x; dx): takes a tangent dx of each parameter x.
+    Forward,
+    /// D^T f(x; dy): takes a seed dy.
+    Adjoint,
+    /// The adjoint with seed 1, of one real output.
+    Gradient,
+}
+
+impl From<DerivativeKind> for Mode {
+    fn from(kind: DerivativeKind) -> Mode {
+        match kind {
+            DerivativeKind::Forward => Mode::Forward,
+            DerivativeKind::Adjoint => Mode::Adjoint,
+            DerivativeKind::Gradient => Mode::Gradient,
+        }
+    }
+}
+
+impl Derivative {
+    /// The request for a program, if a derivative is wanted.
+    fn request(&self, signature: &iverson::ty::Signature) -> Option<Request> {
+        let mode = Mode::from(self.derivative?);
+        let wrt = all_or(&self.wrt, signature);
+        Some(Request { mode, wrt, with_value: self.with_value, derivation: false, expand_partials: true })
+    }
+}
+
+/// The names given, or those of all parameters.
+fn all_or(names: &[String], signature: &iverson::ty::Signature) -> Vec<String> {
+    match names {
+        [] => signature.params.values().map(|p| p.name.clone()).collect(),
+        names => names.to_vec(),
+    }
+}
+
+/// A problem, and the program text that it may point into.
+struct Failure {
+    error: Error,
+    source: Option<(String, String)>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error, source: None }
+    }
+}
+
+/// What a command gives: whether every check that it made held.
+type Outcome = Result<bool, Failure>;
+
+/// Reads, parses and checks a program file; `-` is standard input.
+fn load(path: &std::path::Path) -> Result<iverson::term::Program, Failure> {
+    let name = path.display().to_string();
+    let text = files::read_text(path)?;
+    surface::read(&text, &[]).map_err(|error| Failure { error, source: Some((name, text)) })
+}
+
+/// Runs the tool.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match &cli.command {
+        Command::Check(arguments) => check::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
+        Command::Run(arguments) => run::run(arguments),
+        Command::CheckDerivative(arguments) => check_derivative::run(arguments),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(failure) => {
+            let color = match cli.color {
+                Color::Auto => std::io::stderr().is_terminal(),
+                Color::Always => true,
+                Color::Never => false,
+            };
+            report(&failure, color);
+            ExitCode::from(match failure.error {
+                Error::Limitation { .. } => 3,
+                Error::Bug { .. } => 70,
+                Error::Request(_) => 2,
+                _ => 1,
+            })
+        }
+    }
+}
+
+fn report(failure: &Failure, color: bool) {
+    let text = match (&failure.error, &failure.source) {
+        (Error::Program(diagnostics), Some((file, text))) => surface::render(file, text, diagnostics, color),
+        (error, _) => format!("error: {error}\n"),
+    };
+    // With standard error gone there is nobody left to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Writes to standard output. A reader that went away, as `head` does, is no error.
+fn print(text: &str) -> Result<(), Error> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::data("standard output", error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,249 @@
+//! The pipeline: which passes run, and in which order. No other module knows.
+
+use std::fmt;
+
+use crate::diff::{self, Adjoint, Derivation, Options, Seed};
+use crate::error::{Error, Result};
+use crate::stages::Stages;
+use crate::surface::ast::Ast;
+use crate::{normalize, present, surface, term, tssa};
+
+/// A stage of the pipeline, named as its pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The program as it was written, with names, sizes and types resolved.
+    Surface,
+    /// `let`s only at the top.
+    LetLifting,
+    /// Pairs only as projections of inputs and as output tuple.
+    PairElimination,
+    /// Every right-hand side is `gen .. gen e`.
+    GenPushout,
+    /// Straight-line statements.
+    TensorSsa,
+}
+
+/// A program at some stage.
+#[derive(Clone, Debug)]
+pub enum Staged {
+    /// One of the stages before Tensor-SSA.
+    Term(term::Program),
+    /// Tensor-SSA.
+    TensorSsa(tssa::Program),
+}
+
+impl fmt::Display for Staged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Staged::Term(program) => program.fmt(f),
+            Staged::TensorSsa(program) => program.fmt(f),
+        }
+    }
+}
+
+/// Takes a program through the passes up to a stage.
+///
+/// # Errors
+/// [`Error::Overflow`], [`Error::Limit`], [`Error::Limitation`], and [`Error::Bug`].
+pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> Result<Staged> {
+    let mut program = program.clone();
+    let passes: [(Stage, &'static str, fn(&term::Program) -> Result<term::Program>); 3] = [
+        (Stage::LetLifting, "let-lifting", normalize::lift_lets),
+        (Stage::PairElimination, "pair-elimination", normalize::eliminate_pairs),
+        (Stage::GenPushout, "gen-pushout", normalize::push_out_gens),
+    ];
+    for (stage, name, pass) in passes {
+        if stage > until {
+            return Ok(Staged::Term(program));
+        }
+        program = stages.run(name, || pass(&program))?;
+    }
+    if until < Stage::TensorSsa {
+        return Ok(Staged::Term(program));
+    }
+    Ok(Staged::TensorSsa(stages.run("tensor-ssa", || normalize::to_tensor_ssa(&program))?))
+}
+
+/// Which derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `D f(x; dx)`: takes a tangent of each parameter.
+    Forward,
+    /// `D^T f(x; dy)`: takes a seed for each output.
+    Adjoint,
+    /// The adjoint with seed 1, of a program with one real output.
+    Gradient,
+}
+
+/// What is wanted of a derivative.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Which one.
+    pub mode: Mode,
+    /// The names of the parameters to differentiate by.
+    pub wrt: Vec<String>,
+    /// Whether the results of the primal program are wanted as well.
+    pub with_value: bool,
+    /// Whether the adjoint's derivation is wanted.
+    pub derivation: bool,
+    /// Whether partial derivatives of scalar functions are replaced by their expressions.
+    pub expand_partials: bool,
+}
+
+impl Request {
+    /// A derivative by the given parameters, and nothing else.
+    pub fn new(mode: Mode, wrt: &[&str]) -> Self {
+        Request {
+            mode,
+            wrt: wrt.iter().map(|name| (*name).to_owned()).collect(),
+            with_value: false,
+            derivation: false,
+            expand_partials: true,
+        }
+    }
+}
+
+/// A derivative and how it was found.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// The derivative.
+    pub function: Function,
+    /// The parameters that were added: tangents, or seeds.
+    pub added: Vec<String>,
+    /// The derivation of an adjoint, if it was asked for.
+    pub derivation: Option<Derivation>,
+}
+
+/// A program that was compiled to Tensor-SSA: what a user holds.
+///
+/// It prints as a program of the language, and what it prints parses back.
+#[derive(Clone, Debug)]
+pub struct Function {
+    source: Option<term::Program>,
+    tssa: tssa::Program,
+}
+
+impl Function {
+    /// Compiles a program text.
+    ///
+    /// # Errors
+    /// [`Error::Program`] with every problem in the text, and those of [`lower`].
+    pub fn parse(text: &str) -> Result<Function> {
+        Function::compile(surface::read(text, &[])?, &mut Stages::new())
+    }
+
+    /// Compiles a program made by the Rust builder.
+    ///
+    /// # Errors
+    /// As [`Function::parse`].
+    pub fn build(ast: &Ast) -> Result<Function> {
+        Function::compile(surface::elaborate(ast, &[]).map_err(Error::Program)?, &mut Stages::new())
+    }
+
+    /// Compiles a typed program.
+    ///
+    /// # Errors
+    /// Those of [`lower`].
+    pub fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
+        match lower(&source, Stage::TensorSsa, stages)? {
+            Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), tssa }),
+            Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
+        }
+    }
+
+    /// A program that is in Tensor-SSA already.
+    pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
+        Function { source: None, tssa }
+    }
+
+    /// The program in Tensor-SSA.
+    pub fn tensor_ssa(&self) -> &tssa::Program {
+        &self.tssa
+    }
+
+    /// The program as a term: as it was written, or, for a derivative, put together again for reading.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Bug`].
+    pub fn term(&self) -> Result<term::Program> {
+        match &self.source {
+            Some(source) => Ok(source.clone()),
+            None => present::present(&self.tssa),
+        }
+    }
+
+    /// A derivative.
+    ///
+    /// # Errors
+    /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
+    pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
+        let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
+        let (mut added, mut derivation) = (Vec::new(), None);
+        let program = match request.mode {
+            Mode::Forward => stages.run("forward", || {
+                let forward = diff::forward(&self.tssa, &wrt, request.with_value)?;
+                added = forward.tangents.into_iter().map(|(_, tangent)| tangent).collect();
+                Ok(forward.program)
+            })?,
+            Mode::Adjoint | Mode::Gradient => stages.run("adjoint", || {
+                let seed = if request.mode == Mode::Gradient { Seed::One } else { Seed::Parameter };
+                let options = Options { seed, with_value: request.with_value, derivation: request.derivation };
+                let Adjoint { program, seeds, derivation: steps } = diff::adjoint(&self.tssa, &wrt, options)?;
+                (added, derivation) = (seeds, steps);
+                Ok(program)
+            })?,
+        };
+        let program = match request.expand_partials {
+            true => stages.run("expand-partials", || diff::expand_partials(&program))?,
+            false => program,
+        };
+        let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
+        let added = added.into_iter().filter_map(name).collect();
+        Ok(Derived { function: Function::from_tensor_ssa(program), added, derivation })
+    }
+
+    /// The gradient by some parameters.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn gradient(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Gradient, wrt))
+    }
+
+    /// The value and the gradient by some parameters, which share their work.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn value_and_gradient(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request { with_value: true, ..Request::new(Mode::Gradient, wrt) })
+    }
+
+    /// The adjoint derivative by some parameters; it takes a seed `dy`.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn adjoint(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Adjoint, wrt))
+    }
+
+    /// The forward derivative by some parameters; it takes a tangent `dx` of each parameter `x`.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn forward(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Forward, wrt))
+    }
+
+    fn of(&self, request: Request) -> Result<Function> {
+        Ok(self.derive(&request, &mut Stages::new())?.function)
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.term() {
+            Ok(term) => term.fmt(f),
+            Err(_) => self.tssa.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The `.npz` archives of NumPy: zipped `.npy` files.
+//!
+//! Deflate expands a byte to at most 1032, so an archive that holds more than that for each of its own bytes has entries that
+//! overlap, and is refused as soon as it is noticed; the sizes that the archive claims are not used.
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+
+use ndarray_npy::NpzWriter;
+use zip::ZipArchive;
+
+use super::npy;
+use super::text::excerpt;
+use crate::error::{Error, Result};
+use crate::tensor::Dense;
+
+/// The most that deflate expands.
+const MAX_EXPANSION: u64 = 1032;
+
+/// Reads the tensors of an archive by their names, without the extension `.npy`.
+///
+/// # Errors
+/// If the archive is damaged, or holds something other than tensors.
+pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
+    let damaged = |e: &dyn std::fmt::Display| Error::data(subject, format!("the archive is damaged: {e}"));
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| damaged(&e))?;
+    let mut left = (bytes.len() as u64).saturating_mul(MAX_EXPANSION);
+    let mut tensors = BTreeMap::new();
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index).map_err(|e| damaged(&e))?;
+        let Some(name) = entry.name().strip_suffix(".npy").map(str::to_string) else {
+            let name = excerpt(entry.name());
+            return Err(Error::data(subject, format!("expected .npy files in the archive, found `{name}`")));
+        };
+        let mut contents = Vec::new();
+        entry.take(left + 1).read_to_end(&mut contents).map_err(|e| damaged(&e))?;
+        left = left.checked_sub(contents.len() as u64).ok_or_else(|| damaged(&"its entries overlap"))?;
+        let dense = npy::parse(&format!("{subject}, entry {}", excerpt(&name)), &contents)?;
+        if tensors.insert(name.clone(), dense).is_some() {
+            return Err(Error::data(subject, format!("the archive holds `{}` twice", excerpt(&name))));
+        }
+    }
+    Ok(tensors)
+}
+
+/// Writes an archive, not compressed.
+///
+/// # Errors
+/// If there is no memory for it.
+pub fn format(subject: &str, tensors: &BTreeMap<String, Dense>) -> Result<Vec<u8>> {
+    let failed = |e: &dyn std::fmt::Display| Error::data(subject, format!("this file cannot be written: {e}"));
+    let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
+    for (name, dense) in tensors {
+        writer.add_array(name.as_str(), &dense.view()).map_err(|e| failed(&e))?;
+    }
+    Ok(writer.finish().map_err(|e| failed(&e))?.into_inner())
+}

@@ -1,0 +1,129 @@
+//! Who reads whom: liveness, pruning, and the dependence graph.
+
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+use super::data::{Operand, Output, Program, Rhs, Stmt};
+use crate::base::dot::Graph;
+use crate::base::{Arena, Id, SideTable, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Pred, RelationRef};
+
+impl Program {
+    /// The statements that an output needs, directly or not.
+    pub fn live(&self) -> SideTable<VarId, bool> {
+        let mut live = SideTable::new(self.stmts.len(), false);
+        self.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| live.set(*x, true));
+        // Users come after their operands, so a backward loop has seen every user of a statement before the statement.
+        for x in self.stmts.ids().rev() {
+            if live[x] {
+                self.stmts[x].rhs.for_each_operand(|operand| live.set(operand, true));
+            }
+        }
+        live
+    }
+
+    /// The program without statements that no output needs. Order is kept, so canonical operand order is as well.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if an operand does not come before its user.
+    pub fn prune(self) -> Result<Program> {
+        let live = self.live();
+        let mut renumbered: SideTable<VarId, Option<VarId>> = SideTable::new(self.stmts.len(), None);
+        let mut stmts: Arena<VarId, Stmt> = Arena::new();
+        let mut names = Arena::new();
+        for (x, stmt) in self.stmts.iter().filter(|(x, _)| live[*x]) {
+            let stmt = stmt.rename(&|operand| renumbered[operand])?;
+            names.push(self.names[x].clone());
+            renumbered.set(x, Some(stmts.push(stmt)));
+        }
+        let outputs = self
+            .outputs
+            .into_iter()
+            .map(|output| {
+                let leaves =
+                    output.leaves.iter().map(|x| renumbered[*x].ok_or_else(unordered)).collect::<Result<_>>()?;
+                Ok(Output { leaves, ..output })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Program { signature: self.signature, stmts, names, outputs })
+    }
+
+    /// The dependence graph in the DOT language.
+    pub fn to_dot(&self) -> String {
+        let names = self.stmt_names();
+        let mut dot = Graph::new("tensor-ssa");
+        for (x, stmt) in self.stmts.iter() {
+            dot.node(x, &format!("{} = {}", names.get(x), super::print::rhs_text(&self.signature, &names, stmt)));
+        }
+        let graph = self.graph();
+        for edge in graph.edge_references() {
+            dot.edge(graph[edge.source()], graph[edge.target()], "");
+        }
+        for output in &self.outputs {
+            dot.node(&output.name, &format!("out {}", output.name));
+            output.leaves.iter().for_each(|x| dot.edge(x, &output.name, ""));
+        }
+        dot.finish()
+    }
+
+    /// The dependence graph: an edge from each operand to its user. Nodes are the statements in order.
+    pub fn graph(&self) -> DiGraph<VarId, ()> {
+        let mut graph = DiGraph::with_capacity(self.stmts.len(), 2 * self.stmts.len());
+        let nodes: Vec<NodeIndex> = self.stmts.ids().map(|x| graph.add_node(x)).collect();
+        for (x, stmt) in self.stmts.iter() {
+            stmt.rhs.for_each_operand(|operand| {
+                if let Some(from) = nodes.get(operand.index()) {
+                    graph.update_edge(*from, nodes[x.index()], ());
+                }
+            });
+        }
+        graph
+    }
+}
+
+fn unordered() -> Error {
+    Error::bug("tensor-ssa", "an operand does not come before its user")
+}
+
+impl Stmt {
+    /// The same statement over renamed tensors.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a tensor has no new name.
+    pub fn rename(&self, name: &impl Fn(VarId) -> Option<VarId>) -> Result<Stmt> {
+        let var = |x: VarId| name(x).ok_or_else(unordered);
+        let pred = |p: &Pred| {
+            p.rebuild(&mut |atom| {
+                Ok::<_, Error>(match atom {
+                    Pred::Relation { relation: RelationRef::Computed { var: x, view }, args, holds } => {
+                        Pred::Relation {
+                            relation: RelationRef::Computed { var: var(*x)?, view: *view },
+                            args: args.clone(),
+                            holds: *holds,
+                        }
+                    }
+                    other => other.clone(),
+                })
+            })
+        };
+        let rhs = match &self.rhs {
+            closed @ (Rhs::Input { .. } | Rhs::Number(_)) => closed.clone(),
+            Rhs::Add([(p, x), (q, y)]) => Rhs::Add([(pred(p)?, var(*x)?), (pred(q)?, var(*y)?)]),
+            Rhs::Map { guard, function, args } => Rhs::Map {
+                guard: pred(guard)?,
+                function: *function,
+                args: args.iter().map(|x| var(*x)).collect::<Result<_>>()?,
+            },
+            Rhs::Contract { sums, guard, operands } => Rhs::Contract {
+                sums: sums.clone(),
+                guard: pred(guard)?,
+                operands: operands
+                    .iter()
+                    .map(|x| Ok(Operand { var: var(x.var)?, indices: x.indices.clone() }))
+                    .collect::<Result<_>>()?,
+            },
+        };
+        Ok(Stmt { dims: self.dims.clone(), rhs })
+    }
+}

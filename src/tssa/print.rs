@@ -1,0 +1,241 @@
+//! Tensor-SSA as text, one statement a line.
+//!
+//! ```text
+//! x   = input x : [n + m - 1]
+//! t1  = gen i < n, j < m. sum k < n + m - 1. [i - j + m = k + 1] * x[k]
+//! y   = gen i < n. sum j < m. t1[i, j] * w[j]
+//! out value : [n] = y
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::data::{Operand, Program, Rhs, Stmt};
+use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
+use crate::index::print::{Names, write_affine, write_pred};
+use crate::index::{Affine, Pred, Size};
+use crate::scalar::{Function, Number, Op, Primitive};
+use crate::ty::{Side, Signature, Storage};
+
+/// Distinct names for the statements of a program.
+#[derive(Clone, Debug)]
+pub struct StmtNames {
+    names: Arena<VarId, String>,
+    /// Names that indices must not take.
+    taken: BTreeSet<String>,
+}
+
+impl StmtNames {
+    /// The names suggested, made distinct; `t0`, `t1`, .. where there are none.
+    pub fn new<'a>(signature: &Signature, suggested: impl Iterator<Item = &'a str>) -> Self {
+        let mut taken: BTreeSet<String> = signature.sizes.values().cloned().collect();
+        let mut used: BTreeMap<String, usize> = BTreeMap::new();
+        let mut names = Arena::new();
+        for (at, name) in suggested.enumerate() {
+            let base = if name.is_empty() { format!("t{at}") } else { name.to_owned() };
+            let count = used.entry(base.clone()).or_insert(0);
+            let mut candidate = if *count == 0 { base.clone() } else { format!("{base}_{}", *count + 1) };
+            while taken.contains(&candidate) {
+                *count += 1;
+                candidate = format!("{base}_{}", *count + 1);
+            }
+            *count += 1;
+            taken.insert(candidate.clone());
+            names.push(candidate);
+        }
+        StmtNames { names, taken }
+    }
+
+    /// The name of a statement.
+    pub fn get(&self, x: VarId) -> String {
+        self.names.get(x).cloned().unwrap_or_else(|| x.to_string())
+    }
+}
+
+/// The names inside one statement: its indices by number.
+struct Scope<'a> {
+    signature: &'a Signature,
+    stmts: &'a StmtNames,
+}
+
+/// The name of the index of a number: `i`, `j`, .. without those that are taken.
+fn index_name(number: usize, taken: &BTreeSet<String>) -> String {
+    const LETTERS: [&str; 12] = ["i", "j", "k", "l", "a", "b", "c", "d", "p", "q", "u", "v"];
+    let free = LETTERS.iter().filter(|letter| !taken.contains(**letter)).count();
+    let letters = LETTERS.iter().filter(|letter| !taken.contains(**letter));
+    match letters.clone().nth(number) {
+        Some(letter) => (*letter).to_owned(),
+        None => {
+            let mut name = format!("i{}", number - free + 1);
+            while taken.contains(&name) {
+                name.push('_');
+            }
+            name
+        }
+    }
+}
+
+impl Names for Scope<'_> {
+    fn index(&self, i: IndexId) -> String {
+        index_name(i.index(), &self.stmts.taken)
+    }
+    fn size(&self, n: SizeId) -> String {
+        self.signature.sizes.get(n).cloned().unwrap_or_else(|| n.to_string())
+    }
+    fn relation(&self, r: RelationId) -> String {
+        self.signature.relations.get(r).map_or_else(|| r.to_string(), |r| r.name.clone())
+    }
+    fn var(&self, x: VarId) -> String {
+        self.stmts.get(x)
+    }
+}
+
+/// A scalar function applied to arguments that are already text.
+pub(crate) fn function_text(signature: &Signature, function: Function, args: &[String]) -> String {
+    let name = |primitive: Primitive| match primitive {
+        Primitive::Op(op) => op.name().into_owned(),
+        Primitive::User(f) => signature.functions.get(f).map_or_else(|| f.to_string(), |f| f.name().to_owned()),
+    };
+    match (function, args) {
+        (Function::Value(Primitive::Op(Op::Div)), [a, b]) => format!("{a} / {b}"),
+        (Function::Value(Primitive::Op(Op::Powi(k))), [a]) => format!("{a}^{k}"),
+        (Function::Value(primitive), _) => format!("{}({})", name(primitive), args.join(", ")),
+        (Function::Partial(primitive, at), _) => format!("{}'{at}({})", name(primitive), args.join(", ")),
+    }
+}
+
+impl Scope<'_> {
+    fn binders(&self, f: &mut dyn fmt::Write, word: &str, first: usize, ranges: &[Size]) -> fmt::Result {
+        for (at, n) in ranges.iter().enumerate() {
+            f.write_str(if at == 0 { word } else { "," })?;
+            write!(f, " {} < ", self.index(IndexId::from_index(first + at)))?;
+            write_affine(f, n, self)?;
+        }
+        f.write_str(if ranges.is_empty() { "" } else { ". " })
+    }
+
+    fn guarded(&self, f: &mut dyn fmt::Write, guard: &Pred) -> fmt::Result {
+        if guard.is_true() {
+            return Ok(());
+        }
+        f.write_str("[")?;
+        write_pred(f, guard, 0, self)?;
+        f.write_str("] * ")
+    }
+
+    fn operand(&self, x: &Operand) -> String {
+        let indices: Vec<String> = x.indices.iter().map(|i| self.index(*i)).collect();
+        self.read(x.var, &indices)
+    }
+
+    fn read(&self, x: VarId, indices: &[String]) -> String {
+        let name = self.stmts.get(x);
+        if indices.is_empty() { name } else { format!("{name}[{}]", indices.join(", ")) }
+    }
+
+    fn rhs(&self, f: &mut dyn fmt::Write, stmt: &Stmt) -> fmt::Result {
+        let gens: Vec<String> = (0..stmt.dims.len()).map(|i| self.index(IndexId::from_index(i))).collect();
+        match &stmt.rhs {
+            Rhs::Input { param, path } => {
+                f.write_str("input ")?;
+                for side in path.iter().rev() {
+                    f.write_str(if *side == Side::Fst { "fst " } else { "snd " })?;
+                }
+                let name = self.signature.params.get(*param).map_or("?", |p| p.name.as_str());
+                write!(f, "{name} : {}", self.dims(&stmt.dims))
+            }
+            Rhs::Number(number) => {
+                self.binders(f, "gen", 0, &stmt.dims)?;
+                match number {
+                    Number::Literal(x) => write!(f, "{x:?}"),
+                    Number::Index(a) => {
+                        f.write_str("real(")?;
+                        write_affine(f, a, self)?;
+                        f.write_str(")")
+                    }
+                }
+            }
+            Rhs::Add(sides) => {
+                self.binders(f, "gen", 0, &stmt.dims)?;
+                for (at, (guard, x)) in sides.iter().enumerate() {
+                    f.write_str(if at == 0 { "" } else { " + " })?;
+                    self.guarded(f, guard)?;
+                    f.write_str(&self.read(*x, &gens))?;
+                }
+                Ok(())
+            }
+            Rhs::Map { guard, function, args } => {
+                self.binders(f, "gen", 0, &stmt.dims)?;
+                self.guarded(f, guard)?;
+                let args: Vec<String> = args.iter().map(|x| self.read(*x, &gens)).collect();
+                f.write_str(&function_text(self.signature, *function, &args))
+            }
+            Rhs::Contract { sums, guard, operands } => {
+                self.binders(f, "gen", 0, &stmt.dims)?;
+                self.binders(f, "sum", stmt.dims.len(), sums)?;
+                self.guarded(f, guard)?;
+                let operands: Vec<String> = operands.iter().map(|x| self.operand(x)).collect();
+                f.write_str(&operands.join(" * "))
+            }
+        }
+    }
+
+    fn dims(&self, dims: &[Size]) -> String {
+        let dims: Vec<String> = dims.iter().map(|n| self.affine(n)).collect();
+        if dims.is_empty() { "real".to_owned() } else { format!("[{}] real", dims.join(", ")) }
+    }
+
+    fn affine(&self, a: &Affine) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = write_affine(&mut text, a, self);
+        text
+    }
+}
+
+/// The right-hand side of a statement, with the names of its program.
+pub(crate) fn rhs_text(signature: &Signature, names: &StmtNames, stmt: &Stmt) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = Scope { signature, stmts: names }.rhs(&mut text, stmt);
+    text
+}
+
+/// A guard over the axes of a tensor, whose indices are numbered in order.
+pub(crate) fn guard_text(signature: &Signature, names: &StmtNames, guard: &Pred) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_pred(&mut text, guard, 0, &Scope { signature, stmts: names });
+    text
+}
+
+impl Program {
+    /// Distinct names for the statements.
+    pub fn stmt_names(&self) -> StmtNames {
+        StmtNames::new(&self.signature, self.names.values().map(String::as_str))
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.stmt_names();
+        let scope = Scope { signature: &self.signature, stmts: &names };
+        for (x, stmt) in self.stmts.iter() {
+            write!(f, "{} = ", names.get(x))?;
+            scope.rhs(f, stmt)?;
+            writeln!(f)?;
+        }
+        for output in &self.outputs {
+            let leaves: Vec<String> = output.leaves.iter().map(|x| names.get(*x)).collect();
+            write!(f, "out {}", output.name)?;
+            if let Storage::Csr(r) | Storage::Coo(r) = output.storage {
+                write!(f, " on {}", scope.relation(r))?;
+            }
+            match leaves.as_slice() {
+                [one] => writeln!(f, " = {one}")?,
+                several => writeln!(f, " = ({})", several.join(", "))?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,460 @@
+//! Random programs, judged by independent oracles.
+//!
+//! `cargo test` judges some hundreds. The whole campaign, 10,000 programs with counts printed:
+//!
+//! ```text
+//! cargo test --release --test it campaign::full -- --ignored --nocapture
+//! ```
+//!
+//! `IVERSON_PROGRAMS` sets another number and `IVERSON_SEED` the first seed.
+
+use std::collections::BTreeMap;
+
+use iverson::diff::{self, Options, Seed};
+use iverson::driver::{Stage, Staged, lower};
+use iverson::reference::count::{cost_io, count_term, count_tssa};
+use iverson::reference::{Dual, Elements, Environment, Leaf, Limits, Partials};
+use iverson::stages::{Stages, check};
+use iverson::surface;
+use iverson::ty::Types;
+use iverson::{normalize, present, term, tssa};
+use num_complex::Complex64;
+
+use crate::generate::{self, Generated};
+use crate::support::{Numbers, dot, environment, evaluate, evaluate_term, flat, inputs, like};
+
+/// What a campaign saw.
+#[derive(Default)]
+struct Report {
+    programs: usize,
+    /// How often each relation was judged.
+    judged: BTreeMap<&'static str, usize>,
+    /// How often each relation could not be judged.
+    passed_over: BTreeMap<&'static str, usize>,
+    constructs: BTreeMap<&'static str, usize>,
+    statements: usize,
+    failures: Vec<String>,
+    worst_complex_step: f64,
+    worst_forward_cost: f64,
+    worst_adjoint_cost: f64,
+}
+
+impl Report {
+    fn print(&self) {
+        println!(
+            "{} programs, {} statements of Tensor-SSA, {} failures",
+            self.programs,
+            self.statements,
+            self.failures.len()
+        );
+        for (relation, count) in &self.judged {
+            let passed_over = self.passed_over.get(relation).copied().unwrap_or(0);
+            println!("  {relation}: {count} judged, {passed_over} passed over");
+        }
+        println!("  worst cost(forward) / cost: {:.3}", self.worst_forward_cost);
+        println!("  worst cost_IO(adjoint) / cost_IO: {:.3}", self.worst_adjoint_cost);
+        println!("  worst difference from the complex step: {:.1e}", self.worst_complex_step);
+        for (construct, count) in &self.constructs {
+            println!("  {construct}: in {count} programs");
+        }
+    }
+}
+
+/// A relation that does not hold, in words.
+type Judgement = std::result::Result<(), String>;
+
+/// Beyond this, integers may no longer be exact somewhere on the way.
+const EXACT: f64 = 1e9;
+
+struct Judge<'a> {
+    report: &'a mut Report,
+    generated: Generated,
+    seed: u64,
+}
+
+fn campaign(first: u64, programs: u64) -> Report {
+    let mut report = Report::default();
+    for seed in first..first + programs {
+        let smooth = seed % 4 == 3;
+        let generated = generate::program(seed, smooth);
+        report.programs += 1;
+        for construct in &generated.constructs {
+            *report.constructs.entry(construct).or_default() += 1;
+        }
+        let text = generated.text.clone();
+        let mut judge = Judge { report: &mut report, generated, seed };
+        if let Err(complaint) = judge.judge(smooth) {
+            report.failures.push(format!("seed {seed}: {complaint}\n{text}"));
+        }
+    }
+    report
+}
+
+fn words(error: iverson::Error) -> String {
+    error.to_string()
+}
+
+/// Equal numbers; zeros of either sign are equal, and so are NaNs.
+fn same(what: &str, a: &[f64], b: &[f64]) -> Judgement {
+    let equal = a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x == y || (x.is_nan() && y.is_nan()));
+    if equal { Ok(()) } else { Err(format!("{what}: {a:?} and {b:?}")) }
+}
+
+fn close(what: &str, a: &[f64], b: &[f64], tolerance: f64) -> std::result::Result<f64, String> {
+    let scale = a.iter().chain(b).fold(1.0_f64, |s, x| s.max(x.abs()));
+    let worst = a.iter().zip(b).fold(0.0_f64, |w, (x, y)| w.max((x - y).abs() / scale));
+    if a.len() == b.len() && worst <= tolerance { Ok(worst) } else { Err(format!("{what}: {a:?} and {b:?}")) }
+}
+
+/// The elements of dense tensors at the places where others have theirs; the rest must be zero.
+fn on_places(dense: &[Leaf<f64>], places: &[Leaf<f64>]) -> std::result::Result<Vec<f64>, String> {
+    let mut found = Vec::new();
+    for (leaf, places) in dense.iter().zip(places) {
+        let values = leaf.values();
+        let Elements::Sparse(pattern, _) = &places.elements else {
+            found.extend_from_slice(values);
+            continue;
+        };
+        let mut rest = values.to_vec();
+        for tuple in pattern.tuples() {
+            let place = tuple.iter().zip(pattern.shape()).fold(0, |place, (k, n)| place * n + k);
+            found.push(std::mem::replace(&mut rest[place], 0.0));
+        }
+        if rest.iter().any(|x| *x != 0.0) {
+            return Err("a sparse result has elements outside its pattern".to_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn is_exact(numbers: &[f64]) -> bool {
+    numbers.iter().all(|x| x.is_finite() && x.abs() < EXACT)
+}
+
+impl Judge<'_> {
+    fn judged(&mut self, relation: &'static str) {
+        *self.report.judged.entry(relation).or_default() += 1;
+    }
+
+    fn passed_over(&mut self, relation: &'static str) {
+        *self.report.passed_over.entry(relation).or_default() += 1;
+    }
+
+    fn judge(&mut self, smooth: bool) -> Judgement {
+        let source = surface::read(&self.generated.text, &[]).map_err(words)?;
+        check("elaborate", &source).map_err(words)?;
+        self.judged("a generated program is valid");
+        let mut numbers = Numbers::new(self.seed ^ 0x5eed, !smooth);
+        let inputs = inputs(&self.generated, &mut numbers);
+        let (_, environment) = environment(&source, &inputs).map_err(words)?;
+        let value = flat(&evaluate_term(&source, &environment).map_err(words)?);
+        let program = self.stages(&source, &environment, &value, smooth)?;
+        self.report.statements += program.stmts.len();
+        self.round_trips(&source, &program)?;
+        let active = program.signature.params.ids().collect::<Vec<_>>();
+        self.derivatives(&program, &active, &environment, &value, &mut numbers, smooth)
+    }
+
+    /// Each pass keeps the value, reaches its normal form, is idempotent, and adds no cost.
+    fn stages(
+        &mut self,
+        source: &term::Program,
+        environment: &Environment<f64>,
+        value: &[f64],
+        smooth: bool,
+    ) -> std::result::Result<tssa::Program, String> {
+        type Pass = fn(&term::Program) -> iverson::Result<term::Program>;
+        let passes: [(&'static str, Pass); 3] = [
+            ("let-lifting", normalize::lift_lets),
+            ("pair-elimination", normalize::eliminate_pairs),
+            ("gen-pushout", normalize::push_out_gens),
+        ];
+        let cost = |program: &term::Program| {
+            count_term(program, environment, Limits::default()).and_then(|c| c.total(Partials::Counted)).map_err(words)
+        };
+        let agree = |what: &str, a: &[f64]| match smooth {
+            false => same(what, a, value),
+            true => close(what, a, value, 1e-12).map(|_| ()),
+        };
+        let exact = smooth || is_exact(value);
+        let mut program = source.clone();
+        let mut before = cost(&program)?;
+        for (name, pass) in passes {
+            let next = pass(&program).map_err(words)?;
+            check(name, &next).map_err(words)?;
+            let again = pass(&next).map_err(words)?;
+            if !again.same(&next) {
+                return Err(format!("{name} is not idempotent:\n{next}\n{again}"));
+            }
+            self.judged("a pass is idempotent");
+            if exact {
+                agree(name, &flat(&evaluate_term(&next, environment).map_err(words)?))?;
+                self.judged("a pass keeps the value");
+            } else {
+                self.passed_over("a pass keeps the value");
+            }
+            let after = cost(&next)?;
+            if after > before {
+                return Err(format!("{name} raises the cost from {before} to {after}:\n{program}\n{next}"));
+            }
+            self.judged("a pass adds no cost");
+            (program, before) = (next, after);
+        }
+        let tssa = normalize::to_tensor_ssa(&program).map_err(words)?;
+        check("tensor-ssa", &tssa).map_err(words)?;
+        if exact {
+            agree("tensor-ssa", &flat(&evaluate(&tssa, environment).map_err(words)?))?;
+        }
+        let after = count_tssa(&tssa, environment, Limits::default()).map_err(words)?;
+        let after = after.total(Partials::Counted).map_err(words)?;
+        if after > before {
+            return Err(format!("tensor-ssa raises the cost from {before} to {after}:\n{program}\n{tssa}"));
+        }
+        self.judged("a pass adds no cost");
+        Ok(tssa)
+    }
+
+    /// What is printed parses back, and what is serialised is read back.
+    fn round_trips(&mut self, source: &term::Program, program: &tssa::Program) -> Judgement {
+        for stage in [Stage::Surface, Stage::LetLifting, Stage::PairElimination, Stage::GenPushout] {
+            let Staged::Term(staged) = lower(source, stage, &mut Stages::new()).map_err(words)? else { continue };
+            // Pair-eliminated programs read arrays of pairs as pairs of arrays, which the surface language has no words for.
+            if stage < Stage::PairElimination || !self.generated.constructs.contains("pair") {
+                let text = staged.to_string();
+                let back = surface::read(&text, &[]).map_err(|error| format!("{error}\nprinted as\n{text}"))?;
+                if stage == Stage::Surface && !back.same(&staged) {
+                    return Err(format!("printed as\n{text}\nand parsed as\n{back}"));
+                }
+                self.judged("what is printed parses back");
+            }
+            let json = staged.to_json().map_err(words)?;
+            let back = term::Program::from_json(&json).map_err(words)?;
+            if !back.same(&staged) {
+                return Err(format!("serialised as\n{json}"));
+            }
+            self.judged("what is serialised is read back");
+        }
+        let json = program.to_json().map_err(words)?;
+        if tssa::Program::from_json(&json).map_err(words)? != *program {
+            return Err(format!("serialised as\n{json}"));
+        }
+        self.judged("what is serialised is read back");
+        Ok(())
+    }
+
+    fn derivatives(
+        &mut self,
+        program: &tssa::Program,
+        wrt: &[iverson::base::ParamId],
+        environment: &Environment<f64>,
+        value: &[f64],
+        numbers: &mut Numbers,
+        smooth: bool,
+    ) -> Judgement {
+        let forward = diff::forward(program, wrt, false).map_err(words)?;
+        check("forward", &forward.program).map_err(words)?;
+        let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+        let adjoint = diff::adjoint(program, wrt, options).map_err(words)?;
+        check("adjoint", &adjoint.program).map_err(words)?;
+
+        let tangents: Vec<Vec<Leaf<f64>>> = environment.params.iter().map(|leaves| like(leaves, numbers)).collect();
+        let mut along = environment.clone();
+        along.params.extend(tangents.iter().cloned());
+        let outputs = evaluate(program, environment).map_err(words)?;
+        let seeds = like(&outputs, numbers);
+        let mut back = environment.clone();
+        back.params.push(seeds.clone());
+
+        // The costs of Theorems 6.1 and 6.35, with D f as one black box.
+        let total = |program: &tssa::Program, environment: &Environment<f64>| {
+            let counts = count_tssa(program, environment, Limits::default()).map_err(words)?;
+            counts.total(Partials::Free).map_err(words)
+        };
+        // The theorem counts the tangent together with the value.
+        let both = diff::forward(program, wrt, true).map_err(words)?.program;
+        let (cost, forward_cost) = (total(program, environment)?, total(&both, &along)?);
+        if forward_cost > 4 * cost {
+            return Err(format!("cost {cost}, of the forward derivative {forward_cost}:\n{program}\n{both}"));
+        }
+        self.judged("cost(forward) <= 4 cost");
+        if cost > 0 {
+            self.report.worst_forward_cost = self.report.worst_forward_cost.max(forward_cost as f64 / cost as f64);
+        }
+        let io = |program: &tssa::Program, environment: &Environment<f64>| {
+            cost_io(program, environment, Partials::Free, Limits::default()).map_err(words)
+        };
+        let options = Options { seed: Seed::Parameter, with_value: true, derivation: false };
+        let both = diff::adjoint(program, wrt, options).map_err(words)?.program;
+        // Inputs and outputs of the adjoint alone: the seed comes in, the adjoint goes out.
+        let primal_io = io(program, environment)?;
+        let adjoint_io = total(&both, &back)? + (primal_io - cost);
+        if adjoint_io > 4 * primal_io {
+            return Err(format!("cost_IO {primal_io}, of the adjoint {adjoint_io}:\n{program}\n{both}"));
+        }
+        self.judged("cost_IO(adjoint) <= 4 cost_IO");
+        if primal_io > 0 {
+            self.report.worst_adjoint_cost = self.report.worst_adjoint_cost.max(adjoint_io as f64 / primal_io as f64);
+        }
+
+        let df = flat(&evaluate(&forward.program, &along).map_err(words)?);
+        let adj = flat(&evaluate(&adjoint.program, &back).map_err(words)?);
+        let dx: Vec<f64> = tangents.iter().flat_map(|leaves| flat(leaves)).collect();
+        let dy = flat(&seeds);
+        let (left, right) = (dot(&dy, &df), dot(&adj, &dx));
+        let sum_of_terms: f64 =
+            dy.iter().zip(&df).chain(adj.iter().zip(&dx)).map(|(a, b)| (a * b).abs()).sum::<f64>() + f64::MIN_POSITIVE;
+        if smooth {
+            if !left.is_finite() || sum_of_terms > 1e200 {
+                self.passed_over("<dy, Df dx> = <adjoint dy, dx>");
+            } else if (left - right).abs() > 64.0 * f64::EPSILON * sum_of_terms {
+                return Err(format!("adjoint identity: {left} and {right}\n{}\n{}", forward.program, adjoint.program));
+            } else {
+                self.judged("<dy, Df dx> = <adjoint dy, dx>");
+            }
+        } else if is_exact(value) && is_exact(&df) && is_exact(&adj) && sum_of_terms < 1e15 {
+            if left != right {
+                return Err(format!("adjoint identity: {left} and {right}\n{}\n{}", forward.program, adjoint.program));
+            }
+            self.judged("<dy, Df dx> = <adjoint dy, dx>");
+        } else {
+            self.passed_over("<dy, Df dx> = <adjoint dy, dx>");
+        }
+
+        // Expanding partial derivatives changes nothing.
+        for (what, derivative, environment, expected) in
+            [("forward", &forward.program, &along, &df), ("adjoint", &adjoint.program, &back, &adj)]
+        {
+            let expanded = diff::expand_partials(derivative).map_err(words)?;
+            check("expand-partials", &expanded).map_err(words)?;
+            let found = flat(&evaluate(&expanded, environment).map_err(words)?);
+            match smooth {
+                true if expected.iter().all(|x| x.is_finite()) => drop(close(what, &found, expected, 1e-11)?),
+                true => {}
+                false => same(what, &found, expected)?,
+            }
+            self.judged("expanding partial derivatives keeps the value");
+            let shown = present::present(&expanded).map_err(words)?;
+            check("present", &shown).map_err(words)?;
+            let found = evaluate_term(&shown, environment).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?;
+            let places = evaluate(derivative, environment).map_err(words)?;
+            let found = on_places(&found, &places).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?;
+            match smooth {
+                true if expected.iter().all(|x| x.is_finite()) => drop(close("present", &found, expected, 1e-11)?),
+                true => {}
+                false => same("present", &found, expected).map_err(|e| format!("{e}\n{shown}\n{expanded}"))?,
+            }
+            let text = shown.to_string();
+            let back = surface::read(&text, &[]).map_err(|e| format!("{e}\nprinted as\n{text}"))?;
+            let (_, again) = (check("elaborate", &back).map_err(words)?, evaluate_term(&back, environment).map_err(words)?);
+            let again = on_places(&again, &places).map_err(|e| format!("{e}\n{text}"))?;
+            same("a printed derivative", &again, &found).map_err(|e| format!("{e}\n{text}"))?;
+            self.judged("a printed derivative parses back");
+            self.judged("a derivative put together for reading keeps the value");
+        }
+
+        // Dual numbers, which know nothing of rules.
+        let duals = environment.map(|p, k, leaf| leaf.zip(&tangents[p.0 as usize][k], |x, dx| Dual::new(*x, *dx)));
+        let by_duals = evaluate(program, &duals.map_err(words)?).map_err(words)?;
+        let by_duals: Vec<f64> =
+            by_duals.iter().flat_map(|leaf| leaf.values().iter().map(Dual::derivative).collect::<Vec<_>>()).collect();
+        if smooth {
+            if df.iter().chain(&by_duals).all(|x| x.is_finite()) {
+                close("dual numbers", &df, &by_duals, 1e-11)?;
+                self.judged("Df dx by dual numbers");
+            }
+        } else if is_exact(value) && is_exact(&df) {
+            same("dual numbers", &df, &by_duals).map_err(|e| format!("{e}\n{program}\n{}", forward.program))?;
+            self.judged("Df dx by dual numbers");
+        }
+
+        if smooth {
+            const H: f64 = 1e-150;
+            let complex =
+                environment.map(|p, k, leaf| leaf.zip(&tangents[p.0 as usize][k], |x, dx| Complex64::new(*x, H * dx)));
+            match evaluate(program, &complex.map_err(words)?) {
+                Ok(leaves) => {
+                    let steps: Vec<f64> =
+                        leaves.iter().flat_map(|l| l.values().iter().map(|z| z.im / H).collect::<Vec<_>>()).collect();
+                    if df.iter().chain(&steps).all(|x| x.is_finite()) {
+                        let worst = close("complex step", &df, &steps, 1e-9)?;
+                        self.report.worst_complex_step = self.report.worst_complex_step.max(worst);
+                        self.judged("Df dx by complex step");
+                    }
+                }
+                Err(_) => self.passed_over("Df dx by complex step"),
+            }
+        }
+        self.second_order(program, wrt, environment, &tangents, numbers, smooth)
+    }
+
+    /// Derivatives of gradients: forward over adjoint, adjoint over forward and adjoint over adjoint agree.
+    fn second_order(
+        &mut self,
+        program: &tssa::Program,
+        wrt: &[iverson::base::ParamId],
+        environment: &Environment<f64>,
+        tangents: &[Vec<Leaf<f64>>],
+        numbers: &mut Numbers,
+        smooth: bool,
+    ) -> Judgement {
+        if program.outputs.iter().any(|output| output.ty != Types::REAL) || program.stmts.len() > 60 {
+            return Ok(());
+        }
+        let relation = "second derivatives agree";
+        let one = Options { seed: Seed::One, with_value: false, derivation: false };
+        let gradient =
+            diff::expand_partials(&diff::adjoint(program, wrt, one).map_err(words)?.program).map_err(words)?;
+        let mut along = environment.clone();
+        along.params.extend(tangents.iter().cloned());
+        // H u, by D(grad f)(x; u), by grad(D f(.; u))(x), and by the adjoint of grad f with seed u.
+        let over = diff::forward(&gradient, wrt, false).map_err(words)?.program;
+        let a = flat(&evaluate(&over, &along).map_err(words)?);
+        let tangent =
+            diff::expand_partials(&diff::forward(program, wrt, false).map_err(words)?.program).map_err(words)?;
+        let under = diff::adjoint(&tangent, wrt, one).map_err(words)?.program;
+        let b = flat(&evaluate(&under, &along).map_err(words)?);
+        let seeded = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+        let twice = diff::adjoint(&gradient, wrt, seeded).map_err(words)?.program;
+        let c = flat(&evaluate(&twice, &along).map_err(words)?);
+        if smooth {
+            if a.iter().chain(&b).chain(&c).all(|x| x.is_finite() && x.abs() < 1e100) {
+                close("forward over adjoint and adjoint over forward", &a, &b, 1e-9)?;
+                close("forward over adjoint and adjoint over adjoint", &a, &c, 1e-9)?;
+                self.judged(relation);
+            } else {
+                self.passed_over(relation);
+            }
+        } else if is_exact(&a) && is_exact(&b) && is_exact(&c) {
+            same("forward over adjoint and adjoint over forward", &a, &b)?;
+            // With kinks the second derivative of a piecewise function is that of its pieces, which is symmetric as well.
+            same("forward over adjoint and adjoint over adjoint", &a, &c)?;
+            self.judged(relation);
+        } else {
+            self.passed_over(relation);
+        }
+        let _ = numbers;
+        Ok(())
+    }
+}
+
+fn run(first: u64, programs: u64) {
+    let report = campaign(first, programs);
+    report.print();
+    for failure in &report.failures {
+        println!("FAILURE {failure}");
+    }
+    assert!(report.failures.is_empty(), "{}", report.failures.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n"));
+}
+
+#[test]
+fn some_hundred_programs() {
+    run(0, 400);
+}
+
+/// Minutes of work; see the command above.
+#[test]
+#[ignore = "10,000 programs take minutes; the command is in the module documentation"]
+fn full() {
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    run(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 10_000));
+}

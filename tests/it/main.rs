@@ -1,0 +1,5 @@
+//! The integration tests, one binary.
+
+mod campaign;
+mod generate;
+mod support;
