@@ -130,6 +130,19 @@ fn is_minus_one(term: &Term) -> bool {
     matches!(term, Term::Number(Number::Literal(x)) if *x == -1.0)
 }
 
+/// Whether the text of a term could be that of an index expression. Two of them compared are read back as a comparison of indices.
+fn reads_as_index(program: &Program, term: TermId) -> bool {
+    let mut stack = vec![term];
+    while let Some(e) = stack.pop() {
+        match &program.terms[e] {
+            Term::Number(_) => {}
+            term @ (Term::Add(..) | Term::Mul(..)) => term.for_each_operand(|operand| stack.push(operand)),
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Which compared variables have a single use, in the bracket directly inside their `let`.
 fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
     let mut candidates: BTreeMap<VarId, TermId> = BTreeMap::new();
@@ -139,7 +152,8 @@ fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
         // A comparison for equality would be read back as a support where it compares a variable with 0.
         let compared = match &program.terms[*value] {
             Term::Apply(Function::Value(Primitive::Op(Op::Compare(op))), args) => {
-                matches!(op, Comparison::Less | Comparison::LessEqual) && args.len() == 2
+                matches!(op, Comparison::Less | Comparison::LessEqual)
+                    && args.iter().any(|e| !reads_as_index(program, *e))
             }
             _ => false,
         };
@@ -533,7 +547,7 @@ impl<'a> Printer<'a> {
                 Op::Div if self.latex() => Level::Postfix,
                 Op::Div => Level::Product,
                 Op::Powi(_) => Level::Power,
-                Op::Compare(_) => Level::Comparison,
+                Op::Compare(_) if self.latex() || self.folded.values().any(|e| *e == id) => Level::Comparison,
                 _ => Level::Postfix,
             },
             Term::Apply(..) => Level::Postfix,
@@ -607,7 +621,10 @@ impl<'a> Printer<'a> {
                     (false, false) => format!("^{k}"),
                 }));
             }
-            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b]) => {
+            // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
+            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
+                if self.latex() || self.folded.values().any(|e| *e == id) =>
+            {
                 let sign = match comparison {
                     Comparison::Less => "<",
                     Comparison::LessEqual => self.symbol("<="),
@@ -1111,10 +1128,6 @@ fn op_name(op: Op) -> Cow<'static, str> {
     match op {
         Op::Div => "div".into(),
         Op::Powi(_) => "powi".into(),
-        Op::Compare(Comparison::Less) => "less".into(),
-        Op::Compare(Comparison::LessEqual) => "less_equal".into(),
-        Op::Compare(Comparison::Equal) => "equal".into(),
-        Op::Compare(Comparison::NotEqual) => "not_equal".into(),
         op => op.name(),
     }
 }

@@ -69,7 +69,8 @@ pub(super) struct Knowledge {
     /// By index: its extent, or nothing where that is erroneous.
     extents: Vec<Option<Size>>,
     facts: Vec<Fact>,
-    guards_of: FxHashMap<Var, Vec<usize>>,
+    /// By what they mention; those that mention no variable, such as `A?(0, 1)`, under nothing.
+    guards_of: FxHashMap<Option<Var>, Vec<usize>>,
     ranges_of: FxHashMap<Var, Vec<usize>>,
     /// The brackets that are never true.
     absurd: Vec<usize>,
@@ -125,7 +126,7 @@ impl Knowledge {
             self.absurd.push(self.facts.len());
         }
         if p.weight() <= MAX_WEIGHT {
-            for v in variables(p) {
+            for v in mentioned(p) {
                 self.guards_of.entry(v).or_default().push(self.facts.len());
             }
         }
@@ -145,7 +146,7 @@ impl Knowledge {
                     if p.is_false() {
                         self.absurd.pop();
                     }
-                    for v in variables(&p) {
+                    for v in mentioned(&p) {
                         self.guards_of.get_mut(&v).map(Vec::pop);
                     }
                 }
@@ -272,8 +273,8 @@ impl Knowledge {
     fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
         let Relevant { mut known, mut ranges, mut maps } = Relevant::default();
         let mut used = BTreeSet::new();
-        let mut seen: BTreeSet<Var> = BTreeSet::new();
-        let mut queue: Vec<Var> = variables(goal).into_iter().collect();
+        let mut seen: BTreeSet<Option<Var>> = BTreeSet::new();
+        let mut queue: Vec<Option<Var>> = mentioned(goal);
         let mut next = 0;
         while next < queue.len() && known.len() + ranges.len() < MAX_FACTS {
             let v = queue[next].clone();
@@ -282,23 +283,24 @@ impl Knowledge {
                 continue;
             }
             match &v {
-                Var::Index(i) => {
+                None => {}
+                Some(Var::Index(i)) => {
                     if let Some(Some(extent)) = self.extents.get(i.index()) {
                         ranges.push((*i, extent.clone()));
-                        queue.extend(extent.terms().iter().map(|(v, _)| v.clone()));
+                        queue.extend(extent.terms().iter().map(|(v, _)| Some(v.clone())));
                     }
                 }
-                Var::Apply(application) => {
+                Some(v @ Var::Apply(application)) => {
                     maps.insert(application.map);
                     let target = shape(program, application.map).pop();
                     let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
                     if let Some(range) = range {
-                        queue.extend(variables(&range));
+                        queue.extend(mentioned(&range));
                         known.push((range, None));
                     }
                 }
-                Var::Size(_) => {
-                    let around = self.ranges_of.get(&v).map_or(&[][..], Vec::as_slice).iter().rev();
+                Some(v @ Var::Size(_)) => {
+                    let around = self.ranges_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
                     for at in around.take(MAX_RANGES_PER_SIZE) {
                         let Fact::Range(i, extent) = &self.facts[*at] else { continue };
                         // Renamed, the index is one of the moved term.
@@ -313,7 +315,7 @@ impl Knowledge {
             }
             // Facts speak of an index under the name it has in the bracket.
             let name = match &v {
-                Var::Index(i) => self.original.get(i).map_or_else(|| v.clone(), |i| Var::Index(*i)),
+                Some(Var::Index(i)) => self.original.get(i).map_or_else(|| v.clone(), |i| Some(Var::Index(*i))),
                 _ => v.clone(),
             };
             let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
@@ -325,7 +327,7 @@ impl Knowledge {
                 if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
                     let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
                     if let Ok(p) = renamed {
-                        queue.extend(variables(&p));
+                        queue.extend(mentioned(&p));
                         p.visit_relations(&mut |r| {
                             if is_map(program, r) {
                                 maps.insert(r);
@@ -339,6 +341,12 @@ impl Knowledge {
         known.extend(self.assumptions.iter().take(MAX_FACTS).map(|p| (p.clone(), None)));
         Relevant { known, ranges, maps }
     }
+}
+
+/// The variables of a predicate; one entry for none where it has none.
+fn mentioned(p: &Pred) -> Vec<Option<Var>> {
+    let found: Vec<Option<Var>> = variables(p).into_iter().map(Some).collect();
+    if found.is_empty() { vec![None] } else { found }
 }
 
 /// The predicate with what its relations imply: a tuple of a relation is in its shape.
