@@ -63,7 +63,7 @@ pub fn evaluate_and_count<T: Numeric>(
         limits,
         layout: &layout,
         summands: summands(program),
-            working: working(program),
+        working: working(program),
         variables,
         indices: Indices::default(),
         todo: vec![Step::Eval(program.root)],
