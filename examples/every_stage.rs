@@ -40,7 +40,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let term = gradient.function.term()?;
     writeln!(out, "# Gradient\n\n{term}\n# The same, as on paper\n\n{}", term.print(Style::Unicode))?;
     let derivation = gradient.derivation.ok_or("a derivation was asked for")?;
-    writeln!(out, "# How it was derived\n\n{derivation}")?;
+    write!(out, "# How it was derived\n\n{derivation}")?;
     Ok(Summary { stages, steps: derivation.steps.len() })
 }
 

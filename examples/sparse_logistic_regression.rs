@@ -1,4 +1,4 @@
-//! Tells the digit three from the others, on a sparse table: two thirds of the pixels of the images are not stored.
+//! Tells the digit three from the others, on a sparse table: half of the pixels of the images are blank and not stored.
 //!
 //! The gradient by the table itself, which tells how each pixel moves the loss, is a sparse table with the same places.
 
@@ -53,16 +53,21 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
         return Err("a CSR gradient is expected".into());
     };
     let same_pattern = gradient.pattern() == table.pattern();
-    let (rows, cols, stored) = (gradient.rows(), gradient.cols(), gradient.data().len());
-    writeln!(
-        out,
-        "\nThe gradient by X is a CSR matrix, {rows} x {cols}, and stores {stored} of {} places.",
-        rows * cols
-    )?;
-    writeln!(out, "It has the pattern of X: {same_pattern}. Its first row:")?;
-    let first_row = 0..gradient.indptr()[1];
-    for (column, value) in gradient.indices()[first_row.clone()].iter().zip(&gradient.data()[first_row]) {
-        writeln!(out, "{column:9} {value:10.1e}")?;
+    let stored = gradient.data().len();
+    let places = gradient.rows() * gradient.cols();
+    writeln!(out, "\nThe gradient by X is a CSR matrix that stores {stored} of {places} places.")?;
+    writeln!(out, "It has the pattern of X: {same_pattern}.")?;
+
+    let size = |entry: &usize| gradient.data()[*entry].abs();
+    let largest = (0..stored).max_by(|a, b| size(a).total_cmp(&size(b))).ok_or("a table with entries is expected")?;
+    let image = gradient.indptr().partition_point(|start| *start <= largest) - 1;
+    writeln!(out, "Its largest entry is in image {image}, whose 8 x 8 pixels move the loss by (. is not stored):\n")?;
+    for row in 0..8 {
+        let pixels = (0..8).map(|column| match gradient.get(image, 8 * row + column) {
+            Some(value) => format!("{value:9.1e}"),
+            None => format!("{:>9}", "."),
+        });
+        writeln!(out, "{}", pixels.collect::<String>())?;
     }
     Ok(Summary { losses, same_pattern, stored })
 }
