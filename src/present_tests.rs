@@ -89,7 +89,7 @@ impl Make {
     /// `sum j, k. [k = i - j + m - 1] * x[k] * w[j] - z[i]`.
     fn residual(&mut self) -> VarId {
         let wide = n().add(&m()).and_then(|a| a.add_constant(-1)).expect("small");
-        let (x, w, z) = (self.input(0, &[wide.clone()]), self.input(1, &[m()]), self.input(2, &[n()]));
+        let (x, w, z) = (self.input(0, std::slice::from_ref(&wide)), self.input(1, &[m()]), self.input(2, &[n()]));
         let y = self.contract(&[n()], &[m(), wide], diagonal(2, 0, 1), vec![operand(x, &[2]), operand(w, &[1])]);
         let minus = self.number(-1.0, &[n()]);
         let minus = self.contract(&[n()], &[], Pred::True, vec![operand(minus, &[0]), operand(z, &[0])]);
@@ -138,6 +138,10 @@ fn check(expected: &str, ty: impl Fn(&Signature) -> TypeId, build: impl FnOnce(&
     let text = term.to_string();
     let body: Vec<&str> = text.lines().filter(|l| !["param", "rel", "map"].iter().any(|d| l.starts_with(d))).collect();
     assert_eq!(body.join("\n"), expected);
+    match crate::surface::read(&text, &[]) {
+        Ok(read) => assert!(read.same(&term), "{text}\nreads as\n{read}"),
+        Err(error) => panic!("{text}\n{error}"),
+    }
     let inputs = environment();
     let values = eval_tssa::evaluate(&program, &inputs, eval_tssa::Options::default());
     let values: Vec<_> = values.map_or_else(|error| panic!("{error}"), |v| v.into_iter().flatten().collect());
@@ -165,7 +169,7 @@ in gen i < m. sum j < n. x[j - i + m - 1] * t0[j]";
         let two = b.number(2.0, &[n()]);
         let r = b.contract(&[n()], &[], Pred::True, vec![operand(two, &[0]), operand(d, &[0])]);
         let wide = n().add(&m()).and_then(|a| a.add_constant(-1)).expect("small");
-        let x = b.input(0, &[wide.clone()]);
+        let x = b.input(0, std::slice::from_ref(&wide));
         let operands = vec![operand(x, &[2]), operand(r, &[1])];
         vec![b.contract(&[m()], &[n(), wide], diagonal(2, 1, 0), operands)]
     });
@@ -238,7 +242,7 @@ fn present_maps_as_index_expressions() {
         vec![b.contract(&[n()], &[m()], guard, vec![operand(w, &[1]), operand(z, &[0])])]
     });
     // Its adjoint has no target to solve for.
-    check("gen i < m. sum j < n. [cam(j, i)] * z[j]", tensor(&['m']), |b| {
+    check("gen i < m. sum j < n. [cam(j) = i] * z[j]", tensor(&['m']), |b| {
         let z = b.input(2, &[n()]);
         let guard = Pred::relation(RelationRef::Input(RelationId(1)), vec![at(1), at(0)]);
         vec![b.contract(&[m()], &[n()], guard, vec![operand(z, &[1])])]

@@ -228,8 +228,9 @@ impl Pred {
             _ => false,
         });
         atoms.reverse();
-        // p or not p
-        if atoms.len() < 256 && atoms.iter().any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
+        // p or not p. Only for atoms: to negate an `and` builds an `or`, which would come back here, twice at each level.
+        let is_atom = |p: &&Pred| !matches!(p, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. });
+        if atoms.iter().filter(is_atom).any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
             return Pred::True;
         }
         match atoms.len() {

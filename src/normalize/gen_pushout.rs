@@ -55,6 +55,9 @@ pub fn push_out_gens(program: &Program) -> Result<Program> {
     Ok(pushout.out)
 }
 
+/// Names of the indices that go over the axes of a variable without `gen`s.
+const AXIS_NAMES: [&str; 4] = ["i", "j", "k", "l"];
+
 enum Task {
     Build(TermId, Vec<Pred>),
     Finish(TermId, Vec<Pred>),
@@ -112,7 +115,7 @@ impl Pushout<'_> {
         let dims = dims.ok_or_else(|| Error::bug(PASS, "a pair below the output tuple"))?;
         let mut stack = Vec::with_capacity(dims.len());
         for extent in dims {
-            let index = self.out.fresh_index("i");
+            let index = self.out.fresh_index(AXIS_NAMES[gens.len() % AXIS_NAMES.len()]);
             gens.push((index, extent, Span::default()));
             stack.push(Affine::index(index));
         }

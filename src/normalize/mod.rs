@@ -18,6 +18,8 @@ mod random;
 mod renaming;
 mod scope;
 mod tensor_ssa;
+#[cfg(test)]
+mod tests;
 
 pub use gen_pushout::push_out_gens;
 pub use let_lifting::lift_lets;

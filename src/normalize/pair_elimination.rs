@@ -22,12 +22,12 @@
 //! Paths are interned lists that share their tails, so a step costs constant time however long they are. Binders of a second copy get fresh indices.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::renaming::{Renaming, same_relation};
+use super::renaming::{Renaming, same_relation, vars_of_affine, vars_of_pred};
 use crate::base::{Id, IndexId, Interner, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, RelationRef};
+use crate::index::{Affine, Pred};
 use crate::scalar::Number;
 use crate::term::{NormalForm, Program, Term, TermId, VariableKind};
 use crate::ty::{Side, Type, TypeId, Types};
@@ -284,17 +284,16 @@ impl Elimination<'_> {
                 stack.extend([Task::Finish(e), Task::Build(*body, path)]);
             }
             Term::Access { array, index } => {
-                let index = index.clone();
-                self.demand_relations(&mut |visit| index.visit(&mut |v| visit_map(v, visit)))?;
+                self.demand_vars(vars_of_affine(index))?;
                 stack.extend([Task::Finish(e), Task::Build(*array, path)]);
             }
             Term::Iverson { guard, body } => {
-                self.demand_relations(&mut |visit| guard.visit_relations(&mut |r| visit(r)))?;
+                self.demand_vars(vars_of_pred(guard))?;
                 stack.extend([Task::Finish(e), Task::Build(*body, path)]);
             }
             Term::Number(number) => {
                 if let Number::Index(a) = number {
-                    self.demand_relations(&mut |visit| a.visit(&mut |v| visit_map(v, visit)))?;
+                    self.demand_vars(vars_of_affine(a))?;
                 }
                 stack.push(Task::Finish(e));
             }
@@ -331,13 +330,7 @@ impl Elimination<'_> {
     }
 
     /// Computed relations are on tensors of reals.
-    fn demand_relations(&mut self, visit_all: &mut dyn FnMut(&mut dyn FnMut(RelationRef))) -> Result<()> {
-        let mut vars = Vec::new();
-        visit_all(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r {
-                vars.push(var);
-            }
-        });
+    fn demand_vars(&mut self, vars: BTreeSet<VarId>) -> Result<()> {
         for x in vars {
             if self.source.variables[x].kind == VariableKind::Let {
                 self.component(x, END)?;
@@ -402,15 +395,8 @@ fn pop(done: &mut Vec<TermId>) -> Result<TermId> {
     done.pop().ok_or_else(|| Error::bug(PASS, "an operand is missing"))
 }
 
-fn visit_map(v: &crate::index::Var, visit: &mut dyn FnMut(RelationRef)) {
-    if let crate::index::Var::Apply(application) = v {
-        visit(application.map);
-    }
-}
-
 /// The indices bound in a predicate; it nests to a bounded depth.
-fn visit_bound(p: &crate::index::Pred, visit: &mut dyn FnMut(IndexId)) {
-    use crate::index::Pred;
+fn visit_bound(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
     match p {
         Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_bound(p, visit)),
         Pred::Exists { index, body, .. } => {

@@ -1,6 +1,8 @@
-//! Copying predicates and affine expressions under new names.
+//! Copying predicates and affine expressions under new names, and the variables that they read.
 
-use crate::base::IndexId;
+use std::collections::BTreeSet;
+
+use crate::base::{IndexId, VarId};
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Var};
 
 /// New names for indices and relations.
@@ -73,4 +75,29 @@ fn copy(p: &Pred, index: IndexMap, relation: RelationMap, bound: &mut dyn FnMut(
             Pred::exists(fresh, extent.clone(), copy(body, &inner, relation, bound)?)
         }
     })
+}
+
+/// The variables from which the maps in an expression are computed.
+pub(super) fn vars_of_affine(a: &Affine) -> BTreeSet<VarId> {
+    let mut vars = BTreeSet::new();
+    a.visit(&mut |v| {
+        if let Var::Apply(application) = v {
+            vars.extend(computed_from(application.map));
+        }
+    });
+    vars
+}
+
+/// The variables from which the relations in a predicate are computed.
+pub(super) fn vars_of_pred(p: &Pred) -> BTreeSet<VarId> {
+    let mut vars = BTreeSet::new();
+    p.visit_relations(&mut |r| vars.extend(computed_from(r)));
+    vars
+}
+
+fn computed_from(relation: RelationRef) -> Option<VarId> {
+    match relation {
+        RelationRef::Computed { var, view: _ } => Some(var),
+        RelationRef::Input(_) => None,
+    }
 }

@@ -37,7 +37,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::renaming::Renaming;
+use super::renaming::{Renaming, vars_of_affine, vars_of_pred};
 use super::scope::Scope;
 use crate::base::{Arena, Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
@@ -476,6 +476,10 @@ impl Conversion<'_> {
         if operand.indices.iter().eq(gens.iter().map(|(i, _)| i)) {
             return Ok(operand.var);
         }
+        if let Rhs::Number(literal @ Number::Literal(_)) = &self.builder.stmt(operand.var).rhs {
+            let literal = literal.clone();
+            return self.builder.number(gens, literal);
+        }
         self.builder.contract(gens, &[], guard.clone(), vec![operand])
     }
 
@@ -547,27 +551,23 @@ impl Conversion<'_> {
                 Type::Real => break,
             };
         }
-        let stmt = self.builder.input(param, path.clone(), dims);
-        self.builder.suggest_name(stmt, &variable.name);
+        let suffix = |side: &Side| if *side == Side::Fst { "_0" } else { "_1" };
+        let name: String = std::iter::once(variable.name.as_str()).chain(path.iter().map(suffix)).collect();
+        let stmt = self.builder.input(param, path, dims);
+        self.builder.suggest_name(stmt, &name);
         Ok(stmt)
     }
 
     /// An expression with computed maps on statements in place of variables.
     fn resolve(&mut self, a: &Affine) -> Result<Affine> {
-        let statements = self.statements(&mut |visit| {
-            a.visit(&mut |v| {
-                if let Var::Apply(application) = v {
-                    visit(application.map);
-                }
-            });
-        })?;
+        let statements = self.statements(vars_of_affine(a))?;
         let renaming = Renaming { index: |_| None, relation: |r| (on_statement(&statements, r), Vec::new()) };
         Ok(renaming.affine(a)?)
     }
 
     /// A guard of Tensor-SSA: computed relations on statements, and without map applications.
     fn guard(&mut self, p: &Pred) -> Result<Pred> {
-        let statements = self.statements(&mut |visit| p.visit_relations(&mut |r| visit(r)))?;
+        let statements = self.statements(vars_of_pred(p))?;
         let renaming = Renaming { index: |_| None, relation: |r| (on_statement(&statements, r), Vec::new()) };
         let p = renaming.pred(p, &mut |i| i)?;
         let p = p.rebuild(&mut |atom| self.atom(atom))?;
@@ -630,14 +630,8 @@ impl Conversion<'_> {
         Ok(t)
     }
 
-    /// The statements of the variables that relations are computed from.
-    fn statements(&mut self, visit_all: &mut dyn FnMut(&mut dyn FnMut(RelationRef))) -> Result<Vec<(VarId, VarId)>> {
-        let mut vars = BTreeSet::new();
-        visit_all(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r {
-                vars.insert(var);
-            }
-        });
+    /// The statements of variables that relations are computed from.
+    fn statements(&mut self, vars: BTreeSet<VarId>) -> Result<Vec<(VarId, VarId)>> {
         vars.into_iter().map(|x| Ok((x, self.variable(x, Vec::new())?))).collect()
     }
 

@@ -4,7 +4,7 @@
 //! recurses, so depth costs memory only. Brackets are selects: where the guard is false the body is not looked at. Points that the
 //! paper leaves open:
 //!
-//! - A value whose type holds no number, such as `[2^40] [0] real`, is not computed at all.
+//! - A value whose type holds no number, such as `[2^40] [0] real`, is not computed, unless numbers may be computed on the way to it.
 //! - A sum begins with its first summand; the empty sum is 0.
 //! - An access at the argmax of an empty range gives 0, as `sum k. [argmax = k] * x[k]` does.
 //!
@@ -63,6 +63,7 @@ pub fn evaluate_and_count<T: Numeric>(
         limits,
         layout: &layout,
         summands: summands(program),
+        working: working(program),
         variables,
         indices: Indices::default(),
         todo: vec![Step::Eval(program.root)],
@@ -436,6 +437,8 @@ struct Machine<'a, 'l, T> {
     layout: &'l Layout<'l>,
     /// Which terms are summands of a sum, seen through `let`s.
     summands: Vec<bool>,
+    /// Which terms may compute numbers that their value does not hold.
+    working: Vec<bool>,
     variables: Variables<'a, 'l, T>,
     indices: Indices,
     todo: Vec<Step<'a, T>>,
@@ -457,6 +460,17 @@ fn summands(program: &Program) -> Vec<bool> {
         }
     }
     summands
+}
+
+/// Which terms may compute numbers that their value does not hold: in the value of a `let`, or in a component projected away.
+fn working(program: &Program) -> Vec<bool> {
+    let mut working: Vec<bool> = Vec::with_capacity(program.terms.len());
+    for term in program.terms.values() {
+        let mut found = matches!(term, Term::Let { .. } | Term::Fst(_) | Term::Snd(_));
+        term.for_each_operand(|e| found |= working.get(e.index()).copied().unwrap_or(true));
+        working.push(found);
+    }
+    working
 }
 
 impl<'a, T: Numeric> Machine<'a, '_, T> {
@@ -524,7 +538,7 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
     fn eval(&mut self, e: TermId) -> Result<()> {
         self.limits.step(&mut self.indices.steps)?;
         // A value without numbers needs no computing.
-        if self.layout.numbers(self.program.ty(e)) == 0 {
+        if self.layout.numbers(self.program.ty(e)) == 0 && !self.working.get(e.index()).copied().unwrap_or(true) {
             self.push(Value::Zero);
             return Ok(());
         }

@@ -65,6 +65,16 @@ impl Comparison {
         }
     }
 
+    /// The name of the function that is 1 where the comparison holds and 0 elsewhere.
+    pub fn name(self) -> &'static str {
+        match self {
+            Comparison::Less => "less",
+            Comparison::LessEqual => "less_equal",
+            Comparison::Equal => "equal",
+            Comparison::NotEqual => "not_equal",
+        }
+    }
+
     /// Whether it holds. With NaN only `!=` does.
     pub fn holds(self, a: f64, b: f64) -> bool {
         match self {

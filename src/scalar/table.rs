@@ -272,7 +272,7 @@ operators! {
     }
     /// `1` where the comparison holds, else `0`.
     Compare(k: Comparison = Comparison::ALL) {
-        name: k.symbol(),
+        name: k.name(),
         arguments: (a, b),
         value: f64::from(u8::from(k.holds(a, b))),
         complex: Some(z::constant(f64::from(u8::from(k.holds(a.re, b.re))))),

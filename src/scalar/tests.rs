@@ -290,7 +290,8 @@ fn names_are_read_back() {
     for op in Op::all() {
         let word = op.name().starts_with(|c: char| c.is_ascii_alphabetic());
         assert_eq!(Op::from_name(&op.name()), word.then_some(op));
-        assert_eq!(op.infix().is_some(), !word || op == Op::Pow, "{op:?}");
+        let also_infix = matches!(op, Op::Pow | Op::Compare(_));
+        assert_eq!(op.infix().is_some(), !word || also_infix, "{op:?}");
         let name = Expr::try_apply(op.into(), vec![Expr::Arg(0); op.arity().into()]).unwrap().to_string();
         assert!(name.contains(op.infix().unwrap_or(&op.name())), "{name}");
     }
@@ -305,6 +306,7 @@ fn names_are_read_back() {
         ("/", None),
         ("^", None),
         ("<", None),
+        ("less", Some(Op::Compare(Comparison::Less))),
         ("Exp", None),
     ] {
         assert_eq!(Op::from_name(name), op, "{name}");
@@ -430,7 +432,7 @@ fn documented_op(text: &str) -> Option<Op> {
     if let Some((name, _)) = inner.split_once('(') {
         return Op::from_name(name);
     }
-    Op::all().into_iter().find(|op| inner == format!("a {} b", op.name()))
+    Op::all().into_iter().find(|op| op.infix().is_some_and(|infix| inner == format!("a {infix} b")))
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub enum Term {
     /// `[guard] * body`, a select. `T` gives `T`.
     Iverson {
         /// When the body counts.
+        #[serde(with = "super::json::guard")]
         guard: Pred,
         /// The body.
         body: TermId,

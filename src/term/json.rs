@@ -1,5 +1,8 @@
 //! Programs as JSON: the tables as they are, terms as a list in which operands come before users.
 //!
+//! Guards are lists of nodes too, operands first and each used once, so nesting meets no limit of the JSON reader and is checked
+//! before anything recurses.
+//!
 //! What is read is verified before anyone uses it; spans are not kept.
 
 use std::sync::Arc;
@@ -68,5 +71,89 @@ impl Program {
         };
         program.verify().map_err(|violations| Error::data("program", violations.to_string()))?;
         Ok(program)
+    }
+}
+
+/// Guards as lists of nodes.
+pub(super) mod guard {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::base::IndexId;
+    use crate::index::{Affine, Pred, RelationRef, Size};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Node {
+        True,
+        False,
+        NonNegative(Affine),
+        Zero(Affine),
+        NonZero(Affine),
+        Relation { relation: RelationRef, args: Vec<Affine>, holds: bool },
+        All(Vec<usize>),
+        Any(Vec<usize>),
+        Exists { index: IndexId, extent: Size, body: usize },
+    }
+
+    pub(in crate::term) fn serialize<S: Serializer>(p: &Pred, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut nodes = Vec::new();
+        write(p, &mut nodes);
+        nodes.serialize(serializer)
+    }
+
+    fn write(p: &Pred, nodes: &mut Vec<Node>) -> usize {
+        let node = match p {
+            Pred::True => Node::True,
+            Pred::False => Node::False,
+            Pred::NonNegative(a) => Node::NonNegative(a.clone()),
+            Pred::Zero(a) => Node::Zero(a.clone()),
+            Pred::NonZero(a) => Node::NonZero(a.clone()),
+            Pred::Relation { relation, args, holds } => {
+                Node::Relation { relation: *relation, args: args.clone(), holds: *holds }
+            }
+            Pred::All(ps) => Node::All(ps.iter().map(|p| write(p, nodes)).collect()),
+            Pred::Any(ps) => Node::Any(ps.iter().map(|p| write(p, nodes)).collect()),
+            Pred::Exists { index, extent, body } => {
+                Node::Exists { index: *index, extent: extent.clone(), body: write(body, nodes) }
+            }
+        };
+        nodes.push(node);
+        nodes.len() - 1
+    }
+
+    pub(in crate::term) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pred, D::Error> {
+        let nodes = Vec::<Node>::deserialize(deserializer)?;
+        let broken = || D::Error::custom("the nodes of a guard are not in order");
+        // What was read and not used yet, with its nesting.
+        let mut done: Vec<Option<(Pred, usize)>> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let mut nesting = 0;
+            let mut take = |at: usize| {
+                let (p, depth) = done.get_mut(at).and_then(Option::take).ok_or_else(broken)?;
+                nesting = nesting.max(depth + 1);
+                Ok(p)
+            };
+            let p = match node {
+                Node::True => Pred::True,
+                Node::False => Pred::False,
+                Node::NonNegative(a) => Pred::NonNegative(a),
+                Node::Zero(a) => Pred::Zero(a),
+                Node::NonZero(a) => Pred::NonZero(a),
+                Node::Relation { relation, args, holds } => Pred::Relation { relation, args, holds },
+                Node::All(ps) => Pred::All(ps.into_iter().map(take).collect::<Result<_, D::Error>>()?),
+                Node::Any(ps) => Pred::Any(ps.into_iter().map(take).collect::<Result<_, D::Error>>()?),
+                Node::Exists { index, extent, body } => Pred::Exists { index, extent, body: take(body)?.into() },
+            };
+            if nesting > Pred::MAX_NESTING {
+                return Err(D::Error::custom("a guard is nested too deep"));
+            }
+            done.push(Some((p, nesting)));
+        }
+        let last = done.pop().flatten();
+        match (last, done.iter().all(Option::is_none)) {
+            (Some((p, _)), true) => Ok(p),
+            _ => Err(broken()),
+        }
     }
 }

@@ -23,7 +23,7 @@ use super::data::{Program, Term, TermId};
 use super::names::Names;
 use crate::base::layout::Doc;
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{self, Comparison, Function, Number, Op, Primitive, UserValue};
 use crate::ty::{RelationKind, Storage, Type, TypeId};
 
@@ -130,6 +130,19 @@ fn is_minus_one(term: &Term) -> bool {
     matches!(term, Term::Number(Number::Literal(x)) if *x == -1.0)
 }
 
+/// Whether the text of a term could be that of an index expression. Two of them compared are read back as a comparison of indices.
+fn reads_as_index(program: &Program, term: TermId) -> bool {
+    let mut stack = vec![term];
+    while let Some(e) = stack.pop() {
+        match &program.terms[e] {
+            Term::Number(_) => {}
+            term @ (Term::Add(..) | Term::Mul(..)) => term.for_each_operand(|operand| stack.push(operand)),
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Which compared variables have a single use, in the bracket directly inside their `let`.
 fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
     let mut candidates: BTreeMap<VarId, TermId> = BTreeMap::new();
@@ -139,7 +152,8 @@ fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
         // A comparison for equality would be read back as a support where it compares a variable with 0.
         let compared = match &program.terms[*value] {
             Term::Apply(Function::Value(Primitive::Op(Op::Compare(op))), args) => {
-                matches!(op, Comparison::Less | Comparison::LessEqual) && args.len() == 2
+                matches!(op, Comparison::Less | Comparison::LessEqual)
+                    && args.iter().any(|e| !reads_as_index(program, *e))
             }
             _ => false,
         };
@@ -533,7 +547,7 @@ impl<'a> Printer<'a> {
                 Op::Div if self.latex() => Level::Postfix,
                 Op::Div => Level::Product,
                 Op::Powi(_) => Level::Power,
-                Op::Compare(_) => Level::Comparison,
+                Op::Compare(_) if self.latex() || self.folded.values().any(|e| *e == id) => Level::Comparison,
                 _ => Level::Postfix,
             },
             Term::Apply(..) => Level::Postfix,
@@ -607,7 +621,10 @@ impl<'a> Printer<'a> {
                     (false, false) => format!("^{k}"),
                 }));
             }
-            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b]) => {
+            // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
+            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
+                if self.latex() || self.folded.values().any(|e| *e == id) =>
+            {
                 let sign = match comparison {
                     Comparison::Less => "<",
                     Comparison::LessEqual => self.symbol("<="),
@@ -663,13 +680,10 @@ impl<'a> Printer<'a> {
         let mut bound = String::new();
         let mut scopes = 0;
         let mut rest = id;
-        loop {
-            let (index, extent, body) = match (&program.terms[rest], word) {
-                (Term::Gen { index, extent, body }, "gen") | (Term::Sum { index, extent, body }, "sum") => {
-                    (*index, extent, *body)
-                }
-                _ => break,
-            };
+        while let (Term::Gen { index, extent, body }, "gen") | (Term::Sum { index, extent, body }, "sum") =
+            (&program.terms[rest], word)
+        {
+            let (index, body) = (*index, *body);
             self.take_index(index);
             if self.latex() {
                 bound.push_str(&format!("{}_{{{} < {}}} ", self.symbol(word), self.index(index), self.affine(extent)));
@@ -887,8 +901,13 @@ impl<'a> Printer<'a> {
             Pred::Exists { .. } => Level::Open,
             Pred::Any(_) => Level::Or,
             Pred::All(_) => Level::And,
-            Pred::Relation { relation: RelationRef::Input(_), holds: false, .. } => Level::Not,
-            Pred::Relation { relation: RelationRef::Input(_), .. } => Level::Postfix,
+            Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds } => {
+                match (self.is_equation(*relation, args), holds) {
+                    (true, _) => Level::Comparison,
+                    (false, true) => Level::Postfix,
+                    (false, false) => Level::Not,
+                }
+            }
             Pred::Relation { relation: RelationRef::Computed { var, .. }, holds: false, .. }
                 if self.folded.contains_key(var) =>
             {
@@ -981,6 +1000,15 @@ impl<'a> Printer<'a> {
         let equals = if holds { "=" } else { self.symbol("!=") };
         let unequal = if holds { self.symbol("!=") } else { "=" };
         match relation {
+            RelationRef::Input(_) if self.is_equation(relation, args) => {
+                let (target, source) = args.split_last().map_or((None, args), |(last, rest)| (Some(last), rest));
+                let target = target.map(|a| self.affine(a)).unwrap_or_default();
+                let application = Application { map: relation, args: source.to_vec() };
+                out.push(Task::text(format!(
+                    "{} {equals} {target}",
+                    self.index_var(&Var::Apply(Box::new(application)))
+                )));
+            }
             RelationRef::Input(r) => {
                 let not = if holds { "" } else { self.symbol("not") };
                 let space = if holds { "" } else { " " };
@@ -1011,6 +1039,13 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Whether an atom is written `f(i) = j`.
+    fn is_equation(&self, relation: RelationRef, args: &[Affine]) -> bool {
+        let RelationRef::Input(r) = relation else { return false };
+        let kind = self.program.signature.relations.get(r).map(|r| r.kind);
+        kind == Some(RelationKind::Map) && args.len() > 1 && args.iter().all(|a| a.nesting() == 0)
+    }
+
     /// `0 <= a`, with everything on the side where it is positive.
     fn bound(&self, a: &Affine) -> String {
         let (plus, minus) = split(a);
@@ -1037,6 +1072,18 @@ impl<'a> Printer<'a> {
     fn equation(&self, a: &Affine, equals: &str) -> String {
         let (plus, minus) = split(a);
         let constant = i128::from(a.offset());
+        let flat = |v: &Var| matches!(v, Var::Apply(application) if application.args.iter().all(|a| a.nesting() == 0));
+        let alone = |one: &Multiples<'_>, other: &Multiples<'_>, constant: i128| {
+            let other_flat = other.iter().all(|(v, _)| !matches!(v, Var::Apply(_)));
+            matches!(one.as_slice(), [(v, 1)] if flat(v)) && other_flat && constant <= 0
+        };
+        // `f(i) = j` is an atom of the map, this is not.
+        if alone(&plus, &minus, constant) || alone(&minus, &plus, -constant) {
+            return match (a.terms(), constant) {
+                ([(v, _)], 0) => format!("{} {equals} 0", self.multiple(v, 2)),
+                _ => format!("{} {equals} 0", self.affine(a)),
+            };
+        }
         let (plus, minus) = (self.linear(plus), self.linear(minus));
         match (plus.is_empty(), minus.is_empty()) {
             (_, true) => format!("{plus} {equals} {}", -constant),
@@ -1081,10 +1128,6 @@ fn op_name(op: Op) -> Cow<'static, str> {
     match op {
         Op::Div => "div".into(),
         Op::Powi(_) => "powi".into(),
-        Op::Compare(Comparison::Less) => "less".into(),
-        Op::Compare(Comparison::LessEqual) => "less_equal".into(),
-        Op::Compare(Comparison::Equal) => "equal".into(),
-        Op::Compare(Comparison::NotEqual) => "not_equal".into(),
         op => op.name(),
     }
 }

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use super::Style;
 use crate::base::{IndexId, ParamId, RelationId, VarId};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
-use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::scalar::{Comparison, Expr, Function, Number, Op, Primitive, UserFunction};
+use crate::surface;
 use crate::term::{NormalForm, Program, Term, TermId};
 use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Types};
 
@@ -123,6 +124,11 @@ fn check(expected: &str, build: impl FnOnce(&mut Make) -> TermId) {
     assert_eq!(text.strip_prefix(HEADER).map(str::trim_end), Some(expected), "{text}");
     let read = Program::from_json(&program.to_json().expect("json")).expect("a sound program");
     assert!(read.same(&program) && read.to_string() == text);
+    for style in [Style::Ascii, Style::Unicode] {
+        let text = program.print(style);
+        let read = surface::read(&text, &[]).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        assert!(read.same(&program), "{text}\nreads as\n{read}");
+    }
 }
 
 #[test]
@@ -261,7 +267,7 @@ fn print_binders_stand_bare_at_the_end_only() {
         |b| {
             let [(i, ia), (j, ja), (k, ka), (l, la), (h, ha)] = ["i", "j", "k", "l", "i"].map(|name| b.index(name));
             let (n, m) = (b.n(), b.m());
-            let (s, x, y) = (b.s(), b.at(X, &[la.clone()]), b.at(X, &[ha]));
+            let (s, x, y) = (b.s(), b.at(X, std::slice::from_ref(&la)), b.at(X, &[ha]));
             let inner = b.sum(h, n.clone(), y);
             let inner = b.op(Op::Exp, &[inner]);
             let product = b.mul(s, x);
@@ -283,9 +289,9 @@ fn print_brackets() {
         let ((i, ia), (j, ja)) = (b.index("i"), b.index("j"));
         let s = b.s();
         let body = b.guard(build(&ia, &ja), s);
-        let (n, m) = (b.n(), b.m());
-        let body = b.sum(j, n, body);
-        b.sum(i, m, body)
+        let n = b.n();
+        let body = b.sum(j, n.clone(), body);
+        b.sum(i, n, body)
     };
     let input = |r: u32, args: &[&Affine]| {
         Pred::relation(RelationRef::Input(RelationId(r)), args.iter().map(|a| (*a).clone()).collect())
@@ -297,7 +303,8 @@ fn print_brackets() {
         Affine::var(Var::Apply(Box::new(Application { map, args: vec![a.clone()] })))
     };
     let k = |at: u32| Affine::index(IndexId(at));
-    let cases: Vec<(&str, Box<dyn Fn(&Affine, &Affine) -> Pred>)> = vec![
+    type Build<'a> = Box<dyn Fn(&Affine, &Affine) -> Pred + 'a>;
+    let cases: Vec<(&str, Build<'_>)> = vec![
         ("j < i", Box::new(|i, j| lt(j, i))),
         ("i + 3 <= j", Box::new(|i, j| lt(&plus(i, 2), j))),
         ("i <= j + 2", Box::new(|i, j| lt(i, &plus(j, 3)))),
@@ -315,8 +322,12 @@ fn print_brackets() {
                 Pred::all([Pred::le(i, j).expect("small"), either])
             }),
         ),
-        ("j = cam(i)", Box::new(|i, j| equal(j, &apply(i)))),
-        ("cam(i, j)", Box::new(|i, j| input(2, &[i, j]))),
+        ("j - cam(i) = 0", Box::new(|i, j| equal(j, &apply(i)))),
+        ("2*cam(i) = 0", Box::new(|i, _| equal(&Affine::constant(0), &apply(i)))),
+        ("j = cam(i) + 1", Box::new(|i, j| equal(&plus(&apply(i), 1), j))),
+        ("cam(i) = cam(j)", Box::new(|i, j| equal(&apply(i), &apply(j)))),
+        ("cam(i) != j", Box::new(|i, j| input(2, &[i, j]).negate().expect("an atom"))),
+        ("cam(i) = j", Box::new(|i, j| input(2, &[i, j]))),
         (
             "i < j or (exists k < n. E(i, k) and E(k, j))",
             Box::new(|i, j| {
@@ -326,7 +337,7 @@ fn print_brackets() {
         ),
     ];
     for (expected, build) in &cases {
-        let expected = format!("sum i < m, j < n. [{expected}] * s");
+        let expected = format!("sum i < n, j < n. [{expected}] * s");
         check(&expected, |b| {
             let root = at(b, build);
             b.0.fresh_index("k");
@@ -356,9 +367,9 @@ fn print_sparse_reads() {
         let [(i, ia), (j, ja)] = ["i", "j"].map(|name| b.index(name));
         let read = b.at(A, &[ia.clone(), ja.clone()]);
         let read = b.guard(pattern(&ia, &ja), read);
-        let x = b.at(X, &[ja.clone()]);
+        let x = b.at(X, std::slice::from_ref(&ja));
         let left = b.mul(read, x);
-        let (value, x) = (b.at(A, &[ia.clone(), ja.clone()]), b.at(X, &[ja.clone()]));
+        let (value, x) = (b.at(A, &[ia.clone(), ja.clone()]), b.at(X, std::slice::from_ref(&ja)));
         let right = b.mul(value, x);
         let right = b.guard(pattern(&ia, &ja), right);
         let body = b.add(left, right);
@@ -367,10 +378,10 @@ fn print_sparse_reads() {
         b.sum(i, m, body)
     });
     // Another place than the one that is guarded.
-    check("sum i < m, j < n. [A?(i, j)] * A.value(i, 0)", |b| {
+    check("sum i < m, j < n. [A?(i, 0) and A?(i, j)] * A.value(i, 0)", |b| {
         let [(i, ia), (j, ja)] = ["i", "j"].map(|name| b.index(name));
         let read = b.at(A, &[ia.clone(), Affine::constant(0)]);
-        let read = b.guard(pattern(&ia, &ja), read);
+        let read = b.guard(pattern(&ia, &ja).and(pattern(&ia, &Affine::constant(0))), read);
         let (n, m) = (b.n(), b.m());
         let body = b.sum(j, n, read);
         b.sum(i, m, body)
@@ -409,20 +420,24 @@ fn print_one_hot_relations() {
     };
     check("sum k < n. [(argmax k_2 < n. x[k_2]) = k] * x[k]", |b| {
         let (k, at) = b.index("k");
-        let x = b.at(X, &[at.clone()]);
+        let x = b.at(X, std::slice::from_ref(&at));
         let body = b.guard(view(View::ArgMax)(&[&at]), x);
         let n = b.n();
         b.sum(k, n, body)
     });
-    check("x[(argmin k < n. x[k]) + 1]", |b| {
+    check("[(argmin k < n. x[k]) + 2 <= n and n >= 1] * x[(argmin k < n. x[k]) + 1]", |b| {
         let map = RelationRef::Computed { var: X, view: View::ArgMin };
         let place = Affine::var(Var::Apply(Box::new(Application { map, args: Vec::new() })));
         let place = place.add_constant(1).expect("small");
-        b.at(X, &[place])
+        let n = b.n();
+        let some = Pred::lt(&Affine::constant(0), &n).expect("small");
+        let guard = some.and(Pred::lt(&place, &n).expect("small"));
+        let read = b.at(X, &[place]);
+        b.guard(guard, read)
     });
     check("sum i < n. [x[i] != 0] * x[i]", |b| {
         let (i, at) = b.index("i");
-        let x = b.at(X, &[at.clone()]);
+        let x = b.at(X, std::slice::from_ref(&at));
         let body = b.guard(view(View::Support)(&[&at]), x);
         let n = b.n();
         b.sum(i, n, body)
@@ -431,7 +446,7 @@ fn print_one_hot_relations() {
 
 #[test]
 fn print_pairs_and_projections() {
-    check("(s, (s, s, s), fst p * s + (snd p)[0])", |b| {
+    check("(s, (s, s, s), fst p * s + [n >= 1] * (snd p)[0])", |b| {
         let s: Vec<_> = (0..4).map(|_| b.s()).collect();
         let inner = b.push(Term::Pair(s[2], s[3]));
         // The pair in the middle is not the end of the tuple.
@@ -440,6 +455,8 @@ fn print_pairs_and_projections() {
         let first = b.push(Term::Fst(p));
         let second = b.push(Term::Snd(q));
         let second = b.push(Term::Access { array: second, index: Affine::constant(0) });
+        let some = Pred::lt(&Affine::constant(0), &b.n()).expect("small");
+        let second = b.guard(some, second);
         let t = b.s();
         let product = b.mul(first, t);
         let sum = b.add(product, second);
@@ -518,7 +535,7 @@ fn print_long_lines_break() {
 fn print_styles() {
     let program = made(|b| {
         let [(i, ia), (j, ja)] = ["i", "j"].map(|name| b.index(name));
-        let (s, x, t) = (b.s(), b.at(X, &[ia.clone()]), b.s());
+        let (s, x, t) = (b.s(), b.at(X, std::slice::from_ref(&ia)), b.s());
         let quotient = b.op(Op::Div, &[s, x]);
         let quotient = b.mul(quotient, t);
         let guard = Pred::le(&ia, &ja).expect("small").and(Pred::unequal(&ia, &ja).expect("small"));
@@ -588,7 +605,7 @@ fn same_ignores_ids_and_bound_names() {
             }
             let [(i, ia), (j, ja)] = [name, "j"].map(|name| b.index(name));
             let (i, ia, j, ja) = if swap { (j, ja, i, ia) } else { (i, ia, j, ja) };
-            let x = b.at(X, &[ia.clone()]);
+            let x = b.at(X, std::slice::from_ref(&ia));
             let guard = Pred::lt(&ia, &ja).expect("small").or(equal(&ja, &Affine::constant(7)));
             let body = b.guard(guard, x);
             let (n, m) = (b.n(), b.m());
@@ -601,7 +618,7 @@ fn same_ignores_ids_and_bound_names() {
     assert!(program.same(&build(true, "z", true)));
     let other = made(|b| {
         let [(i, ia), (j, ja)] = ["i", "j"].map(|name| b.index(name));
-        let x = b.at(X, &[ia.clone()]);
+        let x = b.at(X, std::slice::from_ref(&ia));
         let guard = Pred::lt(&ja, &ia).expect("small").or(equal(&ja, &Affine::constant(7)));
         let body = b.guard(guard, x);
         let (n, m) = (b.n(), b.m());
@@ -621,4 +638,49 @@ fn pair_eliminated_projections_print() {
     assert!(make.0.verify().is_ok());
     assert!(make.0.to_string().ends_with("(snd p)[1]\n"));
     assert_eq!(make.0.param(ParamId(3)), P);
+}
+
+#[test]
+fn print_declarations() {
+    let mut sig = signature();
+    let n = Size::size(crate::base::SizeId(0));
+    sig.assumptions.push(Pred::le(&Affine::constant(2), &n).expect("small"));
+    sig.assumptions
+        .push(Pred::zero(n.sub(&Size::size(crate::base::SizeId(1)).scale(2).expect("small")).expect("small")));
+    let (a, b) = (Expr::Arg(0), Expr::Arg(1));
+    let value = Expr::try_mul(a.clone(), b.clone()).expect("small");
+    let f = sig.functions.push(UserFunction::expr("f", 2, value, vec![b, a]).expect("sound"));
+    let mut program = Program::new(Arc::new(sig));
+    let args = vec![program.push(Term::Var(S)).expect("typed"), program.literal(2.0).expect("typed")];
+    program.root = program.push(Term::Apply(Function::Value(Primitive::User(f)), args)).expect("typed");
+    let text = program.to_string();
+    let rest = "fun f(a, b) = a * b with (b, a)\nassume n >= 2\nassume n = 2*m\nf(s, 2)\n";
+    assert_eq!(text.strip_prefix(HEADER), Some(rest));
+    let read = surface::read(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(read.same(&program));
+    assert!(Program::from_json(&program.to_json().expect("json")).expect("sound").same(&program));
+}
+
+#[test]
+fn deep_guards_survive_json() {
+    let program = made(|b| {
+        let n = b.n();
+        let mut guard = Pred::zero(n.clone());
+        for k in 1..=Pred::MAX_NESTING as i64 {
+            let atom =
+                Pred::zero(n.scale(3).and_then(|a| a.add(&b.m())).and_then(|a| a.add_constant(k)).expect("small"));
+            guard = if k % 2 == 0 { guard.and(atom) } else { guard.or(atom) };
+        }
+        assert_eq!(guard.nesting(), Pred::MAX_NESTING);
+        let s = b.s();
+        b.guard(guard, s)
+    });
+    let text = program.to_json().expect("json");
+    assert!(Program::from_json(&text).expect("sound").same(&program));
+    // A guard is a tree: no node is used twice.
+    let from = text.find("\"all\":[0,").expect("the outermost node") + "\"all\":[0,".len();
+    let to = from + text[from..].find(']').expect("its end");
+    let shared = format!("{}0{}", &text[..from], &text[to..]);
+    let error = Program::from_json(&shared).expect_err("no tree");
+    assert!(error.to_string().contains("not in order"), "{error}");
 }

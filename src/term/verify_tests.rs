@@ -310,15 +310,21 @@ fn verify_signature() {
         ("the parameter `x` has an unknown type", Box::new(move |s| s.params[x].ty = TypeId(50))),
         ("the pattern `R` is of no parameter", {
             let r = relation(vec![n()], RelationKind::Pattern(x));
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("the map `R` has no source", {
             let r = relation(vec![n()], RelationKind::Map);
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("the size n5 is unknown", {
             let r = relation(vec![unknown], RelationKind::Free);
-            Box::new(move |s| drop(s.relations.push(r.clone())))
+            Box::new(move |s| {
+                s.relations.push(r.clone());
+            })
         }),
         ("in an assumption an extent is not a size", {
             Box::new(move |s| s.assumptions.push(Pred::zero(index.clone())))

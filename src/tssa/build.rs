@@ -35,7 +35,7 @@ pub struct Builder {
 
 impl Builder {
     /// Fresh indices start here, far above the numbers inside statements.
-    const FIRST_FRESH: u32 = 1 << 20;
+    const FIRST_FRESH: u32 = 1 << 31;
 
     /// An empty program.
     pub fn new(signature: Arc<Signature>) -> Self {

@@ -37,7 +37,7 @@ const MAX_WEIGHT: usize = 64;
 pub(super) enum Proof {
     /// It does.
     Known,
-    /// It does, by conjuncts that moved terms leave behind: the numbers of these terms, outermost first.
+    /// It does, by these facts that moved terms leave behind.
     Conditional(Vec<usize>),
     /// It was not shown.
     Unknown,
@@ -56,11 +56,10 @@ enum Fact {
 /// What is known in connection with a goal.
 #[derive(Default)]
 struct Relevant {
-    known: Vec<Pred>,
+    /// Predicates, each with the fact that says it if that is left behind.
+    known: Vec<(Pred, Option<usize>)>,
     ranges: Vec<(IndexId, Size)>,
     maps: BTreeSet<RelationRef>,
-    /// The moved terms that leave some of it behind.
-    left_by: BTreeSet<usize>,
 }
 
 /// The facts in force, innermost last.
@@ -70,7 +69,8 @@ pub(super) struct Knowledge {
     /// By index: its extent, or nothing where that is erroneous.
     extents: Vec<Option<Size>>,
     facts: Vec<Fact>,
-    guards_of: FxHashMap<Var, Vec<usize>>,
+    /// By what they mention; those that mention no variable, such as `A?(0, 1)`, under nothing.
+    guards_of: FxHashMap<Option<Var>, Vec<usize>>,
     ranges_of: FxHashMap<Var, Vec<usize>>,
     /// The brackets that are never true.
     absurd: Vec<usize>,
@@ -126,7 +126,7 @@ impl Knowledge {
             self.absurd.push(self.facts.len());
         }
         if p.weight() <= MAX_WEIGHT {
-            for v in variables(p) {
+            for v in mentioned(p) {
                 self.guards_of.entry(v).or_default().push(self.facts.len());
             }
         }
@@ -146,7 +146,7 @@ impl Knowledge {
                     if p.is_false() {
                         self.absurd.pop();
                     }
-                    for v in variables(&p) {
+                    for v in mentioned(&p) {
                         self.guards_of.get_mut(&v).map(Vec::pop);
                     }
                 }
@@ -160,20 +160,22 @@ impl Knowledge {
         self.left_behind.push((from, self.facts.len()));
     }
 
-    /// The moved term ends. With `guarded`, what it must keep of what it leaves behind.
-    pub(super) fn leave_moved(&mut self, guarded: bool) -> Vec<Pred> {
-        let Some((from, to)) = self.left_behind.pop() else { return Vec::new() };
-        if !guarded {
-            return Vec::new();
-        }
-        let kept = |fact: &Fact| match fact {
+    /// The moved term ends. Given the facts by which it is in bounds: what it must keep of what it leaves behind.
+    pub(super) fn leave_moved(&mut self, needed: &BTreeSet<usize>) -> Vec<Pred> {
+        self.left_behind.pop();
+        let kept = |at: &usize| match self.facts.get(*at)? {
+            // What a conjunct implies stands right behind it.
+            Fact::Implied(_) => match self.facts.get(at.checked_sub(1)?)? {
+                Fact::Guard(p) => Some(p.clone()),
+                _ => None,
+            },
             Fact::Guard(p) => Some(p.clone()),
             Fact::Range(i, extent) if !self.renamed.contains_key(i) => {
                 Some(Pred::non_negative(extent.add_constant(-1).ok()?))
             }
             _ => None,
         };
-        self.facts[from..to].iter().filter_map(kept).collect()
+        needed.iter().filter_map(kept).collect()
     }
 
     /// Inside a moved term an index is called by another name.
@@ -241,19 +243,18 @@ impl Knowledge {
         self.left_behind.get(at).is_some_and(|(from, _)| *from <= fact).then_some(at)
     }
 
-    /// Whether a goal follows: the moved terms that leave behind what it takes.
+    /// Whether a goal follows: the facts left behind that may have been needed.
     fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> Option<Vec<usize>> {
         for at in self.absurd.iter().rev().take(MAX_RANGES_PER_SIZE) {
             match self.left_by(*at) {
                 None => return Some(Vec::new()),
-                Some(by) if left_behind => return Some(vec![by]),
+                Some(_) if left_behind => return Some(vec![*at]),
                 Some(_) => {}
             }
         }
-        let Relevant { known, ranges, maps, left_by } = self.relevant(program, goal, left_behind);
-        let left_by = left_by.into_iter().collect();
-        if known.iter().any(|p| implies(p, goal)) {
-            return Some(left_by);
+        let Relevant { known, ranges, maps } = self.relevant(program, goal, left_behind);
+        if let Some((_, by)) = known.iter().find(|(p, _)| implies(p, goal)) {
+            return Some(by.iter().copied().collect());
         }
         let mut facts = Facts::new();
         for map in maps {
@@ -262,18 +263,18 @@ impl Knowledge {
         for (index, extent) in &ranges {
             facts.range(*index, extent);
         }
-        for p in &known {
+        for (p, _) in &known {
             facts.assume(p);
         }
-        facts.proves(goal).then_some(left_by)
+        facts.proves(goal).then(|| known.iter().filter_map(|(_, by)| *by).collect())
     }
 
     /// The facts that are connected with a goal, the closest first.
     fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
-        let Relevant { mut known, mut ranges, mut maps, mut left_by } = Relevant::default();
+        let Relevant { mut known, mut ranges, mut maps } = Relevant::default();
         let mut used = BTreeSet::new();
-        let mut seen: BTreeSet<Var> = BTreeSet::new();
-        let mut queue: Vec<Var> = variables(goal).into_iter().collect();
+        let mut seen: BTreeSet<Option<Var>> = BTreeSet::new();
+        let mut queue: Vec<Option<Var>> = mentioned(goal);
         let mut next = 0;
         while next < queue.len() && known.len() + ranges.len() < MAX_FACTS {
             let v = queue[next].clone();
@@ -282,23 +283,24 @@ impl Knowledge {
                 continue;
             }
             match &v {
-                Var::Index(i) => {
+                None => {}
+                Some(Var::Index(i)) => {
                     if let Some(Some(extent)) = self.extents.get(i.index()) {
                         ranges.push((*i, extent.clone()));
-                        queue.extend(extent.terms().iter().map(|(v, _)| v.clone()));
+                        queue.extend(extent.terms().iter().map(|(v, _)| Some(v.clone())));
                     }
                 }
-                Var::Apply(application) => {
+                Some(v @ Var::Apply(application)) => {
                     maps.insert(application.map);
                     let target = shape(program, application.map).pop();
                     let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
                     if let Some(range) = range {
-                        queue.extend(variables(&range));
-                        known.push(range);
+                        queue.extend(mentioned(&range));
+                        known.push((range, None));
                     }
                 }
-                Var::Size(_) => {
-                    let around = self.ranges_of.get(&v).map_or(&[][..], Vec::as_slice).iter().rev();
+                Some(v @ Var::Size(_)) => {
+                    let around = self.ranges_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
                     for at in around.take(MAX_RANGES_PER_SIZE) {
                         let Fact::Range(i, extent) = &self.facts[*at] else { continue };
                         // Renamed, the index is one of the moved term.
@@ -306,14 +308,14 @@ impl Knowledge {
                         if by.is_some() && !left_behind {
                             continue;
                         }
-                        left_by.extend(by);
-                        known.extend(extent.add_constant(-1).map(Pred::non_negative));
+                        let positive = extent.add_constant(-1).map(Pred::non_negative);
+                        known.extend(positive.map(|p| (p, by.map(|_| *at))));
                     }
                 }
             }
             // Facts speak of an index under the name it has in the bracket.
             let name = match &v {
-                Var::Index(i) => self.original.get(i).map_or_else(|| v.clone(), |i| Var::Index(*i)),
+                Some(Var::Index(i)) => self.original.get(i).map_or_else(|| v.clone(), |i| Some(Var::Index(*i))),
                 _ => v.clone(),
             };
             let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
@@ -322,24 +324,29 @@ impl Knowledge {
                 if (by.is_some() && !left_behind) || !used.insert(*at) {
                     continue;
                 }
-                left_by.extend(by);
                 if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
                     let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
                     if let Ok(p) = renamed {
-                        queue.extend(variables(&p));
+                        queue.extend(mentioned(&p));
                         p.visit_relations(&mut |r| {
                             if is_map(program, r) {
                                 maps.insert(r);
                             }
                         });
-                        known.push(p);
+                        known.push((p, by.map(|_| *at)));
                     }
                 }
             }
         }
-        known.extend(self.assumptions.iter().take(MAX_FACTS).cloned());
-        Relevant { known, ranges, maps, left_by }
+        known.extend(self.assumptions.iter().take(MAX_FACTS).map(|p| (p.clone(), None)));
+        Relevant { known, ranges, maps }
     }
+}
+
+/// The variables of a predicate; one entry for none where it has none.
+fn mentioned(p: &Pred) -> Vec<Option<Var>> {
+    let found: Vec<Option<Var>> = variables(p).into_iter().map(Some).collect();
+    if found.is_empty() { vec![None] } else { found }
 }
 
 /// The predicate with what its relations imply: a tuple of a relation is in its shape.
@@ -396,9 +403,10 @@ impl<'a> Elaborator<'a> {
         match self.knowledge.prove(&self.program, goal) {
             Proof::Known => true,
             Proof::Conditional(by) => {
-                for at in by {
-                    if let Some(hoist) = self.hoists.get_mut(at) {
-                        hoist.guarded = true;
+                for fact in by {
+                    let hoist = self.knowledge.left_by(fact).and_then(|at| self.hoists.get_mut(at));
+                    if let Some(hoist) = hoist {
+                        hoist.needed.insert(fact);
                     }
                 }
                 true

@@ -282,8 +282,8 @@ impl<'a> Elaborator<'a> {
         if !self.arity(name, places, args, span) {
             return;
         }
-        let variables: Vec<Option<VarId>> =
-            args.iter().map(|a| self.as_variable(*a).filter(|v| self.sparse(*v).is_none())).collect();
+        // A sparse parameter stays sparse in the definition.
+        let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
         let computed: Vec<ExprId> = args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
         self.tasks.push(Task::Expand { at, def, args: variables });
         self.tasks.extend(computed.iter().rev().map(|a| Task::Value(*a)));

@@ -16,6 +16,8 @@
 //! Where `a` is already an element of a variable, `v[g, i]`, no `let` is needed and the relation is that of `v` itself. This is how printed
 //! programs read back as they were.
 
+use std::collections::BTreeSet;
+
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
@@ -57,8 +59,8 @@ impl Slot {
 /// A term being moved.
 #[derive(Default)]
 pub(super) struct Hoist {
-    /// Whether an access in it is in bounds only by what it leaves behind.
-    pub(super) guarded: bool,
+    /// The facts that it leaves behind and by which its accesses are in bounds.
+    pub(super) needed: BTreeSet<usize>,
 }
 
 /// `v[g, i]` or `v[i]`: the elements of a variable along its last axis.
@@ -115,8 +117,8 @@ impl<'a> Elaborator<'a> {
         name: &str,
         span: Span,
     ) -> Option<(VarId, Vec<Affine>)> {
-        let guarded = self.hoists.pop().is_some_and(|h| h.guarded);
-        let kept = Pred::all(self.knowledge.leave_moved(guarded));
+        let needed = self.hoists.pop().unwrap_or_default().needed;
+        let kept = Pred::all(self.knowledge.leave_moved(&needed));
         let at = self.anchors.len().checked_sub(1)?;
         // A guard may mention an index that the term does not.
         for slot in 0..self.anchors[at].slots.len() {

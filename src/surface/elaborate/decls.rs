@@ -78,6 +78,7 @@ impl<'a> Elaborator<'a> {
             failed,
             silent: 0,
             steps: 0,
+            reports: 0,
             shares: FxHashMap::default(),
             index_like: FxHashMap::default(),
             expansions: 0,

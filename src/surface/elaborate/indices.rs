@@ -7,7 +7,7 @@
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::names::Meaning;
 use super::text::noun;
-use super::{Elaborator, Task};
+use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 
@@ -28,8 +28,9 @@ impl<'a> Elaborator<'a> {
         let mut sound = true;
         while let Some((e, k)) = sum.stack.pop() {
             self.steps += 1;
-            if self.steps > super::MAX_STEPS {
-                // The machine reports it.
+            if sum.terms.len() + sum.pending.len() > MAX_OPERANDS {
+                let span = self.span(at);
+                self.report("too-large", span, format!("an index expression has at most {MAX_OPERANDS} parts"));
                 sound = false;
                 break;
             }
@@ -45,7 +46,6 @@ impl<'a> Elaborator<'a> {
             }
         }
         if !sound {
-            self.fail();
             self.affines.push(None);
             return;
         }
@@ -65,11 +65,12 @@ impl<'a> Elaborator<'a> {
     fn collect(&mut self, e: ExprId, k: i64, sum: &mut Sum) -> Result<(), Option<Diagnostic>> {
         let span = self.span(e);
         let overflow = || Some(Diagnostic::new("overflow", span, Overflow.to_string()));
+        if let Some(c) = self.constant(e) {
+            let c = c.checked_mul(k).ok_or_else(overflow)?;
+            sum.constant = sum.constant.checked_add(c).ok_or_else(overflow)?;
+            return Ok(());
+        }
         match self.expr(e) {
-            Expr::Number { integer: Some(c), .. } => {
-                let c = c.checked_mul(k).ok_or_else(overflow)?;
-                sum.constant = sum.constant.checked_add(c).ok_or_else(overflow)?;
-            }
             Expr::Name(name) => match self.meaning(name) {
                 Meaning::Index(i) => sum.terms.push((Var::Index(i), k)),
                 Meaning::Size(n) => {

@@ -67,9 +67,13 @@ use crate::ty::Side;
 /// How many terms a program may have when its definitions are expanded.
 const MAX_TERMS: usize = 10_000_000;
 /// How many steps elaboration may take; each node of the expanded program takes a few.
-const MAX_STEPS: usize = 100_000_000;
+const MAX_STEPS: usize = 50_000_000;
+/// How many operands one sum of indices, and one chain of `and` or `or`, may have.
+const MAX_OPERANDS: usize = 1 << 22;
 /// How many problems are reported.
 const MAX_DIAGNOSTICS: usize = 100;
+/// How many problems are met before elaboration stops, repetitions included.
+const MAX_REPORTS: usize = 10_000;
 
 /// Gives a program its meaning: names resolved, sizes and types inferred, every access proved in bounds.
 ///
@@ -235,16 +239,14 @@ enum Task<'a> {
         bound: Vec<&'a str>,
     },
 
-    Conjunct,
-    All {
+    /// The operands of `and` or `or` from `next` on.
+    Chain {
         at: ExprId,
-        n: usize,
+        op: BinaryOp,
+        parts: Vec<ExprId>,
+        next: usize,
+        /// How many facts are known around the chain.
         facts: usize,
-        negated: bool,
-    },
-    Any {
-        at: ExprId,
-        n: usize,
         negated: bool,
     },
     Exists {
@@ -310,6 +312,8 @@ struct Elaborator<'a> {
 
     diagnostics: Vec<Diagnostic>,
     reported: FxHashSet<(&'static str, Span, String)>,
+    /// How many problems were met.
+    reports: usize,
     /// Whether the program is known to be wrong, reported or not.
     failed: bool,
     /// How many enclosing guards are erroneous: what they would have proved is not known.
@@ -338,7 +342,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.clear();
                 return;
             }
-            if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+            if self.diagnostics.len() >= MAX_DIAGNOSTICS || self.reports >= MAX_REPORTS {
                 self.tasks.clear();
                 return;
             }
@@ -379,9 +383,7 @@ impl<'a> Elaborator<'a> {
             Task::Expand { at, def, args } => self.expand(at, def, args),
             Task::Return { at, def, lets, bound } => self.return_from(at, def, lets, bound),
 
-            Task::Conjunct => self.assume_conjunct(),
-            Task::All { at, n, facts, negated } => self.finish_all(at, n, facts, negated),
-            Task::Any { at, n, negated } => self.finish_any(at, n, negated),
+            Task::Chain { at, op, parts, next, facts, negated } => self.chain(at, op, parts, next, facts, negated),
             Task::Exists { at, index, extent, negated } => self.finish_exists(at, index, extent, negated),
             Task::CompareIndices { at, op, negated } => self.finish_compare_indices(at, op, negated),
             Task::CompareReals { at, op, negated } => self.finish_compare_reals(at, op, negated),
@@ -434,6 +436,7 @@ impl<'a> Elaborator<'a> {
     /// Keeps a problem. A definition is expanded at each call, so the same problem may be met again.
     fn diagnose(&mut self, diagnostic: Diagnostic) {
         self.failed = true;
+        self.reports += 1;
         let Diagnostic { code, span, message, .. } = &diagnostic;
         if self.diagnostics.len() < MAX_DIAGNOSTICS && self.reported.insert((*code, *span, message.clone())) {
             self.diagnostics.push(diagnostic);

@@ -9,7 +9,7 @@ use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::Slot;
 use super::names::{Binding, Global};
 use super::text::noun;
-use super::{Elaborator, Task};
+use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::base::IndexId;
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var, View};
@@ -23,22 +23,13 @@ impl<'a> Elaborator<'a> {
             e = *a;
         }
         match self.expr(e) {
-            Expr::Binary(BinaryOp::And, ..) => {
-                let parts = self.chain(e, BinaryOp::And);
-                let facts = self.knowledge.len();
-                self.tasks.push(Task::All { at: e, n: parts.len(), facts, negated });
-                for (place, part) in parts.iter().enumerate().rev() {
-                    if place + 1 < parts.len() {
-                        self.tasks.push(Task::Conjunct);
-                    }
-                    self.tasks.push(Task::Pred(*part));
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), ..) => match self.operands(e, *op) {
+                Some(parts) => {
+                    let facts = self.knowledge.len();
+                    self.chain(e, *op, parts, 0, facts, negated);
                 }
-            }
-            Expr::Binary(BinaryOp::Or, ..) => {
-                let parts = self.chain(e, BinaryOp::Or);
-                self.tasks.push(Task::Any { at: e, n: parts.len(), negated });
-                self.tasks.extend(parts.iter().rev().map(|part| Task::Pred(*part)));
-            }
+                None => self.preds.push(None),
+            },
             Expr::Binary(
                 op @ (BinaryOp::Less
                 | BinaryOp::LessEqual
@@ -80,21 +71,49 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The operands of a tree of one associative operator, from left to right.
-    fn chain(&mut self, e: ExprId, op: BinaryOp) -> Vec<ExprId> {
+    fn operands(&mut self, at: ExprId, op: BinaryOp) -> Option<Vec<ExprId>> {
         let mut parts = Vec::new();
-        let mut stack = vec![e];
+        let mut stack = vec![at];
         while let Some(e) = stack.pop() {
             self.steps += 1;
-            if self.steps > super::MAX_STEPS {
-                // The machine reports it.
-                break;
-            }
             match self.expr(e) {
                 Expr::Binary(other, a, b) if *other == op => stack.extend([*b, *a]),
                 _ => parts.push(e),
             }
+            if parts.len() > MAX_OPERANDS {
+                let span = self.span(at);
+                self.report("too-large", span, format!("a predicate has at most {MAX_OPERANDS} parts"));
+                return None;
+            }
         }
-        parts
+        Some(parts)
+    }
+
+    /// Goes on with a chain: the operands before `next` are complete.
+    pub(super) fn chain(
+        &mut self,
+        at: ExprId,
+        op: BinaryOp,
+        parts: Vec<ExprId>,
+        next: usize,
+        facts: usize,
+        negated: bool,
+    ) {
+        match parts.get(next).copied() {
+            Some(part) => {
+                if op == BinaryOp::And && next > 0 {
+                    self.assume_conjunct();
+                }
+                self.tasks.push(Task::Chain { at, op, parts, next: next + 1, facts, negated });
+                self.tasks.push(Task::Pred(part));
+            }
+            None if op == BinaryOp::And => self.finish_all(at, parts.len(), facts, negated),
+            None => {
+                let any = self.pop_preds(parts.len()).map(Pred::any);
+                let any = self.negate_if(at, negated, any);
+                self.push_pred(at, any);
+            }
+        }
     }
 
     /// Ends a predicate: its depth is limited.
@@ -128,14 +147,14 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The last predicate holds for the ones that follow.
-    pub(super) fn assume_conjunct(&mut self) {
+    fn assume_conjunct(&mut self) {
         match self.preds.last() {
             Some(Some(p)) => self.knowledge.enter_guard(&self.program, p),
             _ => self.silent += 1,
         }
     }
 
-    pub(super) fn finish_all(&mut self, at: ExprId, n: usize, facts: usize, negated: bool) {
+    fn finish_all(&mut self, at: ExprId, n: usize, facts: usize, negated: bool) {
         self.knowledge.leave(facts);
         let from = self.preds.len().saturating_sub(n);
         let last = self.preds.len().saturating_sub(1);
@@ -144,12 +163,6 @@ impl<'a> Elaborator<'a> {
         let all = self.pop_preds(n).map(Pred::all);
         let all = self.negate_if(at, negated, all);
         self.push_pred(at, all);
-    }
-
-    pub(super) fn finish_any(&mut self, at: ExprId, n: usize, negated: bool) {
-        let any = self.pop_preds(n).map(Pred::any);
-        let any = self.negate_if(at, negated, any);
-        self.push_pred(at, any);
     }
 
     pub(super) fn finish_exists(&mut self, at: ExprId, index: IndexId, extent: Option<Size>, negated: bool) {

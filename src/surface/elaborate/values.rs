@@ -128,7 +128,11 @@ impl<'a> Elaborator<'a> {
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
             Meaning::Callable(global) => {
                 let message = format!("a value is expected, but `{name}` is {}", global.noun());
-                self.report("not-a-value", span, message);
+                let help = match global {
+                    super::names::Global::Relation(_) => format!("ask it in a bracket: `[{name}(i, ..)] * e`"),
+                    _ => format!("call it: `{name}(..)`"),
+                };
+                self.diagnose(Diagnostic::new("not-a-value", span, message).help(help));
                 None
             }
             Meaning::Error => {
@@ -226,23 +230,54 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let value = self.pop_value().and_then(|e| {
             let ty = self.program.ty(e);
+            let (axes, element) = self.program.types.peel(ty);
+            if !axes.is_empty() && matches!(self.program.types.get(element), Type::Pair(..)) {
+                let axes = axes.into_iter().cloned().collect();
+                return self.project_each(e, axes, side, span);
+            }
             if !matches!(self.program.types.get(ty), Type::Pair(..)) {
                 let word = if side == Side::Fst { "fst" } else { "snd" };
-                let mut diagnostic = Diagnostic::new(
+                let diagnostic = Diagnostic::new(
                     "expected-pair",
                     span,
                     format!("`{word}` takes a pair, found a value of type `{}`", self.show_type(ty)),
                 );
-                if let Type::Tensor(n, _) = self.program.types.get(ty) {
-                    let extent = self.show(n);
-                    diagnostic = diagnostic.help(format!("take it of each element: `gen i < {extent}. {word} ..`"));
-                }
                 self.diagnose(diagnostic);
                 return None;
             }
             self.push(if side == Side::Fst { Term::Fst(e) } else { Term::Snd(e) }, span)
         });
         self.values.push(value);
+    }
+
+    /// `fst e` of an array of pairs is the array of firsts: `let v = e in gen i < n. fst v[i]`.
+    fn project_each(&mut self, e: TermId, axes: Vec<Size>, side: Side, span: Span) -> Option<TermId> {
+        let (var, bound) = match self.program.terms[e] {
+            // The term that reads the variable whole is replaced by one for its elements.
+            Term::Var(var) => (var, None),
+            _ => {
+                let ty = self.program.ty(e);
+                let var = self.program.fresh_var("v", ty);
+                (var, Some(e))
+            }
+        };
+        let indices: Vec<IndexId> = axes.iter().map(|_| self.program.fresh_index("i")).collect();
+        let array = match bound {
+            None => e,
+            Some(_) => self.push(Term::Var(var), span)?,
+        };
+        let element = indices
+            .iter()
+            .try_fold(array, |array, i| self.push(Term::Access { array, index: Affine::index(*i) }, span))?;
+        let half = self.push(if side == Side::Fst { Term::Fst(element) } else { Term::Snd(element) }, span)?;
+        let gens = indices.into_iter().zip(axes).rev();
+        let body = gens
+            .into_iter()
+            .try_fold(half, |body, (index, extent)| self.push(Term::Gen { index, extent, body }, span))?;
+        match bound {
+            None => Some(body),
+            Some(value) => self.push(Term::Let { var, value, body }, span),
+        }
     }
 
     pub(super) fn finish_access(&mut self, at: ExprId) {
