@@ -22,13 +22,13 @@
 use std::collections::BTreeMap;
 
 use super::activity::active;
-use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one};
+use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one, tuple};
 use super::forward::{aligned, name_after, product as contraction, scaled_partial, zero};
 use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size, exists_all};
-use crate::tssa::{Builder, Output, Program, Rhs, within};
+use crate::tssa::{Builder, Output, Program, Rhs, StmtNames, within};
 use crate::ty::{Side, Types};
 
 /// What stands on the left of the first inner product.
@@ -163,8 +163,7 @@ impl Rewriting {
                 products.push(self.form.product(left, Right::Tangent(*x), axes, guard, false));
             }
         }
-        let split = if products.len() > 1 { "6.16" } else { "6.14" };
-        self.record(split, "bind tangents, split over the outputs", &[], &products);
+        self.record_start(program, &products);
         let (kept, dropped): (Vec<_>, Vec<_>) =
             products.into_iter().partition(|product| self.active[product.right.stmt()]);
         self.push(kept);
@@ -197,7 +196,9 @@ impl Rewriting {
         let mut products = self.buckets.take(x);
         if products.is_empty() {
             self.form.pending.pop();
-            self.record("6.20", "drop a tangent that is not used", &[], &[]);
+            self.note("6.20", "drop a tangent that is not used", &[], |form, names| {
+                (format!("let d{} = {} in ..", names.get(x), form.derivative_text(x, names)), "..".to_owned())
+            });
             return Ok(());
         }
         // Merging neighbours keeps the guards of long sums balanced.
@@ -248,7 +249,10 @@ impl Rewriting {
                 let left = self.restricted(&product)?;
                 name_after(&mut self.form.builder, Some(left), x, "adj");
                 self.form.collected.push((left, x));
-                self.record("6.17", "collect the adjoint of an input", &[product], &[]);
+                self.note("6.17", "collect the adjoint of an input", &[], |form, names| {
+                    let collected = form.collected_text(&[(left, x)], names);
+                    (form.products_text(std::slice::from_ref(&product), names), collected)
+                });
                 return Ok(());
             }
             // 6.23
@@ -354,7 +358,11 @@ impl Rewriting {
                 found.insert((*param, path.clone()), *left);
             }
         }
-        self.record("6.18", "collect the adjoints of all inputs", &[], &[]);
+        self.note("6.18", "collect the adjoints of all inputs", &[], |form, names| {
+            let each: Vec<String> = form.collected.iter().map(|one| form.collected_text(&[*one], names)).collect();
+            let sum = if each.is_empty() { "0".to_owned() } else { each.join(" + ") };
+            (sum, form.collected_text(&form.collected, names))
+        });
         let mut outputs = Vec::new();
         for id in wrt {
             let param = &program.signature.params[*id];
@@ -373,24 +381,55 @@ impl Rewriting {
         Ok(outputs)
     }
 
-    /// Notes a step. What it took is out of the sum by now, what it made is not yet in.
-    fn record(&mut self, rule: &'static str, title: &'static str, before: &[InnerProduct], after: &[InnerProduct]) {
-        let Some(derivation) = &mut self.derivation else { return };
-        let names = self.form.names();
-        let mut form = self.form.clone();
-        form.products.extend(after.iter().cloned());
-        let mut text = String::new();
-        let old: Vec<VarId> = before.iter().map(|p| p.left).collect();
-        for product in after.iter().filter(|p| !old.contains(&p.left)) {
-            let rhs = crate::tssa::print::rhs_text(
-                self.form.builder.signature(),
-                &names,
-                self.form.builder.stmt(product.left),
-            );
-            text.push_str(&format!("let {} = {rhs} in\n", names.get(product.left)));
+    /// Notes rules 6.14 and 6.15, and 6.16 where there are several outputs.
+    fn record_start(&mut self, program: &Program, products: &[InnerProduct]) {
+        let seeds: Vec<VarId> = products.iter().map(|p| p.left).collect();
+        let outputs: Vec<VarId> = program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
+        let whole = |names: &StmtNames| {
+            let left = tuple(seeds.iter().map(|x| names.get(*x)).collect());
+            let right = tuple(outputs.iter().map(|x| format!("d{}", names.get(*x))).collect());
+            (left, right)
+        };
+        self.note("6.14", "bind every statement and its tangent, the tangents last (6.15)", products, |_, names| {
+            let (left, right) = whole(names);
+            (format!("<{left} | D f>"), format!("let .. in <{left} | {right}>"))
+        });
+        if products.len() > 1 {
+            self.note("6.16", "split over the outputs", products, |form, names| {
+                let (left, right) = whole(names);
+                (format!("<{left} | {right}>"), form.products_text(products, names))
+            });
         }
-        text.push_str(&self.form.products_text(after, &names));
-        let before = self.form.products_text(before, &names);
-        derivation.steps.push(Step { rule, title, before, after: text, form });
+    }
+
+    /// Notes a rule that replaces inner products by others. What it took is out of the sum by now, what it made is not yet in.
+    fn record(&mut self, rule: &'static str, title: &'static str, before: &[InnerProduct], after: &[InnerProduct]) {
+        self.note(rule, title, after, |form, names| {
+            let mut text = String::new();
+            for product in after.iter().filter(|p| before.iter().all(|old| old.left != p.left)) {
+                text.push_str(&format!(
+                    "let {} = {} in\n",
+                    names.get(product.left),
+                    form.stmt_text(product.left, names)
+                ));
+            }
+            text.push_str(&form.products_text(after, names));
+            (form.products_text(before, names), text)
+        });
+    }
+
+    /// Notes a step, if anybody wants to know. `made` is not yet part of the sum.
+    fn note(
+        &mut self,
+        rule: &'static str,
+        title: &'static str,
+        made: &[InnerProduct],
+        texts: impl FnOnce(&Form, &StmtNames) -> (String, String),
+    ) {
+        let Some(derivation) = &mut self.derivation else { return };
+        let mut form = self.form.clone();
+        form.products.extend(made.iter().cloned());
+        let (before, after) = texts(&self.form, &self.form.names());
+        derivation.steps.push(Step { rule, title, before, after, form });
     }
 }

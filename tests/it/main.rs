@@ -1,6 +1,8 @@
 //! The integration tests, one binary.
 
 mod campaign;
+mod derivation;
 mod examples;
 mod generate;
+mod programs;
 mod support;
