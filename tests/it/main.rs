@@ -2,6 +2,7 @@
 
 mod campaign;
 mod derivation;
+mod examples;
 mod generate;
 mod programs;
 mod support;
