@@ -310,6 +310,10 @@ impl Knowledge {
                         }
                         let positive = extent.add_constant(-1).map(Pred::non_negative);
                         known.extend(positive.map(|p| (p, by.map(|_| *at))));
+                        // What is known of the index bounds the size: `3 <= i` gives `4 <= n`.
+                        if by.is_none() {
+                            queue.push(Some(Var::Index(*i)));
+                        }
                     }
                 }
             }
