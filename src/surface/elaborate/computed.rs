@@ -228,6 +228,11 @@ impl<'a> Elaborator<'a> {
                 Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
                 Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
                 Expr::Call { args, .. } => stack.extend(args),
+                // The place of an extremum, itself an index.
+                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, extent, body, .. } => {
+                    stack.extend([*extent, *body]);
+                }
+                Expr::Access { array, indices } => stack.extend(indices.iter().chain([array])),
                 _ => return None,
             }
         }
