@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use iverson::ty::RelationKind;
 
-use super::{Outcome, load, print};
+use super::{Outcome, load, print, shown};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -12,17 +12,22 @@ pub(super) struct Arguments {
     file: PathBuf,
 }
 
-/// Checks a program and says what it takes.
+/// Checks a program and says how much it holds.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let signature = &program.signature;
     let relations = signature.relations.values().filter(|r| !matches!(r.kind, RelationKind::Pattern(_))).count();
     print(&format!(
-        "{}: sound; {} terms, {} parameters, {relations} relations, {} sizes, every access in bounds\n",
-        arguments.file.display(),
-        program.terms.len(),
-        signature.params.len(),
-        signature.sizes.len(),
+        "{}: sound, every access in bounds; {}, {}, {}, {}\n",
+        shown(&arguments.file),
+        count(signature.params.len(), "parameter"),
+        count(relations, "relation"),
+        count(signature.sizes.len(), "size"),
+        count(program.terms.len(), "term"),
     ))?;
     Ok(true)
+}
+
+fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

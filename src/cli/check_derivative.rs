@@ -26,6 +26,12 @@ pub(super) struct Arguments {
     random: u64,
 }
 
+/// What `--help` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w
+  iverson check-derivative loss.iv --input data.npz --random 7";
+
 /// The figures that must be reached: differences relative to the terms, or the numbers, compared. Finite differences have a truncation
 /// error, and kinks of the program within a step are not smooth; the others err by rounding only.
 const ADJOINT_IDENTITY: f64 = 1e-13;

@@ -1,20 +1,23 @@
 //! Reading programs and inputs, writing results.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
 use iverson::tensor::io::{FileValue, read_value, write_value};
 use iverson::tensor::{Inputs, Tensor, Value};
-use iverson::ty::Signature;
+use iverson::ty::{Side, Signature};
 use iverson::{Error, Result};
+
+use super::shown;
 
 /// The largest program text, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
 /// Reads a program text; `-` is standard input.
 pub(super) fn read_text(path: &Path) -> Result<String> {
-    let subject = path.display().to_string();
-    let failed = |error: std::io::Error| Error::data(&subject, format!("cannot be read: {error}"));
+    let subject = shown(path);
+    let failed = |error: std::io::Error| Error::data(&subject, format!("this file cannot be read: {error}"));
     let mut bytes = Vec::new();
     // One byte over the limit is enough for the parser to refuse the text.
     if path == Path::new("-") {
@@ -24,15 +27,17 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Error::data(&subject, format!("is not UTF-8 text: byte {at} cannot be read"))
+        Error::data(&subject, format!("a program is UTF-8 text, but byte {at} of this file is not"))
     })
 }
 
 /// The inputs given on the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct InputArguments {
-    /// A parameter, relation or map and the file that holds it: .npy .npz .mtx .tns .csv. A component of a pair is `ab.0`.
-    #[arg(long = "input", value_name = "NAME=FILE")]
+    /// A parameter, relation or map and the file that holds it: .npy .mtx .tns .csv.
+    ///
+    /// A component of a pair is `ab.0`. An archive .npz holds tensors by name and needs none itself.
+    #[arg(long = "input", value_name = "NAME=FILE|FILE.npz")]
     inputs: Vec<String>,
     /// A real parameter and its value.
     #[arg(long = "scalar", value_name = "NAME=NUMBER", allow_hyphen_values = true)]
@@ -46,41 +51,98 @@ impl InputArguments {
     /// Reads all inputs of a program.
     pub(super) fn read(&self, signature: &Signature) -> Result<Inputs> {
         let mut inputs = Inputs::new();
+        let mut given = BTreeSet::new();
         for argument in &self.inputs {
-            let (name, path) = split(argument, "--input", "FILE")?;
+            if !argument.contains('=') && argument.ends_with(".npz") {
+                inputs.file_value(signature, argument, read_value(argument)?)?;
+                continue;
+            }
+            let (name, path) = split(argument, "--input", "FILE", &mut given)?;
             inputs.file_value(signature, name, read_value(path)?)?;
         }
         for argument in &self.scalars {
-            let (name, text) = split(argument, "--scalar", "NUMBER")?;
-            inputs.value(name, Value::scalar(number(name, text)?));
+            let (name, text) = split(argument, "--scalar", "NUMBER", &mut given)?;
+            let number = number(text).ok_or_else(|| {
+                Error::Request(format!("--scalar {name} takes a number such as 1.5 or -2e-3, found `{text}`"))
+            })?;
+            inputs.value(name, Value::scalar(number));
         }
         for argument in &self.sizes {
-            let (name, text) = split(argument, "--size", "NUMBER")?;
-            let size = text.parse().map_err(|_| Error::data(name, format!("a size is an integer, found `{text}`")))?;
+            let (name, text) = split(argument, "--size", "NUMBER", &mut given)?;
+            let size = text
+                .parse()
+                .map_err(|_| Error::Request(format!("--size {name} takes a whole number, found `{text}`")))?;
             inputs.size(name, size);
         }
         Ok(inputs)
     }
 }
 
-/// Adds seeds or tangents: `NAME=FILE` or `NAME=NUMBER`.
-pub(super) fn read_seeds(inputs: &mut Inputs, signature: &Signature, seeds: &[String]) -> Result<()> {
+/// Adds seeds or tangents, `NAME=FILE` or `NAME=NUMBER`: those of `needed`, which are parameters of the derivative.
+pub(super) fn read_seeds(
+    inputs: &mut Inputs,
+    signature: &Signature,
+    needed: &[String],
+    seeds: &[String],
+) -> Result<()> {
+    let mut given = BTreeSet::new();
     for argument in seeds {
-        let (name, text) = split(argument, "--seed", "FILE or NUMBER")?;
-        match text.parse::<f64>() {
-            Ok(x) => inputs.value(name, Value::scalar(x)),
-            Err(_) => inputs.file_value(signature, name, read_value(text)?)?,
+        let (name, text) = split(argument, "--seed", "FILE or NAME=NUMBER", &mut given)?;
+        if !needed.iter().any(|param| is_part(name, param)) {
+            let takes = match needed {
+                [] => "none".to_owned(),
+                needed => needed.join(", "),
+            };
+            return Err(Error::Request(format!("the derivative has no seed `{name}`; its seeds: {takes}")));
+        }
+        match number(text) {
+            Some(x) => inputs.value(name, Value::scalar(x)),
+            None => inputs.file_value(signature, name, read_value(text)?)?,
         };
     }
-    Ok(())
+    let mut missing = Vec::new();
+    for param in signature.params.values().filter(|param| needed.contains(&param.name)) {
+        for leaf in signature.types.leaves(param.ty)? {
+            let mut name = param.name.clone();
+            let mut found = inputs.has_value(&name);
+            for side in &leaf.path {
+                name += if *side == Side::Fst { ".0" } else { ".1" };
+                found |= inputs.has_value(&name);
+            }
+            if !found {
+                missing.push(format!("--seed {name}=FILE{}", if leaf.dims.is_empty() { "|NUMBER" } else { "" }));
+            }
+        }
+    }
+    match missing.as_slice() {
+        [] => Ok(()),
+        missing => {
+            Err(Error::Request(format!("the derivative needs a seed for each direction: {}", missing.join(" "))))
+        }
+    }
 }
 
-fn split<'a>(argument: &'a str, option: &str, what: &str) -> Result<(&'a str, &'a str)> {
-    argument.split_once('=').ok_or_else(|| Error::Request(format!("{option} takes NAME={what}, found `{argument}`")))
+/// Whether `name` is `param` or a component of it, as `ab.0` of `ab`.
+fn is_part(name: &str, param: &str) -> bool {
+    name.strip_prefix(param).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn number(name: &str, text: &str) -> Result<f64> {
-    text.parse().map_err(|_| Error::data(name, format!("a number is expected, found `{text}`")))
+/// `NAME=..`, each name once.
+fn split<'a>(argument: &'a str, option: &str, what: &str, given: &mut BTreeSet<&'a str>) -> Result<(&'a str, &'a str)> {
+    let (name, text) = argument
+        .split_once('=')
+        .filter(|(name, text)| !name.is_empty() && !text.is_empty())
+        .ok_or_else(|| Error::Request(format!("{option} takes NAME={what}, found `{argument}`")))?;
+    if !given.insert(name) {
+        return Err(Error::Request(format!("`{name}` is given twice")));
+    }
+    Ok((name, text))
+}
+
+/// A number; one beyond the range of floats is none.
+fn number(text: &str) -> Option<f64> {
+    let x: f64 = text.parse().ok()?;
+    (x.is_finite() || !text.contains(|c: char| c.is_ascii_digit())).then_some(x)
 }
 
 /// Writes a result: `NAME.npy`, or `NAME.mtx` or `NAME.tns` where it is sparse, with `_0`, `_1`, .. for several components.

@@ -38,10 +38,13 @@ enum Command {
     /// Checks a program: names, sizes, types, bounds.
     Check(check::Arguments),
     /// Prints a program at a stage of the compiler, or a derivative of it.
+    #[command(after_help = show::EXAMPLES)]
     Show(show::Arguments),
     /// Evaluates a program, or a derivative of it, on data.
+    #[command(after_help = run::EXAMPLES)]
     Run(run::Arguments),
     /// Checks derivatives at given data: adjoint identity, finite differences, complex step.
+    #[command(after_help = check_derivative::EXAMPLES)]
     CheckDerivative(check_derivative::Arguments),
 }
 
@@ -87,6 +90,10 @@ impl From<DerivativeKind> for Mode {
 }
 
 impl Derivative {
+    fn kind(&self) -> Option<DerivativeKind> {
+        self.derivative
+    }
+
     /// The request for a program, if a derivative is wanted.
     fn request(&self, signature: &iverson::ty::Signature) -> Option<Request> {
         let mode = Mode::from(self.derivative?);
@@ -118,9 +125,14 @@ impl From<Error> for Failure {
 /// What a command gives: whether every check that it made held.
 type Outcome = Result<bool, Failure>;
 
+/// What a file is called in messages.
+fn shown(path: &std::path::Path) -> String {
+    if path == std::path::Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 /// Reads, parses and checks a program file; `-` is standard input.
 fn load(path: &std::path::Path) -> Result<iverson::term::Program, Failure> {
-    let name = path.display().to_string();
+    let name = shown(path);
     let text = files::read_text(path)?;
     surface::read(&text, &[]).map_err(|error| Failure { error, source: Some((name, text)) })
 }
@@ -144,8 +156,9 @@ pub(crate) fn main() -> ExitCode {
                 Color::Never => false,
             };
             report(&failure, color);
-            ExitCode::from(match failure.error {
+            ExitCode::from(match &failure.error {
                 Error::Limitation { .. } => 3,
+                Error::Program(problems) if problems.iter().all(|problem| problem.code == "not-supported") => 3,
                 Error::Bug { .. } => 70,
                 Error::Request(_) => 2,
                 _ => 1,
@@ -156,7 +169,9 @@ pub(crate) fn main() -> ExitCode {
 
 fn report(failure: &Failure, color: bool) {
     let text = match (&failure.error, &failure.source) {
-        (Error::Program(diagnostics), Some((file, text))) => surface::render(file, text, diagnostics, color),
+        (error @ (Error::Program(_) | Error::Limitation { span: Some(_), .. }), Some((file, text))) => {
+            surface::render_error(file, text, error, color)
+        }
         (error, _) => format!("error: {error}\n"),
     };
     // With standard error gone there is nobody left to tell.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use iverson::driver::{Function, Request};
+use iverson::driver::Function;
 use iverson::reference::{self, Partials};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Tensor, Value};
@@ -23,15 +23,29 @@ pub(super) struct Arguments {
     #[command(flatten)]
     derivative: Derivative,
     /// A seed of an adjoint, `dy`, or a tangent of a forward derivative, `dx`: a file or a number.
+    ///
+    /// A component of a pair is `dy.0`.
     #[arg(long = "seed", value_name = "NAME=FILE|NUMBER", requires = "derivative", allow_hyphen_values = true)]
     seeds: Vec<String>,
-    /// Where to write the results as files.
+    /// Where to write the results as files; made if there is none.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Count scalar operations.
+    /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
 }
+
+/// What `--help` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  iverson run loss.iv --input x=x.npy --input z=z.npy --input w=w.csv
+  iverson run loss.iv --input data.npz --derivative gradient --wrt w --with-value --output results
+  iverson run energy.iv --input A=a.mtx --scalar s=1.5 --derivative gradient --wrt A --output results
+  iverson run blur.iv --input data.npz --derivative adjoint --wrt w --seed dy=residual.npy
+  iverson run blur.iv --input data.npz --derivative forward --wrt w --seed dw=direction.npy --count
+
+Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
+tangent.npy; .mtx and .tns where a derivative is sparse.";
 
 /// Evaluates a program and, if asked, a derivative of it.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -39,22 +53,27 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut stages = Stages::new();
     let request = arguments.derivative.request(&program.signature);
     let primal = Function::compile(program, &mut stages)?;
-    let mut inputs = arguments.inputs.read(&primal.tensor_ssa().signature)?;
-    let derivative = match &request {
-        Some(request) => {
-            let derived = primal.derive(request, &mut stages)?;
-            read_seeds(&mut inputs, &derived.function.tensor_ssa().signature, &arguments.seeds)?;
-            Some(derived.function)
-        }
+    let derived = match &request {
+        Some(request) => Some(primal.derive(request, &mut stages)?),
         None => None,
     };
-    let results = evaluate(derivative.as_ref().unwrap_or(&primal), &inputs)?;
+    let primal_inputs = arguments.inputs.read(&primal.tensor_ssa().signature)?;
+    let mut inputs = primal_inputs.clone();
+    if let Some(derived) = &derived {
+        read_seeds(&mut inputs, &derived.function.tensor_ssa().signature, &derived.added, &arguments.seeds)?;
+    }
+    if let Some(directory) = &arguments.output {
+        // Now, for the evaluation may be long.
+        let failed =
+            |error| Error::data(directory.display().to_string(), format!("this directory cannot be made: {error}"));
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
+    let results = evaluate(function, &inputs)?;
     for (name, value) in &results {
         print(&summary(name, value))?;
     }
     if let Some(directory) = &arguments.output {
-        let failed = |error: std::io::Error| Error::data(directory.display().to_string(), error.to_string());
-        std::fs::create_dir_all(directory).map_err(failed)?;
         for (name, value) in &results {
             for path in write_result(directory, name, value)? {
                 print(&format!("wrote {path}\n"))?;
@@ -62,13 +81,13 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     if arguments.count {
-        print(&counts(
-            &primal,
-            derivative.as_ref(),
-            request.as_ref(),
-            &arguments.inputs.read(&primal.tensor_ssa().signature)?,
-            &inputs,
-        )?)?;
+        let of_primal = count("primal", &primal, &primal_inputs)?;
+        if derived.is_some() {
+            let of_derivative = count("derivative", function, &inputs)?;
+            if of_primal > 0 {
+                print(&format!("ratio: {:.3}\n", of_derivative as f64 / of_primal as f64))?;
+            }
+        }
     }
     Ok(true)
 }
@@ -123,30 +142,13 @@ fn summary(name: &str, value: &Value) -> String {
     text
 }
 
-/// The operation counts of the primal program and of the derivative, and their ratio.
-fn counts(
-    primal: &Function,
-    derivative: Option<&Function>,
-    request: Option<&Request>,
-    primal_inputs: &Inputs,
-    inputs: &Inputs,
-) -> Result<String> {
-    let line = |what: &str, function: &Function, inputs: &Inputs| -> Result<(String, u128)> {
-        let counts = reference::count(function.tensor_ssa(), inputs)?;
-        let total = counts.total(Partials::Counted)?;
-        let text = format!(
-            "{what}: {} additions, {} multiplications, {} scalar functions, {total} operations\n",
-            counts.additions, counts.multiplications, counts.functions
-        );
-        Ok((text, total))
-    };
-    let (mut text, of_primal) = line("primal", primal, primal_inputs)?;
-    if let (Some(derivative), Some(_)) = (derivative, request) {
-        let (more, of_derivative) = line("derivative", derivative, inputs)?;
-        text.push_str(&more);
-        if of_primal > 0 {
-            text.push_str(&format!("ratio: {:.3}\n", of_derivative as f64 / of_primal as f64));
-        }
-    }
-    Ok(text)
+/// Prints the operations that a program takes, and gives their number.
+fn count(what: &str, function: &Function, inputs: &Inputs) -> Result<u128> {
+    let counts = reference::count(function.tensor_ssa(), inputs)?;
+    let total = counts.total(Partials::Counted)?;
+    print(&format!(
+        "{what}: {total} operations: {} additions, {} multiplications, {} scalar functions\n",
+        counts.additions, counts.multiplications, counts.functions
+    ))?;
+    Ok(total)
 }

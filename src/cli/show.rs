@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use iverson::Error;
 use iverson::driver::{Function, Stage, Staged, lower};
 use iverson::stages::Stages;
 use iverson::term::Style;
-use iverson::{Error, term, tssa};
 
-use super::{Derivative, Outcome, load, print};
+use super::{Derivative, DerivativeKind, Outcome, load, print};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The program, or `-` for standard input.
     file: PathBuf,
-    /// The stage to print. A derivative is printed as a program unless the stage is tensor-ssa.
-    #[arg(long, value_enum)]
-    stage: Option<StageName>,
+    /// The stage to print; of a derivative, surface is the program that it is put together to for reading.
+    #[arg(long, value_enum, default_value_t = StageName::Surface)]
+    stage: StageName,
     #[command(flatten)]
     derivative: Derivative,
     /// Print how the adjoint was found: every application of a rule.
-    #[arg(long, requires = "derivative")]
+    #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
     derivation: bool,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -57,56 +57,55 @@ enum Format {
     Dot,
 }
 
+/// What `--help` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  iverson show loss.iv --stage tensor-ssa
+  iverson show loss.iv --derivative gradient --wrt w --format latex
+  iverson show loss.iv --derivative gradient --wrt w --stage gen-pushout
+  iverson show loss.iv --derivative adjoint --wrt w --derivation
+  iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
+
 /// Prints a program or a derivative.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let (stage, format) = (Stage::from(arguments.stage), arguments.format);
+    if stage == Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
+        return Err(Error::Request("the stage tensor-ssa is printed as text, json or dot".to_owned()).into());
+    }
+    if arguments.derivation && arguments.derivative.kind() == Some(DerivativeKind::Forward) {
+        return Err(Error::Request("only an adjoint or a gradient has a derivation".to_owned()).into());
+    }
     let program = load(&arguments.file)?;
     let mut stages = Stages::new();
     let Some(mut request) = arguments.derivative.request(&program.signature) else {
-        let stage = arguments.stage.map_or(Stage::Surface, Stage::from);
-        return match lower(&program, stage, &mut stages)? {
-            Staged::Term(program) => show_term(&program, arguments.format),
-            Staged::TensorSsa(program) => show_tensor_ssa(&program, arguments.format),
-        };
+        return show(lower(&program, stage, &mut stages)?, format);
     };
     request.derivation = arguments.derivation;
     let derived = Function::compile(program, &mut stages)?.derive(&request, &mut stages)?;
-    if arguments.derivation {
-        let Some(derivation) = derived.derivation else {
-            return Err(Error::Request("only adjoints and gradients have a derivation".to_owned()).into());
-        };
+    if let Some(derivation) = derived.derivation {
         print(&derivation.to_string())?;
         return Ok(true);
     }
-    match arguments.stage {
-        None => show_term(&derived.function.term()?, arguments.format),
-        Some(StageName::TensorSsa) => show_tensor_ssa(derived.function.tensor_ssa(), arguments.format),
-        Some(_) => Err(Error::Request(
-            "a derivative has one stage to print, tensor-ssa; without --stage it is put together for reading"
-                .to_owned(),
-        )
-        .into()),
+    match stage {
+        Stage::TensorSsa => show(Staged::TensorSsa(derived.function.tensor_ssa().clone()), format),
+        stage => show(lower(&derived.function.term()?, stage, &mut stages)?, format),
     }
 }
 
-fn show_term(program: &term::Program, format: Format) -> Outcome {
-    print(&match format {
-        Format::Text => program.print(Style::Ascii),
-        Format::Unicode => program.print(Style::Unicode),
-        Format::Latex => program.print(Style::Latex),
-        Format::Json => program.to_json()?,
-        Format::Dot => program.to_dot(),
-    })?;
-    Ok(true)
-}
-
-fn show_tensor_ssa(program: &tssa::Program, format: Format) -> Outcome {
-    print(&match format {
-        Format::Text => program.to_string(),
-        Format::Json => program.to_json()?,
-        Format::Dot => program.to_dot(),
-        Format::Unicode | Format::Latex => {
-            return Err(Error::Request("tensor-ssa is printed as text, json or dot".to_owned()).into());
-        }
-    })?;
+fn show(staged: Staged, format: Format) -> Outcome {
+    let text = match (&staged, format) {
+        (Staged::Term(program), Format::Text) => program.print(Style::Ascii),
+        (Staged::Term(program), Format::Unicode) => program.print(Style::Unicode),
+        (Staged::Term(program), Format::Latex) => program.print(Style::Latex),
+        (Staged::Term(program), Format::Json) => program.to_json()?,
+        (Staged::Term(program), Format::Dot) => program.to_dot(),
+        (Staged::TensorSsa(program), Format::Json) => program.to_json()?,
+        (Staged::TensorSsa(program), Format::Dot) => program.to_dot(),
+        (Staged::TensorSsa(program), Format::Text | Format::Unicode | Format::Latex) => program.to_string(),
+    };
+    print(&text)?;
+    if !text.ends_with('\n') {
+        print("\n")?;
+    }
     Ok(true)
 }

@@ -321,13 +321,23 @@ impl<'a> Lexer<'a> {
     fn bad_characters(&mut self, diagnostics: &mut Vec<Diagnostic>) {
         let start = self.at;
         let first = self.peek().unwrap_or(' ');
-        self.skip_while(|c| {
-            !c.is_whitespace() && c != '#' && !c.is_ascii_digit() && !starts_name(c) && symbol(c).is_none()
-        });
-        let found = match self.text[start..self.at].chars().nth(1) {
-            None => format!("`{}`", first.escape_debug()),
-            Some(_) => format!("characters from `{}` on", first.escape_debug()),
-        };
+        if first == '"' {
+            let line = self.rest().split('\n').next().unwrap_or("");
+            let closed = line.get(1..).and_then(|rest| rest.find('"'));
+            self.at += closed.map_or(1, |at| at + 2);
+        } else {
+            self.skip_while(|c| {
+                !c.is_whitespace() && c != '#' && !c.is_ascii_digit() && !starts_name(c) && symbol(c).is_none()
+            });
+        }
+        let mut found = String::from("`");
+        for c in self.text[start..self.at].chars().take(20) {
+            match c.is_control() {
+                true => found.extend(c.escape_unicode()),
+                false => found.push(c),
+            }
+        }
+        found.push_str(if self.text[start..self.at].chars().nth(20).is_some() { "..`" } else { "`" });
         let diagnostic = Diagnostic::new(
             "bad-character",
             Span::new(start, self.at),
@@ -338,6 +348,7 @@ impl<'a> Lexer<'a> {
             '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
             '%' => diagnostic.help("indices are affine: there is no remainder"),
+            '"' | '\'' => diagnostic.help("there are no strings"),
             '{' | '}' => diagnostic.help("grouping is `( .. )`"),
             _ => diagnostic,
         });

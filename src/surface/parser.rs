@@ -32,6 +32,7 @@ use crate::base::Span;
 use crate::error::Diagnostic;
 
 use super::ast::{Ast, BinaryOp, BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind, UnaryOp};
+use super::elaborate::closest;
 use super::lexer::{Lexeme, Lexer, Token};
 
 /// The longest text, in bytes.
@@ -61,6 +62,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         diagnostics: Vec::new(),
         reported_at: None,
         unclosed_at: None,
+        skipped: false,
         halted: false,
     };
     parser.advance();
@@ -86,18 +88,66 @@ enum Prefix {
 
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
 enum Frame {
-    Prefix { prefix: Prefix, start: Span },
-    Infix { op: BinaryOp, lhs: Operand },
-    Compare { op: BinaryOp, lhs: Operand, chain: Option<Operand> },
-    Iverson { guard: ExprId, start: Span },
-    Body { kind: BinderKind, index: Name, extent: ExprId, start: Span },
-    LetBody { name: Name, value: ExprId, start: Span },
-    LetValue { name: Name, start: Span },
-    Extent { kind: BinderKind, index: Name, done: Vec<(Name, ExprId)>, start: Span },
-    Paren { open: Span, items: Vec<Operand> },
-    Guard { open: Span },
-    Access { open: Span, array: Operand, indices: Vec<ExprId> },
-    Call { open: Span, close: Token, callee: Name, args: Vec<ExprId> },
+    Prefix {
+        prefix: Prefix,
+        start: Span,
+    },
+    Infix {
+        op: BinaryOp,
+        lhs: Operand,
+    },
+    /// An operator that there is not; it was reported.
+    Unknown {
+        lhs: Operand,
+    },
+    Compare {
+        op: BinaryOp,
+        lhs: Operand,
+        chain: Option<Operand>,
+    },
+    Iverson {
+        guard: ExprId,
+        start: Span,
+    },
+    Body {
+        kind: BinderKind,
+        index: Name,
+        extent: ExprId,
+        start: Span,
+    },
+    LetBody {
+        name: Name,
+        value: ExprId,
+        start: Span,
+    },
+    LetValue {
+        name: Name,
+        start: Span,
+    },
+    Extent {
+        kind: BinderKind,
+        index: Name,
+        done: Vec<(Name, ExprId)>,
+        start: Span,
+    },
+    Paren {
+        open: Span,
+        items: Vec<Operand>,
+    },
+    Guard {
+        open: Span,
+    },
+    Access {
+        open: Span,
+        array: Operand,
+        indices: Vec<ExprId>,
+    },
+    Call {
+        open: Span,
+        close: Token,
+        callee: Name,
+        args: Vec<ExprId>,
+    },
 }
 
 /// What comes after an operand and its following token.
@@ -110,6 +160,7 @@ enum Next {
     Done(Operand),
 }
 
+const AND: u8 = 4;
 const NOT: u8 = 6;
 const COMPARE: u8 = 8;
 const SUM: u8 = 10;
@@ -120,7 +171,7 @@ const POWER: u8 = 16;
 fn infix(token: Token) -> Option<(BinaryOp, u8)> {
     Some(match token {
         Token::Or => (BinaryOp::Or, 2),
-        Token::And => (BinaryOp::And, 4),
+        Token::And => (BinaryOp::And, AND),
         Token::Less => (BinaryOp::Less, COMPARE),
         Token::LessEqual => (BinaryOp::LessEqual, COMPARE),
         Token::Greater => (BinaryOp::Greater, COMPARE),
@@ -146,11 +197,13 @@ impl Frame {
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
             Frame::Iverson { .. } => SUM + 1,
+            // As loose as `and`, for which it may stand.
+            Frame::Unknown { .. } => AND,
             Frame::Prefix { prefix: Prefix::Neg, .. } => PRODUCT + 2,
             Frame::Prefix { prefix: Prefix::Fst | Prefix::Snd, .. } => POWER + 2,
             Frame::Infix { op, .. } => match op {
                 BinaryOp::Or => 2,
-                BinaryOp::And => 4,
+                BinaryOp::And => AND,
                 BinaryOp::Less
                 | BinaryOp::LessEqual
                 | BinaryOp::Greater
@@ -245,6 +298,8 @@ struct Parser<'a> {
     reported_at: Option<u32>,
     /// The same for groups left open, which are reported at their opening.
     unclosed_at: Option<u32>,
+    /// Whether characters that begin no token stand in front of the current one.
+    skipped: bool,
     halted: bool,
 }
 
@@ -257,7 +312,14 @@ impl Parser<'_> {
         let lexeme = self.current;
         self.last_end = lexeme.span;
         if !self.halted {
+            let reported = self.diagnostics.len();
             self.current = self.lexer.next(&mut self.diagnostics);
+            let found = self.diagnostics.get(reported..).unwrap_or_default();
+            self.skipped = found.iter().any(|d| d.code == "bad-character");
+            if !found.is_empty() {
+                // What stood in front of this token may be what is missing here.
+                self.reported_at = Some(self.current.span.start);
+            }
             self.check_diagnostics();
         }
         lexeme
@@ -385,6 +447,9 @@ impl Parser<'_> {
                     );
                 }
                 self.decl();
+            } else if let Some(keyword) = self.misspelt_declaration() {
+                self.ast.body = None;
+                self.decl_of(keyword);
             } else if self.ast.body.is_none() {
                 let body = self.expression(&[]);
                 self.ast.body = Some(body.id);
@@ -405,15 +470,49 @@ impl Parser<'_> {
         }
     }
 
+    /// A name and behind it another, where the first could be a declaration: `parm x`. What was read as the body is none.
+    fn misspelt_declaration(&mut self) -> Option<Token> {
+        let body = self.ast.body?;
+        let Expr::Name(word) = &self.ast.exprs[body] else { return None };
+        if self.token() != Token::Name || self.current.starts_line || self.skipped {
+            return None;
+        }
+        let keywords = [
+            ("param", Token::Param),
+            ("rel", Token::Rel),
+            ("map", Token::Map),
+            ("assume", Token::Assume),
+            ("def", Token::Def),
+            ("fun", Token::Fun),
+        ];
+        let longer = keywords.iter().find(|(keyword, _)| word.starts_with(keyword));
+        let close = || closest(word, keywords.iter().map(|(keyword, _)| *keyword));
+        let (keyword, token) = match longer {
+            Some(found) => *found,
+            None => close().and_then(|close| keywords.into_iter().find(|(keyword, _)| *keyword == close))?,
+        };
+        let span = self.ast.spans.get(body).copied().unwrap_or_default();
+        let message = format!("expected a declaration or an expression, found the name `{word}`");
+        let diagnostic = Diagnostic::new("unknown-declaration", span, message);
+        self.push_diagnostic(diagnostic.help(format!("did you mean `{keyword}`?")));
+        Some(token)
+    }
+
     /// Something stands behind the body.
     fn report_rest(&mut self) {
         let message = format!("expected an operator or the end of the text, found {}", self.found());
         let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
         self.report(match self.token() {
-            Token::LeftBracket | Token::LeftParen => {
+            Token::RightBracket | Token::RightParen => diagnostic.help("no bracket is open here that it could close"),
+            Token::LeftBracket | Token::LeftParen if self.current.starts_line => {
                 diagnostic.help("an access or a call begins on the line on which what it applies to ends")
             }
-            Token::Name => diagnostic.help("declarations begin with param, rel, map, assume, def or fun"),
+            Token::Name if self.current.starts_line => {
+                diagnostic.help("declarations begin with param, rel, map, assume, def or fun")
+            }
+            token if starts_operand(token) && !self.current.starts_line => {
+                diagnostic.help("a product needs its sign, as in `2 * x`")
+            }
             _ => diagnostic,
         });
     }
@@ -436,9 +535,14 @@ impl Parser<'_> {
     }
 
     fn decl(&mut self) {
+        let keyword = self.advance().token;
+        self.decl_of(keyword);
+    }
+
+    /// What stands behind the keyword of a declaration.
+    fn decl_of(&mut self, keyword: Token) {
         let reported = self.diagnostics.len();
-        let keyword = self.advance();
-        let decl = match keyword.token {
+        let decl = match keyword {
             Token::Param => self.param(),
             Token::Rel => self.relation(),
             Token::Map => self.map(),
@@ -465,7 +569,22 @@ impl Parser<'_> {
 
     fn param(&mut self) -> Option<Decl> {
         let name = self.name("the name of a parameter")?;
-        self.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
+        let storage = StorageKind::Dense;
+        Some(match self.param_type() {
+            Some((storage, like, ty)) => Decl::Param { name, storage, like, ty },
+            // The name is declared, so that its uses are no further problems.
+            None => Decl::Param { name, storage, like: None, ty: self.error_type() },
+        })
+    }
+
+    /// `: csr(A) [n, m] real`
+    fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
+        let colon = self.expect(Token::Colon, "and a type behind the name of a parameter");
+        let starts_type =
+            matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Csr | Token::Coo);
+        if !colon && (!starts_type || self.current.starts_line) {
+            return None;
+        }
         let storage = if self.eat(Token::Csr).is_some() {
             StorageKind::Csr
         } else if self.eat(Token::Coo).is_some() {
@@ -478,19 +597,35 @@ impl Parser<'_> {
             like = Some(self.name("the sparse parameter whose entries it has")?);
             self.expect(Token::RightParen, "behind the parameter whose entries it has").then_some(())?;
         }
-        let ty = self.ty(0)?;
-        Some(Decl::Param { name, storage, like, ty })
+        Some((storage, like, self.ty(0)?))
+    }
+
+    /// A placeholder for a type that is missing; it was reported.
+    fn error_type(&mut self) -> TypeExpr {
+        let leaf = self.error_leaf();
+        let real = TypeExpr { kind: TypeKind::Real, span: leaf.span };
+        TypeExpr { kind: TypeKind::Tensor(vec![leaf.id], Box::new(real)), span: leaf.span }
     }
 
     fn relation(&mut self) -> Option<Decl> {
         let name = self.name("the name of a relation")?;
-        self.expect(Token::Colon, "and a shape behind the name of a relation").then_some(())?;
-        let shape = self.sizes("a shape such as `[n, m]`")?;
+        let colon = self.expect(Token::Colon, "and a shape behind the name of a relation");
+        let shape = colon.then(|| self.sizes("a shape such as `[n, m]`")).flatten();
+        let shape = shape.unwrap_or_else(|| vec![self.error_leaf().id]);
         Some(Decl::Relation { name, shape })
     }
 
     fn map(&mut self) -> Option<Decl> {
         let name = self.name("the name of a map")?;
+        let (source, target) = self.map_type().unwrap_or_else(|| {
+            let leaf = self.error_leaf().id;
+            (vec![leaf], leaf)
+        });
+        Some(Decl::Map { name, source, target })
+    }
+
+    /// `: [p] -> [c]`
+    fn map_type(&mut self) -> Option<(Vec<ExprId>, ExprId)> {
         self.expect(Token::Colon, "and `[p] -> [c]` behind the name of a map").then_some(())?;
         let source = self.sizes("the ranges of a map's arguments such as `[p]`")?;
         self.expect(Token::Arrow, "and the range of the map's target").then_some(())?;
@@ -504,23 +639,42 @@ impl Parser<'_> {
                     .help("declare one map for each coordinate of the target, or a relation"),
             );
         }
-        Some(Decl::Map { name, source, target: *targets.first()? })
+        Some((source, *targets.first()?))
     }
 
     fn def(&mut self) -> Option<Decl> {
         let name = self.name("the name of a definition")?;
+        let Some((params, body)) = self.def_body() else {
+            // The name is declared, so that its uses are no further problems.
+            let param = (self.no_name(), self.error_type());
+            return Some(Decl::Def { name, params: vec![param], body: self.error_leaf().id });
+        };
+        Some(Decl::Def { name, params, body })
+    }
+
+    /// `(a : [n] real, ..) = e`
+    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, ExprId)> {
         let params = self.list("parameters such as `(a : real)`", |parser| {
             let name = parser.name("the name of a parameter")?;
             parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
             Some((name, parser.ty(0)?))
         })?;
         self.expect(Token::Equal, "and the body of the definition").then_some(())?;
-        let body = self.expression(&[]).id;
-        Some(Decl::Def { name, params, body })
+        Some((params, self.expression(&[]).id))
     }
 
     fn fun(&mut self) -> Option<Decl> {
         let name = self.name("the name of a scalar function")?;
+        let Some((params, value, partials)) = self.fun_body(&name) else {
+            // The name is declared, so that its uses are no further problems.
+            let value = self.error_leaf().id;
+            return Some(Decl::Fun { name, params: Vec::new(), value, partials: Vec::new() });
+        };
+        Some(Decl::Fun { name, params, value, partials })
+    }
+
+    /// `(a, b) = e with (da, db)`
+    fn fun_body(&mut self, name: &Name) -> Option<(Vec<Name>, ExprId, Vec<ExprId>)> {
         let params = self.list("arguments such as `(a, b)`", |parser| parser.name("the name of an argument"))?;
         self.expect(Token::Equal, "and the value of the function").then_some(())?;
         let value = self.expression(&[Token::With]).id;
@@ -536,7 +690,7 @@ impl Parser<'_> {
             );
             self.push_diagnostic(Diagnostic::new("partials-count", name.span, message));
         }
-        Some(Decl::Fun { name, params, value, partials })
+        Some((params, value, partials))
     }
 
     /// `( item , .. )`.
@@ -810,7 +964,12 @@ impl Parser<'_> {
     fn binder_index(&mut self) -> Name {
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
         if self.eat(Token::Less).is_none() {
-            self.unexpected("`<` and the range of the index");
+            let message = format!("expected `<` and the range of the index, found {}", self.found());
+            let help = match self.token() {
+                Token::LessEqual => "indices run from 0 to below the range: write `i < n + 1`",
+                _ => "indices run from 0 to below the range, as in `i < n`",
+            };
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             if matches!(self.token(), Token::LessEqual | Token::Equal | Token::Colon | Token::In) {
                 self.advance();
             }
@@ -829,6 +988,12 @@ impl Parser<'_> {
         if let Some((op, level)) = infix(token) {
             let op_span = self.advance().span;
             self.infix(op, level, op_span, operand, base);
+            return Next::Expect;
+        }
+        if self.skipped && starts_operand(token) && !self.current.starts_line {
+            self.skipped = false;
+            let lhs = self.finish_operators(AND, operand, base);
+            self.open(Frame::Unknown { lhs });
             return Next::Expect;
         }
         let operand = self.finish_operators(0, operand, base);
@@ -890,6 +1055,7 @@ impl Parser<'_> {
                 };
                 self.node(expr, start.to(operand.span))
             }
+            Frame::Unknown { lhs } => self.node(Expr::Error, lhs.span.to(operand.span)),
             Frame::Infix { op, lhs } => self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span)),
             Frame::Compare { op, lhs, chain } => {
                 let last = self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span));
@@ -1022,7 +1188,9 @@ impl Parser<'_> {
             return Next::Operand(self.close_groups(operand, base));
         }
         match self.frames.last() {
-            Some(Frame::LetValue { .. }) if token == Token::Let => {
+            Some(Frame::LetValue { .. })
+                if token == Token::Let || starts_operand(token) && self.current.starts_line =>
+            {
                 self.report_open_group();
                 return self.end_group(Token::In, self.current.span, operand);
             }
@@ -1044,7 +1212,10 @@ impl Parser<'_> {
         }
         if matches!(token, Token::RightParen | Token::RightBracket) {
             let message = format!("expected no closing bracket here, found {}", self.found());
-            self.report(Diagnostic::new("unmatched-bracket", self.current.span, message));
+            self.report(
+                Diagnostic::new("unmatched-bracket", self.current.span, message)
+                    .help("no bracket is open here that it could close"),
+            );
             self.advance();
             return Next::Operand(operand);
         }

@@ -51,6 +51,11 @@ impl Inputs {
         self.sizes.insert(name.into(), size);
         self
     }
+
+    /// Whether a value was given under this name.
+    pub fn has_value(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
 }
 
 /// The inputs of a program after validation: every shape, format and assumption of the signature holds.

@@ -406,8 +406,8 @@ fn compared(b: &mut Make, op: Comparison, again: bool, holds: bool) -> TermId {
 fn print_comparisons_of_reals() {
     check("s * ([0 < s] * s)", |b| compared(b, Comparison::Less, false, true));
     check("s * ([not 0 <= s] * s)", |b| compared(b, Comparison::LessEqual, false, false));
-    check("s * (let c = 0 < s\n     in [c != 0] * c)", |b| compared(b, Comparison::Less, true, true));
-    check("s * (let c = 0 = s\n     in [c = 0] * s)", |b| compared(b, Comparison::Equal, false, false));
+    check("s * (let c = less(0, s)\n     in [c != 0] * c)", |b| compared(b, Comparison::Less, true, true));
+    check("s * (let c = equal(0, s)\n     in [c = 0] * s)", |b| compared(b, Comparison::Equal, false, false));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod derivation;
+mod errors;
 mod examples;
 mod generate;
 mod programs;

@@ -86,6 +86,13 @@ impl Knowledge {
         self.assumptions.extend(p.conjuncts().iter().cloned());
     }
 
+    /// Whether the assumptions contradict each other.
+    pub(super) fn contradictory(&self) -> bool {
+        let mut facts = Facts::new();
+        self.assumptions.iter().for_each(|p| facts.assume(p));
+        self.assumptions.len() <= MAX_FACTS && facts.contradictory()
+    }
+
     /// How many facts are in force.
     pub(super) fn len(&self) -> usize {
         self.facts.len()
@@ -218,23 +225,26 @@ impl Knowledge {
     /// `0 <= a` at the corner of the box of ranges where `a` is least. Nothing but the ranges is used.
     fn follows_from_ranges(&self, goal: &Pred) -> bool {
         let Pred::NonNegative(a) = goal else { return false };
-        let least = |a: &Affine| -> Checked<Affine> {
-            a.replace(&mut |v| match v {
-                Var::Index(i) if a.coefficient(v) > 0 => {
-                    Ok(self.extents.get(i.index()).is_some_and(Option::is_some).then(Affine::default))
-                }
-                Var::Index(i) => match self.extents.get(i.index()) {
-                    Some(Some(extent)) => extent.add_constant(-1).map(Some),
-                    _ => Ok(None),
-                },
-                _ => Ok(None),
-            })
-        };
-        if a.nesting() > 0 {
-            return false;
-        }
         // Sizes are never negative.
-        least(a).is_ok_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
+        self.least(a).is_some_and(|a| a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0))
+    }
+
+    /// `a` at the corner of the box of ranges where it is least.
+    fn least(&self, a: &Affine) -> Option<Affine> {
+        if a.nesting() > 0 {
+            return None;
+        }
+        let corner: Checked<Affine> = a.replace(&mut |v| match v {
+            Var::Index(i) if a.coefficient(v) > 0 => {
+                Ok(self.extents.get(i.index()).is_some_and(Option::is_some).then(Affine::default))
+            }
+            Var::Index(i) => match self.extents.get(i.index()) {
+                Some(Some(extent)) => extent.add_constant(-1).map(Some),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        });
+        corner.ok()
     }
 
     /// The moved term that leaves a fact behind. The stretches of facts are disjoint and in order.
@@ -310,15 +320,20 @@ impl Knowledge {
                         }
                         let positive = extent.add_constant(-1).map(Pred::non_negative);
                         known.extend(positive.map(|p| (p, by.map(|_| *at))));
+                        // What is known of the index bounds the size: `3 <= i` gives `4 <= n`.
+                        if by.is_none() {
+                            queue.push(Some(Var::Index(*i)));
+                        }
                     }
                 }
             }
-            // Facts speak of an index under the name it has in the bracket.
-            let name = match &v {
-                Some(Var::Index(i)) => self.original.get(i).map_or_else(|| v.clone(), |i| Some(Var::Index(*i))),
-                _ => v.clone(),
+            // Facts from outside a moved term speak of an index under the name it has in the bracket.
+            let outside = match &v {
+                Some(Var::Index(i)) => self.original.get(i).map(|i| Some(Var::Index(*i))),
+                _ => None,
             };
-            let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
+            let of = |v: &Option<Var>| self.guards_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
+            let around = of(&v).chain(outside.iter().flat_map(of));
             for at in around.take(MAX_GUARDS_PER_VAR) {
                 let by = self.left_by(*at);
                 if (by.is_some() && !left_behind) || !used.insert(*at) {
@@ -415,18 +430,42 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// Adds `0 <= a` to a list of conditions on sizes; without a list if that is none, or never true.
+    fn and_non_negative(&self, sizes: Option<Vec<String>>, a: Option<Affine>) -> Option<Vec<String>> {
+        let (mut sizes, a) = (sizes?, a.filter(Affine::is_size)?);
+        if Pred::non_negative(a.clone()).is_false() {
+            return None;
+        }
+        // Every term on the side on which it is positive.
+        let side = |sign: i64| {
+            let terms = a.terms().iter().filter(|(_, k)| k.signum() == sign);
+            let terms = terms.map(|(v, k)| Some((v.clone(), k.checked_mul(sign)?))).collect::<Option<Vec<_>>>()?;
+            let offset = if a.offset().signum() == sign { a.offset().checked_mul(sign)? } else { 0 };
+            Affine::from_terms(terms, offset).ok()
+        };
+        sizes.push(format!("{} <= {}", self.show(&side(-1)?), self.show(&side(1)?)));
+        Some(sizes)
+    }
+
     /// Demands `0 <= a < extent` of the arguments of `what`, an access or a map application, at its place.
     pub(super) fn demand_in_bounds(&mut self, at: ExprId, what: &str, args: &[(Affine, Size)]) -> Option<()> {
         let mut missing = Vec::new();
+        // What the sizes would have to satisfy for this to hold for all indices.
+        let mut sizes: Option<Vec<String>> = Some(Vec::new());
         for (a, extent) in args {
             let lower = Pred::non_negative(a.clone());
             let upper = Pred::lt(a, extent);
             let upper = self.checked(at, upper)?;
             if !self.proves(&lower) {
                 missing.push(format!("0 <= {}", self.show(a)));
+                let enough = self.knowledge.least(a);
+                sizes = self.and_non_negative(sizes, enough);
             }
             if !self.proves(&upper) {
                 missing.push(format!("{} < {}", self.show(a), self.show(extent)));
+                let room = extent.sub(a).and_then(|a| a.add_constant(-1)).ok();
+                let enough = room.and_then(|room| self.knowledge.least(&room));
+                sizes = self.and_non_negative(sizes, enough);
             }
         }
         if missing.is_empty() {
@@ -462,10 +501,17 @@ impl<'a> Elaborator<'a> {
             false => format!("`{what}{open}{shown}{close}` may be out of bounds: `{condition}` is not known {place}"),
         };
         let span = self.span(at);
-        self.diagnose(
-            Diagnostic::new("out-of-bounds", span, message)
-                .help(format!("guard it: `[{condition}] * ..`, or `assume` what is missing of the sizes")),
-        );
+        let sizes = sizes.map(|sizes| sizes.join(" and "));
+        let help = match sizes {
+            _ if never => "indices count from 0".to_owned(),
+            // A fact about sizes is seldom meant to vary.
+            Some(sizes) if indices.is_empty() => {
+                format!("declare `assume {sizes}`, or put a guard before it: `[{condition}] * ..`")
+            }
+            Some(sizes) => format!("put a guard before it: `[{condition}] * ..`, or declare `assume {sizes}`"),
+            None => format!("put a guard before it: `[{condition}] * ..`"),
+        };
+        self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::super::ast::{Expr, ExprId, Name, TypeExpr};
 use super::names::{Binding, Global, closest};
+use super::text::count;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{Span, VarId};
 use crate::error::Diagnostic;
@@ -77,9 +78,12 @@ impl<'a> Elaborator<'a> {
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic =
             Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
-        if let Some(close) = close {
-            diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
-        }
+        diagnostic = diagnostic.help(match close {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!(
+                "functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"
+            ),
+        });
         self.diagnose(diagnostic);
     }
 
@@ -132,7 +136,8 @@ impl<'a> Elaborator<'a> {
             (_, Some(Global::Relation(_))) => {
                 let message = format!("a value is expected, but `{name}` is a relation");
                 self.diagnose(
-                    Diagnostic::new("predicate-as-value", span, message).help("put it in a bracket: `[R(i, j)] * e`"),
+                    Diagnostic::new("predicate-as-value", span, message)
+                        .help(format!("put it in a bracket: `[{name}(..)] * e`")),
                 );
                 self.values.push(None);
             }
@@ -180,7 +185,10 @@ impl<'a> Elaborator<'a> {
     fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {
         if name.ends_with('?') {
             let message = format!("a value is expected, but `{name}` is a relation");
-            self.report("predicate-as-value", span, message);
+            self.diagnose(
+                Diagnostic::new("predicate-as-value", span, message)
+                    .help(format!("put it in a bracket: `[{name}(..)] * e`")),
+            );
             return;
         }
         match self.peek(name) {
@@ -203,9 +211,13 @@ impl<'a> Elaborator<'a> {
         if args.len() == places {
             return true;
         }
-        let plural = if places == 1 { "argument" } else { "arguments" };
-        let message = format!("`{name}` takes {places} {plural}, found {}", args.len());
-        self.report("wrong-arity", span, message);
+        let places = count(places, "argument", "arguments");
+        let message = format!("`{name}` takes {places}, found {}", args.len());
+        let mut diagnostic = Diagnostic::new("wrong-arity", span, message);
+        if name == "select" {
+            diagnostic = diagnostic.help("`select(p, a, b)` is `a` where `p` holds and `b` elsewhere");
+        }
+        self.diagnose(diagnostic);
         self.values.push(None);
         false
     }
@@ -220,9 +232,20 @@ impl<'a> Elaborator<'a> {
         let from = self.values.len().saturating_sub(n);
         let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
         let Expr::Call { callee, args } = self.expr(at) else { return None };
-        let reals: Vec<Option<TermId>> =
-            values.into_iter().zip(args).map(|(value, at)| self.real(value, *at, &callee.text)).collect();
-        reals.into_iter().collect()
+        self.reals(values, args, &callee.text)
+    }
+
+    /// All of these values as numbers, nothing if one is not. The first that is none is reported: the others are often wrong in
+    /// the same way.
+    pub(super) fn reals(&mut self, values: Vec<Option<TermId>>, at: &[ExprId], what: &str) -> Option<Vec<TermId>> {
+        let complete = values.iter().all(Option::is_some);
+        let mut reals = Vec::with_capacity(values.len());
+        for (value, at) in values.into_iter().zip(at) {
+            if value.is_some() {
+                reals.push(self.real(value, *at, what)?);
+            }
+        }
+        complete.then_some(reals)
     }
 
     pub(super) fn finish_apply(&mut self, at: ExprId, function: Function, n: usize) {
@@ -249,8 +272,14 @@ impl<'a> Elaborator<'a> {
             _ => None,
         };
         let Some(var) = var else {
-            let message = format!("there is no sparse parameter `{param}`");
-            self.report("no-pattern", span, message);
+            match self.globals.get(param) {
+                Some(Global::Error) => self.fail(),
+                Some(Global::Param(_)) => self.diagnose(
+                    Diagnostic::new("no-pattern", span, format!("`{param}` is stored dense and has no pattern"))
+                        .help(format!("an element is written `{param}[i, j]`")),
+                ),
+                _ => self.report("no-pattern", span, format!("there is no sparse parameter `{param}`")),
+            }
             self.values.push(None);
             return;
         };

@@ -15,6 +15,7 @@ use super::bounds::Knowledge;
 use super::calls::{Definition, SPECIAL};
 use super::names::{Global, Scopes};
 use super::sizes::{declared_type, linear, resolve};
+use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{FunctionId, Span, VarId};
 use crate::error::Diagnostic;
@@ -100,12 +101,23 @@ impl<'a> Elaborator<'a> {
 
     fn assumption(&mut self, e: ExprId) {
         let span = self.span(e);
+        // Its values need no further check.
+        if let Some(inside) = self.no_size(e) {
+            let found = noun(self.expr(inside));
+            let message = format!("an assumption speaks of sizes only, such as `assume n >= 2`, found {found}");
+            let place = self.span(inside);
+            self.report("bad-assumption", place, message);
+            self.silent += 1;
+            return;
+        }
         self.enter_anchor();
         self.tasks.push(Task::Pred(e));
         self.run();
         let lets = self.leave_anchor();
         let Some(p) = self.preds.pop().flatten() else {
             self.fail();
+            // What it would have proved is not known.
+            self.silent += 1;
             return;
         };
         let mut sizes_only = lets.is_empty();
@@ -120,9 +132,37 @@ impl<'a> Elaborator<'a> {
             return;
         }
         self.knowledge.assume(p.clone());
+        if self.knowledge.contradictory() {
+            let alone = self.program.signature.assumptions.is_empty();
+            let others = if alone { "" } else { " where those before it hold" };
+            self.report("bad-assumption", span, format!("this assumption is never true{others}"));
+            return;
+        }
         if !p.is_true() {
             Arc::make_mut(&mut self.program.signature).assumptions.push(p);
         }
+    }
+}
+
+impl<'a> Elaborator<'a> {
+    /// A part of an assumption that sizes do not have.
+    fn no_size(&self, e: ExprId) -> Option<ExprId> {
+        let mut stack = vec![e];
+        let mut seen = FxHashSet::default();
+        while let Some(e) = stack.pop() {
+            if !seen.insert(e) {
+                continue;
+            }
+            match self.expr(e) {
+                Expr::Unary(_, a) => stack.push(*a),
+                Expr::Binary(_, a, b) => stack.extend([*b, *a]),
+                Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Let { .. } | Expr::Iverson { .. } => {
+                    return Some(e);
+                }
+                _ => {}
+            }
+        }
+        None
     }
 }
 
@@ -232,6 +272,10 @@ impl<'a> Declarations<'a> {
                 old => format!("`{}` is declared already, as {}", name.text, old.noun()),
             };
             self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
+            // Which of the two is meant elsewhere is not known.
+            if !matches!(old, Global::Size(_)) {
+                self.globals.insert(&name.text, Global::Error);
+            }
             return false;
         }
         self.globals.insert(&name.text, global);

@@ -3,7 +3,7 @@
 use super::super::ast::{BinaryOp, Expr, ExprId, Name, UnaryOp};
 use super::decls::Declarations;
 use super::names::Global;
-use super::text::noun;
+use super::text::{count, noun};
 use crate::base::{FunctionId, Span};
 use crate::error::{Diagnostic, Error};
 use crate::scalar::{self, Comparison, Op, Primitive, UserFunction};
@@ -191,13 +191,17 @@ impl<'a> Declarations<'a> {
                     _ => match Op::from_name(name) {
                         Some(op) => (Primitive::Op(op), usize::from(op.arity())),
                         None => {
-                            let message = format!("there is no scalar function `{name}`");
-                            return Err(Some(Diagnostic::new("unknown-name", Span::default(), message)));
+                            let message = format!("there is no scalar function `{name}` at this place");
+                            return Err(Some(
+                                Diagnostic::new("unknown-name", Span::default(), message)
+                                    .help("a function may call those declared before it, and not itself"),
+                            ));
                         }
                     },
                 };
                 if arity != operands.len() {
-                    let message = format!("`{name}` takes {arity} arguments, found {}", operands.len());
+                    let arity = count(arity, "argument", "arguments");
+                    let message = format!("`{name}` takes {arity}, found {}", operands.len());
                     return Err(Some(Diagnostic::new("wrong-arity", Span::default(), message)));
                 }
                 scalar::Expr::try_apply(primitive, operands)

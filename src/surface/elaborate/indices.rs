@@ -6,7 +6,7 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::names::Meaning;
-use super::text::noun;
+use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
@@ -90,7 +90,7 @@ impl<'a> Elaborator<'a> {
                 }
                 Meaning::Error => return Err(None),
                 Meaning::Unknown => {
-                    self.unknown(name, span);
+                    self.unknown(name, span, true);
                     return Err(None);
                 }
             },
@@ -113,11 +113,20 @@ impl<'a> Elaborator<'a> {
             Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => sum.pending.push((e, k)),
             Expr::Error => return Err(None),
             other => {
-                let message = format!(
-                    "an index expression is built from indices, sizes, integers and maps, found {}",
-                    noun(other)
-                );
-                return Err(Some(Diagnostic::new("not-an-index", span, message)));
+                let (found, help) = match other {
+                    Expr::Number { .. } => ("a number that is not a 64-bit integer", None),
+                    Expr::Binary(BinaryOp::Div, ..) => {
+                        (noun(other), Some("instead of `x[i / 2]` write `sum k < n. [2*k = i] * x[k]`"))
+                    }
+                    _ => (noun(other), None),
+                };
+                let message =
+                    format!("an index expression is built from indices, sizes, integers and maps, found {found}");
+                let diagnostic = Diagnostic::new("not-an-index", span, message);
+                return Err(Some(match help {
+                    Some(help) => diagnostic.help(help),
+                    None => diagnostic,
+                }));
             }
         }
         Ok(())
@@ -152,7 +161,8 @@ impl<'a> Elaborator<'a> {
                 let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
                 if args.len() != places {
                     let span = self.span(at);
-                    let message = format!("the map `{}` takes {places} indices, found {}", callee.text, args.len());
+                    let takes = count(places, "index", "indices");
+                    let message = format!("the map `{}` takes {takes}, found {}", callee.text, args.len());
                     self.report("wrong-arity", span, message);
                     self.affines.push(None);
                     return;

@@ -55,6 +55,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::bounds::Knowledge;
 use self::calls::Definition;
 use self::computed::{Anchor, Hoist};
+pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
 use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use crate::base::{IndexId, Span, VarId};

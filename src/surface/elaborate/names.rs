@@ -118,7 +118,7 @@ fn edits(a: &str, b: &str, limit: usize) -> Option<usize> {
 }
 
 /// The name closest to a misspelt one.
-pub(super) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(in crate::surface) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > 64 {
         return None;
     }
@@ -193,14 +193,24 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Reports a name that means nothing.
-    pub(super) fn unknown(&mut self, name: &str, span: Span) {
+    pub(super) fn unknown(&mut self, name: &str, span: Span, as_index: bool) {
+        if self.is_callable(name) {
+            let message =
+                format!("{} is expected, but `{name}` is a function", if as_index { "an index" } else { "a value" });
+            self.diagnose(
+                Diagnostic::new("not-a-value", span, message).help(format!("it is called as in `{name}(..)`")),
+            );
+            return;
+        }
         let depth = self.depth();
         let candidates = self.scopes.visible(depth).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic = Diagnostic::new("unknown-name", span, format!("`{name}` is not defined here"));
-        if let Some(close) = close {
-            diagnostic = diagnostic.help(format!("did you mean `{close}`?"));
-        }
+        diagnostic = diagnostic.help(match close {
+            Some(close) => format!("did you mean `{close}`?"),
+            None if as_index => format!("an index is bound as in `sum {name} < n. ..`"),
+            None => format!("declare it, as in `param {name} : real`, or bind it by `let`, `gen` or `sum`"),
+        });
         self.diagnose(diagnostic);
     }
 }

@@ -7,8 +7,8 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::Slot;
-use super::names::{Binding, Global};
-use super::text::noun;
+use super::names::{Binding, Global, Meaning};
+use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::base::IndexId;
 use crate::error::Diagnostic;
@@ -59,8 +59,27 @@ impl<'a> Elaborator<'a> {
                 self.preds.push(None);
             }
             other => {
-                let message = format!("a predicate is expected, found {}", noun(other));
                 let span = self.span(e);
+                let found = match other {
+                    Expr::Name(name) => match self.peek(name) {
+                        Meaning::Var(_) => "a value".to_owned(),
+                        Meaning::Index(_) => "an index".to_owned(),
+                        Meaning::Size(_) => "a size".to_owned(),
+                        Meaning::Callable(global) => format!("{} without its arguments", global.noun()),
+                        Meaning::Error => {
+                            self.fail();
+                            self.preds.push(None);
+                            return;
+                        }
+                        Meaning::Unknown => {
+                            self.unknown(name, span, false);
+                            self.preds.push(None);
+                            return;
+                        }
+                    },
+                    other => noun(other).to_owned(),
+                };
+                let message = format!("a predicate is expected, found {found}");
                 self.diagnose(Diagnostic::new("not-a-predicate", span, message).help(
                     "a predicate compares (`i < j`, `x[i] > 0`), asks a relation (`R(i, j)`), or joins such with \
                      `and`, `or`, `not`, `exists`",
@@ -201,7 +220,8 @@ impl<'a> Elaborator<'a> {
         };
         let places = super::bounds::shape(&self.program, relation).len();
         if args.len() != places {
-            let message = format!("the relation `{name}` has {places} places, found {} indices", args.len());
+            let places = count(places, "index", "indices");
+            let message = format!("the relation `{name}` takes {places}, found {}", args.len());
             self.report("wrong-arity", span, message);
             self.preds.push(None);
             return;

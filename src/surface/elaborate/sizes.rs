@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 use super::calls::Definition;
-use super::names::{Meaning, closest};
+use super::names::{Global, Meaning, closest};
 use super::text::noun;
 use super::{Elaborator, Source};
 use crate::base::Span;
@@ -58,7 +58,8 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
                 (None, Some(c)) => stack.push((*b, k.checked_mul(c).ok_or_else(overflow)?)),
                 (None, None) => {
                     let message = "a size is affine: it may be multiplied by an integer literal only";
-                    return Err(Some(Diagnostic::new("not-affine", span, message)));
+                    let help = "give the product a name of its own, as in `[nm] real`, or use one axis for each factor";
+                    return Err(Some(Diagnostic::new("not-affine", span, message).help(help)));
                 }
             },
             Expr::Error => return Err(None),
@@ -139,6 +140,8 @@ impl<'a> Elaborator<'a> {
                 let message = format!("an extent is a size, but `{name}` is {}", global.noun());
                 self.report("not-a-size", span, message);
             }
+            // A size of a declaration that could not be read.
+            Meaning::Unknown if self.globals.values().any(|global| matches!(global, Global::Error)) => self.fail(),
             Meaning::Unknown => {
                 let sizes: Vec<String> = self.program.signature.sizes.values().cloned().collect();
                 let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
@@ -181,15 +184,19 @@ impl<'a> Elaborator<'a> {
         loop {
             let before = equations.len();
             let mut rest = Vec::new();
-            for (at, formal, actual) in std::mem::take(&mut equations) {
-                match self.solve(&formal, &actual, &mut sizes) {
+            for (at, formal, size) in std::mem::take(&mut equations) {
+                match self.solve(&formal, &size, &mut sizes) {
                     Solved::Yes => {}
-                    Solved::Later => rest.push((at, formal, actual)),
+                    Solved::Later => rest.push((at, formal, size)),
                     Solved::No => {
                         let (name, ty) = &def.params[at];
                         let (actual, span) = args[at];
-                        let known: Vec<String> =
-                            sizes.iter().map(|(name, n)| format!("{name} = {}", self.show(n))).collect();
+                        let known: Vec<String> = sizes
+                            .iter()
+                            .map(|(name, n)| (*name, self.show(n)))
+                            .filter(|(name, n)| name != n)
+                            .map(|(name, n)| format!("{name} = {n}"))
+                            .collect();
                         let known =
                             if known.is_empty() { String::new() } else { format!(" with {}", known.join(", ")) };
                         let message = format!(
@@ -199,7 +206,16 @@ impl<'a> Elaborator<'a> {
                             show_formal(def.source, ty),
                             self.show_type(actual)
                         );
-                        self.report("size-mismatch", span, message);
+                        let mut diagnostic = Diagnostic::new("size-mismatch", span, message);
+                        let formal = resolve(&formal, |name, _| sizes.get(name).cloned());
+                        if let Some(Ok(n)) = formal
+                            && self.depth() == 0
+                            && !Pred::equal(&n, &size).is_ok_and(|p| p.is_false())
+                        {
+                            let (n, size) = (self.show(&n), self.show(&size));
+                            diagnostic = diagnostic.help(format!("if they are equal, say so: `assume {size} = {n}`"));
+                        }
+                        self.diagnose(diagnostic);
                         return None;
                     }
                 }

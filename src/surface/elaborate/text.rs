@@ -88,6 +88,11 @@ pub(super) fn show_type(program: &Program, ty: TypeId) -> String {
     text
 }
 
+/// `1 index`, `2 indices`
+pub(super) fn count(n: usize, one: &str, several: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { several })
+}
+
 /// What an expression is, in a word.
 pub(super) fn noun(expr: &Expr) -> &'static str {
     match expr {
@@ -106,7 +111,7 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
         },
         Expr::Iverson { .. } => "a bracket",
         Expr::Call { .. } => "a call",
-        Expr::Access { .. } => "an access",
+        Expr::Access { .. } => "an element of a tensor",
         Expr::Pair(..) => "a pair",
         Expr::Fst(_) | Expr::Snd(_) => "a projection",
         Expr::Binder { kind, .. } => match kind {

@@ -3,14 +3,14 @@
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::binder;
 use super::names::{Binding, Meaning};
-use super::text::symbol;
+use super::text::{count, symbol};
 use super::{Elaborator, OpenGuard, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
-use crate::ty::{Side, Type};
+use crate::ty::{Side, Type, TypeId};
 
 /// The names of indices that are made up, outermost first.
 const INDEX_NAMES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
@@ -138,7 +138,7 @@ impl<'a> Elaborator<'a> {
                 None
             }
             Meaning::Unknown => {
-                self.unknown(name, span);
+                self.unknown(name, span, false);
                 None
             }
         }
@@ -189,9 +189,9 @@ impl<'a> Elaborator<'a> {
         let b = self.pop_value();
         let a = self.pop_value();
         let Expr::Binary(_, left, right) = self.expr(at) else { return };
-        let a = self.real(a, *left, symbol(op));
-        let b = self.real(b, *right, symbol(op));
-        let value = a.zip(b).and_then(|(a, b)| {
+        let reals = self.reals(vec![a, b], &[*left, *right], symbol(op));
+        let value = reals.and_then(|reals| <[TermId; 2]>::try_from(reals).ok());
+        let value = value.map(<(TermId, TermId)>::from).and_then(|(a, b)| {
             let term = match op {
                 BinaryOp::Add => Term::Add(a, b),
                 // a - b  ==  a + -1 * b
@@ -305,18 +305,25 @@ impl<'a> Elaborator<'a> {
         let mut element = ty;
         while axes.len() < n {
             let Type::Tensor(extent, inner) = self.program.types.get(element) else {
-                let place = if axes.is_empty() { self.span(array) } else { span };
-                let message = match axes.len() {
-                    0 => format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty)),
-                    k => format!("{n} indices for the {k} axes of a value of type `{}`", self.show_type(ty)),
-                };
-                self.report("not-a-tensor", place, message);
+                if axes.is_empty() {
+                    let message =
+                        format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
+                    self.report("not-a-tensor", self.span(array), message);
+                } else {
+                    self.too_many_indices(n, axes.len(), ty, span);
+                }
                 return None;
             };
             axes.push(extent.clone());
             element = *inner;
         }
         Some(axes)
+    }
+
+    fn too_many_indices(&mut self, found: usize, axes: usize, ty: TypeId, span: Span) {
+        let (axes, ty) = (count(axes, "index", "indices"), self.show_type(ty));
+        let message = format!("a value of type `{ty}` takes at most {axes}, found {found}");
+        self.report("too-many-indices", span, message);
     }
 
     /// `A[i, j]` where `A` is sparse, or with fewer indices.
@@ -326,9 +333,7 @@ impl<'a> Elaborator<'a> {
         let lets = self.leave_anchor();
         let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
         let value = if n > rank {
-            let ty = self.show_type(self.program.variables[var].ty);
-            let message = format!("{n} indices for the {rank} axes of a value of type `{ty}`");
-            self.report("not-a-tensor", span, message);
+            self.too_many_indices(n, rank, self.program.variables[var].ty, span);
             None
         } else {
             places.and_then(|places| self.stored_elements(var, places, span))
@@ -460,9 +465,9 @@ impl<'a> Elaborator<'a> {
         let a = self.pop_value();
         let Expr::Call { args, .. } = self.expr(at) else { return };
         let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
-        let a = args.get(1).and_then(|at| self.real(a, *at, "select"));
-        let b = args.get(2).and_then(|at| self.real(b, *at, "select"));
-        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+        let reals = args.get(1..).and_then(|args| self.reals(vec![a, b], args, "select"));
+        let reals = reals.and_then(|reals| <[TermId; 2]>::try_from(reals).ok()).map(<(TermId, TermId)>::from);
+        let value = reals.zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
             let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
             let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
             self.push(Term::Add(a, b), span)
