@@ -301,7 +301,7 @@ const FINEST: f64 = 1e-6;
 
 /// `Df dx` against `(f(x - 2h dx) - 8 f(x - h dx) + 8 f(x + h dx) - f(x + 2h dx)) / 12h`.
 ///
-/// Where `Df dx` is small the four terms cancel and leave their rounding, so the scale is at least [`FINEST`] of the terms.
+/// Where `Df dx` is small the four terms cancel and leave their rounding, so the scale is at least a millionth of the terms.
 ///
 /// # Errors
 /// As [`eval_tssa::evaluate`].

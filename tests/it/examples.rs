@@ -128,7 +128,11 @@ fn readme_shows_what_is_printed() {
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         fs::write(&path, right).expect("the README can be written");
     } else {
-        assert!(readme == right, "the README does not show what is printed, which is:\n{right}");
+        let differing = readme.lines().zip(right.lines()).find(|(shown, printed)| shown != printed);
+        assert!(
+            readme == right,
+            "the README shows other lines than are printed, first (shown, printed): {differing:?}"
+        );
     }
 }
 
