@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
 mod campaign;
+mod depth;
 mod generate;
 mod support;
