@@ -14,8 +14,9 @@
 //!      those, 6.22 and 6.23 drop what does not depend on the parameters.
 //! 4. 6.17 and 6.18 collect what is left, inner products with the tangents of the inputs.
 //!
-//! **Guards.** `p or q` and, in 6.28 and 6.29, `exists g s. p` come from quantifier elimination. They may grow along a chain of statements. Where the
-//! left side is zero outside the guard anyway (*covered*), any weaker guard is as right; one that is over budget is replaced by `true`.
+//! **Guards.** `p or q`, `p and q` and, in 6.28 and 6.29, `exists g s. p` grow along a chain of statements. One that has become long gets a
+//! name, `let G = gen g. [p] * 1`, and reads `G[g] != 0` from there on. That costs nothing and means the same, so the adjoint of a
+//! chain is linear in the chain.
 //!
 //! **Work.** Each rule keeps the cost of Fig. 17, which gives `cost_IO <= 4 cost_IO(f)` (Thm 6.35) for functions of one or two arguments.
 
@@ -27,7 +28,7 @@ use super::forward::{aligned, name_after, product as contraction, scaled_partial
 use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, exists_all};
+use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
 use crate::tssa::{Builder, Output, Program, Rhs, StmtNames, within};
 use crate::ty::{Side, Types};
 
@@ -99,7 +100,7 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     let mut rewriting = Rewriting {
         active: active(program, wrt)?,
         form: Form { builder, pending: Vec::new(), products: Vec::new(), collected: Vec::new(), tangents, serial: 0 },
-        guard_budget: GUARD_BUDGET + 16 * program.stmts.len(),
+        guard_budget: GUARD_BUDGET,
         derivation: options.derivation.then(Derivation::default),
         buckets: SideTable::new(program.stmts.len(), Vec::new()),
     };
@@ -115,19 +116,19 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     Ok(Adjoint { program, seeds, derivation: rewriting.derivation })
 }
 
-/// A guard of at most this many atoms is kept while the budget lasts.
-const GUARD_WEIGHT: usize = 2048;
-/// A guard of at most this many atoms is always kept.
+/// A guard of at most this many atoms is written out while the budget lasts.
+const GUARD_WEIGHT: usize = 256;
+/// A guard of at most this many atoms is always written out.
 const GUARD_WEIGHT_FREE: usize = 8;
-/// Atoms that all guards of one adjoint may have together, beside the free ones and 16 for each statement.
-const GUARD_BUDGET: usize = 1 << 20;
-/// How deep a guard that is kept may nest; half of what a predicate may.
+/// Atoms that all guards of one adjoint may have together before longer ones get names, beside the free ones.
+const GUARD_BUDGET: usize = 1 << 12;
+/// How deep a guard that is written out may nest; half of what a predicate may.
 const GUARD_NESTING: usize = Pred::MAX_NESTING / 2;
 
 struct Rewriting {
     active: SideTable<VarId, bool>,
     form: Form,
-    /// Atoms that guards may still have.
+    /// Atoms that guards which are written out may still have.
     guard_budget: usize,
     derivation: Option<Derivation>,
     /// The inner products of the sum with the tangent of each statement. While a derivation is recorded `form.products` repeats them.
@@ -156,7 +157,7 @@ impl Rewriting {
                 let guard = match output.storage.pattern() {
                     Some(pattern) => {
                         let tuple = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
-                        Pred::relation(crate::index::RelationRef::Input(pattern), tuple)
+                        Pred::relation(RelationRef::Input(pattern), tuple)
                     }
                     None => Pred::True,
                 };
@@ -228,7 +229,7 @@ impl Rewriting {
         let q = b.guard_over(&a.axes)?;
         let left = self.form.builder.add(&a.axes, [(a.guard.clone(), a.left), (q.clone(), b.left)])?;
         name_after(&mut self.form.builder, Some(left), x, "adj");
-        let guard = self.affordable(&a.axes, a.guard.clone().or(q));
+        let guard = self.short(&a.axes, a.guard.clone().or(q))?;
         let merged = self.form.product(left, a.right, a.axes.clone(), guard, true);
         self.forget(&a);
         self.forget(&b);
@@ -260,9 +261,14 @@ impl Rewriting {
             // 6.26: <dY | D[[p] X0 + [q] X1]>_r = <dY | dX0>_(p and r) + <dY | dX1>_(q and r)
             Rhs::Add(sides) => {
                 let mut products = Vec::new();
-                for (p, operand) in sides.into_iter().filter(|(_, operand)| self.active[*operand]) {
+                let sides = sides.into_iter().filter(|(_, operand)| self.active[*operand]);
+                for (p, operand) in sides.collect::<Vec<_>>() {
                     let covered = product.covered && p.is_true();
-                    let (right, guard) = (Right::Tangent(operand), guard.clone().and(p));
+                    let guard = match p.is_true() {
+                        true => guard.clone(),
+                        false => self.short(&open.gens, guard.clone().and(p))?,
+                    };
+                    let right = Right::Tangent(operand);
                     products.push(self.form.product(product.left, right, open.gens.clone(), guard, covered));
                 }
                 ("6.26", "transpose an addition", products)
@@ -276,7 +282,7 @@ impl Rewriting {
                     let builder = &mut self.form.builder;
                     let term = scaled_partial(builder, &open.gens, guard.clone(), function, &args, at, product.left)?;
                     if let Some((guard, left)) = term {
-                        products.push(self.factor(left, *operand, open.gens.clone(), guard));
+                        products.push(self.factor(left, *operand, open.gens.clone(), guard)?);
                     }
                 }
                 ("6.27", "transpose a scalar function", products)
@@ -301,7 +307,7 @@ impl Rewriting {
                         .extend(operands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, o)| o.clone()));
                     let left = contraction(&mut self.form.builder, &axes, &inner, guard.clone(), factors)?;
                     let support = exists_all(&inner, &guard)?;
-                    products.push(self.factor(left, operand.var, axes, support));
+                    products.push(self.factor(left, operand.var, axes, support)?);
                 }
                 let binary = operands.len() == 2;
                 let rule = if binary { "6.28" } else { "6.29" };
@@ -322,23 +328,29 @@ impl Rewriting {
     }
 
     /// `<left | dX>_guard` where the left side is zero outside the guard.
-    fn factor(&mut self, left: VarId, x: VarId, axes: Vec<(IndexId, Size)>, guard: Pred) -> InnerProduct {
-        let guard = self.affordable(&axes, guard);
-        self.form.product(left, Right::Tangent(x), axes, guard, true)
+    fn factor(&mut self, left: VarId, x: VarId, axes: Vec<(IndexId, Size)>, guard: Pred) -> Result<InnerProduct> {
+        let guard = self.short(&axes, guard)?;
+        Ok(self.form.product(left, Right::Tangent(x), axes, guard, true))
     }
 
-    /// The guard of a covered inner product, or the weakest one where it is over budget.
-    fn affordable(&mut self, axes: &[(IndexId, Size)], guard: Pred) -> Pred {
+    /// The guard itself if it is short, else its name: `G[g] != 0` with `let G = gen g. [guard] * 1`.
+    fn short(&mut self, axes: &[(IndexId, Size)], guard: Pred) -> Result<Pred> {
         let guard = within(axes.iter(), guard);
         let weight = guard.weight();
-        if weight <= GUARD_WEIGHT_FREE && guard.nesting() <= GUARD_NESTING {
-            guard
-        } else if weight <= GUARD_WEIGHT.min(self.guard_budget) && guard.nesting() <= GUARD_NESTING {
-            self.guard_budget -= weight;
-            guard
-        } else {
-            Pred::True
+        if guard.nesting() <= GUARD_NESTING {
+            if weight <= GUARD_WEIGHT_FREE {
+                return Ok(guard);
+            }
+            if weight <= GUARD_WEIGHT.min(self.guard_budget) {
+                self.guard_budget -= weight;
+                return Ok(guard);
+            }
         }
+        let builder = &mut self.form.builder;
+        let one = one(builder)?;
+        let var = builder.contract(axes, &[], guard, vec![aligned(&[], one)])?;
+        let place = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
+        Ok(Pred::relation(RelationRef::Computed { var, view: View::Support }, place))
     }
 
     /// The left side, zero outside the guard.

@@ -36,7 +36,7 @@ use super::elaborate::closest;
 use super::lexer::{Lexeme, Lexer, Token};
 
 /// The longest text, in bytes.
-pub const MAX_TEXT: usize = 16 << 20;
+pub const MAX_TEXT: usize = 64 << 20;
 /// The most expressions in a program.
 pub const MAX_EXPRS: usize = 8 << 20;
 /// The most constructs open at once.
