@@ -135,7 +135,7 @@ fn let_lifting_of_computed_relations() {
     check(
         lift_lets,
         "gen i < n. [x[i] > s] * ln(x[i])",
-        "let c = gen i < n. s < x[i] in gen i < n. [c[i] != 0] * ln(x[i])",
+        "let c = gen i < n. less(s, x[i]) in gen i < n. [c[i] != 0] * ln(x[i])",
     );
     check(
         lift_lets,
@@ -150,7 +150,7 @@ fn let_lifting_of_computed_relations() {
     check(
         lift_lets,
         "gen i < n. [x[i] > s] * (let t = ln(x[i]) in t * t)",
-        "let c = gen i < n. s < x[i] in let t = gen i < n. [c[i] != 0] * ln(x[i]) in gen i < n. [c[i] != 0] * t[i] * t[i]",
+        "let c = gen i < n. less(s, x[i]) in let t = gen i < n. [c[i] != 0] * ln(x[i]) in gen i < n. [c[i] != 0] * t[i] * t[i]",
     );
 }
 

@@ -425,7 +425,7 @@ fn print_one_hot_relations() {
         let n = b.n();
         b.sum(k, n, body)
     });
-    check("[(argmin k < n. x[k]) + 2 <= n and n >= 1] * x[(argmin k < n. x[k]) + 1]", |b| {
+    check("[n >= 1 and (argmin k < n. x[k]) + 2 <= n] * x[(argmin k < n. x[k]) + 1]", |b| {
         let map = RelationRef::Computed { var: X, view: View::ArgMin };
         let place = Affine::var(Var::Apply(Box::new(Application { map, args: Vec::new() })));
         let place = place.add_constant(1).expect("small");

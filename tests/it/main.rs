@@ -7,4 +7,5 @@ mod errors;
 mod examples;
 mod generate;
 mod programs;
+mod regressions;
 mod support;
