@@ -65,7 +65,7 @@
 //! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
 //! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
-//! | [`reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
+//! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
 //!
 //! # Glossary
@@ -84,7 +84,7 @@
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`diff::adjoint()`] |
 //! | `<e0 \| e1>_[p]` | guarded inner product | [`diff::InnerProduct`] |
-//! | `$[e]` | cost, operation count | [`reference`] |
+//! | `$[e]` | cost, operation count | [`mod@reference`] |
 
 pub mod base;
 pub mod error;

@@ -14,7 +14,7 @@ pub struct Span {
 impl Span {
     /// The span from `start` to `end`.
     pub fn new(start: usize, end: usize) -> Self {
-        // Source texts are limited to 16 MiB, so offsets fit.
+        // Source texts are limited to `surface::MAX_TEXT` bytes, so offsets fit.
         Span { start: start as u32, end: end as u32 }
     }
 

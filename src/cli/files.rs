@@ -11,19 +11,17 @@ use iverson::{Error, Result};
 
 use super::shown;
 
-/// The largest program text, in bytes.
-const MAX_TEXT: u64 = 16 << 20;
-
 /// Reads a program text; `-` is standard input.
 pub(super) fn read_text(path: &Path) -> Result<String> {
     let subject = shown(path);
     let failed = |error: std::io::Error| Error::data(&subject, format!("this file cannot be read: {error}"));
     let mut bytes = Vec::new();
+    let most = iverson::surface::MAX_TEXT as u64 + 1;
     // One byte over the limit is enough for the parser to refuse the text.
     if path == Path::new("-") {
-        std::io::stdin().take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(failed)?;
+        std::io::stdin().take(most).read_to_end(&mut bytes).map_err(failed)?;
     } else {
-        std::fs::File::open(path).map_err(failed)?.take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(failed)?;
+        std::fs::File::open(path).map_err(failed)?.take(most).read_to_end(&mut bytes).map_err(failed)?;
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

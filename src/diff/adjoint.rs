@@ -14,21 +14,22 @@
 //!      those, 6.22 and 6.23 drop what does not depend on the parameters.
 //! 4. 6.17 and 6.18 collect what is left, inner products with the tangents of the inputs.
 //!
-//! **Guards.** `p or q` and, in 6.28 and 6.29, `exists g s. p` come from quantifier elimination. They may grow along a chain of statements. Where the
-//! left side is zero outside the guard anyway (*covered*), any weaker guard is as right; one that is over budget is replaced by `true`.
+//! **Guards.** `p or q`, `p and q` and, in 6.28 and 6.29, `exists g s. p` grow along a chain of statements. One that has become long gets a
+//! name, `let G = gen g. [p] * 1`, and reads `G[g] != 0` from there on. That costs nothing and means the same, so the adjoint of a
+//! chain is linear in the chain.
 //!
 //! **Work.** Each rule keeps the cost of Fig. 17, which gives `cost_IO <= 4 cost_IO(f)` (Thm 6.35) for functions of one or two arguments.
 
 use std::collections::BTreeMap;
 
 use super::activity::active;
-use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one};
+use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one, tuple};
 use super::forward::{aligned, name_after, product as contraction, scaled_partial, zero};
 use super::{add_param, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, exists_all};
-use crate::tssa::{Builder, Output, Program, Rhs, within};
+use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
+use crate::tssa::{Builder, Output, Program, Rhs, StmtNames, within};
 use crate::ty::{Side, Types};
 
 /// What stands on the left of the first inner product.
@@ -99,7 +100,7 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     let mut rewriting = Rewriting {
         active: active(program, wrt)?,
         form: Form { builder, pending: Vec::new(), products: Vec::new(), collected: Vec::new(), tangents, serial: 0 },
-        guard_budget: GUARD_BUDGET + 16 * program.stmts.len(),
+        guard_budget: GUARD_BUDGET,
         derivation: options.derivation.then(Derivation::default),
         buckets: SideTable::new(program.stmts.len(), Vec::new()),
     };
@@ -115,19 +116,19 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     Ok(Adjoint { program, seeds, derivation: rewriting.derivation })
 }
 
-/// A guard of at most this many atoms is kept while the budget lasts.
-const GUARD_WEIGHT: usize = 2048;
-/// A guard of at most this many atoms is always kept.
+/// A guard of at most this many atoms is written out while the budget lasts.
+const GUARD_WEIGHT: usize = 256;
+/// A guard of at most this many atoms is always written out.
 const GUARD_WEIGHT_FREE: usize = 8;
-/// Atoms that all guards of one adjoint may have together, beside the free ones and 16 for each statement.
-const GUARD_BUDGET: usize = 1 << 20;
-/// How deep a guard that is kept may nest; half of what a predicate may.
+/// Atoms that all guards of one adjoint may have together before longer ones get names, beside the free ones.
+const GUARD_BUDGET: usize = 1 << 12;
+/// How deep a guard that is written out may nest; half of what a predicate may.
 const GUARD_NESTING: usize = Pred::MAX_NESTING / 2;
 
 struct Rewriting {
     active: SideTable<VarId, bool>,
     form: Form,
-    /// Atoms that guards may still have.
+    /// Atoms that guards which are written out may still have.
     guard_budget: usize,
     derivation: Option<Derivation>,
     /// The inner products of the sum with the tangent of each statement. While a derivation is recorded `form.products` repeats them.
@@ -156,15 +157,14 @@ impl Rewriting {
                 let guard = match output.storage.pattern() {
                     Some(pattern) => {
                         let tuple = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
-                        Pred::relation(crate::index::RelationRef::Input(pattern), tuple)
+                        Pred::relation(RelationRef::Input(pattern), tuple)
                     }
                     None => Pred::True,
                 };
                 products.push(self.form.product(left, Right::Tangent(*x), axes, guard, false));
             }
         }
-        let split = if products.len() > 1 { "6.16" } else { "6.14" };
-        self.record(split, "bind tangents, split over the outputs", &[], &products);
+        self.record_start(program, &products);
         let (kept, dropped): (Vec<_>, Vec<_>) =
             products.into_iter().partition(|product| self.active[product.right.stmt()]);
         self.push(kept);
@@ -197,7 +197,9 @@ impl Rewriting {
         let mut products = self.buckets.take(x);
         if products.is_empty() {
             self.form.pending.pop();
-            self.record("6.20", "drop a tangent that is not used", &[], &[]);
+            self.note("6.20", "drop a tangent that is not used", &[], |form, names| {
+                (format!("let d{} = {} in ..", names.get(x), form.derivative_text(x, names)), "..".to_owned())
+            });
             return Ok(());
         }
         // Merging neighbours keeps the guards of long sums balanced.
@@ -227,7 +229,7 @@ impl Rewriting {
         let q = b.guard_over(&a.axes)?;
         let left = self.form.builder.add(&a.axes, [(a.guard.clone(), a.left), (q.clone(), b.left)])?;
         name_after(&mut self.form.builder, Some(left), x, "adj");
-        let guard = self.affordable(&a.axes, a.guard.clone().or(q));
+        let guard = self.short(&a.axes, a.guard.clone().or(q))?;
         let merged = self.form.product(left, a.right, a.axes.clone(), guard, true);
         self.forget(&a);
         self.forget(&b);
@@ -248,7 +250,10 @@ impl Rewriting {
                 let left = self.restricted(&product)?;
                 name_after(&mut self.form.builder, Some(left), x, "adj");
                 self.form.collected.push((left, x));
-                self.record("6.17", "collect the adjoint of an input", &[product], &[]);
+                self.note("6.17", "collect the adjoint of an input", &[], |form, names| {
+                    let collected = form.collected_text(&[(left, x)], names);
+                    (form.products_text(std::slice::from_ref(&product), names), collected)
+                });
                 return Ok(());
             }
             // 6.23
@@ -256,9 +261,14 @@ impl Rewriting {
             // 6.26: <dY | D[[p] X0 + [q] X1]>_r = <dY | dX0>_(p and r) + <dY | dX1>_(q and r)
             Rhs::Add(sides) => {
                 let mut products = Vec::new();
-                for (p, operand) in sides.into_iter().filter(|(_, operand)| self.active[*operand]) {
+                let sides = sides.into_iter().filter(|(_, operand)| self.active[*operand]);
+                for (p, operand) in sides.collect::<Vec<_>>() {
                     let covered = product.covered && p.is_true();
-                    let (right, guard) = (Right::Tangent(operand), guard.clone().and(p));
+                    let guard = match p.is_true() {
+                        true => guard.clone(),
+                        false => self.short(&open.gens, guard.clone().and(p))?,
+                    };
+                    let right = Right::Tangent(operand);
                     products.push(self.form.product(product.left, right, open.gens.clone(), guard, covered));
                 }
                 ("6.26", "transpose an addition", products)
@@ -272,7 +282,7 @@ impl Rewriting {
                     let builder = &mut self.form.builder;
                     let term = scaled_partial(builder, &open.gens, guard.clone(), function, &args, at, product.left)?;
                     if let Some((guard, left)) = term {
-                        products.push(self.factor(left, *operand, open.gens.clone(), guard));
+                        products.push(self.factor(left, *operand, open.gens.clone(), guard)?);
                     }
                 }
                 ("6.27", "transpose a scalar function", products)
@@ -297,7 +307,7 @@ impl Rewriting {
                         .extend(operands.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, o)| o.clone()));
                     let left = contraction(&mut self.form.builder, &axes, &inner, guard.clone(), factors)?;
                     let support = exists_all(&inner, &guard)?;
-                    products.push(self.factor(left, operand.var, axes, support));
+                    products.push(self.factor(left, operand.var, axes, support)?);
                 }
                 let binary = operands.len() == 2;
                 let rule = if binary { "6.28" } else { "6.29" };
@@ -318,23 +328,29 @@ impl Rewriting {
     }
 
     /// `<left | dX>_guard` where the left side is zero outside the guard.
-    fn factor(&mut self, left: VarId, x: VarId, axes: Vec<(IndexId, Size)>, guard: Pred) -> InnerProduct {
-        let guard = self.affordable(&axes, guard);
-        self.form.product(left, Right::Tangent(x), axes, guard, true)
+    fn factor(&mut self, left: VarId, x: VarId, axes: Vec<(IndexId, Size)>, guard: Pred) -> Result<InnerProduct> {
+        let guard = self.short(&axes, guard)?;
+        Ok(self.form.product(left, Right::Tangent(x), axes, guard, true))
     }
 
-    /// The guard of a covered inner product, or the weakest one where it is over budget.
-    fn affordable(&mut self, axes: &[(IndexId, Size)], guard: Pred) -> Pred {
+    /// The guard itself if it is short, else its name: `G[g] != 0` with `let G = gen g. [guard] * 1`.
+    fn short(&mut self, axes: &[(IndexId, Size)], guard: Pred) -> Result<Pred> {
         let guard = within(axes.iter(), guard);
         let weight = guard.weight();
-        if weight <= GUARD_WEIGHT_FREE && guard.nesting() <= GUARD_NESTING {
-            guard
-        } else if weight <= GUARD_WEIGHT.min(self.guard_budget) && guard.nesting() <= GUARD_NESTING {
-            self.guard_budget -= weight;
-            guard
-        } else {
-            Pred::True
+        if guard.nesting() <= GUARD_NESTING {
+            if weight <= GUARD_WEIGHT_FREE {
+                return Ok(guard);
+            }
+            if weight <= GUARD_WEIGHT.min(self.guard_budget) {
+                self.guard_budget -= weight;
+                return Ok(guard);
+            }
         }
+        let builder = &mut self.form.builder;
+        let one = one(builder)?;
+        let var = builder.contract(axes, &[], guard, vec![aligned(&[], one)])?;
+        let place = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
+        Ok(Pred::relation(RelationRef::Computed { var, view: View::Support }, place))
     }
 
     /// The left side, zero outside the guard.
@@ -354,7 +370,11 @@ impl Rewriting {
                 found.insert((*param, path.clone()), *left);
             }
         }
-        self.record("6.18", "collect the adjoints of all inputs", &[], &[]);
+        self.note("6.18", "collect the adjoints of all inputs", &[], |form, names| {
+            let each: Vec<String> = form.collected.iter().map(|one| form.collected_text(&[*one], names)).collect();
+            let sum = if each.is_empty() { "0".to_owned() } else { each.join(" + ") };
+            (sum, form.collected_text(&form.collected, names))
+        });
         let mut outputs = Vec::new();
         for id in wrt {
             let param = &program.signature.params[*id];
@@ -373,24 +393,55 @@ impl Rewriting {
         Ok(outputs)
     }
 
-    /// Notes a step. What it took is out of the sum by now, what it made is not yet in.
-    fn record(&mut self, rule: &'static str, title: &'static str, before: &[InnerProduct], after: &[InnerProduct]) {
-        let Some(derivation) = &mut self.derivation else { return };
-        let names = self.form.names();
-        let mut form = self.form.clone();
-        form.products.extend(after.iter().cloned());
-        let mut text = String::new();
-        let old: Vec<VarId> = before.iter().map(|p| p.left).collect();
-        for product in after.iter().filter(|p| !old.contains(&p.left)) {
-            let rhs = crate::tssa::print::rhs_text(
-                self.form.builder.signature(),
-                &names,
-                self.form.builder.stmt(product.left),
-            );
-            text.push_str(&format!("let {} = {rhs} in\n", names.get(product.left)));
+    /// Notes rules 6.14 and 6.15, and 6.16 where there are several outputs.
+    fn record_start(&mut self, program: &Program, products: &[InnerProduct]) {
+        let seeds: Vec<VarId> = products.iter().map(|p| p.left).collect();
+        let outputs: Vec<VarId> = program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
+        let whole = |names: &StmtNames| {
+            let left = tuple(seeds.iter().map(|x| names.get(*x)).collect());
+            let right = tuple(outputs.iter().map(|x| format!("d{}", names.get(*x))).collect());
+            (left, right)
+        };
+        self.note("6.14", "bind every statement and its tangent, the tangents last (6.15)", products, |_, names| {
+            let (left, right) = whole(names);
+            (format!("<{left} | D f>"), format!("let .. in <{left} | {right}>"))
+        });
+        if products.len() > 1 {
+            self.note("6.16", "split over the outputs", products, |form, names| {
+                let (left, right) = whole(names);
+                (format!("<{left} | {right}>"), form.products_text(products, names))
+            });
         }
-        text.push_str(&self.form.products_text(after, &names));
-        let before = self.form.products_text(before, &names);
-        derivation.steps.push(Step { rule, title, before, after: text, form });
+    }
+
+    /// Notes a rule that replaces inner products by others. What it took is out of the sum by now, what it made is not yet in.
+    fn record(&mut self, rule: &'static str, title: &'static str, before: &[InnerProduct], after: &[InnerProduct]) {
+        self.note(rule, title, after, |form, names| {
+            let mut text = String::new();
+            for product in after.iter().filter(|p| before.iter().all(|old| old.left != p.left)) {
+                text.push_str(&format!(
+                    "let {} = {} in\n",
+                    names.get(product.left),
+                    form.stmt_text(product.left, names)
+                ));
+            }
+            text.push_str(&form.products_text(after, names));
+            (form.products_text(before, names), text)
+        });
+    }
+
+    /// Notes a step, if anybody wants to know. `made` is not yet part of the sum.
+    fn note(
+        &mut self,
+        rule: &'static str,
+        title: &'static str,
+        made: &[InnerProduct],
+        texts: impl FnOnce(&Form, &StmtNames) -> (String, String),
+    ) {
+        let Some(derivation) = &mut self.derivation else { return };
+        let mut form = self.form.clone();
+        form.products.extend(made.iter().cloned());
+        let (before, after) = texts(&self.form, &self.form.names());
+        derivation.steps.push(Step { rule, title, before, after, form });
     }
 }

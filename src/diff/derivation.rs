@@ -7,9 +7,9 @@ use std::fmt::Write;
 use super::forward::{aligned, tangent_of, zero};
 use crate::base::{Arena, IndexId, ParamId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
-use crate::tssa::{Builder, Output, Program, StmtNames};
+use crate::tssa::{Builder, Output, Program, Rhs, StmtNames};
 use crate::ty::Types;
 
 /// The right side of an inner product.
@@ -123,7 +123,8 @@ impl Form {
             let axes = builder.dims(*input).to_vec();
             let axes = builder.fresh_indices(&axes);
             let right = derive(&mut builder, *input, &tangent)?;
-            add(&mut builder, &axes, Pred::True, *left, right)?;
+            let guard = self.stored(*input, &axes);
+            add(&mut builder, &axes, guard, *left, right)?;
         }
         let output = Output {
             name: "value".to_owned(),
@@ -134,19 +135,46 @@ impl Form {
         builder.finish(vec![output]).prune()
     }
 
+    /// Where an input has values: on its pattern, if it is sparse.
+    fn stored(&self, input: VarId, axes: &[(IndexId, Size)]) -> Pred {
+        let Rhs::Input { param, .. } = &self.builder.stmt(input).rhs else { return Pred::True };
+        match self.builder.signature().params[*param].storage.pattern() {
+            Some(pattern) => {
+                let tuple = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
+                Pred::relation(RelationRef::Input(pattern), tuple)
+            }
+            None => Pred::True,
+        }
+    }
+
     /// The sum of inner products as text.
     pub(super) fn products_text(&self, products: &[InnerProduct], names: &StmtNames) -> String {
         let texts: Vec<String> = products.iter().map(|product| self.product_text(product, names)).collect();
         if texts.is_empty() { "0".to_owned() } else { texts.join(" + ") }
     }
 
+    /// A right-hand side.
+    pub(super) fn stmt_text(&self, x: VarId, names: &StmtNames) -> String {
+        crate::tssa::print::rhs_text(self.builder.signature(), names, self.builder.stmt(x))
+    }
+
+    /// `D(e)` for the right-hand side of a statement.
+    pub(super) fn derivative_text(&self, x: VarId, names: &StmtNames) -> String {
+        format!("D({})", self.stmt_text(x, names))
+    }
+
+    /// `<(a, b) | (dx, dy)>` for adjoints of inputs.
+    pub(super) fn collected_text(&self, collected: &[(VarId, VarId)], names: &StmtNames) -> String {
+        let left = tuple(collected.iter().map(|(left, _)| names.get(*left)).collect());
+        let right = tuple(collected.iter().map(|(_, input)| format!("d{}", names.get(*input))).collect());
+        format!("<{left} | {right}>")
+    }
+
     fn product_text(&self, product: &InnerProduct, names: &StmtNames) -> String {
         let signature = self.builder.signature();
         let right = match product.right {
             Right::Tangent(x) => format!("d{}", names.get(x)),
-            Right::Derivative(x) => {
-                format!("D({})", crate::tssa::print::rhs_text(signature, names, self.builder.stmt(x)))
-            }
+            Right::Derivative(x) => self.derivative_text(x, names),
         };
         let mut text = format!("<{} | {right}>", names.get(product.left));
         if !product.guard.is_true() {
@@ -164,6 +192,14 @@ impl Form {
     pub(super) fn names(&self) -> StmtNames {
         let suggested: Arena<VarId, String> = self.builder.names().clone();
         StmtNames::new(self.builder.signature(), suggested.values().map(String::as_str))
+    }
+}
+
+/// `(a, b)`, or `a` alone.
+pub(super) fn tuple(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [one] => one.clone(),
+        several => format!("({})", several.join(", ")),
     }
 }
 

@@ -105,6 +105,12 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
         let rest = Pred::all(with).substitute(&|i| (i == index).then(|| a.clone()))?;
         return Ok(without.and(Pred::in_range(&a, extent)?).and(rest));
     }
+    // exists i < n. i <= 0 and r  ==  0 < n and r[0/i]
+    let at_most_zero = Pred::non_negative(Affine::index(index).scale(-1)?);
+    if with.contains(&at_most_zero) {
+        let rest = Pred::all(with).substitute(&|i| (i == index).then(|| Affine::constant(0)))?;
+        return Ok(without.and(Pred::lt(&Affine::constant(0), extent)?).and(rest));
+    }
     if *steps == 0 {
         return Ok(without.and(Pred::exists(index, extent.clone(), Pred::all(with))));
     }

@@ -9,8 +9,8 @@
 //!    which renames unknowns until one is 1; a common divisor that the constant lacks excludes all solutions;
 //! 4. inequalities go through Fourier-Motzkin elimination; every row is divided by the common divisor of its coefficients and its
 //!    constant rounded down, which loses no integer point;
-//! 5. clauses are split, those with the fewest open cases first. `R(a)` and `not R(b)` give the clause `a != b`;
-//!    a map gives `a != b or f(a) = f(b)`.
+//! 5. clauses that can hold whatever the rest says are dropped, others are split, those with the fewest open cases first. `R(a)` and
+//!    `not R(b)` give the clause `a != b`; a map gives `a != b or f(a) = f(b)`.
 //!
 //! Every step keeps all integer solutions, so a refutation is a proof. The converse fails: over a limit, or where only
 //! integrality beyond step 4 refutes, the answer is "not proved". For conjunctions of linear facts the method finds every rational
@@ -475,6 +475,25 @@ impl<'a> Node<'a> {
         self.clauses.extend(conj.clauses.iter().map(Vec::as_slice));
     }
 
+    /// Drops clauses with a case of relation atoms only, none of whose opposites occurs anywhere: a model of the rest becomes one of
+    /// these too by adding to the relations, or taking from them, whatever the case says.
+    fn drop_free_clauses(&mut self) {
+        let mut signs: BTreeSet<(RelationRef, bool)> = BTreeSet::new();
+        let mut note = |r: &RelationAtom| {
+            signs.insert((r.relation, r.holds));
+        };
+        self.relations.iter().for_each(|r| note(r));
+        self.clauses.iter().copied().flatten().for_each(|case| case.visit_relations(&mut note));
+        let free = |case: &Conj| {
+            let Conj { bounds, equations, relations, clauses } = case;
+            bounds.is_empty()
+                && equations.is_empty()
+                && clauses.is_empty()
+                && relations.iter().all(|r| !signs.contains(&(r.relation, !r.holds)))
+        };
+        self.clauses.retain(|clause| !clause.iter().any(free));
+    }
+
     fn visit_rows(&self, visit: &mut impl FnMut(&Row)) {
         self.bounds.iter().chain(&self.equations).for_each(|row| visit(row));
         self.relations.iter().flat_map(|r| &r.args).for_each(&mut *visit);
@@ -495,6 +514,7 @@ impl<'a> Refutation<'a> {
         let mut node = selection.node;
         node.add(goal);
         node.clauses.extend(congruences.iter().map(Vec::as_slice));
+        node.drop_free_clauses();
         self.local = vec![u32::MAX; self.columns.len()];
         self.width = 0;
         let mut sizes = Vec::new();

@@ -99,7 +99,7 @@ fn let_lifting_under_guard() {
     check(
         lift_lets,
         "[s > 0] * (let t = ln(s) in t * t)",
-        "let c = 0 < s in let t = [c != 0] * ln(s) in [c != 0] * t * t",
+        "let c = less(0, s) in let t = [c != 0] * ln(s) in [c != 0] * t * t",
     );
     check(
         lift_lets,
@@ -135,7 +135,7 @@ fn let_lifting_of_computed_relations() {
     check(
         lift_lets,
         "gen i < n. [x[i] > s] * ln(x[i])",
-        "let c = gen i < n. s < x[i] in gen i < n. [c[i] != 0] * ln(x[i])",
+        "let c = gen i < n. less(s, x[i]) in gen i < n. [c[i] != 0] * ln(x[i])",
     );
     check(
         lift_lets,
@@ -150,7 +150,7 @@ fn let_lifting_of_computed_relations() {
     check(
         lift_lets,
         "gen i < n. [x[i] > s] * (let t = ln(x[i]) in t * t)",
-        "let c = gen i < n. s < x[i] in let t = gen i < n. [c[i] != 0] * ln(x[i]) in gen i < n. [c[i] != 0] * t[i] * t[i]",
+        "let c = gen i < n. less(s, x[i]) in let t = gen i < n. [c[i] != 0] * ln(x[i]) in gen i < n. [c[i] != 0] * t[i] * t[i]",
     );
 }
 
@@ -318,8 +318,8 @@ fn tensor_ssa_of_accesses() {
         "gen i < n. [i + 1 < n] * x[i + 1] + [i > 0] * x[i - 1]",
         &[
             "%0 = gen i0 < n. x",
-            "%1 = gen i0 < n. sum i1 < n. [n - i0 - 2 >= 0 and i0 - i1 + 1 = 0] %0[i1]",
-            "%2 = gen i0 < n. sum i1 < n. [i0 - 1 >= 0 and i0 - i1 - 1 = 0] %0[i1]",
+            "%1 = gen i0 < n. sum i1 < n. [i0 - i1 + 1 = 0] %0[i1]",
+            "%2 = gen i0 < n. sum i1 < n. [i0 - i1 - 1 = 0] %0[i1]",
             "%3 = gen i0 < n. [n - i0 - 2 >= 0] %1[i0] + [i0 - 1 >= 0] %2[i0]",
             "%3",
         ],

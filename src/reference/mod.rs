@@ -6,7 +6,7 @@
 //! | [`environment`] | what a program is run on, and what it returns | |
 //! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
 //! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
-//! | [`count`] | counts scalar operations | Figs 6 and 17 |
+//! | [`mod@count`] | counts scalar operations | Figs 6 and 17 |
 //! | [`check`] | checks derivatives: adjoint identity, dual numbers, complex step, finite differences | section 6 |
 
 pub mod check;

@@ -9,7 +9,7 @@
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
 //!
-//! Everything else is written as it stands: a comparison of reals elsewhere is `a < b`, its use in a bracket `c[i] != 0`, the place of a
+//! Everything else is written as it stands: a comparison of reals elsewhere is `less(a, b)`, its use in a bracket `c[i] != 0`, the place of a
 //! largest element `(argmax k < n. v[k])`, and a partial derivative kept as a black box `exp'0(x)`.
 //!
 //! Parentheses follow the levels below, which are those of the parser; binders and `let`s stand bare only where nothing can follow
@@ -111,6 +111,8 @@ pub(super) struct Printer<'a> {
     indices: Vec<String>,
     /// The comparisons that are written in the bracket that uses them.
     folded: BTreeMap<VarId, TermId>,
+    /// The terms of these comparisons.
+    spelt: BTreeSet<TermId>,
     /// The next term of the chain of `let`s at the top, which LaTeX aligns.
     top: TermId,
 }
@@ -128,6 +130,13 @@ fn negated(program: &Program, term: &Term) -> Option<TermId> {
 
 fn is_minus_one(term: &Term) -> bool {
     matches!(term, Term::Number(Number::Literal(x)) if *x == -1.0)
+}
+
+/// Whether a predicate applies a map.
+fn applies_maps(p: &Pred) -> bool {
+    let mut found = false;
+    p.visit_affine(&mut |a| found |= a.nesting() > 0);
+    found
 }
 
 /// Whether the text of a term could be that of an index expression. Two of them compared are read back as a comparison of indices.
@@ -207,6 +216,7 @@ fn folds_into(guard: &Pred, var: VarId) -> bool {
 impl<'a> Printer<'a> {
     fn new(program: &'a Program, style: Style) -> Self {
         let signature = &program.signature;
+        let folded = fold_comparisons(program);
         let mut names = Names::new();
         let mut taken = |wish: &str, default: &str| names.take(wish, default);
         // What the user of a program sees keeps its name before all else.
@@ -232,7 +242,8 @@ impl<'a> Printer<'a> {
             functions,
             vars,
             indices: Vec::new(),
-            folded: fold_comparisons(program),
+            spelt: folded.values().copied().collect(),
+            folded,
             top: program.root,
         }
     }
@@ -401,7 +412,7 @@ impl<'a> Printer<'a> {
                 Term::Number(Number::Literal(x)) => return x.is_sign_negative() && !x.is_nan(),
                 _ if negated(self.program, term).is_some() => return true,
                 Term::Add(a, _) | Term::Mul(a, _) => *a,
-                Term::Apply(Function::Value(Primitive::Op(Op::Div | Op::Compare(_))), args) => match args.first() {
+                Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) => match args.first() {
                     Some(a) => *a,
                     None => return false,
                 },
@@ -547,7 +558,7 @@ impl<'a> Printer<'a> {
                 Op::Div if self.latex() => Level::Postfix,
                 Op::Div => Level::Product,
                 Op::Powi(_) => Level::Power,
-                Op::Compare(_) if self.latex() || self.folded.values().any(|e| *e == id) => Level::Comparison,
+                Op::Compare(_) if self.latex() || self.spelt.contains(&id) => Level::Comparison,
                 _ => Level::Postfix,
             },
             Term::Apply(..) => Level::Postfix,
@@ -623,7 +634,7 @@ impl<'a> Printer<'a> {
             }
             // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
             (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
-                if self.latex() || self.folded.values().any(|e| *e == id) =>
+                if self.latex() || self.spelt.contains(&id) =>
             {
                 let sign = match comparison {
                     Comparison::Less => "<",
@@ -934,7 +945,9 @@ impl<'a> Printer<'a> {
                     _ => ("or", Level::And),
                 };
                 out.push(Task::Open(2));
-                for (at, p) in ps.iter().enumerate() {
+                // A map is applied where its source is known to be in range, by what stands to the left.
+                let (applied, plain): (Vec<&Pred>, Vec<&Pred>) = ps.iter().partition(|p| applies_maps(p));
+                for (at, p) in plain.into_iter().chain(applied).enumerate() {
                     if at > 0 {
                         out.extend([Task::Fill, Task::text(self.symbol(word)), Task::text(" ")]);
                     }
@@ -966,6 +979,7 @@ impl<'a> Printer<'a> {
             vars: program.variables.iter().map(|(id, x)| format!("{}{id}", x.name)).collect(),
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
             folded: BTreeMap::new(),
+            spelt: BTreeSet::new(),
             top: program.root,
         }
     }

@@ -406,8 +406,8 @@ fn compared(b: &mut Make, op: Comparison, again: bool, holds: bool) -> TermId {
 fn print_comparisons_of_reals() {
     check("s * ([0 < s] * s)", |b| compared(b, Comparison::Less, false, true));
     check("s * ([not 0 <= s] * s)", |b| compared(b, Comparison::LessEqual, false, false));
-    check("s * (let c = 0 < s\n     in [c != 0] * c)", |b| compared(b, Comparison::Less, true, true));
-    check("s * (let c = 0 = s\n     in [c = 0] * s)", |b| compared(b, Comparison::Equal, false, false));
+    check("s * (let c = less(0, s)\n     in [c != 0] * c)", |b| compared(b, Comparison::Less, true, true));
+    check("s * (let c = equal(0, s)\n     in [c = 0] * s)", |b| compared(b, Comparison::Equal, false, false));
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn print_one_hot_relations() {
         let n = b.n();
         b.sum(k, n, body)
     });
-    check("[(argmin k < n. x[k]) + 2 <= n and n >= 1] * x[(argmin k < n. x[k]) + 1]", |b| {
+    check("[n >= 1 and (argmin k < n. x[k]) + 2 <= n] * x[(argmin k < n. x[k]) + 1]", |b| {
         let map = RelationRef::Computed { var: X, view: View::ArgMin };
         let place = Affine::var(Var::Apply(Box::new(Application { map, args: Vec::new() })));
         let place = place.add_constant(1).expect("small");

@@ -1,6 +1,11 @@
 //! The integration tests, one binary.
 
 mod campaign;
+mod depth;
+mod derivation;
 mod errors;
+mod examples;
 mod generate;
+mod programs;
+mod regressions;
 mod support;

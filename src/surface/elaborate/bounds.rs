@@ -320,15 +320,20 @@ impl Knowledge {
                         }
                         let positive = extent.add_constant(-1).map(Pred::non_negative);
                         known.extend(positive.map(|p| (p, by.map(|_| *at))));
+                        // What is known of the index bounds the size: `3 <= i` gives `4 <= n`.
+                        if by.is_none() {
+                            queue.push(Some(Var::Index(*i)));
+                        }
                     }
                 }
             }
-            // Facts speak of an index under the name it has in the bracket.
-            let name = match &v {
-                Some(Var::Index(i)) => self.original.get(i).map_or_else(|| v.clone(), |i| Some(Var::Index(*i))),
-                _ => v.clone(),
+            // Facts from outside a moved term speak of an index under the name it has in the bracket.
+            let outside = match &v {
+                Some(Var::Index(i)) => self.original.get(i).map(|i| Some(Var::Index(*i))),
+                _ => None,
             };
-            let around = self.guards_of.get(&name).map_or(&[][..], Vec::as_slice).iter().rev();
+            let of = |v: &Option<Var>| self.guards_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
+            let around = of(&v).chain(outside.iter().flat_map(of));
             for at in around.take(MAX_GUARDS_PER_VAR) {
                 let by = self.left_by(*at);
                 if (by.is_some() && !left_behind) || !used.insert(*at) {

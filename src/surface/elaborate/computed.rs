@@ -228,6 +228,13 @@ impl<'a> Elaborator<'a> {
                 Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
                 Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
                 Expr::Call { args, .. } => stack.extend(args),
+                // The place of an extremum, itself an index.
+                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, index: inner, extent, body } => {
+                    stack.push(*extent);
+                    // Hidden by the inner index, ours does not occur in the body.
+                    stack.extend((inner.text != index).then_some(*body));
+                }
+                Expr::Access { array, indices } => stack.extend(indices.iter().chain([array])),
                 _ => return None,
             }
         }

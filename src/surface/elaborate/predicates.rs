@@ -262,7 +262,7 @@ impl<'a> Elaborator<'a> {
     }
 
     fn comparison(&mut self, at: ExprId, op: BinaryOp, a: ExprId, b: ExprId, negated: bool) {
-        if self.is_index_expression(a) && self.is_index_expression(b) {
+        if self.compares_indices(a, b) {
             self.tasks.push(Task::CompareIndices { at, op, negated });
             for side in [b, a] {
                 let task = match self.is_application(side) && matches!(op, BinaryOp::Equal | BinaryOp::NotEqual) {
@@ -290,6 +290,11 @@ impl<'a> Elaborator<'a> {
         self.enter_moved();
         self.tasks.push(Task::CompareReals { at, op, negated });
         self.tasks.extend([Task::Value(b), Task::Value(a)]);
+    }
+
+    /// Whether a comparison is one of integers.
+    pub(super) fn compares_indices(&mut self, a: ExprId, b: ExprId) -> bool {
+        self.is_index_expression(a) && self.is_index_expression(b)
     }
 
     /// Whether an expression is just a map applied, or an `argmax`.

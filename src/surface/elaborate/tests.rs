@@ -326,31 +326,31 @@ fn meaning() {
         (
             x,
             "sum i < n. [t > 0 and i + 1 < n and i > 0 and x[i + 1] > x[i]] * x[i]",
-            "sum i < n. let c = 0 < t in let c_2 = [i + 2 <= n] * (x[i] < x[i + 1]) \
+            "sum i < n. let c = less(0, t) in let c_2 = [i + 2 <= n] * less(x[i], x[i + 1]) \
              in [i + 2 <= n and i >= 1 and c != 0 and c_2 != 0] * x[i]",
         ),
         (
             "param a : [n, m] real\n",
             "sum i < n. [exists k < m. k + 1 < m and a[i, k + 1] > 2] * 1",
-            "sum i < n. let c = gen k < m. [k + 2 <= m] * (2 < a[i, k + 1]) \
+            "sum i < n. let c = gen k < m. [k + 2 <= m] * less(2, a[i, k + 1]) \
              in [exists k < m. k + 2 <= m and c[k] != 0] * 1",
         ),
         (
             x,
             "[exists k < n, l < n. x[k] > t and x[l] < t and k < l] * t",
-            "let c = gen k < n. t < x[k] in let c_2 = gen l < n. x[l] < t \
+            "let c = gen k < n. less(t, x[k]) in let c_2 = gen l < n. less(x[l], t) \
              in [exists k < n. exists l < n. k < l and c[k] != 0 and c_2[l] != 0] * t",
         ),
         (
             x,
             "[exists k < n. x[0] > 0 and x[k] > 0] * 1",
-            "let c = [n >= 1] * (0 < x[0]) in let c_2 = gen k < n. 0 < x[k] \
+            "let c = [n >= 1] * less(0, x[0]) in let c_2 = gen k < n. less(0, x[k]) \
              in [exists k < n. c != 0 and c_2[k] != 0] * 1",
         ),
         (
             x,
             "sum i < n. select(x[i] >= 1, x[i], -x[i])",
-            "sum i < n. let c = 1 <= x[i] in [c != 0] * x[i] + [c = 0] * -x[i]",
+            "sum i < n. let c = less_equal(1, x[i]) in [c != 0] * x[i] + [c = 0] * -x[i]",
         ),
         (x, "sum i < n. [x[i] != 0] * x[i] + [0 = x[i]] * 1", "sum i < n. [x[i] != 0] * x[i] + [x[i] = 0] * 1"),
         (

@@ -56,10 +56,7 @@ impl<'a> Elaborator<'a> {
                 self.arithmetic(at, *op, *a, *b);
             }
             // As a number, a comparison of reals is 1 where it holds and 0 elsewhere.
-            Expr::Binary(op, a, b)
-                if !matches!(op, BinaryOp::And | BinaryOp::Or)
-                    && !(self.is_index_expression(*a) && self.is_index_expression(*b)) =>
-            {
+            Expr::Binary(op, a, b) if !matches!(op, BinaryOp::And | BinaryOp::Or) && !self.compares_indices(*a, *b) => {
                 self.arithmetic(at, *op, *a, *b);
             }
             Expr::Unary(UnaryOp::Not, _) | Expr::Binary(..) | Expr::Binder { kind: BinderKind::Exists, .. } => {
@@ -75,12 +72,13 @@ impl<'a> Elaborator<'a> {
             Expr::Call { callee, args } => self.call(at, callee, args),
             Expr::Access { array, indices } => {
                 self.enter_anchor();
-                match self.as_variable(*array).filter(|v| self.sparse(*v).is_some()) {
-                    Some(var) => self.tasks.push(Task::SparseAccess(at, var, indices.len())),
-                    None => self.tasks.push(Task::Access(at)),
-                }
+                let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());
+                self.tasks.push(match sparse {
+                    Some(var) => Task::SparseAccess(at, var, indices.len()),
+                    None => Task::Access(at),
+                });
                 self.tasks.extend(indices.iter().rev().map(|i| Task::Index(*i)));
-                if !matches!(self.tasks.get(self.tasks.len() - indices.len() - 1), Some(Task::SparseAccess(..))) {
+                if sparse.is_none() {
                     self.tasks.push(Task::Value(*array));
                 }
             }

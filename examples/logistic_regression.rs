@@ -1,0 +1,67 @@
+//! Tells benign from malignant tumours by logistic regression on 30 measurements.
+//!
+//! Standardising the columns is a program too. All 569 tumours are used to fit, so the accuracy is that on known data.
+
+mod descent;
+
+use std::error::Error;
+use std::io::Write;
+
+use iverson::tensor::io::read_value;
+use iverson::tensor::{Inputs, Value};
+use iverson::{Function, reference};
+
+use descent::Descent;
+
+const STANDARDISE: &str = include_str!("programs/standardise.iv");
+const LOSS: &str = include_str!("programs/logistic_regression.iv");
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/breast_cancer.csv");
+
+/// What came of the fit.
+pub struct Summary {
+    /// The loss at the start and at every iteration.
+    pub losses: Vec<f64>,
+    /// The part of the tumours that is told rightly.
+    pub accuracy: f64,
+}
+
+/// Derives, prints and fits.
+pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
+    let mut inputs = Inputs::new();
+    inputs.value("table", read_value(DATA)?.into_dense("table")?);
+    let standardised = reference::evaluate(Function::parse(STANDARDISE)?.tensor_ssa(), &inputs)?;
+    let [table, labels] = standardised[0].1.leaves() else { return Err("a table and its labels are expected".into()) };
+    let (n, d) = (table.shape()[0], table.shape()[1]);
+
+    let loss = Function::parse(LOSS)?;
+    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(&["w"])?)?;
+    let mut inputs = Inputs::new();
+    inputs.value("X", Value::new(vec![table.clone()])).value("y", Value::new(vec![labels.clone()]));
+    inputs.value("ridge", Value::scalar(1e-3));
+
+    let function = loss.value_and_gradient(&["w"])?;
+    let mut descent = Descent::new(&function, inputs, "w", vec![0.0; d + 1])?;
+    let mut losses = vec![descent.value];
+    writeln!(out, "iteration       loss   gradient")?;
+    while descent.slope() > 1e-6 && losses.len() <= 200 {
+        if (losses.len() - 1) % 20 == 0 {
+            writeln!(out, "{:9} {:10.6} {:10.1e}", losses.len() - 1, descent.value, descent.slope())?;
+        }
+        descent.go()?;
+        losses.push(descent.value);
+    }
+    writeln!(out, "{:9} {:10.6} {:10.1e}", losses.len() - 1, descent.value, descent.slope())?;
+
+    let (weights, intercept) = descent.at.split_at(d);
+    let margin = |row: &[f64]| intercept[0] + row.iter().zip(weights).map(|(x, w)| x * w).sum::<f64>();
+    let rows = table.data().chunks_exact(d).zip(labels.data());
+    let right = rows.filter(|(row, label)| margin(row) * **label > 0.0).count();
+    let accuracy = right as f64 / n as f64;
+    writeln!(out, "\n{right} of {n} tumours are told rightly: {:.1} %", 100.0 * accuracy)?;
+    Ok(Summary { losses, accuracy })
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    run(&mut std::io::stdout().lock())?;
+    Ok(())
+}

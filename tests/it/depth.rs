@@ -1,0 +1,455 @@
+//! Deep programs: a million `let`s, additions or brackets need no more stack than one, and time linear in the program.
+//!
+//! `cargo test` takes programs of some thousand levels through everything and compares how the time grows. The depth of a
+//! million, with the time of each step printed:
+//!
+//! ```text
+//! cargo test --release --test it depth::million -- --ignored --nocapture
+//! ```
+//!
+//! `IVERSON_DEPTH` sets another depth, `IVERSON_CASE` picks the programs whose name contains it.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use iverson::diff::{self, Options, Seed};
+use iverson::reference::count::{count_term, count_tssa};
+use iverson::reference::{Environment, Limits};
+use iverson::stages::check;
+use iverson::surface::ast::Ast;
+use iverson::surface::builder::{Builder, Expr, r#gen, let_, sum};
+use iverson::tensor::{Inputs, Value, bind};
+use iverson::term::Style;
+use iverson::{normalize, present, surface, term, tssa};
+
+use crate::support::{evaluate, evaluate_term, flat, on_small_stack};
+
+enum Source {
+    Text(String),
+    Built(Box<dyn Fn() -> Ast>),
+}
+
+/// A real function of `x`, deep in some way.
+struct Case {
+    name: &'static str,
+    source: Source,
+    inputs: Inputs,
+    value: f64,
+    /// By `x`.
+    gradient: Vec<f64>,
+}
+
+/// How long each step took.
+#[derive(Default)]
+struct Clock {
+    times: Vec<(&'static str, Duration)>,
+    loud: bool,
+}
+
+impl Clock {
+    fn time<T>(&mut self, step: &'static str, run: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = run();
+        let time = start.elapsed();
+        if self.loud {
+            println!("    {step}: {:.3} s", time.as_secs_f64());
+        }
+        self.times.push((step, time));
+        result
+    }
+}
+
+fn env(signature: &iverson::ty::Signature, inputs: &Inputs) -> Environment<f64> {
+    Environment::from_bindings(&bind(signature, inputs).unwrap()).unwrap()
+}
+
+/// Takes a program through everything there is.
+fn journey(case: Case, clock: &mut Clock) {
+    let Case { name: _, source, inputs, value, gradient } = case;
+    let ast = match &source {
+        Source::Text(text) => {
+            let (ast, problems) = clock.time("parse", || surface::parse(text));
+            assert_eq!(problems, []);
+            ast
+        }
+        Source::Built(build) => clock.time("build", build),
+    };
+    let source = clock.time("elaborate", || surface::elaborate(&ast, &[]).unwrap());
+    clock.time("drop ast", || drop(ast));
+    let environment = env(&source.signature, &inputs);
+
+    clock.time("verify", || check("elaborate", &source).unwrap());
+    let copy = clock.time("clone", || source.clone());
+    clock.time("same", || assert!(source.same(&copy)));
+    let text = clock.time("print", || source.to_string());
+    clock.time("print unicode", || source.print(Style::Unicode));
+    clock.time("print latex", || source.print(Style::Latex));
+    let back = clock.time("read", || surface::read(&text, &[]).unwrap());
+    clock.time("read same", || assert!(back.same(&source)));
+    let json = clock.time("json", || source.to_json().unwrap());
+    let back = clock.time("from json", || term::Program::from_json(&json).unwrap());
+    assert!(back.same(&source));
+    drop((copy, back, text, json));
+    clock.time("dot", || source.to_dot());
+    let found = clock.time("evaluate term", || evaluate_term(&source, &environment).unwrap());
+    assert_eq!(flat(&found), [value]);
+    clock.time("count term", || count_term(&source, &environment, Limits::default()).unwrap());
+
+    let lifted = clock.time("let-lifting", || normalize::lift_lets(&source).unwrap());
+    clock.time("verify", || check("let-lifting", &lifted).unwrap());
+    let pair_free = clock.time("pair-elimination", || normalize::eliminate_pairs(&lifted).unwrap());
+    clock.time("verify", || check("pair-elimination", &pair_free).unwrap());
+    let pushed = clock.time("gen-pushout", || normalize::push_out_gens(&pair_free).unwrap());
+    clock.time("verify", || check("gen-pushout", &pushed).unwrap());
+    let program = clock.time("tensor-ssa", || normalize::to_tensor_ssa(&pushed).unwrap());
+    clock.time("verify tensor-ssa", || check("tensor-ssa", &program).unwrap());
+    clock.time("drop terms", || drop((source, lifted, pair_free, pushed)));
+
+    clock.time("print tensor-ssa", || program.to_string());
+    let json = clock.time("json tensor-ssa", || program.to_json().unwrap());
+    let back = clock.time("from json tensor-ssa", || tssa::Program::from_json(&json).unwrap());
+    clock.time("compare tensor-ssa", || assert!(back == program));
+    drop((json, back));
+    clock.time("dot tensor-ssa", || program.to_dot());
+    let found = clock.time("evaluate tensor-ssa", || evaluate(&program, &environment).unwrap());
+    assert_eq!(flat(&found), [value]);
+    clock.time("count tensor-ssa", || count_tssa(&program, &environment, Limits::default()).unwrap());
+
+    let (x, param) = program.signature.params.iter().find(|(_, param)| param.name == "x").expect("a parameter");
+    let (x, x_name) = (x, param.name.clone());
+    let forward = clock.time("forward", || diff::forward(&program, &[x], true).unwrap().program);
+    clock.time("verify forward", || check("forward", &forward).unwrap());
+    let options = Options { seed: Seed::One, with_value: true, derivation: false };
+    let adjoint = clock.time("adjoint", || diff::adjoint(&program, &[x], options).unwrap().program);
+    clock.time("verify adjoint", || check("adjoint", &adjoint).unwrap());
+    for (step, derivative) in [("forward", forward), ("adjoint", adjoint)] {
+        let mut inputs = inputs.clone();
+        let mut expected = vec![value];
+        if step == "forward" {
+            let dx = vec![1.0; gradient.len()];
+            let scalar = derivative.signature.params[x].ty == iverson::ty::Types::REAL;
+            inputs.value(format!("d{x_name}"), if scalar { Value::scalar(1.0) } else { Value::vector(dx) });
+            expected.push(gradient.iter().sum());
+        } else {
+            expected.extend(&gradient);
+        }
+        let environment = env(&derivative.signature, &inputs);
+        let program = clock.time("expand-partials", || diff::expand_partials(&derivative).unwrap());
+        clock.time("verify expand-partials", || check("expand-partials", &program).unwrap());
+        let found = clock.time("evaluate derivative", || evaluate(&program, &environment).unwrap());
+        assert_eq!(flat(&found), expected);
+        clock.time("count derivative", || count_tssa(&program, &environment, Limits::default()).unwrap());
+        clock.time("print derivative", || program.to_string());
+        let shown = clock.time("present", || present::present(&program).unwrap());
+        clock.time("verify present", || check("present", &shown).unwrap());
+        let text = clock.time("print present", || shown.to_string());
+        let back = clock.time("read present", || surface::read(&text, &[]).unwrap());
+        let found = clock.time("evaluate present", || evaluate_term(&back, &environment).unwrap());
+        assert_eq!(flat(&found), expected);
+        clock.time("drop derivative", || drop((derivative, program, shown, back)));
+    }
+}
+
+/// The text of a chain of `let`s, `y1` from `y0` by `step`, in something around the last.
+fn lets(n: usize, start: &str, step: impl Fn(&str) -> String, last: impl Fn(&str) -> String) -> String {
+    let mut text = start.to_owned();
+    let mut before = "y0".to_owned();
+    for k in 1..=n {
+        let name = format!("y{k}");
+        writeln!(text, "let {name} = {} in", step(&before)).unwrap();
+        before = name;
+    }
+    text.push_str(&last(&before));
+    text
+}
+
+fn number(x: f64) -> Inputs {
+    let mut inputs = Inputs::new();
+    inputs.value("x", Value::scalar(x));
+    inputs
+}
+
+fn vector(x: &[f64]) -> Inputs {
+    let mut inputs = Inputs::new();
+    inputs.value("x", Value::vector(x.to_vec()));
+    inputs
+}
+
+type Make = fn(usize) -> Case;
+
+const SCALAR: &str = "param x : real\nlet y0 = x in\n";
+
+/// `y1 = y0 + x`, `y2 = y1 + x`, ..
+fn let_chain(n: usize) -> Case {
+    let text = lets(n, SCALAR, |y| format!("{y} + x"), str::to_owned);
+    let value = (n + 1) as f64;
+    Case { name: "lets", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// `x + x + ..`
+fn additions(n: usize) -> Case {
+    let text = format!("param x : real\nx{}", " + x".repeat(n));
+    let value = (n + 1) as f64;
+    Case { name: "additions", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// `x + (x + (..))`
+fn additions_to_the_right(n: usize) -> Case {
+    let text = format!("param x : real\n{}x{}", "x + (".repeat(n), ")".repeat(n));
+    let value = (n + 1) as f64;
+    Case {
+        name: "additions to the right",
+        source: Source::Text(text),
+        inputs: number(1.0),
+        value,
+        gradient: vec![value],
+    }
+}
+
+/// `x * x * ..` at 1.
+fn products(n: usize) -> Case {
+    let text = format!("param x : real\nx{}", " * x".repeat(n));
+    Case {
+        name: "products",
+        source: Source::Text(text),
+        inputs: number(1.0),
+        value: 1.0,
+        gradient: vec![(n + 1) as f64],
+    }
+}
+
+/// `((..x..))`
+fn parentheses(n: usize) -> Case {
+    let text = format!("param x : real\n{}x{}", "(".repeat(n), ")".repeat(n));
+    Case { name: "parentheses", source: Source::Text(text), inputs: number(2.0), value: 2.0, gradient: vec![1.0] }
+}
+
+/// `abs(abs(..))`
+fn functions(n: usize) -> Case {
+    let text = format!("param x : real\n{}x{}", "abs(".repeat(n), ")".repeat(n));
+    Case { name: "functions", source: Source::Text(text), inputs: number(2.0), value: 2.0, gradient: vec![1.0] }
+}
+
+/// `relu(y) + x`, whose partials are indicators.
+fn kinks(n: usize) -> Case {
+    let text = lets(n, SCALAR, |y| format!("relu({y}) + x"), str::to_owned);
+    let value = (n + 1) as f64;
+    Case { name: "kinks", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// Signs, `-(-(..))`.
+fn signs(n: usize) -> Case {
+    let n = n - n % 2;
+    let text = format!("param x : real\n{}x{}", "-(".repeat(n), ")".repeat(n));
+    Case { name: "signs", source: Source::Text(text), inputs: number(2.0), value: 2.0, gradient: vec![1.0] }
+}
+
+/// `let a = (let a = (..) in a + x) in a + x`
+fn lets_in_values(n: usize) -> Case {
+    let text = format!("param x : real\n{}x{}", "let a = ".repeat(n), " in a + x".repeat(n));
+    let value = (n + 1) as f64;
+    Case { name: "lets in values", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// A chain of `let`s below a `gen`: each is lifted and gets an axis.
+fn lets_below_gen(n: usize) -> Case {
+    let start = "param x : [n] real\nlet v = gen i < n. let y0 = x[i] in\n";
+    let text = lets(n, start, |y| format!("{y} + x[i]"), |y| format!("{y}\nin sum i < n. v[i]"));
+    let value = (n + 1) as f64;
+    let inputs = vector(&[1.0, 2.0]);
+    Case { name: "lets below gen", source: Source::Text(text), inputs, value: 3.0 * value, gradient: vec![value; 2] }
+}
+
+/// The same below a guard.
+fn lets_below_guard(n: usize) -> Case {
+    let start = "param x : [n] real\nlet v = gen i < n. [i > 0] * (let y0 = x[i - 1] in\n";
+    let text = lets(n, start, |y| format!("{y} + x[i - 1]"), |y| format!("{y})\nin sum i < n. v[i]"));
+    let value = (n + 1) as f64;
+    let inputs = vector(&[1.0, 2.0, 4.0]);
+    let gradient = vec![value, value, 0.0];
+    Case { name: "lets below guard", source: Source::Text(text), inputs, value: 3.0 * value, gradient }
+}
+
+/// `y1[i] = [i > 0] * y0[i - 1] + y0[i]`, ..
+fn shifts(n: usize) -> Case {
+    let start = "param x : [n] real\nlet y0 = x in\n";
+    let step = |y: &str| format!("gen i < n. [i > 0] * {y}[i - 1] + {y}[i]");
+    let text = lets(n, start, step, |y| format!("sum i < n. {y}[i]"));
+    let d = n as f64;
+    // The rows of Pascal's triangle.
+    let gradient = vec![d * (d - 1.0) / 2.0 + d + 1.0, d + 1.0, 1.0];
+    let value = gradient.iter().sum();
+    Case { name: "shifts", source: Source::Text(text), inputs: vector(&[1.0; 3]), value, gradient }
+}
+
+/// Shifts to and fro, whose guards do not repeat.
+fn guards_on_values(n: usize) -> Case {
+    let start = "param x : [n] real\nlet y0 = x in\n";
+    let step = |y: &str| format!("gen i < n. [{y}[i] > 0] * ({y}[i] + x[i])");
+    let text = lets(n, start, step, |y| format!("sum i < n. {y}[i]"));
+    let d = (n + 1) as f64;
+    let inputs = vector(&[1.0, -1.0]);
+    Case { name: "guards on values", source: Source::Text(text), inputs, value: d, gradient: vec![d, 0.0] }
+}
+
+/// `y1 = y0 + y0`, ..
+fn doubling(n: usize) -> Case {
+    let text = lets(n, SCALAR, |y| format!("{y} + {y}"), str::to_owned);
+    let value = 2.0_f64.powi(n as i32);
+    Case { name: "doubling", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// `y1 = c * y0`, ..
+fn scaling(n: usize) -> Case {
+    let start = "param x : real\nparam c : real\nlet y0 = x in\n";
+    let text = lets(n, start, |y| format!("{y} * c"), str::to_owned);
+    let value = 2.0_f64.powi(n as i32);
+    let mut inputs = number(1.0);
+    inputs.value("c", Value::scalar(2.0));
+    Case { name: "scaling", source: Source::Text(text), inputs, value, gradient: vec![value] }
+}
+
+/// `y1 = y0 * y0`, .. at 1.
+fn squaring(n: usize) -> Case {
+    let text = lets(n, SCALAR, |y| format!("{y} * {y}"), str::to_owned);
+    let gradient = vec![2.0_f64.powi(n as i32)];
+    Case { name: "squaring", source: Source::Text(text), inputs: number(1.0), value: 1.0, gradient }
+}
+
+fn built(name: &'static str, value: f64, gradient: f64, build: impl Fn(Expr<'_>) -> Expr<'_> + 'static) -> Case {
+    let source = move || {
+        let b = Builder::new();
+        let x = b.scalar("x");
+        b.finish(build(x)).unwrap()
+    };
+    Case { name, source: Source::Built(Box::new(source)), inputs: number(1.0), value, gradient: vec![gradient] }
+}
+
+fn built_doubling(n: usize) -> Case {
+    let value = 2.0_f64.powi(n as i32);
+    built("built doubling", value, value, move |x| (0..n).fold(x, |y, _| y + y))
+}
+
+fn built_squaring(n: usize) -> Case {
+    built("built squaring", 1.0, 2.0_f64.powi(n as i32), move |x| (0..n).fold(x, |y, _| y * y))
+}
+
+fn built_additions(n: usize) -> Case {
+    let value = (n + 1) as f64;
+    built("built additions", value, value, move |x| (0..n).fold(x, |y, _| y + x))
+}
+
+/// Handles shared by two neighbours: `y2 = y1 * y0` at 1, with a gradient that stays small.
+fn built_shared(n: usize) -> Case {
+    let value = (n + 1) as f64;
+    built("built shared", value, value, move |x| (0..n).fold(x, |y, _| y + y * 0.0 + x))
+}
+
+fn built_lets(n: usize) -> Case {
+    let value = (n + 1) as f64;
+    built("built lets", value, value, move |x| (0..n).fold(x, |y, _| let_(y, |y| y + x)))
+}
+
+/// `y1 = gen i < n. y0[i] + x[i]`, .. bound one by one.
+fn built_vectors(n: usize) -> Case {
+    let source = move || {
+        let b = Builder::new();
+        let size = b.size("n");
+        let x = b.param("x", [size]);
+        let y = (0..n).fold(x, |y, _| let_(r#gen(size, |i| y.at([i]) + x.at([i])), |y| y));
+        b.finish(sum(size, |i| y.at([i]))).unwrap()
+    };
+    let value = (n + 1) as f64;
+    let source = Source::Built(Box::new(source));
+    let inputs = vector(&[1.0, 2.0]);
+    Case { name: "built vectors", source, inputs, value: 3.0 * value, gradient: vec![value; 2] }
+}
+
+/// `(gen i < n. (gen i < n. ..)[i] + x[i])[i]` over one element: on two it costs 2 to the power of the depth.
+fn gens_in_accesses(n: usize) -> Case {
+    let text = format!("param x : [n] real\nsum i < n. {}x[i]{}", "(gen i < n. ".repeat(n), " + x[i])[i]".repeat(n));
+    let value = (n + 1) as f64;
+    Case { name: "gens in accesses", source: Source::Text(text), inputs: vector(&[1.0]), value, gradient: vec![value] }
+}
+
+/// `(x, (x, ..))` with projections all the way.
+fn pairs(n: usize) -> Case {
+    let text = format!("param x : real\n{}x{}", "fst (".repeat(n), " + x, x)".repeat(n));
+    let value = (n + 1) as f64;
+    Case { name: "pairs", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// A pair in each `let`.
+fn lets_of_pairs(n: usize) -> Case {
+    let start = "param x : real\nlet y0 = (x, x) in\n";
+    let text = lets(n, start, |y| format!("(snd {y}, fst {y} + x)"), |y| format!("fst {y} + snd {y}"));
+    let value = (n + 2) as f64;
+    Case { name: "lets of pairs", source: Source::Text(text), inputs: number(1.0), value, gradient: vec![value] }
+}
+
+/// `sum i < n. (x[i] + sum i < n. (..))` over one element.
+fn sums(n: usize) -> Case {
+    let text = format!("param x : [n] real\n{}0{}", "sum i < n. (x[i] + ".repeat(n), ")".repeat(n));
+    let value = n as f64;
+    Case { name: "sums", source: Source::Text(text), inputs: vector(&[1.0]), value, gradient: vec![value] }
+}
+
+/// `[x > 0] * (x + [x > 0] * (..))`
+fn brackets(n: usize) -> Case {
+    let text = format!("param x : [n] real\nsum i < n. {}0{}", "[i > 0] * (x[i - 1] + ".repeat(n), ")".repeat(n));
+    let value = n as f64;
+    let inputs = vector(&[1.0, 2.0]);
+    Case { name: "brackets", source: Source::Text(text), inputs, value, gradient: vec![value, 0.0] }
+}
+
+/// All programs, and whether they may be a million levels deep: not where the value grows too fast for a number.
+const CASES: [(Make, bool); 27] = [
+    (let_chain, true),
+    (additions, true),
+    (additions_to_the_right, true),
+    (products, true),
+    (parentheses, true),
+    (functions, true),
+    (kinks, true),
+    (signs, true),
+    (lets_in_values, true),
+    (lets_below_gen, true),
+    (lets_below_guard, true),
+    (shifts, true),
+    (guards_on_values, true),
+    (doubling, false),
+    (scaling, false),
+    (squaring, false),
+    (built_doubling, false),
+    (built_squaring, false),
+    (built_additions, true),
+    (built_shared, true),
+    (built_lets, true),
+    (built_vectors, true),
+    (pairs, true),
+    (lets_of_pairs, true),
+    (sums, true),
+    (brackets, true),
+    (gens_in_accesses, true),
+];
+
+/// Minutes of work; see the command above.
+#[test]
+#[ignore = "a depth of a million takes minutes; the command is in the module documentation"]
+fn million() {
+    let depth = std::env::var("IVERSON_DEPTH").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
+    let wanted = std::env::var("IVERSON_CASE").unwrap_or_default();
+    for (make, scales) in CASES {
+        let depth = if scales { depth } else { 1000 };
+        if !make(1).name.contains(&wanted) {
+            continue;
+        }
+        on_small_stack(move || {
+            let case = make(depth);
+            println!("{}, {depth} levels", case.name);
+            let mut clock = Clock { loud: true, ..Clock::default() };
+            journey(case, &mut clock);
+            println!("  {:.1} s", clock.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>());
+        });
+    }
+}

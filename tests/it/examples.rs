@@ -1,0 +1,146 @@
+//! The examples reach what they promise, and the README shows what the tool prints.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// An example is a program of its own, so here its `main` has no caller, and what several share is there several times.
+macro_rules! examples {
+    ($($name:ident $path:literal),* $(,)?) => {$(
+        #[path = $path]
+        #[allow(dead_code, clippy::duplicate_mod)]
+        mod $name;
+    )*};
+}
+
+examples! {
+    builder "../../examples/builder.rs",
+    deconvolution "../../examples/deconvolution.rs",
+    every_stage "../../examples/every_stage.rs",
+    logistic_regression "../../examples/logistic_regression.rs",
+    pathological "../../examples/pathological.rs",
+    sparse_logistic_regression "../../examples/sparse_logistic_regression.rs",
+}
+
+fn text(out: Vec<u8>) -> String {
+    String::from_utf8(out).expect("examples print text")
+}
+
+#[test]
+fn deconvolution_recovers_the_kernel() {
+    let fit = deconvolution::run(&mut Vec::new()).expect("the example runs");
+    let (first, last) = (fit.losses[0], fit.losses[fit.losses.len() - 1]);
+    assert!(last < 1e-18 * first, "the loss fell from {first} to {last}");
+    assert!(fit.max_error < 1e-8, "a weight is wrong by {}", fit.max_error);
+}
+
+#[test]
+fn logistic_regression_learns() {
+    let fit = logistic_regression::run(&mut Vec::new()).expect("the example runs");
+    let (first, last) = (fit.losses[0], fit.losses[fit.losses.len() - 1]);
+    assert!((first - f64::ln(2.0)).abs() < 1e-12, "weights 0 give the loss ln 2, found {first}");
+    assert!(last < 0.1, "the loss fell to {last} only");
+    assert!(fit.accuracy > 0.98, "the accuracy is {}", fit.accuracy);
+}
+
+#[test]
+fn sparse_logistic_regression_keeps_the_pattern() {
+    let fit = sparse_logistic_regression::run(&mut Vec::new()).expect("the example runs");
+    let (first, last) = (fit.losses[0], fit.losses[fit.losses.len() - 1]);
+    assert!(last < 0.1 * first, "the loss fell from {first} to {last} only");
+    assert!(fit.same_pattern);
+    assert_eq!(fit.stored, 9634);
+}
+
+#[test]
+fn pathological_programs_stay_cheap() {
+    let costs = pathological::run(&mut Vec::new()).expect("the example runs");
+    assert_eq!(costs.len(), 7);
+    for cost in costs.iter().flatten() {
+        let pathological::Cost { primal, derivative } = cost;
+        assert!(*derivative <= 4 * primal, "the derivative takes {derivative} operations and the program {primal}");
+    }
+}
+
+#[test]
+fn every_stage_prints() {
+    let mut out = Vec::new();
+    let printed = every_stage::run(&mut out).expect("the example runs");
+    let out = text(out);
+    assert!(printed.steps > 0);
+    for stage in &printed.stages {
+        assert!(out.contains(stage.as_str()));
+    }
+    // After pair elimination no pair is made any more.
+    assert!(printed.stages[0].contains("snd d") && !printed.stages[2].contains("snd d"));
+}
+
+#[test]
+fn builder_multiplies_with_the_hessian() {
+    let computed = builder::run(&mut Vec::new()).expect("the example runs");
+    assert_eq!(computed.product.len(), 5);
+    for (product, difference) in computed.product.iter().zip(&computed.differences) {
+        assert!((product - difference).abs() < 1e-9, "{product} and, by differences, {difference}");
+    }
+    // A chain that is moved as a whole does not bend.
+    assert!(computed.product.iter().sum::<f64>().abs() < 1e-14);
+}
+
+/// What a command of the README prints: the tool, run where the README is, or an example.
+fn output_of(command: &str) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    if let Some(arguments) = command.strip_prefix("iverson ") {
+        let mut tool = Command::new(env!("CARGO_BIN_EXE_iverson"));
+        let run = tool.args(arguments.split_whitespace()).current_dir(root).output().expect("the tool runs");
+        return text([run.stdout, run.stderr].concat());
+    }
+    let mut out = Vec::new();
+    match command {
+        "cargo run --release --example deconvolution" => deconvolution::run(&mut out).map(drop),
+        _ => panic!("the README has a command that its test does not know: {command}"),
+    }
+    .expect("the example runs");
+    text(out)
+}
+
+/// Every ```` ```console ```` block of the README is what its commands print. `INSTA_UPDATE=always` writes it there.
+#[test]
+fn readme_shows_what_is_printed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = fs::read_to_string(&path).expect("there is a README");
+    let mut right = String::new();
+    let (mut shown, mut commands) = (false, 0);
+    for line in readme.lines() {
+        shown = shown && line != "```";
+        if shown && !line.starts_with("$ ") {
+            continue;
+        }
+        right.push_str(line);
+        right.push('\n');
+        if let Some(command) = line.strip_prefix("$ ").filter(|_| shown) {
+            commands += 1;
+            let output = output_of(command);
+            right.extend(output.lines().flat_map(|line| [line.trim_end(), "\n"]));
+        }
+        shown = shown || line == "```console";
+    }
+    assert!(commands > 0, "the README shows no command");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        fs::write(&path, right).expect("the README can be written");
+    } else {
+        let differing = readme.lines().zip(right.lines()).find(|(shown, printed)| shown != printed);
+        assert!(
+            readme == right,
+            "the README shows other lines than are printed, first (shown, printed): {differing:?}"
+        );
+    }
+}
+
+/// The program in the README is the one that its commands read.
+#[test]
+fn readme_shows_the_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).expect("there is a README");
+    let program = fs::read_to_string(root.join("examples/programs/deconvolution.iv")).expect("there is a program");
+    assert!(readme.contains(&program));
+}
