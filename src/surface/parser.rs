@@ -1498,7 +1498,7 @@ mod tests {
             ("1e + 2", vec![("bad-number", "1e")]),
             ("1e999", vec![("bad-number", "1e999")]),
             ("a @@ b", vec![("bad-character", "@@")]),
-            ("a && b", vec![("bad-character", "&&"), ("unexpected-token", "b")]),
+            ("a && b", vec![("bad-character", "&&")]),
             ("[a == b] * c", vec![("unexpected-token", "==")]),
             (".5", vec![("unexpected-token", ".")]),
             ("+1", vec![("unexpected-token", "+")]),
@@ -1534,7 +1534,11 @@ mod tests {
             ("fun f(a, b) = a with (b)\n0", vec![("partials-count", "f")]),
             ("fun f(a) = a\n0", vec![("unexpected-token", "0")]),
             ("x\nparam x : real\nparam y : real", vec![("misplaced-declaration", "param")]),
-            ("parm x : real\nparam y : real\ny", vec![("unexpected-token", "x"), ("unexpected-token", "y")]),
+            ("parm x : real\nparam y : real\ny", vec![("unknown-declaration", "parm")]),
+            ("x\nprm y", vec![("unexpected-token", "prm")]),
+            ("let a = 1\na", vec![("missing-body", "a")]),
+            ("[i % 2 = 0] * a", vec![("bad-character", "%")]),
+            ("a + \"b c\"", vec![("bad-character", "\"b c\"")]),
         ] {
             assert_eq!(problems(text), expected, "{text}");
         }

@@ -436,9 +436,12 @@ impl<'a> Solver<'a> {
         if let Some(name) = unknown.first() {
             let all: Vec<String> = unknown.iter().take(8).map(|name| format!("`{name}`")).collect();
             let message = match unknown.len() {
-                1 => "this size does not follow from the shapes of the inputs; pass it explicitly".to_string(),
+                1 => {
+                    "this size does not follow from the shapes of the inputs; give it, with `--size` or `Inputs::size`"
+                        .to_string()
+                }
                 _ => format!(
-                    "the sizes {} do not follow from the shapes of the inputs; pass them explicitly",
+                    "the sizes {} do not follow from the shapes of the inputs; give them, with `--size` or `Inputs::size`",
                     all.join(", ")
                 ),
             };
@@ -961,9 +964,9 @@ mod tests {
                 &["x : n+m"],
                 &[&[5]],
                 &[],
-                "n: the sizes `n`, `m` do not follow from the shapes of the inputs; pass them",
+                "n: the sizes `n`, `m` do not follow from the shapes of the inputs; give them",
             ),
-            (&["x : n-1"], &[&[0]], &[], "n: this size does not follow from the shapes of the inputs; pass it"),
+            (&["x : n-1"], &[&[0]], &[], "n: this size does not follow from the shapes of the inputs; give it"),
             (&["x : n-m, m"], &[&[0, 3]], &[], "n: this size does not follow"),
             (&["x : 2*n"], &[&[5]], &[], "n: this size would be 5/2, not an integer: axis 0 of `x` has length 5"),
             (

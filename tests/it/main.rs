@@ -1,6 +1,7 @@
 //! The integration tests, one binary.
 
 mod campaign;
+mod cli;
 mod depth;
 mod derivation;
 mod errors;

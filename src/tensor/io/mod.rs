@@ -66,7 +66,7 @@ impl FileValue {
     pub fn into_dense(self, subject: &str) -> Result<Dense> {
         match self {
             FileValue::Dense(dense) => Ok(dense),
-            other => Err(other.mismatch(subject, "a dense tensor")),
+            other => Err(other.mismatch(subject, "a dense tensor (.npy, .csv)")),
         }
     }
 
@@ -78,7 +78,7 @@ impl FileValue {
         match self {
             FileValue::Csr(csr) => Ok(csr),
             FileValue::Coo(coo) => csr_from_file(&coo, subject),
-            other => Err(other.mismatch(subject, "a sparse matrix")),
+            other => Err(other.mismatch(subject, "a sparse matrix (.mtx, .tns)")),
         }
     }
 
@@ -90,7 +90,7 @@ impl FileValue {
         match self {
             FileValue::Coo(coo) => Ok(coo),
             FileValue::Csr(csr) => Ok(Coo::from(&csr)),
-            other => Err(other.mismatch(subject, "a sparse tensor")),
+            other => Err(other.mismatch(subject, "a sparse tensor (.tns, .mtx)")),
         }
     }
 
@@ -104,7 +104,7 @@ impl FileValue {
             FileValue::Csr(csr) => Ok(Relation::from(&csr)),
             FileValue::Coo(coo) => Ok(Relation::from(&coo)),
             FileValue::Dense(dense) => Relation::from_dense(&dense).map_err(|malformed| malformed.of(subject)),
-            other => Err(other.mismatch(subject, "a relation")),
+            other => Err(other.mismatch(subject, "a relation (.tns, .mtx, .csv)")),
         }
     }
 }

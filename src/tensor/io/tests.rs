@@ -567,8 +567,8 @@ fn file_values_go_to_what_the_program_declares() {
         assert!(bindings.relations().values().all(|r| r.contains(&[1, 0])));
     }
     let refuse = |name: &str, value| Inputs::new().file_value(&signature, name, value).unwrap_err().to_string();
-    assert_eq!(refuse("A", table()), "A: expected a sparse matrix, found a dense tensor");
-    assert_eq!(refuse("T", table()), "T: expected a sparse tensor, found a dense tensor");
-    assert_eq!(refuse("x", mtx()), "x: expected a dense tensor, found a sparse matrix");
+    assert_eq!(refuse("A", table()), "A: expected a sparse matrix (.mtx, .tns), found a dense tensor");
+    assert_eq!(refuse("T", table()), "T: expected a sparse tensor (.tns, .mtx), found a dense tensor");
+    assert_eq!(refuse("x", mtx()), "x: expected a dense tensor (.npy, .csv), found a sparse matrix");
     assert_eq!(refuse("E", read("csv", b"0,1\n2,0\n")), "E: element 2 is 2; a relation has elements 0 and 1 only");
 }

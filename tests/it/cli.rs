@@ -1,0 +1,446 @@
+//! The command line as a user meets it: what it prints, what it writes, and how it fails.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use iverson::tensor::io::{FileValue, read_value, write_value};
+use iverson::tensor::{Coo, Csr, Dense};
+use iverson::{surface, term, tssa};
+use tempfile::TempDir;
+
+const BLUR: &str = "\
+# The residual of a blurred signal, and its norm.
+param x : [n + m - 1] real
+param w : [m] real
+param z : [n] real
+let y = gen i < n. sum j < m. x[i - j + m - 1] * w[j]
+in sum i < n. (y[i] - z[i])^2
+";
+
+const MIXED: &str = "\
+param A : csr [n, n] real
+param ab : [n] (real, real)
+param s : real
+rel E : [n, n]
+map f : [n] -> [n]
+s * (sum i < n, j < n. A[i, j] * fst ab[j] * snd ab[f(i)]) + (sum i < n, j < n. [E(i, j)] * fst ab[j])
+";
+
+const SEVERAL: &str = "\
+param x : [n] real
+param T : coo [n, n, n] real
+param w : real
+(sum i < n. x[i] * w, gen i < n. x[i]^2, sum i < n, j < n, k < n. T[i, j, k] * x[i])
+";
+
+/// A directory with programs and data, in which commands run.
+struct Place(TempDir);
+
+/// What a command did.
+struct Outcome {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir().expect("a directory"));
+        for (name, text) in [
+            ("blur.iv", BLUR),
+            ("mixed.iv", MIXED),
+            ("several.iv", SEVERAL),
+            ("bad.iv", "param x : [n] real\nsum i < n. x[i + 1] + y\n"),
+            ("limit.iv", "rel E : [n, n]\nsum i < n. [not (exists j < n. E(i, j))] * 1\n"),
+            ("free.iv", "param x : real\nassume n >= 2\nsum i < n. x\n"),
+            ("empty.csv", ""),
+            ("x.csv", "1\n2\n3\n"),
+            ("w.csv", "value\n1\n-1\n"),
+            ("z.csv", "0\n0\n"),
+            ("u.csv", "1\n2\n"),
+            ("v.csv", "3\n4\n"),
+            ("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 5\n2 1 3\n"),
+            ("e.csv", "0,1\n1,1\n"),
+            ("f.tns", "# shape: 2 2\n1 2\n2 1\n"),
+            ("t.tns", "# shape: 2 2 2\n1 1 2 3\n2 2 1 -1\n"),
+        ] {
+            std::fs::write(place.path(name), text).expect("the file is written");
+        }
+        let vector = |data: &[f64]| Dense::new(&[data.len()], data.to_vec()).expect("the data fill the shape");
+        let (x, w, z) = (vector(&[1.0, 2.0, 3.0]), vector(&[1.0, -1.0]), vector(&[0.0, 0.0]));
+        write_value(place.path("x.npy"), &FileValue::Dense(x.clone())).expect("the file is written");
+        let archive = [("x", x), ("w", w), ("z", z)].map(|(name, value)| (name.to_owned(), value));
+        write_value(place.path("data.npz"), &FileValue::Archive(archive.into())).expect("the file is written");
+        place
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iverson"));
+        command.current_dir(self.0.path()).args(arguments.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs with arguments that hold no spaces.
+    fn run(&self, arguments: &str) -> Outcome {
+        let output = self.command(arguments).output().expect("the command runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let code = output.status.code().expect("the command is not killed");
+        Outcome { code, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// What is printed by a command that must succeed in silence on standard error.
+    fn good(&self, arguments: &str) -> String {
+        let Outcome { code, out, err } = self.run(arguments);
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments}\n{out}");
+        out
+    }
+
+    /// The message of a command that must fail with a code, without printing results.
+    fn bad(&self, arguments: &str, code: i32) -> String {
+        let Outcome { code: found, out, err } = self.run(arguments);
+        assert_eq!((found, out.as_str()), (code, ""), "{arguments}\n{err}");
+        assert!(!err.contains("panicked") && !err.contains('\u{1b}'), "{arguments}\n{err}");
+        assert!(err.ends_with('\n') && !err.trim().is_empty(), "{arguments}: {err:?}");
+        err
+    }
+
+    /// A tensor that was written.
+    fn dense(&self, name: &str) -> (Vec<usize>, Vec<f64>) {
+        let value = read_value(self.path(name)).unwrap_or_else(|error| panic!("{error}"));
+        let dense = value.into_dense(name).unwrap_or_else(|error| panic!("{error}"));
+        (dense.shape().to_vec(), dense.data().to_vec())
+    }
+}
+
+/// `$ command` and what it printed, for snapshots.
+fn transcript(run: impl Fn(&str) -> String, commands: &[&str]) -> String {
+    let shown = commands.iter().map(|command| format!("$ iverson {command}\n{}", run(command).trim_end()));
+    shown.collect::<Vec<_>>().join("\n\n")
+}
+
+#[test]
+fn help() {
+    let place = Place::new();
+    let commands = ["--help", "check --help", "show --help", "run --help", "check-derivative --help", "run -h"];
+    let text = transcript(|command| place.good(command), &commands);
+    // Lines of help end where a terminal's would.
+    insta::assert_snapshot!(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"));
+    assert_eq!(place.good("--version"), format!("iverson {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(place.good("help run"), place.good("run --help"));
+}
+
+#[test]
+fn check() {
+    let place = Place::new();
+    let commands = ["check blur.iv", "check mixed.iv", "check several.iv", "check free.iv"];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+#[test]
+fn show_every_stage_in_every_format() {
+    let place = Place::new();
+    for program in ["blur.iv", "mixed.iv", "several.iv"] {
+        for derivative in ["", "--derivative forward", "--derivative adjoint --with-value"] {
+            for stage in ["surface", "let-lifting", "pair-elimination", "gen-pushout", "tensor-ssa"] {
+                let show = |format: &str| {
+                    place.good(&format!("show {program} {derivative} --stage {stage} --format {format}"))
+                };
+                let (text, json, dot) = (show("text"), show("json"), show("dot"));
+                assert!(dot.starts_with("digraph") && dot.ends_with("}\n"), "{dot}");
+                if stage == "tensor-ssa" {
+                    let read = tssa::Program::from_json(&json).unwrap_or_else(|error| panic!("{error}"));
+                    assert_eq!(read.to_string().trim_end(), text.trim_end());
+                    continue;
+                }
+                let read = term::Program::from_json(&json).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(read.to_string().trim_end(), text.trim_end());
+                for text in [text, show("unicode")] {
+                    surface::read(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                }
+                assert!(show("latex").contains("\\"), "{program} {stage}");
+            }
+        }
+    }
+}
+
+#[test]
+fn show() {
+    let place = Place::new();
+    let commands = [
+        "show blur.iv",
+        "show blur.iv --format unicode",
+        "show blur.iv --format latex",
+        "show blur.iv --stage tensor-ssa",
+        "show blur.iv --derivative gradient --wrt w",
+        "show blur.iv --derivative gradient --wrt w,z --with-value",
+        "show blur.iv --derivative gradient --wrt w --stage tensor-ssa",
+        "show blur.iv --derivative forward --wrt w",
+        "show blur.iv --derivative adjoint --wrt w",
+        "show blur.iv --derivative gradient --wrt w --derivation",
+        "show mixed.iv --derivative gradient",
+        "show several.iv --derivative adjoint --wrt x",
+    ];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+#[test]
+fn programs_on_standard_input() {
+    let place = Place::new();
+    let run = |arguments: &str, text: &[u8]| {
+        let mut child = place.command(arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
+        // A command that fails early does not read.
+        let _ = child.stdin.take().expect("it has a standard input").write_all(text);
+        let output = child.wait_with_output().expect("it ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(run("show -", BLUR.as_bytes()), (Some(0), place.good("show blur.iv"), String::new()));
+    let derived = place.good("show blur.iv --derivative gradient --wrt w");
+    let inputs = "--input data.npz";
+    assert_eq!(
+        run(&format!("run - {inputs}"), derived.as_bytes()).1,
+        place.good(&format!("run blur.iv {inputs} --derivative gradient --wrt w")).replace("grad_w", "value")
+    );
+    let (code, out, err) = run("check -", b"x");
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(err.contains("standard input:1:1"), "{err}");
+    let (code, _, err) = run("check -", b"param x : real\n\xff");
+    assert_eq!(
+        (code, err.as_str()),
+        (Some(1), "error: standard input: a program is UTF-8 text, but byte 15 of this file is not\n")
+    );
+    let (code, _, err) = run("check -", &vec![b' '; surface::MAX_TEXT + 1]);
+    assert_eq!(code, Some(1));
+    let message = format!("expected a program of at most {} bytes", surface::MAX_TEXT);
+    assert!(err.contains(&message) && err.len() < 1000, "{}", err.chars().take(300).collect::<String>());
+}
+
+const BLURRED: &str = "run blur.iv --input x=x.npy --input w=w.csv --input z=z.csv";
+const MIXED_INPUTS: &str =
+    "--input A=a.mtx --input ab.0=u.csv --input ab.1=v.csv --input E=e.csv --input f=f.tns --scalar s=-2";
+const SEVERAL_INPUTS: &str = "--input x=u.csv --input T=t.tns --scalar w=2";
+
+#[test]
+fn run() {
+    let place = Place::new();
+    let commands = [
+        BLURRED,
+        "run blur.iv --input data.npz",
+        "run blur.iv --input any=data.npz",
+        &format!("{BLURRED} --count"),
+        &format!("{BLURRED} --derivative gradient"),
+        &format!("{BLURRED} --derivative gradient --wrt w --with-value --count"),
+        &format!("{BLURRED} --derivative adjoint --wrt w --seed dy=-1"),
+        &format!("{BLURRED} --derivative forward --wrt w,z --seed dw=w.csv --seed dz=u.csv --count"),
+        &format!("run mixed.iv {MIXED_INPUTS}"),
+        &format!("run mixed.iv {MIXED_INPUTS} --derivative gradient"),
+        &format!("run mixed.iv {MIXED_INPUTS} --derivative forward --wrt A,s --seed dA=a.mtx --seed ds=1"),
+        &format!("run mixed.iv {MIXED_INPUTS} --derivative forward --wrt ab --seed dab.0=u.csv --seed dab.1=v.csv"),
+        &format!("run several.iv {SEVERAL_INPUTS}"),
+        &format!("run several.iv {SEVERAL_INPUTS} --derivative forward --wrt x --seed dx=v.csv"),
+        &format!(
+            "run several.iv {SEVERAL_INPUTS} --derivative adjoint --seed dy.0=1 --seed dy.1.0=u.csv --seed dy.1.1=2"
+        ),
+        "run free.iv --scalar x=1.5 --size n=4",
+        "run free.iv --scalar x=inf --size n=4",
+        "run free.iv --scalar x=nan --size n=4",
+    ];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+#[test]
+fn results_as_files() {
+    let place = Place::new();
+    let written = |command: &str, output: &str| -> Vec<String> {
+        let out = place.good(&format!("{command} --output {output}"));
+        let told = out.lines().filter_map(|line| line.strip_prefix("wrote ")).map(|path| {
+            let path = Path::new(path);
+            assert_eq!(path.parent(), Some(Path::new(output)));
+            path.file_name().expect("a name").to_string_lossy().into_owned()
+        });
+        let mut told: Vec<String> = told.collect();
+        let mut found: Vec<String> = std::fs::read_dir(place.path(output))
+            .expect("the directory is there")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        found.sort();
+        told.sort();
+        assert_eq!(told, found, "{command}");
+        told
+    };
+    assert_eq!(written(BLURRED, "plain"), ["value.npy"]);
+    assert_eq!(place.dense("plain/value.npy"), (vec![], vec![2.0]));
+    // A directory in a directory is made, and what is there is replaced.
+    for _ in 0..2 {
+        assert_eq!(
+            written(&format!("{BLURRED} --derivative gradient --wrt w,z --with-value"), "deep/er"),
+            ["grad_w.npy", "grad_z.npy", "value.npy"]
+        );
+    }
+    assert_eq!(place.dense("deep/er/grad_w.npy"), (vec![2], vec![10.0, 6.0]));
+    assert_eq!(place.dense("deep/er/grad_z.npy"), (vec![2], vec![-2.0, -2.0]));
+    assert_eq!(
+        written(&format!("run mixed.iv {MIXED_INPUTS} --derivative adjoint --seed dy=2"), "mixed"),
+        ["adjoint_A.mtx", "adjoint_ab_0.npy", "adjoint_ab_1.npy", "adjoint_s.npy"]
+    );
+    let a = read_value(place.path("mixed/adjoint_A.mtx")).expect("it is read");
+    let places = Coo::new(vec![2, 2], vec![vec![0, 1], vec![0, 0]], vec![-16.0, -12.0]).expect("sorted");
+    assert_eq!(a, FileValue::Csr(Csr::from_coo(&places).expect("a matrix")));
+    assert_eq!(place.dense("mixed/adjoint_ab_1.npy"), (vec![2], vec![-12.0, -20.0]));
+    assert_eq!(
+        written(&format!("run several.iv {SEVERAL_INPUTS}"), "several"),
+        ["value_0.npy", "value_1.npy", "value_2.npy"]
+    );
+    assert_eq!(place.dense("several/value_1.npy"), (vec![2], vec![1.0, 4.0]));
+    let seeds = "--seed dy.0=1 --seed dy.1.0=u.csv --seed dy.1.1=2";
+    assert_eq!(
+        written(&format!("run several.iv {SEVERAL_INPUTS} --derivative adjoint --wrt T,w {seeds}"), "sparse"),
+        ["adjoint_T.tns", "adjoint_w.npy"]
+    );
+    let t = read_value(place.path("sparse/adjoint_T.tns")).expect("it is read");
+    let columns = vec![vec![0, 1], vec![0, 1], vec![1, 0]];
+    assert_eq!(t, FileValue::Coo(Coo::new(vec![2, 2, 2], columns, vec![2.0, 4.0]).expect("sorted")));
+    assert_eq!(
+        written(&format!("run several.iv {SEVERAL_INPUTS} --derivative forward --wrt w --seed dw=1"), "forward"),
+        ["tangent_0.npy", "tangent_1.npy", "tangent_2.npy"]
+    );
+}
+
+#[test]
+fn check_derivative() {
+    let place = Place::new();
+    for command in [
+        "check-derivative blur.iv --input data.npz",
+        "check-derivative blur.iv --input data.npz --wrt w --random 7",
+        &format!("check-derivative mixed.iv {MIXED_INPUTS}"),
+        &format!("check-derivative several.iv {SEVERAL_INPUTS}"),
+    ] {
+        let out = place.good(command);
+        let starts =
+            ["adjoint identity", "Df dx by dual numbers", "Df dx by complex step", "Df dx by finite differences"];
+        assert_eq!(out.lines().count(), starts.len(), "{out}");
+        for (line, start) in out.lines().zip(starts) {
+            assert!(line.starts_with(start) && line.contains("  holds ("), "{command}\n{out}");
+        }
+    }
+    // A derivative that is wrong: the program's own function lies about it.
+    std::fs::write(place.path("lie.iv"), "fun f(a) = a^2 with (a)\nparam x : real\nf(x)\n").expect("it is written");
+    let Outcome { code, out, err } = place.run("check-derivative lie.iv --scalar x=3");
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    assert!(out.contains("adjoint identity") && out.contains("FAILS") && out.contains("holds"), "{out}");
+}
+
+#[test]
+fn failures() {
+    let place = Place::new();
+    let cases = [
+        // The program or its data is wrong.
+        (1, "check bad.iv"),
+        (1, "show bad.iv"),
+        (1, "run bad.iv --scalar y=1"),
+        (1, "check nowhere.iv"),
+        (1, "check empty.csv"),
+        (1, "run blur.iv"),
+        (1, "run blur.iv --input x=nowhere.npy"),
+        (1, "run blur.iv --input x=empty.csv"),
+        (1, "run blur.iv --input x=x"),
+        (1, "run blur.iv --input data.npz --input q=x.npy"),
+        (1, "run blur.iv --input data.npz --scalar x=3"),
+        (1, "run blur.iv --input data.npz --size n=3"),
+        (1, "run blur.iv --input data.npz --size k=3"),
+        (1, "run blur.iv --input data.npz --derivative adjoint --seed dy=x.csv"),
+        (1, "run blur.iv --input data.npz --output x.csv/out"),
+        (1, "run mixed.iv --input A=e.csv"),
+        (1, "run free.iv --scalar x=1"),
+        (1, "run free.iv --scalar x=1 --size n=1"),
+        // The command line is wrong.
+        (2, ""),
+        (2, "chekc blur.iv"),
+        (2, "check"),
+        (2, "check blur.iv mixed.iv"),
+        (2, "check --verbose blur.iv"),
+        (2, "show blur.iv --stage ssa"),
+        (2, "show blur.iv --format pdf"),
+        (2, "show blur.iv --stage tensor-ssa --format latex"),
+        (2, "show blur.iv --wrt w"),
+        (2, "show blur.iv --derivation"),
+        (2, "show blur.iv --derivative backward"),
+        (2, "show blur.iv --derivative forward --derivation"),
+        (2, "show blur.iv --derivative adjoint --derivation --stage surface"),
+        (2, "show blur.iv --derivative gradient --wrt v"),
+        (2, "show blur.iv --derivative gradient --wrt w,w"),
+        (2, "show blur.iv --derivative gradient --wrt="),
+        (2, "show mixed.iv --derivative gradient --wrt E"),
+        (2, "show mixed.iv --derivative gradient --wrt ab.0"),
+        (2, "show several.iv --derivative gradient"),
+        (2, "run blur.iv --input x"),
+        (2, "run blur.iv --input =x.npy"),
+        (2, "run blur.iv --input x="),
+        (2, "run blur.iv --input x=x.npy --input x=x.csv"),
+        (2, "run free.iv --scalar x=one"),
+        (2, "run free.iv --scalar x=1e999"),
+        (2, "run free.iv --scalar x=1 --size n=2.5"),
+        (2, "run blur.iv --seed dy=1"),
+        (2, "run blur.iv --input data.npz --derivative adjoint"),
+        (2, "run blur.iv --input data.npz --derivative forward --wrt w,x"),
+        (2, "run blur.iv --input data.npz --derivative gradient --seed dy=1"),
+        (2, "run blur.iv --input data.npz --derivative adjoint --seed dz=1"),
+        (2, "run several.iv --input x=u.csv --derivative adjoint --seed dy.0=1"),
+        (2, "run blur.iv --input data.npz --derivative adjoint --seed dy"),
+        (2, "check-derivative blur.iv --input data.npz --wrt q"),
+        (2, "check-derivative blur.iv --input data.npz --random x"),
+        // Not supported yet.
+        (3, "check limit.iv"),
+        (3, "run limit.iv --input E=e.csv"),
+    ];
+    let mut all = String::new();
+    for (code, command) in cases {
+        let text = place.bad(command, code);
+        all.push_str(&format!("$ iverson {command}\n{}\n[{code}]\n\n", text.trim_end()));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn colour_only_where_it_is_wanted() {
+    let place = Place::new();
+    for (arguments, coloured) in
+        [("check bad.iv", false), ("check bad.iv --color never", false), ("--color always check bad.iv", true)]
+    {
+        let Outcome { code, out, err } = place.run(arguments);
+        assert_eq!((code, out.as_str(), err.contains('\u{1b}')), (1, "", coloured), "{arguments}\n{err}");
+    }
+}
+
+/// A reader that goes away, as `head` does, is no error.
+#[test]
+fn readers_that_go_away() {
+    let place = Place::new();
+    let lines: String = (0..20_000).map(|k| format!("let y{k} = x in\n")).collect();
+    for text in ["param x : real\nx".to_owned(), format!("param x : real\n{lines}y7")] {
+        let mut child = place.command("show -").stdin(Stdio::piped()).spawn().expect("the command starts");
+        drop(child.stdout.take());
+        child.stdin.take().expect("a standard input").write_all(text.as_bytes()).expect("it reads");
+        let mut err = String::new();
+        child.stderr.take().expect("a standard error").read_to_string(&mut err).expect("text");
+        let status = child.wait().expect("it ends");
+        assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn disks_that_are_full() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let output = place.command("show blur.iv").stdout(full).output().expect("the command runs");
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.starts_with("error: standard output: "), "{err}");
+}
