@@ -10,7 +10,7 @@ use iverson::stages::Stages;
 use iverson::tensor::bind;
 
 use super::files::InputArguments;
-use super::{Outcome, all_or, load, print};
+use super::{Outcome, all_or, load, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -58,6 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let values = eval_tssa::evaluate(program, &at, eval_tssa::Options::default())?;
     let direction = check::random_direction(&at, &wrt, arguments.random)?;
     let seeds = (0..).zip(&values).map(|(k, leaves)| check::random_like(leaves, !arguments.random ^ k));
+    let bar = progress("{spinner} checking, {elapsed}");
     let report = check::check(
         program,
         check::Forward { program: &forward.program, tangents: &forward.tangents, outputs: &outputs },
@@ -66,7 +67,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         &direction,
         &seeds.collect::<iverson::Result<Vec<_>>>()?,
         Limits::default(),
-    )?;
+    );
+    bar.finish_and_clear();
+    let report = report?;
     let mut holds = true;
     let mut line = |what: &str, figure: Option<&Figure>, bound: f64| -> iverson::Result<()> {
         let verdict = match figure.map(Figure::ratio) {
@@ -76,7 +79,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             }
             None => "not available: a function has no complex value here".to_owned(),
         };
-        print(&format!("{what:<42}{verdict}\n"))
+        print(&format!("{what:<46}{verdict}\n"))
     };
     line("adjoint identity <dy, Df dx> = <Df' dy, dx>", Some(&report.adjoint_identity), ADJOINT_IDENTITY)?;
     line("Df dx by dual numbers", Some(&report.dual_numbers), DUAL_NUMBERS)?;

@@ -114,9 +114,7 @@ pub(super) fn read_seeds(
     }
     match missing.as_slice() {
         [] => Ok(()),
-        missing => {
-            Err(Error::Request(format!("the derivative needs a seed for each direction: {}", missing.join(" "))))
-        }
+        missing => Err(Error::Request(format!("the derivative needs these seeds: {}", missing.join(" ")))),
     }
 }
 

@@ -8,8 +8,10 @@ mod show;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
 use iverson::driver::{Mode, Request};
 use iverson::{Error, surface};
 
@@ -176,6 +178,19 @@ fn report(failure: &Failure, color: bool) {
     };
     // With standard error gone there is nobody left to tell.
     let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// A progress bar where a person looks on.
+fn progress(template: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 /// Writes to standard output. A reader that went away, as `head` does, is no error.

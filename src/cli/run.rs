@@ -1,10 +1,7 @@
 //! `iverson run`.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use iverson::driver::Function;
 use iverson::reference::{self, Partials};
 use iverson::stages::Stages;
@@ -12,7 +9,7 @@ use iverson::tensor::{Inputs, Tensor, Value};
 use iverson::{Error, Result};
 
 use super::files::{InputArguments, read_seeds, write_result};
-use super::{Derivative, Outcome, load, print};
+use super::{Derivative, Outcome, load, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -94,14 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 
 /// Evaluates with a progress bar where a person looks on.
 fn evaluate(function: &Function, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
-    let bar = match std::io::stderr().is_terminal() {
-        true => ProgressBar::new(0),
-        false => ProgressBar::hidden(),
-    };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} statements, {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = progress("{bar:40} {pos}/{len} statements, {elapsed}");
     let results = reference::evaluate_with_progress(function.tensor_ssa(), inputs, &mut |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
@@ -110,7 +100,12 @@ fn evaluate(function: &Function, inputs: &Inputs) -> Result<Vec<(String, Value)>
     results
 }
 
-/// `grad_w: [9] dense, norm 1.2e-3, -0.25 0.5 ..`
+/// Six digits of a number.
+fn short(x: f64) -> String {
+    format!("{:?}", format!("{x:.5e}").parse().unwrap_or(x))
+}
+
+/// `grad_w: [9], norm 1.25e-3: -0.25 0.5 ..`
 fn summary(name: &str, value: &Value) -> String {
     let mut text = String::new();
     let several = value.leaves().len() > 1;
@@ -128,11 +123,11 @@ fn summary(name: &str, value: &Value) -> String {
                     Tensor::Dense(_) => String::new(),
                     sparse => format!(" {} with {} entries", sparse.format(), data.len()),
                 };
-                let norm = data.iter().map(|x| x * x).sum::<f64>().sqrt();
-                let first: Vec<String> = data.iter().take(6).map(|x| format!("{x:.6e}")).collect();
+                let norm = short(data.iter().map(|x| x * x).sum::<f64>().sqrt());
+                let first: Vec<String> = data.iter().take(6).map(|x| short(*x)).collect();
                 let more = if data.len() > 6 { " .." } else { "" };
                 text.push_str(&format!(
-                    "{name}: [{}]{stored}, norm {norm:.6e}: {}{more}\n",
+                    "{name}: [{}]{stored}, norm {norm}: {}{more}\n",
                     shape.join(", "),
                     first.join(" ")
                 ));

@@ -360,15 +360,16 @@ impl Facts {
             Pred::True => true,
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
             Pred::Exists { index, extent, body } => self.proves_exists(goal, *index, extent, body, budget),
-            _ => match goal.negate() {
-                Some(negated) => self.refutes(&negated, budget),
+            _ => match (goal.negate(), goal) {
+                (Some(negated), _) => self.refutes(&negated, budget),
                 // An `or` over an `exists`: one side must hold, where the sides without `exists` count together.
-                None => {
-                    let (plain, quantified): (Vec<_>, Vec<_>) =
-                        goal.disjuncts().iter().cloned().partition(|p| p.negate().is_some());
+                (None, Pred::Any(ps)) => {
+                    let (plain, quantified): (Vec<_>, Vec<_>) = ps.iter().cloned().partition(|p| p.negate().is_some());
                     quantified.iter().any(|p| self.proves_within(p, budget))
                         || self.proves_within(&Pred::any(plain), budget)
                 }
+                // A bound whose opposite leaves the range of integers.
+                (None, _) => false,
             },
         }
     }
@@ -1015,6 +1016,17 @@ mod tests {
 
     fn in_range(a: &Affine, n: &Affine) -> Pred {
         Pred::in_range(a, n).expect("small numbers")
+    }
+
+    #[test]
+    fn bound_without_opposite() {
+        let bound = Pred::non_negative(affine(&[(I, 1)], &[], i64::MIN));
+        assert_eq!(bound.negate(), None);
+        let mut facts = Facts::new();
+        facts.range(I, &Size::size(N));
+        assert!(!facts.proves(&bound));
+        assert!(!facts.proves(&bound.clone().or(in_range(&Affine::index(I), &Size::size(M)))));
+        assert_eq!(facts.simplify(&bound), bound);
     }
 
     fn relation(id: u32, args: &[Affine]) -> Pred {

@@ -177,7 +177,11 @@ fn collect_values(
             let value = &inputs.values[&name];
             if value.leaves().len() != group {
                 let found = value.leaves().len();
-                return Err(Error::data(name, format!("this has {group} components, a value with {found} was given")));
+                let s = if group == 1 { "" } else { "s" };
+                return Err(Error::data(
+                    name,
+                    format!("this has {group} component{s}, a value with {found} was given"),
+                ));
             }
             for (leaf, tensor) in leaves[start..start + group].iter().zip(value.leaves()) {
                 let subject = leaf_name(&param.name, &leaf.path);
@@ -229,7 +233,9 @@ fn collect_relations(
                 }
             },
         };
-        push_axes(signature, &relation.name, &relation.shape, tuples.shape(), equations)?;
+        // People know a pattern by its parameter.
+        let name = relation.name.trim_end_matches('?');
+        push_axes(signature, name, &relation.shape, tuples.shape(), equations)?;
         let _: RelationId = relations.push(tuples);
     }
     for (id, param) in signature.params.iter() {
@@ -310,16 +316,13 @@ fn push_axes(
     equations: &mut Vec<Equation>,
 ) -> Result<()> {
     if formulas.len() != shape.len() {
-        let formulas: Vec<String> = formulas.iter().map(|formula| affine_text(signature, formula)).collect();
-        return Err(Error::data(
-            subject,
-            format!(
-                "expected {} axes, [{}], found {} in the shape {shape:?}",
-                formulas.len(),
-                formulas.join(", "),
-                shape.len()
-            ),
-        ));
+        let kind = |axes: &[String]| match axes {
+            [] => "a number".to_string(),
+            axes => format!("a tensor of the shape [{}]", axes.join(", ")),
+        };
+        let wanted: Vec<String> = formulas.iter().map(|formula| affine_text(signature, formula)).collect();
+        let found: Vec<String> = shape.iter().map(usize::to_string).collect();
+        return Err(Error::data(subject, format!("expected {}, found {}", kind(&wanted), kind(&found))));
     }
     for (axis, (formula, &length)) in formulas.iter().zip(shape).enumerate() {
         let length = i64::try_from(length).map_err(|_| Error::Overflow)?;
@@ -561,7 +564,11 @@ impl<'a> Solver<'a> {
         for (k, (n, value, from)) in known.into_iter().take(4).enumerate() {
             let name = self.signature.sizes.get(n).map_or("?", String::as_str);
             let link = if k == 0 { ":" } else { "," };
-            message += &format!("{link} {name} = {value} because {}", self.reasons(from));
+            let given = from.len() == 1 && from.iter().all(|at| matches!(self.equations[*at].origin, Origin::Given(_)));
+            message += &match given {
+                true => format!("{link} {name} = {value} was given"),
+                false => format!("{link} {name} = {value} because {}", self.reasons(from)),
+            };
         }
         Error::data(equation.subject(), message)
     }
@@ -927,7 +934,7 @@ mod tests {
             (&["x : n, m"], &[&[0, 1 << 40]], &[], "n=0 m=1099511627776"),
             (&["x : n"], &[&[5]], &[("n", 5)], "n=5"),
             // Errors.
-            (&["x : n"], &[&[5]], &[("n", 4)], "x: axis 0 has length 5, but n is 4: n = 4 because n = 4 was given"),
+            (&["x : n"], &[&[5]], &[("n", 4)], "x: axis 0 has length 5, but n is 4: n = 4 was given"),
             (
                 &["x : n", "y : n"],
                 &[&[5], &[6]],
@@ -970,8 +977,8 @@ mod tests {
             (&["x : n+m, n"], &[&[4, 6]], &[], "m: this size would be -2"),
             (&["x : n"], &[&[5]], &[("n", -1)], "n: a size is not negative, found -1"),
             (&["x : n"], &[&[5]], &[("k", 1)], "k: the program has no such size; it takes x : [n] real, size n"),
-            (&["x : n, m"], &[&[5]], &[], "x: expected 2 axes, [n, m], found 1 in the shape [5]"),
-            (&["s :"], &[&[1]], &[], "s: expected 0 axes, [], found 1 in the shape [1]"),
+            (&["x : n, m"], &[&[5]], &[], "x: expected a tensor of the shape [n, m], found a tensor of the shape [5]"),
+            (&["s :"], &[&[1]], &[], "s: expected a number, found a tensor of the shape [1]"),
             (&["x : n"], &[], &[], "x: this parameter is missing; it takes x : [n] real, size n"),
         ];
         for (declarations, shapes, given, expected) in table {
@@ -1078,7 +1085,7 @@ mod tests {
                 Box::new(|i| {
                     i.value("x", Value::pair(Value::scalar(1.0), Value::scalar(2.0)));
                 }),
-                "x: this has 1 components, a value with 2 was given",
+                "x: this has 1 component, a value with 2 was given",
             ),
             (
                 Box::new(|i| {
@@ -1128,7 +1135,7 @@ mod tests {
                 Box::new(|i| {
                     i.relation("E", relation(&[3], &[]));
                 }),
-                "E: expected 2 axes, [n, n], found 1",
+                "E: expected a tensor of the shape [n, n], found",
             ),
             (
                 Box::new(|i| {
@@ -1184,8 +1191,8 @@ mod tests {
             (&[("ab", &whole), ("ab.0", a)], "ab.0: this is given twice, here and as a part of `ab`"),
             (&[("ab.0", a), ("ab.1", b)], "ab.1: this has 2 components, a value with 1 was given"),
             (&[("ab", &whole), ("ab.2", a)], "ab.2: the program has no such parameter"),
-            (&[("ab.0", a), ("ab.1.0", b), ("ab.1.1", a)], "ab.1.1: expected 1 axes, [n], found 2"),
-            (&[("ab.0", b), ("ab.1", &snd)], "ab.0: expected 2 axes, [n, 3], found 1"),
+            (&[("ab.0", a), ("ab.1.0", b), ("ab.1.1", a)], "ab.1.1: expected a tensor of the shape [n], found"),
+            (&[("ab.0", b), ("ab.1", &snd)], "ab.0: expected a tensor of the shape [n, 3], found"),
         ];
         for (values, expected) in table {
             let found = bind_with(values).unwrap_err().to_string();

@@ -586,7 +586,8 @@ enum Place {
     Inside,
 }
 
-fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
+/// Whether a size is made of the sizes of the signature.
+pub(crate) fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
     for (v, _) in n.terms() {
         match v {
             Var::Size(SizeId(at)) if (*at as usize) < signature.sizes.len() => {}
@@ -598,7 +599,7 @@ fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
 }
 
 /// The first thing wrong with a signature.
-fn check_signature(signature: &Signature) -> Result<(), String> {
+pub(crate) fn check_signature(signature: &Signature) -> Result<(), String> {
     let Signature { types, sizes: _, params, relations, assumptions, functions } = signature;
     // Native functions of a program that was just read get their code later.
     if functions.values().all(|f| !matches!(f.value(), UserValue::Unregistered)) {

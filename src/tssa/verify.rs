@@ -1,5 +1,6 @@
 //! The verifier of Tensor-SSA.
 //!
+//! - *Signature*: its types, patterns and assumptions are sound, and no other sizes than its own occur.
 //! - *Order*: operands, and tensors read as relations, come before the statement; outputs exist.
 //! - *Uniqueness*: no two statements are equal.
 //! - *Shape*: an operand has as many indices as its tensor has axes, and each index has the range of its axis. Operands of additions and
@@ -12,6 +13,7 @@ use super::data::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
+use crate::term::{check_signature, check_size};
 
 impl Program {
     /// Checks every invariant of Tensor-SSA.
@@ -20,6 +22,10 @@ impl Program {
     /// All violations, each with its statement.
     pub fn verify(&self) -> Result<(), Vec<String>> {
         let mut check = Check { program: self, complaints: Vec::new() };
+        if let Err(message) = check_signature(&self.signature) {
+            // Nothing else can be said without it.
+            return Err(vec![message]);
+        }
         if self.names.len() != self.stmts.len() {
             check.complaints.push("there is not one name for each statement".to_owned());
         }
@@ -55,10 +61,14 @@ impl Check<'_> {
         }
     }
 
-    fn stmt(&mut self, x: VarId, stmt: &Stmt) {
-        if !stmt.dims.iter().all(Affine::is_size) {
-            self.complain(x, "an axis is not a size");
+    fn size(&mut self, x: VarId, n: &Size) {
+        if let Err(message) = check_size(&self.program.signature, n) {
+            self.complain(x, message);
         }
+    }
+
+    fn stmt(&mut self, x: VarId, stmt: &Stmt) {
+        stmt.dims.iter().for_each(|n| self.size(x, n));
         let rank = stmt.dims.len();
         match &stmt.rhs {
             Rhs::Input { param, path } => {
@@ -90,9 +100,7 @@ impl Check<'_> {
                 self.guard(x, guard, rank);
             }
             Rhs::Contract { sums, guard, operands } => {
-                if !sums.iter().all(Affine::is_size) {
-                    self.complain(x, "a range is not a size");
-                }
+                sums.iter().for_each(|n| self.size(x, n));
                 if !(1..=2).contains(&operands.len()) {
                     self.complain(x, format_args!("a contraction over {} operands", operands.len()));
                 }
@@ -124,6 +132,9 @@ impl Check<'_> {
         let mut wrong = None;
         a.visit(&mut |v| match v {
             Var::Index(i) if i.index() >= scope => wrong = Some(format!("{i} is not in scope")),
+            Var::Size(n) if self.program.signature.sizes.get(*n).is_none() => {
+                wrong = Some(format!("the size {n} is unknown"));
+            }
             Var::Apply(_) => wrong = Some("a guard applies a map".to_owned()),
             _ => {}
         });
@@ -141,9 +152,7 @@ impl Check<'_> {
             Pred::NonNegative(a) | Pred::Zero(a) | Pred::NonZero(a) => self.affine(x, a, scope),
             Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| self.guard(x, p, scope)),
             Pred::Exists { index, extent, body } => {
-                if !extent.is_size() {
-                    self.complain(x, "a range is not a size");
-                }
+                self.size(x, extent);
                 if *index != IndexId::from_index(scope) {
                     self.complain(x, format_args!("{index} is bound where {scope} indices are in scope"));
                 }
