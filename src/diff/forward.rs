@@ -200,7 +200,7 @@ fn partial_stmt(
     builder.map(gens, guard, Function::Partial(primitive, at), args.to_vec())
 }
 
-/// A contraction, without a factor that is the number 1.
+/// A contraction, without a factor that is the number 1, and a number where that is all there is.
 pub(super) fn product(
     builder: &mut Builder,
     gens: &[(IndexId, Size)],
@@ -218,6 +218,14 @@ pub(super) fn product(
         } else if is_one(y) {
             operands.pop();
         }
+    }
+    // gen g. C[..] is the number again.
+    if let [x] = operands.as_slice()
+        && sums.is_empty()
+        && guard.is_true()
+        && let Rhs::Number(Number::Literal(c)) = builder.stmt(x.var).rhs
+    {
+        return builder.number(gens, Number::Literal(c));
     }
     builder.contract(gens, sums, guard, operands)
 }
