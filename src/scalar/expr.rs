@@ -317,6 +317,8 @@ impl fmt::Display for Expr {
 /// How tightly a place in the text binds. An expression stands without parentheses where its own level is not below its place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
+    /// `a < b`, which is 1 or 0: in parentheses everywhere.
+    Comparison,
     Sum,
     /// `-a`, also a negative literal: in parentheses inside products.
     Negation,
@@ -333,8 +335,7 @@ fn level(e: &Expr) -> Level {
         Expr::Add(..) => Level::Sum,
         Expr::Mul(..) if negated(e).is_some() => Level::Negation,
         Expr::Mul(..) | Expr::Apply(Primitive::Op(Op::Div), _) => Level::Product,
-        // `[a < b] * 1`
-        Expr::Apply(Primitive::Op(Op::Compare(_)), _) => Level::Sum,
+        Expr::Apply(Primitive::Op(Op::Compare(_)), _) => Level::Comparison,
         Expr::Apply(Primitive::Op(Op::Powi(_)), _) => Level::Power,
         Expr::Apply(Primitive::Op(Op::Pow), args) if pow_is_infix(args) => Level::Power,
         Expr::Apply(..) => Level::Atom,
@@ -357,7 +358,7 @@ fn pow_is_infix(args: &[Expr]) -> bool {
 fn write_at(e: &Expr, place: Level, f: &mut dyn fmt::Write, names: &Names<'_>) -> fmt::Result {
     if level(e) < place {
         f.write_char('(')?;
-        write_at(e, Level::Sum, f, names)?;
+        write_at(e, Level::Comparison, f, names)?;
         return f.write_char(')');
     }
     let mut infix = |a: &Expr, left: Level, op: &str, b: &Expr, right: Level| {
@@ -392,11 +393,9 @@ fn write_at(e: &Expr, place: Level, f: &mut dyn fmt::Write, names: &Names<'_>) -
                 if *k < 0 { write!(f, "^({k})") } else { write!(f, "^{k}") }
             }
             (Op::Compare(comparison), [a, b]) => {
-                f.write_char('[')?;
                 write_at(a, Level::Sum, f, names)?;
                 write!(f, " {} ", comparison.symbol())?;
-                write_at(b, Level::Sum, f, names)?;
-                f.write_str("] * 1")
+                write_at(b, Level::Sum, f, names)
             }
             (op, args) => write_call(&op.name(), args, f, names),
         },
@@ -471,7 +470,7 @@ mod tests {
             (Op::Pow.of([a, &Expr::Number(0.5)]), "a^0.5"),
             (Op::Max.of([a, &(b + c)]), "max(a, b + c)"),
             (Op::Polygamma(2).of([a]) * 2.0, "polygamma2(a) * 2"),
-            (Op::Compare(Comparison::Less).of([a, b]) * c, "([a < b] * 1) * c"),
+            (Op::Compare(Comparison::Less).of([a, b]) * c, "(a < b) * c"),
             (Expr::Number(f64::NEG_INFINITY) * f64::NAN, "(-inf) * nan"),
             (Expr::Number(-0.0), "-0"),
             (Expr::Apply(Primitive::User(FunctionId(3)), vec![a.clone()]), "f3(a)"),

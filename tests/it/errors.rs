@@ -248,7 +248,7 @@ fn bad_binary_data() {
 }
 
 /// Right programs with every construct of the language, as a source of wrong ones.
-const GOOD: [&str; 12] = [
+const GOOD: [&str; 13] = [
     "param x : [n + m - 1] real\nparam w : [m] real\nparam z : [n] real\n\
      let y = gen i < n. sum j < m. x[i - j + m - 1] * w[j]\nin sum i < n. (y[i] - z[i])^2",
     "param A : csr [m, n] real\nparam x : [n] real\nlet y = gen i < m. sum j < n. A[i, j] * x[j] in sum i < m. y[i]^2",
@@ -265,6 +265,7 @@ const GOOD: [&str; 12] = [
     "param A : [n, n] real\nparam B : [n, m] real\ntrace(matmul(A, matmul(B, gen i < m, j < n. B[j, i])))",
     "param s : real\n[not (s > 0 or s = 0)] * (s, (s, 1), logsumexp(gen i < 3. s * i))",
     "⊞ i < 4, j < 4. Σ k < 4. [i ≤ k ∧ ¬ (k ≠ j)] · (i + 1)",
+    "fun step(a, b) = (a < b) - (a != 0) * 2 with (0, 0)\nparam t : real\nstep(t, 1) + step(t * t, t)",
     "param t : real\nlet a = t in let b = a * a in let c = (a, b) in fst c + snd c + lgamma(a) + atan2(a, b) + abs(a)",
 ];
 
