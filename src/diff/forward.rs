@@ -219,13 +219,15 @@ pub(super) fn product(
             operands.pop();
         }
     }
-    // gen g. C[..] is the number again.
-    if let [x] = operands.as_slice()
-        && sums.is_empty()
-        && guard.is_true()
-        && let Rhs::Number(Number::Literal(c)) = builder.stmt(x.var).rhs
-    {
-        return builder.number(gens, Number::Literal(c));
+    let x = builder.contract(gens, sums, guard, operands)?;
+    // gen g. C is the number again.
+    match &builder.stmt(x).rhs {
+        Rhs::Contract { sums, guard: Pred::True, operands } if sums.is_empty() && operands.len() == 1 => {
+            match builder.stmt(operands[0].var).rhs {
+                Rhs::Number(Number::Literal(c)) => builder.number(gens, Number::Literal(c)),
+                _ => Ok(x),
+            }
+        }
+        _ => Ok(x),
     }
-    builder.contract(gens, sums, guard, operands)
 }
