@@ -47,7 +47,8 @@ impl fmt::Display for Staged {
 /// [`Error::Overflow`], [`Error::Limit`], [`Error::Limitation`], and [`Error::Bug`].
 pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> Result<Staged> {
     let mut program = program.clone();
-    let passes: [(Stage, &'static str, fn(&term::Program) -> Result<term::Program>); 3] = [
+    type Pass = fn(&term::Program) -> Result<term::Program>;
+    let passes: [(Stage, &'static str, Pass); 3] = [
         (Stage::LetLifting, "let-lifting", normalize::lift_lets),
         (Stage::PairElimination, "pair-elimination", normalize::eliminate_pairs),
         (Stage::GenPushout, "gen-pushout", normalize::push_out_gens),

@@ -812,7 +812,19 @@ impl<'a> Presenter<'a> {
         if guard.is_true() || guard.is_false() || guard.weight() > MAX_WEIGHT {
             return guard.clone();
         }
-        self.facts(guard, &[], context).simplify(guard)
+        // What keeps the source of a map in range must not go because the map has a value.
+        let applies = |p: &Pred| {
+            let mut found = false;
+            p.visit_affine(&mut |a| found |= a.nesting() > 0);
+            found
+        };
+        let (applied, plain): (Vec<Pred>, Vec<Pred>) = guard.conjuncts().iter().cloned().partition(applies);
+        let (applied, plain) = (Pred::all(applied), Pred::all(plain));
+        let simpler = self.facts(&plain, &[], context).simplify(&plain);
+        match applied.is_true() {
+            true => simpler,
+            false => simpler.and(self.facts(&applied, &[plain], context).simplify(&applied)),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use super::activity::active;
 use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one, tuple};
 use super::forward::{aligned, name_after, product as contraction, scaled_partial, zero};
-use super::{add_param, expand_partials};
+use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
@@ -70,7 +70,7 @@ pub struct Options {
 /// [`Error::Request`] for a gradient of anything but one real output; [`Error::Overflow`] and [`Error::Bug`].
 pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<Adjoint> {
     let program = &expand_partials(program)?;
-    let mut signature = program.signature.clone();
+    let mut params = NewParams::new(&program.signature);
     let mut seeds = Vec::new();
     match options.seed {
         Seed::One => match program.outputs.as_slice() {
@@ -84,19 +84,19 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
         Seed::Parameter => {
             for output in &program.outputs {
                 let name = if output.name == "value" { "dy".to_owned() } else { format!("d{}", output.name) };
-                seeds.push(add_param(&mut signature, &name, output.ty, output.storage));
+                seeds.push(params.add(&name, output.ty, output.storage));
             }
         }
     }
     // Tangents occur in intermediate forms only; the result does not mention them.
-    let mut extended = signature.clone();
+    let signature = params.signature.clone();
     let mut tangents = BTreeMap::new();
     for x in wrt {
-        let param = signature.params[*x].clone();
-        tangents.insert(*x, add_param(&mut extended, &format!("d{}", param.name), param.ty, param.storage));
+        let param = &signature.params[*x];
+        tangents.insert(*x, params.add(&format!("d{}", param.name), param.ty, param.storage));
     }
     let mut builder = Builder::resume(program);
-    builder.extend_signature(extended);
+    builder.extend_signature(params.signature);
     let mut rewriting = Rewriting {
         active: active(program, wrt)?,
         form: Form { builder, pending: Vec::new(), products: Vec::new(), collected: Vec::new(), tangents, serial: 0 },

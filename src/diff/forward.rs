@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 
 use super::activity::{active, partial};
-use super::{add_param, expand_partials};
+use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
@@ -41,15 +41,15 @@ pub struct Forward {
 pub fn forward(program: &Program, wrt: &[ParamId], with_value: bool) -> Result<Forward> {
     let program = &expand_partials(program)?;
     let active = active(program, wrt)?;
-    let mut signature = program.signature.clone();
+    let mut params = NewParams::new(&program.signature);
     let mut tangents = Vec::new();
     for x in wrt {
-        let param = signature.params[*x].clone();
-        tangents.push((*x, add_param(&mut signature, &format!("d{}", param.name), param.ty, param.storage)));
+        let param = &program.signature.params[*x];
+        tangents.push((*x, params.add(&format!("d{}", param.name), param.ty, param.storage)));
     }
     let tangent_params: BTreeMap<ParamId, ParamId> = tangents.iter().copied().collect();
     let mut builder = Builder::resume(program);
-    builder.extend_signature(signature);
+    builder.extend_signature(params.signature);
     let mut tangent: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
     for x in program.stmts.ids().filter(|x| active[*x]) {
         let dx = tangent_of(&mut builder, x, &|operand| tangent[operand], &tangent_params)?;
@@ -200,7 +200,7 @@ fn partial_stmt(
     builder.map(gens, guard, Function::Partial(primitive, at), args.to_vec())
 }
 
-/// A contraction, without a factor that is the number 1.
+/// A contraction, without a factor that is the number 1, and a number where that is all there is.
 pub(super) fn product(
     builder: &mut Builder,
     gens: &[(IndexId, Size)],
@@ -219,5 +219,15 @@ pub(super) fn product(
             operands.pop();
         }
     }
-    builder.contract(gens, sums, guard, operands)
+    let x = builder.contract(gens, sums, guard, operands)?;
+    // gen g. C is the number again.
+    match &builder.stmt(x).rhs {
+        Rhs::Contract { sums, guard: Pred::True, operands } if sums.is_empty() && operands.len() == 1 => {
+            match builder.stmt(operands[0].var).rhs {
+                Rhs::Number(Number::Literal(c)) => builder.number(gens, Number::Literal(c)),
+                _ => Ok(x),
+            }
+        }
+        _ => Ok(x),
+    }
 }

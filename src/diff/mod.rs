@@ -35,7 +35,7 @@ pub use derivation::{Derivation, Form, InnerProduct, Right, Step};
 pub use forward::{Forward, forward};
 pub use partials::expand_partials;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::ParamId;
@@ -47,16 +47,17 @@ use crate::ty::{Param, Signature, Storage, TypeId};
 /// # Errors
 /// [`Error::Request`] for an unknown name, a repeated name, and no name at all.
 pub fn params_by_name(signature: &Signature, names: &[impl AsRef<str>]) -> Result<Vec<ParamId>> {
+    let known: BTreeMap<&str, ParamId> = signature.params.iter().map(|(id, p)| (p.name.as_str(), id)).collect();
     let mut params = Vec::new();
+    let mut named = BTreeSet::new();
     for name in names {
         let name = name.as_ref();
-        let param = signature.params.iter().find(|(_, p)| p.name == name).map(|(id, _)| id);
-        let param = param.ok_or_else(|| {
+        let param = known.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = signature.params.values().map(|p| p.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             Error::Request(format!("the program has no parameter `{name}` to differentiate by; it has: {known}"))
         })?;
-        if params.contains(&param) {
+        if !named.insert(param) {
             return Err(Error::Request(format!("the parameter `{name}` is named twice")));
         }
         params.push(param);
@@ -67,18 +68,31 @@ pub fn params_by_name(signature: &Signature, names: &[impl AsRef<str>]) -> Resul
     Ok(params)
 }
 
-/// Adds a parameter under the given name, or the first of `name_2`, `name_3`, .. that is free.
-fn add_param(signature: &mut Arc<Signature>, name: &str, ty: TypeId, storage: Storage) -> ParamId {
-    let signature = Arc::make_mut(signature);
-    let taken: BTreeSet<&str> = signature
-        .params
-        .values()
-        .map(|p| p.name.as_str())
-        .chain(signature.sizes.values().map(String::as_str))
-        .chain(signature.relations.values().map(|r| r.name.as_str()))
-        .chain(signature.functions.values().map(|f| f.name()))
-        .collect();
-    let free = (1..).map(|k| if k == 1 { name.to_owned() } else { format!("{name}_{k}") });
-    let name = free.into_iter().find(|name| !taken.contains(name.as_str())).unwrap_or_else(|| name.to_owned());
-    signature.params.push(Param { name, ty, storage })
+/// Adds parameters to a signature, under names that are free.
+struct NewParams {
+    signature: Arc<Signature>,
+    taken: BTreeSet<String>,
+}
+
+impl NewParams {
+    fn new(signature: &Arc<Signature>) -> Self {
+        let taken = signature
+            .params
+            .values()
+            .map(|p| p.name.as_str())
+            .chain(signature.sizes.values().map(String::as_str))
+            .chain(signature.relations.values().map(|r| r.name.as_str()))
+            .chain(signature.functions.values().map(|f| f.name()))
+            .map(str::to_owned)
+            .collect();
+        NewParams { signature: signature.clone(), taken }
+    }
+
+    /// Adds a parameter under the given name, or the first of `name_2`, `name_3`, .. that is free.
+    fn add(&mut self, name: &str, ty: TypeId, storage: Storage) -> ParamId {
+        let names = (1..).map(|k| if k == 1 { name.to_owned() } else { format!("{name}_{k}") });
+        let name = names.into_iter().find(|name| !self.taken.contains(name)).unwrap_or_else(|| name.to_owned());
+        self.taken.insert(name.clone());
+        Arc::make_mut(&mut self.signature).params.push(Param { name, ty, storage })
+    }
 }

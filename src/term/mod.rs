@@ -26,4 +26,3 @@ mod verify;
 pub use data::{NormalForm, Program, Term, TermId, Variable, VariableKind};
 pub use print::Style;
 pub use verify::{VerifyErrors, Violation};
-pub(crate) use verify::{check_signature, check_size};

@@ -29,11 +29,11 @@
 use std::fmt;
 
 use super::data::{NormalForm, Program, Term, TermId, VariableKind};
-use crate::base::{Id, IndexId, SizeId, VarId};
+use crate::base::{Id, IndexId, VarId};
 use crate::error::Error;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
-use crate::scalar::{self, Function, Number, Primitive, UserValue};
-use crate::ty::{RelationKind, Signature, Storage, Type, TypeId, Types};
+use crate::scalar::{Function, Number, Primitive};
+use crate::ty::{RelationKind, Type, TypeId, Types};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl Verifier<'_> {
     }
 
     fn signature(&mut self) {
-        if let Err(message) = check_signature(&self.program.signature) {
+        if let Err(message) = self.program.signature.verify() {
             self.complain(None, message);
         }
     }
@@ -144,7 +144,7 @@ impl Verifier<'_> {
         }
         for (id, ty) in types.iter() {
             if let Type::Tensor(n, _) = ty
-                && let Err(message) = check_size(signature, n)
+                && let Err(message) = signature.check_size(n)
             {
                 self.complain(None, format!("type {id}: {message}"));
             }
@@ -299,7 +299,7 @@ impl Verifier<'_> {
     }
 
     fn check_extent(&self, extent: &Size) -> Result<(), String> {
-        check_size(&self.program.signature, extent)
+        self.program.signature.check_size(extent)
     }
 
     /// Walks the tree with the binders in scope.
@@ -584,78 +584,6 @@ enum Place {
     Guarded,
     /// Anywhere else.
     Inside,
-}
-
-/// Whether a size is made of the sizes of the signature.
-pub(crate) fn check_size(signature: &Signature, n: &Size) -> Result<(), String> {
-    for (v, _) in n.terms() {
-        match v {
-            Var::Size(SizeId(at)) if (*at as usize) < signature.sizes.len() => {}
-            Var::Size(unknown) => return Err(format!("the size {unknown} is unknown")),
-            Var::Index(_) | Var::Apply(_) => return Err("an extent is not a size".to_owned()),
-        }
-    }
-    Ok(())
-}
-
-/// The first thing wrong with a signature.
-pub(crate) fn check_signature(signature: &Signature) -> Result<(), String> {
-    let Signature { types, sizes: _, params, relations, assumptions, functions } = signature;
-    // Native functions of a program that was just read get their code later.
-    if functions.values().all(|f| !matches!(f.value(), UserValue::Unregistered)) {
-        scalar::check_functions(functions).map_err(|error| error.to_string())?;
-    }
-    for (_, ty) in types.iter() {
-        if let Type::Tensor(n, _) = ty {
-            check_size(signature, n)?;
-        }
-    }
-    for relation in relations.values() {
-        relation.shape.iter().try_for_each(|n| check_size(signature, n))?;
-        let name = &relation.name;
-        match relation.kind {
-            RelationKind::Free => {}
-            RelationKind::Map if relation.shape.len() < 2 => return Err(format!("the map `{name}` has no source")),
-            RelationKind::Map => {}
-            RelationKind::Pattern(p) => {
-                let pattern = params.get(p).and_then(|p| p.storage.pattern()).and_then(|r| relations.get(r));
-                if pattern != Some(relation) {
-                    return Err(format!("the pattern `{name}` is of no parameter"));
-                }
-            }
-        }
-    }
-    for param in params.values() {
-        let name = &param.name;
-        if !types.contains(param.ty) {
-            return Err(format!("the parameter `{name}` has an unknown type"));
-        }
-        types.leaves(param.ty).map_err(|error| format!("the parameter `{name}`: {error}"))?;
-        let Some(pattern) = param.storage.pattern() else { continue };
-        // Its own pattern, or one that it shares with the parameter that owns it.
-        let pattern = relations.get(pattern).filter(|r| matches!(r.kind, RelationKind::Pattern(_)));
-        let pattern = pattern.ok_or_else(|| format!("the parameter `{name}` has no pattern"))?;
-        let dims = types.real_dims(param.ty).filter(|dims| *dims == pattern.shape);
-        let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;
-        if matches!(param.storage, Storage::Csr(_)) && dims.len() != 2 {
-            return Err(format!("the sparse matrix `{name}` has {} axes", dims.len()));
-        }
-    }
-    for p in assumptions {
-        let mut sound = Ok(());
-        p.visit_atoms(&mut |p| {
-            if matches!(p, Pred::Relation { .. }) {
-                sound = Err("an assumption mentions a relation".to_owned());
-            }
-        });
-        p.visit_affine(&mut |a| {
-            if let Err(message) = check_size(signature, a) {
-                sound = Err(format!("in an assumption {message}"));
-            }
-        });
-        sound?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Who reads whom: liveness, pruning, and the dependence graph.
 
+use std::collections::BTreeSet;
+
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
@@ -67,16 +69,18 @@ impl Program {
         dot.finish()
     }
 
-    /// The dependence graph: an edge from each operand to its user. Nodes are the statements in order.
+    /// The dependence graph: one edge from each operand to its user. Nodes are the statements in order.
     pub fn graph(&self) -> DiGraph<VarId, ()> {
         let mut graph = DiGraph::with_capacity(self.stmts.len(), 2 * self.stmts.len());
         let nodes: Vec<NodeIndex> = self.stmts.ids().map(|x| graph.add_node(x)).collect();
         for (x, stmt) in self.stmts.iter() {
+            let mut operands = BTreeSet::new();
             stmt.rhs.for_each_operand(|operand| {
-                if let Some(from) = nodes.get(operand.index()) {
-                    graph.update_edge(*from, nodes[x.index()], ());
-                }
+                operands.insert(operand);
             });
+            for from in operands.into_iter().filter_map(|operand| nodes.get(operand.index())) {
+                graph.add_edge(*from, nodes[x.index()], ());
+            }
         }
         graph
     }

@@ -1,6 +1,7 @@
 //! The verifier of Tensor-SSA.
 //!
 //! - *Signature*: its types, patterns and assumptions are sound, and no other sizes than its own occur.
+//! - *Signature*: sound by itself, [`Signature::verify`](crate::ty::Signature::verify).
 //! - *Order*: operands, and tensors read as relations, come before the statement; outputs exist.
 //! - *Uniqueness*: no two statements are equal.
 //! - *Shape*: an operand has as many indices as its tensor has axes, and each index has the range of its axis. Operands of additions and
@@ -13,7 +14,6 @@ use super::data::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
-use crate::term::{check_signature, check_size};
 
 impl Program {
     /// Checks every invariant of Tensor-SSA.
@@ -21,11 +21,9 @@ impl Program {
     /// # Errors
     /// All violations, each with its statement.
     pub fn verify(&self) -> Result<(), Vec<String>> {
+        // Without a sound signature nothing else can be looked up.
+        self.signature.verify().map_err(|complaint| vec![complaint])?;
         let mut check = Check { program: self, complaints: Vec::new() };
-        if let Err(message) = check_signature(&self.signature) {
-            // Nothing else can be said without it.
-            return Err(vec![message]);
-        }
         if self.names.len() != self.stmts.len() {
             check.complaints.push("there is not one name for each statement".to_owned());
         }
@@ -62,7 +60,7 @@ impl Check<'_> {
     }
 
     fn size(&mut self, x: VarId, n: &Size) {
-        if let Err(message) = check_size(&self.program.signature, n) {
+        if let Err(message) = self.program.signature.check_size(n) {
             self.complain(x, message);
         }
     }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{TypeId, Types};
+use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Pred, Size};
-use crate::scalar::UserFunction;
+use crate::index::{Pred, Size, Var};
+use crate::scalar::{self, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,4 +79,89 @@ pub enum RelationKind {
     Map,
     /// It is the pattern of a sparse parameter.
     Pattern(ParamId),
+}
+
+impl Signature {
+    /// Checks that everything named is there: ids, sizes, patterns of sparse parameters, sources of maps, formulas of functions.
+    ///
+    /// # Errors
+    /// The first thing wrong, in words.
+    pub fn verify(&self) -> Result<(), String> {
+        check(self)
+    }
+
+    /// Checks that a size is made of the size variables of the signature.
+    ///
+    /// # Errors
+    /// What else occurs, in words.
+    pub fn check_size(&self, n: &Size) -> Result<(), String> {
+        for (v, _) in n.terms() {
+            match v {
+                Var::Size(SizeId(at)) if (*at as usize) < self.sizes.len() => {}
+                Var::Size(unknown) => return Err(format!("the size {unknown} is unknown")),
+                Var::Index(_) | Var::Apply(_) => return Err("an extent is not a size".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first thing wrong with a signature.
+fn check(signature: &Signature) -> Result<(), String> {
+    let Signature { types, sizes: _, params, relations, assumptions, functions } = signature;
+    // Native functions of a program that was just read get their code later.
+    if functions.values().all(|f| !matches!(f.value(), UserValue::Unregistered)) {
+        scalar::check_functions(functions).map_err(|error| error.to_string())?;
+    }
+    for (_, ty) in types.iter() {
+        if let Type::Tensor(n, _) = ty {
+            signature.check_size(n)?;
+        }
+    }
+    for relation in relations.values() {
+        relation.shape.iter().try_for_each(|n| signature.check_size(n))?;
+        let name = &relation.name;
+        match relation.kind {
+            RelationKind::Free => {}
+            RelationKind::Map if relation.shape.len() < 2 => return Err(format!("the map `{name}` has no source")),
+            RelationKind::Map => {}
+            RelationKind::Pattern(p) => {
+                let pattern = params.get(p).and_then(|p| p.storage.pattern()).and_then(|r| relations.get(r));
+                if pattern != Some(relation) {
+                    return Err(format!("the pattern `{name}` is of no parameter"));
+                }
+            }
+        }
+    }
+    for param in params.values() {
+        let name = &param.name;
+        if !types.contains(param.ty) {
+            return Err(format!("the parameter `{name}` has an unknown type"));
+        }
+        types.leaves(param.ty).map_err(|error| format!("the parameter `{name}`: {error}"))?;
+        let Some(pattern) = param.storage.pattern() else { continue };
+        // Its own pattern, or one that it shares with the parameter that owns it.
+        let pattern = relations.get(pattern).filter(|r| matches!(r.kind, RelationKind::Pattern(_)));
+        let pattern = pattern.ok_or_else(|| format!("the parameter `{name}` has no pattern"))?;
+        let dims = types.real_dims(param.ty).filter(|dims| *dims == pattern.shape);
+        let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;
+        if matches!(param.storage, Storage::Csr(_)) && dims.len() != 2 {
+            return Err(format!("the sparse matrix `{name}` has {} axes", dims.len()));
+        }
+    }
+    for p in assumptions {
+        let mut sound = Ok(());
+        p.visit_atoms(&mut |p| {
+            if matches!(p, Pred::Relation { .. }) {
+                sound = Err("an assumption mentions a relation".to_owned());
+            }
+        });
+        p.visit_affine(&mut |a| {
+            if let Err(message) = signature.check_size(a) {
+                sound = Err(format!("in an assumption {message}"));
+            }
+        });
+        sound?;
+    }
+    Ok(())
 }

@@ -200,11 +200,12 @@ impl Generator {
     fn expr(&mut self, ty: &Ty, depth: u8) -> String {
         self.budget -= 1;
         let same: Vec<String> = self.vars.iter().filter(|(_, t)| t == ty).map(|(x, _)| x.clone()).collect();
-        if !matches!(ty, Ty::Real) && self.chance(25) {
-            if let Some(x) = self.pick(&same) {
-                self.mark("variable used whole");
-                return x;
-            }
+        if !matches!(ty, Ty::Real)
+            && self.chance(25)
+            && let Some(x) = self.pick(&same)
+        {
+            self.mark("variable used whole");
+            return x;
         }
         if depth > 0 && self.budget > 0 {
             if self.chance(12) {
@@ -411,10 +412,10 @@ impl Generator {
     /// An index expression for an axis, with the guard that it needs.
     fn index(&mut self, n: &Extent) -> (String, Option<String>) {
         let same: Vec<String> = self.indices.iter().filter(|(_, m)| m == n).map(|(i, _)| i.clone()).collect();
-        if self.chance(75) {
-            if let Some(i) = self.pick(&same) {
-                return (i, None);
-            }
+        if self.chance(75)
+            && let Some(i) = self.pick(&same)
+        {
+            return (i, None);
         }
         let maps: Vec<String> = self
             .params
@@ -427,11 +428,11 @@ impl Generator {
                 _ => None,
             })
             .collect();
-        if self.chance(60) {
-            if let Some(a) = self.pick(&maps) {
-                self.mark("access through a map");
-                return (a, None);
-            }
+        if self.chance(60)
+            && let Some(a) = self.pick(&maps)
+        {
+            self.mark("access through a map");
+            return (a, None);
         }
         self.mark("guarded access");
         let a = self.affine();
@@ -496,7 +497,7 @@ impl Generator {
             self.mark("comparison of reals");
             self.budget -= 1;
             let op = ["<", "<=", ">", ">=", "=", "!="][self.rng.usize(0..6)];
-            // A literal 0.5 marks the comparison as one of reals.
+            // A literal with a point makes the comparison one of reals.
             return format!("({} {op} {})", self.leaf(), if self.smooth { "0.25" } else { "1.0" });
         }
         let op = ["<", "<=", ">", ">=", "=", "!="][self.rng.usize(0..6)];

@@ -69,8 +69,7 @@ pub(super) struct Knowledge {
     /// By index: its extent, or nothing where that is erroneous.
     extents: Vec<Option<Size>>,
     facts: Vec<Fact>,
-    /// By what they mention; those that mention no variable, such as `A?(0, 1)`, under nothing.
-    guards_of: FxHashMap<Option<Var>, Vec<usize>>,
+    guards_of: FxHashMap<Topic, Vec<usize>>,
     ranges_of: FxHashMap<Var, Vec<usize>>,
     /// The brackets that are never true.
     absurd: Vec<usize>,
@@ -133,7 +132,7 @@ impl Knowledge {
             self.absurd.push(self.facts.len());
         }
         if p.weight() <= MAX_WEIGHT {
-            for v in mentioned(p) {
+            for v in topics(p) {
                 self.guards_of.entry(v).or_default().push(self.facts.len());
             }
         }
@@ -153,7 +152,7 @@ impl Knowledge {
                     if p.is_false() {
                         self.absurd.pop();
                     }
-                    for v in mentioned(&p) {
+                    for v in topics(&p) {
                         self.guards_of.get_mut(&v).map(Vec::pop);
                     }
                 }
@@ -283,8 +282,8 @@ impl Knowledge {
     fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
         let Relevant { mut known, mut ranges, mut maps } = Relevant::default();
         let mut used = BTreeSet::new();
-        let mut seen: BTreeSet<Option<Var>> = BTreeSet::new();
-        let mut queue: Vec<Option<Var>> = mentioned(goal);
+        let mut seen: BTreeSet<Topic> = BTreeSet::new();
+        let mut queue: Vec<Topic> = topics(goal);
         let mut next = 0;
         while next < queue.len() && known.len() + ranges.len() < MAX_FACTS {
             let v = queue[next].clone();
@@ -293,23 +292,23 @@ impl Knowledge {
                 continue;
             }
             match &v {
-                None => {}
-                Some(Var::Index(i)) => {
+                Topic::Relation(_) => {}
+                Topic::Var(Var::Index(i)) => {
                     if let Some(Some(extent)) = self.extents.get(i.index()) {
                         ranges.push((*i, extent.clone()));
-                        queue.extend(extent.terms().iter().map(|(v, _)| Some(v.clone())));
+                        queue.extend(extent.terms().iter().map(|(v, _)| Topic::Var(v.clone())));
                     }
                 }
-                Some(v @ Var::Apply(application)) => {
+                Topic::Var(v @ Var::Apply(application)) => {
                     maps.insert(application.map);
                     let target = shape(program, application.map).pop();
                     let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
                     if let Some(range) = range {
-                        queue.extend(mentioned(&range));
+                        queue.extend(topics(&range));
                         known.push((range, None));
                     }
                 }
-                Some(v @ Var::Size(_)) => {
+                Topic::Var(v @ Var::Size(_)) => {
                     let around = self.ranges_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
                     for at in around.take(MAX_RANGES_PER_SIZE) {
                         let Fact::Range(i, extent) = &self.facts[*at] else { continue };
@@ -322,17 +321,17 @@ impl Knowledge {
                         known.extend(positive.map(|p| (p, by.map(|_| *at))));
                         // What is known of the index bounds the size: `3 <= i` gives `4 <= n`.
                         if by.is_none() {
-                            queue.push(Some(Var::Index(*i)));
+                            queue.push(Topic::Var(Var::Index(*i)));
                         }
                     }
                 }
             }
             // Facts from outside a moved term speak of an index under the name it has in the bracket.
             let outside = match &v {
-                Some(Var::Index(i)) => self.original.get(i).map(|i| Some(Var::Index(*i))),
+                Topic::Var(Var::Index(i)) => self.original.get(i).map(|i| Topic::Var(Var::Index(*i))),
                 _ => None,
             };
-            let of = |v: &Option<Var>| self.guards_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
+            let of = |v: &Topic| self.guards_of.get(v).map_or(&[][..], Vec::as_slice).iter().rev();
             let around = of(&v).chain(outside.iter().flat_map(of));
             for at in around.take(MAX_GUARDS_PER_VAR) {
                 let by = self.left_by(*at);
@@ -342,7 +341,7 @@ impl Knowledge {
                 if let Fact::Guard(p) | Fact::Implied(p) = &self.facts[*at] {
                     let renamed = p.substitute(&|i| self.renamed.get(&i).copied().map(Affine::index));
                     if let Ok(p) = renamed {
-                        queue.extend(mentioned(&p));
+                        queue.extend(topics(&p));
                         p.visit_relations(&mut |r| {
                             if is_map(program, r) {
                                 maps.insert(r);
@@ -358,10 +357,22 @@ impl Knowledge {
     }
 }
 
-/// The variables of a predicate; one entry for none where it has none.
-fn mentioned(p: &Pred) -> Vec<Option<Var>> {
-    let found: Vec<Option<Var>> = variables(p).into_iter().map(Some).collect();
-    if found.is_empty() { vec![None] } else { found }
+/// What facts are found by: `A?(0, i)` by the index and by the relation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Topic {
+    Var(Var),
+    Relation(RelationRef),
+}
+
+/// What a predicate speaks of.
+fn topics(p: &Pred) -> Vec<Topic> {
+    let mut found: BTreeSet<Topic> = variables(p).into_iter().map(Topic::Var).collect();
+    p.visit_atoms(&mut |atom| {
+        if let Pred::Relation { relation, .. } = atom {
+            found.insert(Topic::Relation(*relation));
+        }
+    });
+    found.into_iter().collect()
 }
 
 /// The predicate with what its relations imply: a tuple of a relation is in its shape.
