@@ -1277,4 +1277,18 @@ mod tests {
             assert!(proved > if relations { 1600 } else { 2000 }, "{proved}");
         }
     }
+
+    #[test]
+    fn clauses_of_relations_nobody_denies_take_no_part() {
+        let mut facts = Facts::new();
+        for k in 0..300 {
+            facts.assume(&relation(k, &[i(I)]).or(relation(k + 300, &[i(I)])));
+        }
+        facts.assume(&le(&affine(&[(I, 1)], &[], 1), &i(J)).or(le(&affine(&[(I, 1)], &[], 2), &i(J))));
+        assert!(facts.proves(&le(&i(I), &i(J))));
+        // One that is denied does.
+        facts.assume(&relation(0, &[i(I)]).negate().expect("an atom"));
+        assert!(facts.proves(&relation(300, &[i(I)])));
+        assert!(!facts.proves(&relation(301, &[i(I)])));
+    }
 }

@@ -36,9 +36,9 @@ use super::elaborate::closest;
 use super::lexer::{Lexeme, Lexer, Token};
 
 /// The longest text, in bytes.
-pub const MAX_TEXT: usize = 64 << 20;
+pub const MAX_TEXT: usize = 256 << 20;
 /// The most expressions in a program.
-pub const MAX_EXPRS: usize = 8 << 20;
+pub const MAX_EXPRS: usize = 16 << 20;
 /// The most constructs open at once.
 pub const MAX_NESTING: usize = 4 << 20;
 /// The deepest nesting of a type; the components of a tuple nest to the right.

@@ -66,9 +66,9 @@ use crate::term::{Program, Term, TermId};
 use crate::ty::Side;
 
 /// How many terms a program may have when its definitions are expanded.
-const MAX_TERMS: usize = 10_000_000;
+const MAX_TERMS: usize = 20_000_000;
 /// How many steps elaboration may take; each node of the expanded program takes a few.
-const MAX_STEPS: usize = 50_000_000;
+const MAX_STEPS: usize = 200_000_000;
 /// How many operands one sum of indices, and one chain of `and` or `or`, may have.
 const MAX_OPERANDS: usize = 1 << 22;
 /// How many problems are reported.
