@@ -99,6 +99,7 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
+pub mod simplify;
 pub mod present;
 
 pub mod tensor;

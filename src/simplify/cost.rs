@@ -1,0 +1,259 @@
+//! What a node costs: scalar work first, then numbers stored, then its length as text.
+//!
+//! Costs are compared asymptotically: every size is a multiple of one large number `N`, so a cost is a polynomial in `N`, and the
+//! higher power decides. The multiples are hints; the number of tuples of a relation is a multiple of `N` too.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use super::lang::{Head, Node, Slot};
+use crate::base::{IndexId, SizeId};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::ty::{RelationKind, Signature};
+
+/// How many powers of `N` are told apart.
+const POWERS: usize = 10;
+
+/// A polynomial in `N`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Growth([f64; POWERS]);
+
+impl Growth {
+    pub(super) const ZERO: Growth = Growth([0.0; POWERS]);
+
+    fn constant(c: f64) -> Growth {
+        let mut growth = Growth::ZERO;
+        growth.0[0] = c;
+        growth
+    }
+
+    fn plus(&self, other: &Growth) -> Growth {
+        Growth(std::array::from_fn(|k| self.0[k] + other.0[k]))
+    }
+
+    fn minus(&self, other: &Growth) -> Growth {
+        Growth(std::array::from_fn(|k| self.0[k] - other.0[k]))
+    }
+
+    fn scaled(&self, c: f64) -> Growth {
+        Growth(self.0.map(|x| c * x))
+    }
+
+    fn times(&self, other: &Growth) -> Growth {
+        let mut product = Growth::ZERO;
+        for (i, x) in self.0.iter().enumerate().filter(|(_, x)| **x != 0.0) {
+            for (j, y) in other.0.iter().enumerate() {
+                product.0[(i + j).min(POWERS - 1)] += x * y;
+            }
+        }
+        product
+    }
+
+    pub(super) fn compare(&self, other: &Growth) -> Ordering {
+        for (x, y) in self.0.iter().zip(&other.0).rev() {
+            if (x - y).abs() > 1e-9 * (x.abs() + y.abs()) {
+                return x.total_cmp(y);
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// The cost of a node, or of several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    work: Growth,
+    stored: Growth,
+    length: f64,
+}
+
+impl Cost {
+    pub(super) const ZERO: Cost = Cost { work: Growth::ZERO, stored: Growth::ZERO, length: 0.0 };
+
+    pub(super) fn plus(&self, other: &Cost) -> Cost {
+        Cost {
+            work: self.work.plus(&other.work),
+            stored: self.stored.plus(&other.stored),
+            length: self.length + other.length,
+        }
+    }
+
+    pub(super) fn compare(&self, other: &Cost) -> Ordering {
+        self.work
+            .compare(&other.work)
+            .then_with(|| self.stored.compare(&other.stored))
+            .then_with(|| self.length.total_cmp(&other.length))
+    }
+}
+
+/// What sizes and relations are taken to be.
+pub(super) struct Model<'a> {
+    signature: &'a Signature,
+    hints: &'a BTreeMap<String, f64>,
+}
+
+/// The tuples of a relation for each unit of `N`, without a hint.
+const ENTRIES: f64 = 16.0;
+
+impl<'a> Model<'a> {
+    pub(super) fn new(signature: &'a Signature, hints: &'a BTreeMap<String, f64>) -> Self {
+        Model { signature, hints }
+    }
+
+    fn size(&self, n: SizeId) -> f64 {
+        let name = self.signature.sizes.get(n);
+        name.and_then(|name| self.hints.get(name)).copied().unwrap_or(1.0)
+    }
+
+    fn extent(&self, n: &Size) -> Growth {
+        let mut growth = Growth::constant(n.offset() as f64);
+        for (v, k) in n.terms() {
+            if let Var::Size(size) = v {
+                growth.0[1] += *k as f64 * self.size(*size);
+            }
+        }
+        // A difference of sizes that cancel out.
+        if growth.compare(&Growth::ZERO) == Ordering::Less { Growth::constant(1.0) } else { growth }
+    }
+
+    /// About how many points of a box satisfy a guard.
+    pub(super) fn points(&self, indices: &[(IndexId, Size)], guard: &Pred) -> Growth {
+        self.conjunction(indices, guard.conjuncts())
+    }
+
+    fn conjunction(&self, indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Growth {
+        let mut left: Vec<(IndexId, Size)> = indices.to_vec();
+        let mut growth = Growth::constant(1.0);
+        // A relation that ties several indices counts once for all of them; those that tie most come first.
+        let mut relations: Vec<(Vec<IndexId>, RelationRef)> = Vec::new();
+        for p in conjuncts {
+            if let Pred::Relation { relation, args, holds: true } = p {
+                relations.push((args.iter().filter_map(Affine::as_index).collect(), *relation));
+            }
+        }
+        relations.sort_by_key(|(tied, _)| std::cmp::Reverse(tied.len()));
+        for (tied, relation) in relations {
+            let open = left.iter().filter(|(i, _)| tied.contains(i)).count();
+            let (is_map, entries) = match relation {
+                RelationRef::Input(r) => {
+                    let relation = self.signature.relations.get(r);
+                    let hint = relation.and_then(|r| self.hints.get(&r.name)).copied();
+                    (relation.is_some_and(|r| r.kind == RelationKind::Map), hint.unwrap_or(ENTRIES))
+                }
+                RelationRef::Computed { view, .. } => (view != crate::index::View::Support, ENTRIES),
+            };
+            if is_map {
+                // f(b, s) fixes s.
+                if let Some(target) = tied.last()
+                    && left.iter().any(|(i, _)| i == target)
+                {
+                    left.retain(|(i, _)| i != target);
+                }
+            } else if open >= 2 && open == tied.len() {
+                left.retain(|(i, _)| !tied.contains(i));
+                let mut tuples = Growth::ZERO;
+                tuples.0[1] = entries;
+                growth = growth.times(&tuples);
+            } else if open == 1 && tied.len() >= 2 {
+                // A row of the relation.
+                left.retain(|(i, _)| !tied.contains(i));
+                growth = growth.scaled(entries);
+            }
+        }
+        for p in conjuncts {
+            match p {
+                Pred::Zero(a) => {
+                    let fixed = a.terms().iter().rev().find_map(|(v, _)| match v {
+                        Var::Index(i) => left.iter().position(|(j, _)| i == j),
+                        _ => None,
+                    });
+                    if let Some(at) = fixed {
+                        left.remove(at);
+                    }
+                }
+                Pred::NonNegative(a) => {
+                    let tied = a.terms().iter().filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
+                    if tied.count() >= 2 {
+                        growth = growth.scaled(0.5);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let whole = left.iter().fold(growth, |g, (_, n)| g.times(&self.extent(n)));
+        for p in conjuncts {
+            if let Pred::Any(cases) = p {
+                let others: Vec<Pred> = conjuncts.iter().filter(|q| *q != p).cloned().collect();
+                let mut sum = Growth::ZERO;
+                for case in cases.iter().take(8) {
+                    let mut all = others.clone();
+                    all.extend(case.conjuncts().iter().cloned());
+                    sum = sum.plus(&self.conjunction(indices, &all));
+                }
+                if cases.len() <= 8 && sum.compare(&whole) == Ordering::Less {
+                    return sum;
+                }
+                return whole;
+            }
+        }
+        whole
+    }
+
+    /// The cost of a node, its children aside.
+    pub(super) fn node(&self, node: &Node) -> Cost {
+        let gens = super::graph::slots(node.head.dims());
+        match &node.head {
+            Head::Input { .. } => Cost::ZERO,
+            Head::Product { sums, guard, factors, .. } => {
+                let all: Vec<(IndexId, Size)> =
+                    gens.iter().map(|(_, n)| n).chain(sums).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
+                let summed: Vec<IndexId> = all.iter().skip(gens.len()).map(|(i, _)| *i).collect();
+                let outside =
+                    guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned();
+                let outside = Pred::all(outside);
+                let (points, places) = (self.points(&all, guard), self.points(&gens, &outside));
+                let is_scalar = |slot: &&Slot| match slot {
+                    Slot::Number(_) => true,
+                    Slot::Index(a) => !summed.iter().any(|i| a.mentions(*i)),
+                    Slot::Read(_) => false,
+                };
+                let scalars = factors.iter().filter(is_scalar).count();
+                let inner = factors.len() - scalars;
+                let mut work = points.scaled(inner.saturating_sub(1) as f64);
+                if !sums.is_empty() {
+                    work = work.plus(&points.minus(&places));
+                }
+                let outer = if inner == 0 && sums.is_empty() { scalars.saturating_sub(1) } else { scalars };
+                work = work.plus(&places.scaled(outer as f64));
+                let is_view = work == Growth::ZERO;
+                let stored = if is_view { Growth::ZERO } else { places };
+                Cost { work, stored, length: 1.0 + sums.len() as f64 + length(guard, factors) }
+            }
+            Head::Sum { terms, .. } => {
+                let mut points: Vec<Growth> = terms.iter().map(|(p, _)| self.points(&gens, p)).collect();
+                points.sort_by(|a, b| b.compare(a));
+                let work = points.iter().skip(1).fold(Growth::ZERO, |sum, g| sum.plus(g));
+                let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a))).sum();
+                let stored = points.first().copied().unwrap_or(Growth::ZERO);
+                Cost { work, stored, length: text + 1.0 }
+            }
+            Head::Apply { guard, args, .. } => {
+                let points = self.points(&gens, guard);
+                Cost { work: points, stored: points, length: 1.0 + length(guard, args) }
+            }
+        }
+    }
+}
+
+/// About how long guards and arguments are to read.
+fn length(guard: &Pred, slots: &[Slot]) -> f64 {
+    let terms = |a: &Affine| (a.terms().len() + usize::from(a.offset() != 0)) as f64;
+    let slot = |slot: &Slot| match slot {
+        Slot::Number(_) => 1.0,
+        Slot::Index(a) => 1.0 + terms(a),
+        Slot::Read(indices) => 1.0 + 0.25 * indices.iter().map(terms).sum::<f64>(),
+    };
+    let mut text = 0.0;
+    guard.visit_affine(&mut |a| text += 0.5 + 0.25 * terms(a));
+    text + slots.iter().map(slot).sum::<f64>()
+}

@@ -1,0 +1,346 @@
+//! The e-graph back into Tensor-SSA.
+//!
+//! `[[T]] = X` with `X = gen g. T[g]`. A read at an affine expression becomes a `sum` index with an equation, `T[a] = sum s. [s = a] * T[s]`; a
+//! product of many factors becomes a chain of contractions over two operands, and literals are multiplied last, outside the sums.
+
+use std::collections::BTreeMap;
+
+use egg::Id;
+
+use super::expr::{Expr, Product, Read};
+use super::extract::{Selection, Table};
+use super::graph::{Graph, Scope};
+use super::lang::{Head, Node, Renaming, class_of};
+use crate::base::{IndexId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
+use crate::scalar::Number;
+use crate::tssa::{Builder, Operand, Output, Program};
+
+/// The program of a selection.
+pub(super) fn decode(
+    graph: &mut Graph<'_>,
+    table: &Table,
+    selection: &Selection,
+    program: &Program,
+    roots: &[Vec<Id>],
+    names: &[(Id, String)],
+) -> Result<Program> {
+    let all: Vec<Id> = roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
+    let Some(order) = table.order(selection, &all) else {
+        return Err(Error::bug("simplify", "the selected nodes are not a program"));
+    };
+    let mut decoder = Decoder { builder: Builder::new(program.signature.clone()), vars: BTreeMap::new() };
+    for class in order {
+        let Some(node) = table.node(selection, class) else { continue };
+        let x = decoder.node(graph, node)?;
+        for (_, name) in names.iter().filter(|(id, _)| graph.egraph.find(*id) == class) {
+            decoder.builder.suggest_name(x, name);
+        }
+        decoder.vars.insert(class, x);
+    }
+    let mut outputs = Vec::with_capacity(program.outputs.len());
+    for (output, leaves) in program.outputs.iter().zip(roots) {
+        let leaves = leaves.iter().map(|id| decoder.var(graph.egraph.find(*id))).collect::<Result<_>>()?;
+        outputs.push(Output { leaves, ..output.clone() });
+    }
+    decoder.builder.finish(outputs).prune()
+}
+
+struct Decoder {
+    builder: Builder,
+    vars: BTreeMap<Id, VarId>,
+}
+
+/// An operand with the indices and conditions that its reads need.
+struct Operands {
+    sums: Scope,
+    guard: Vec<Pred>,
+    operands: Vec<Operand>,
+}
+
+impl Decoder {
+    fn var(&self, class: Id) -> Result<VarId> {
+        self.vars.get(&class).copied().ok_or_else(|| Error::bug("simplify", "a class is read before it is computed"))
+    }
+
+    /// Fresh names for the indices of a node, as the builder wants them.
+    fn node(&mut self, graph: &mut Graph<'_>, node: &Node) -> Result<VarId> {
+        if let Head::Input { param, path, dims, .. } = &node.head {
+            return Ok(self.builder.input(*param, path.clone(), dims.clone()));
+        }
+        let gens = self.builder.fresh_indices(node.head.dims());
+        let at: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let e = graph.open(node, &at)?;
+        match e {
+            Expr::Sum(terms) => self.sum(&gens, &terms),
+            Expr::Apply(function, args) => self.apply(&gens, Pred::True, function, &args),
+            Expr::Product(product) => match (product.sums.is_empty(), product.factors.as_slice()) {
+                (true, [Expr::Apply(function, args)]) => self.apply(&gens, product.guard.clone(), *function, args),
+                _ => self.product(&gens, *product),
+            },
+            leaf => self.leaf(&gens, &Pred::True, &leaf),
+        }
+    }
+
+    fn guard(&self, p: &Pred) -> Result<Pred> {
+        let rename = |x: VarId| self.vars.get(&class_of(x)).copied().unwrap_or(x);
+        Ok(Renaming(&rename).pred(p)?)
+    }
+
+    /// `gen g. [p] * leaf`, with all axes.
+    fn leaf(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<VarId> {
+        match leaf {
+            Expr::Number(x) if guard.is_true() => self.builder.number(gens, Number::Literal(x.get())),
+            Expr::Index(a) if guard.is_true() => self.builder.number(gens, Number::Index(a.clone())),
+            Expr::Read(Read { class, indices })
+                if guard.is_true()
+                    && indices.len() == gens.len()
+                    && indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
+                    && self.builder.dims(self.var(*class)?).iter().zip(gens).all(|(m, (_, n))| m == n) =>
+            {
+                self.var(*class)
+            }
+            leaf => self.product(
+                gens,
+                Product { sums: Vec::new(), guard: guard.clone(), factors: vec![leaf.clone()] },
+            ),
+        }
+    }
+
+    fn sum(&mut self, gens: &Scope, terms: &[Expr]) -> Result<VarId> {
+        let mut sides: Vec<(Pred, VarId)> = Vec::with_capacity(terms.len());
+        for term in terms {
+            let product = term.clone().into_product();
+            let guard = self.guard(&product.guard)?;
+            let x = match product.factors.as_slice() {
+                // The guard stands in the addition.
+                [leaf] => match self.plain(gens, leaf)? {
+                    Some(x) => x,
+                    None => self.leaf(gens, &product.guard, leaf)?,
+                },
+                _ => self.product(gens, product)?,
+            };
+            sides.push((guard, x));
+        }
+        let mut sides = sides.into_iter();
+        let Some(mut sum) = sides.next() else { return self.builder.number(gens, Number::Literal(0.0)) };
+        for side in sides {
+            let either = sum.0.clone().or(side.0.clone());
+            sum = (either, self.builder.add(gens, [sum, side])?);
+        }
+        Ok(sum.1)
+    }
+
+    /// The tensor of a leaf that is read at exactly the given indices.
+    fn plain(&mut self, gens: &Scope, leaf: &Expr) -> Result<Option<VarId>> {
+        Ok(match leaf {
+            Expr::Read(Read { class, indices }) => {
+                let x = self.var(*class)?;
+                let whole = indices.len() == gens.len()
+                    && indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
+                    && self.builder.dims(x).iter().zip(gens).all(|(m, (_, n))| m == n);
+                whole.then_some(x)
+            }
+            Expr::Number(x) => Some(self.builder.number(gens, Number::Literal(x.get()))?),
+            Expr::Index(a) => Some(self.builder.number(gens, Number::Index(a.clone()))?),
+            _ => None,
+        })
+    }
+
+    fn apply(
+        &mut self,
+        gens: &Scope,
+        guard: Pred,
+        function: crate::scalar::Function,
+        args: &[Expr],
+    ) -> Result<VarId> {
+        let mut vars = Vec::with_capacity(args.len());
+        for arg in args {
+            vars.push(match self.plain(gens, arg)? {
+                Some(x) => x,
+                None => self.leaf(gens, &guard, arg)?,
+            });
+        }
+        let guard = self.guard(&guard)?;
+        self.builder.map(gens, guard, function, vars)
+    }
+
+    /// `gen g. sum s. [p] * f0 * ..`
+    fn product(&mut self, gens: &Scope, product: Product) -> Result<VarId> {
+        let summed: Vec<IndexId> = product.sums.iter().map(|(i, _)| *i).collect();
+        let guard = self.guard(&product.guard)?;
+        let outside = Pred::all(guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned());
+        let (scalars, inner): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(|e| match e {
+            Expr::Number(_) => true,
+            Expr::Index(_) => !e.mentions_any(&summed),
+            _ => false,
+        });
+        let scope: Scope = gens.iter().chain(&product.sums).cloned().collect();
+        if inner.is_empty() && product.sums.is_empty() {
+            let mut operands = Vec::new();
+            for e in &scalars {
+                operands.push(self.operand(&scope, e)?);
+            }
+            return self.chain(gens, outside, operands);
+        }
+        let mut found = Operands { sums: product.sums.clone(), guard: guard.conjuncts().to_vec(), operands: Vec::new() };
+        for e in &inner {
+            self.read(&scope, e, &mut found)?;
+        }
+        if found.operands.is_empty() {
+            let one = self.builder.number(&[], Number::Literal(1.0))?;
+            found.operands.push(Operand { var: one, indices: Vec::new() });
+        }
+        self.narrow(gens, &mut found)?;
+        let x = self.builder.contract(gens, &found.sums, Pred::all(found.guard), found.operands)?;
+        if scalars.is_empty() {
+            return Ok(x);
+        }
+        let mut operands = vec![Operand { var: x, indices: gens.iter().map(|(i, _)| *i).collect() }];
+        for e in &scalars {
+            operands.push(self.operand(&scope, e)?);
+        }
+        self.chain(gens, outside, operands)
+    }
+
+    /// Multiplies operands without sums, two at a time.
+    fn chain(&mut self, gens: &Scope, guard: Pred, operands: Vec<Operand>) -> Result<VarId> {
+        let mut found = Operands { sums: Vec::new(), guard: guard.conjuncts().to_vec(), operands };
+        self.narrow(gens, &mut found)?;
+        self.builder.contract(gens, &[], Pred::all(found.guard), found.operands)
+    }
+
+    /// A literal or an index expression as an operand.
+    fn operand(&mut self, scope: &Scope, e: &Expr) -> Result<Operand> {
+        let (axes, number): (Scope, Number) = match e {
+            Expr::Number(x) => (Vec::new(), Number::Literal(x.get())),
+            Expr::Index(a) => (e.free(scope), Number::Index(a.clone())),
+            _ => return Err(Error::bug("simplify", "a scalar is neither a literal nor an index expression")),
+        };
+        let var = self.builder.number(&axes, number)?;
+        Ok(Operand { var, indices: axes.iter().map(|(i, _)| *i).collect() })
+    }
+
+    /// Adds a factor, with a `sum` index for each axis that is not read at a plain index of its range.
+    fn read(&mut self, scope: &Scope, e: &Expr, into: &mut Operands) -> Result<()> {
+        let Expr::Read(Read { class, indices }) = e else {
+            let operand = self.operand(scope, e)?;
+            into.operands.push(operand);
+            return Ok(());
+        };
+        let var = self.var(*class)?;
+        let dims = self.builder.dims(var).to_vec();
+        let mut at = Vec::with_capacity(dims.len());
+        for (a, n) in indices.iter().zip(&dims) {
+            match a.as_index().filter(|i| scope.iter().any(|(j, m)| i == j && m == n)) {
+                Some(i) => at.push(i),
+                None => {
+                    let a = self.without_targets(a, into)?;
+                    match a.as_index().filter(|i| into.sums.iter().any(|(j, m)| i == j && m == n)) {
+                        Some(i) => at.push(i),
+                        None => {
+                            let s = self.builder.fresh_index();
+                            into.sums.push((s, n.clone()));
+                            into.guard.push(Pred::equal(&Affine::index(s), &a)?);
+                            at.push(s);
+                        }
+                    }
+                }
+            }
+        }
+        into.operands.push(Operand { var, indices: at });
+        Ok(())
+    }
+
+    /// The targets of maps become `sum` indices, `f(b)` is the `t` with `f(b, t)`.
+    fn without_targets(&mut self, a: &Affine, into: &mut Operands) -> Result<Affine> {
+        let mut applications: Vec<Application> = Vec::new();
+        a.visit(&mut |v| {
+            if let Var::Apply(application) = v
+                && !applications.contains(application)
+            {
+                applications.push((**application).clone());
+            }
+        });
+        let mut a = a.clone();
+        // Inner applications come first.
+        for application in applications {
+            let RelationRef::Input(r) = application.map else {
+                return Err(Error::bug("simplify", "a computed map is applied in a read"));
+            };
+            let relation = self.builder.signature().relations.get(r);
+            let Some(n) = relation.and_then(|r| r.shape.last()).cloned() else {
+                return Err(Error::bug("simplify", "a map without a target"));
+            };
+            let args = application
+                .args
+                .iter()
+                .map(|arg| self.without_targets(arg, into))
+                .collect::<Result<Vec<_>>>()?;
+            let t = self.target(&application.map, args, &n, into);
+            let whole = Var::Apply(Box::new(application));
+            a = a.replace(&mut |v| Ok((*v == whole).then(|| Affine::index(t))))?;
+        }
+        Ok(a)
+    }
+
+    fn target(&mut self, map: &RelationRef, args: Vec<Affine>, n: &Size, into: &mut Operands) -> IndexId {
+        for p in &into.guard {
+            if let Pred::Relation { relation, args: known, holds: true } = p
+                && relation == map
+                && let Some((last, source)) = known.split_last()
+                && source == args.as_slice()
+                && let Some(t) = last.as_index()
+                && into.sums.iter().any(|(s, m)| *s == t && m == n)
+            {
+                return t;
+            }
+        }
+        let t = self.builder.fresh_index();
+        into.sums.push((t, n.clone()));
+        into.guard.push(Pred::relation(*map, args.into_iter().chain([Affine::index(t)]).collect()));
+        t
+    }
+
+    /// `f0 * f1 * f2 * ..  ==  (f0 * f1) * f2 * ..` until two factors are left; the pair with the fewest indices first.
+    fn narrow(&mut self, gens: &Scope, found: &mut Operands) -> Result<()> {
+        while found.operands.len() > 2 {
+            let scope: Scope = gens.iter().chain(&found.sums).cloned().collect();
+            let joined = |a: &Operand, b: &Operand| {
+                let mut indices = a.indices.clone();
+                indices.extend(&b.indices);
+                scope.iter().filter(|(i, _)| indices.contains(i)).cloned().collect::<Scope>()
+            };
+            let mut best: Option<(usize, usize)> = None;
+            for i in 0..found.operands.len() {
+                for j in i + 1..found.operands.len() {
+                    let rank = |(i, j): (usize, usize)| joined(&found.operands[i], &found.operands[j]).len();
+                    if best.is_none_or(|pair| rank((i, j)) < rank(pair)) {
+                        best = Some((i, j));
+                    }
+                }
+            }
+            let Some((i, j)) = best else { break };
+            let (b, a) = (found.operands.remove(j), found.operands.remove(i));
+            let axes = joined(&a, &b);
+            let inside = |p: &&Pred| {
+                let mut inside = true;
+                p.visit_affine(&mut |affine| {
+                    affine.visit(&mut |v| {
+                        if let Var::Index(i) = v {
+                            inside &= axes.iter().any(|(j, _)| i == j) || !scope.iter().any(|(j, _)| i == j);
+                        }
+                    });
+                });
+                inside
+            };
+            let guard = Pred::all(found.guard.iter().filter(inside).cloned());
+            let indices = axes.iter().map(|(i, _)| *i).collect();
+            let var = self.builder.contract(&axes, &[], guard, vec![a, b])?;
+            found.operands.push(Operand { var, indices });
+        }
+        Ok(())
+    }
+}
+

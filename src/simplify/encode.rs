@@ -1,0 +1,138 @@
+//! Tensor-SSA into the e-graph.
+//!
+//! `[[X]] = (g, e)`: the tensor `X` is `gen g. e`, where `e` is a literal, an index expression or an element of a class. Statements are met
+//! operands first, so every operand is known; each is put in normal form and closed.
+
+use super::expr::{Expr, Read};
+use super::graph::{Graph, Scope, slots};
+use super::lang::{class_of, var_of};
+use super::rewrite::Rules;
+use crate::base::{Id as _, SideTable, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef};
+use crate::scalar::Number;
+use crate::tssa::{Builder, Program, Rhs};
+
+/// An output leaf or a tensor that guards read, as a class with all its axes.
+pub(super) struct Encoded {
+    /// The class of each output leaf, output by output.
+    pub(super) roots: Vec<Vec<egg::Id>>,
+    /// Names for reading.
+    pub(super) names: Vec<(egg::Id, String)>,
+}
+
+/// Adds the live statements of a program.
+pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program) -> Result<Encoded> {
+    let live = program.live();
+    let mut meaning: SideTable<VarId, Option<(Scope, Expr)>> = SideTable::new(program.stmts.len(), None);
+    let mut names = Vec::new();
+    // Opens statements under index names of their own.
+    let mut builder = Builder::new(program.signature.clone());
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        let encoder = Encoder { meaning: &meaning };
+        let open = builder.open_stmt(stmt)?;
+        let gens: Scope = slots(&stmt.dims);
+        let fresh: Scope = open.sums.iter().map(|(_, n)| (graph.fresh(), n.clone())).collect();
+        let renamed: std::collections::BTreeMap<_, _> = open
+            .gens
+            .iter()
+            .chain(&open.sums)
+            .map(|(i, _)| *i)
+            .zip(gens.iter().chain(&fresh).map(|(i, _)| *i))
+            .collect();
+        let guard = |graph: &mut Graph<'_>, p: &Pred| encoder.guard(graph, &super::expr::rename_pred(p, &renamed)?);
+        let here: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let e = match &open.rhs {
+            Rhs::Input { param, path } => {
+                let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
+                let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
+                Expr::Read(Read { class, indices: here.clone() })
+            }
+            Rhs::Number(Number::Literal(x)) => Expr::number(*x),
+            Rhs::Number(Number::Index(a)) => {
+                Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
+            }
+            Rhs::Add(sides) => {
+                let mut terms = Vec::new();
+                for (p, y) in sides {
+                    terms.push(Expr::product(Vec::new(), guard(graph, p)?, vec![encoder.element(*y, &here)?]));
+                }
+                Expr::sum(terms)
+            }
+            Rhs::Map { guard: p, function, args } => {
+                let args = args.iter().map(|y| encoder.element(*y, &here)).collect::<Result<_>>()?;
+                Expr::product(Vec::new(), guard(graph, p)?, vec![Expr::Apply(*function, args)])
+            }
+            Rhs::Contract { guard: p, operands, .. } => {
+                let mut factors = Vec::new();
+                for operand in operands {
+                    let at: Vec<Affine> = operand
+                        .indices
+                        .iter()
+                        .map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i)))
+                        .collect();
+                    factors.push(encoder.element(operand.var, &at)?);
+                }
+                Expr::product(fresh, guard(graph, p)?, factors)
+            }
+        };
+        let e = rules.normalise(graph, &gens, &e, &mut Vec::new())?;
+        let e = graph.close(&gens, &e)?;
+        if let Expr::Read(read) = &e
+            && !program.names[x].is_empty()
+            && read.indices == here
+        {
+            names.push((read.class, program.names[x].clone()));
+        }
+        meaning.set(x, Some((gens, e)));
+    }
+    let mut roots = Vec::new();
+    for output in &program.outputs {
+        let mut leaves = Vec::new();
+        for x in &output.leaves {
+            let Some((gens, e)) = meaning[*x].clone() else {
+                return Err(Error::bug("simplify", "an output has no statement"));
+            };
+            leaves.push(graph.close_over(&gens, &e)?);
+        }
+        roots.push(leaves);
+    }
+    Ok(Encoded { roots, names })
+}
+
+struct Encoder<'e> {
+    meaning: &'e SideTable<VarId, Option<(Scope, Expr)>>,
+}
+
+impl Encoder<'_> {
+    /// An element of a statement.
+    fn element(&self, x: VarId, at: &[Affine]) -> Result<Expr> {
+        let Some((_, e)) = &self.meaning[x] else {
+            return Err(Error::bug("simplify", format!("{x} is used before it is defined")));
+        };
+        Ok(e.substitute(&|i| at.get(i.index()).cloned())?)
+    }
+
+    /// A guard whose computed relations name classes.
+    fn guard(&self, graph: &mut Graph<'_>, p: &Pred) -> Result<Pred> {
+        let mut computed = Vec::new();
+        p.visit_relations(&mut |r| {
+            if let RelationRef::Computed { var, .. } = r {
+                computed.push(var);
+            }
+        });
+        if computed.is_empty() {
+            return Ok(p.clone());
+        }
+        let mut classes = std::collections::BTreeMap::new();
+        for x in computed {
+            let Some((gens, e)) = self.meaning[x].clone() else {
+                return Err(Error::bug("simplify", format!("{x} is used before it is defined")));
+            };
+            classes.insert(x, var_of(graph.close_over(&gens, &e)?));
+        }
+        let rename = |x: VarId| classes.get(&x).copied().unwrap_or(x);
+        debug_assert!(classes.values().all(|x| usize::from(class_of(*x)) == x.index()));
+        Ok(super::lang::Renaming(&rename).pred(p)?)
+    }
+}

@@ -1,0 +1,299 @@
+//! Open expressions: what rules match and build.
+//!
+//! An expression has free indices and reads e-classes, which are closed tensors: `2 * sum j < m. [j <= i] * X[i, j]` reads the class
+//! `X` and is open in `i`. Bound indices are distinct from each other and from all free ones, so nothing is ever captured.
+//!
+//! Associativity and commutativity are part of the form: a product is a list of factors under one guard and one list of `sum`
+//! indices, a sum is a list of terms. Literals of a product are folded.
+
+use std::collections::BTreeMap;
+
+use egg::Id;
+
+use crate::base::IndexId;
+use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::scalar::Function;
+
+/// A real number that compares by its bits: `0` and `-0` differ, and a NaN equals itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Real(u64);
+
+impl Real {
+    pub(super) const ZERO: Real = Real::new(0.0);
+    pub(super) const ONE: Real = Real::new(1.0);
+
+    pub(super) const fn new(x: f64) -> Self {
+        Real(x.to_bits())
+    }
+
+    pub(super) fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl std::fmt::Debug for Real {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+/// An element of an e-class.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Read {
+    pub(super) class: Id,
+    pub(super) indices: Vec<Affine>,
+}
+
+/// `sum s. [p] * f0 * f1 * ..`
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Product {
+    pub(super) sums: Vec<(IndexId, Size)>,
+    pub(super) guard: Pred,
+    pub(super) factors: Vec<Expr>,
+}
+
+/// An open expression.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Expr {
+    /// A literal.
+    Number(Real),
+    /// An index expression as a real.
+    Index(Affine),
+    /// An element of a class.
+    Read(Read),
+    /// A guarded product under sums.
+    Product(Box<Product>),
+    /// A sum of at least two terms, none of which is a sum.
+    Sum(Vec<Expr>),
+    /// A scalar function.
+    Apply(Function, Vec<Expr>),
+}
+
+impl Expr {
+    pub(super) fn number(x: f64) -> Expr {
+        Expr::Number(Real::new(x))
+    }
+
+    /// The integer `a` as a real; a literal where it is one.
+    pub(super) fn index(a: Affine) -> Expr {
+        match a.as_constant() {
+            Some(k) if k.unsigned_abs() < 1 << 53 => Expr::number(k as f64),
+            _ => Expr::Index(a),
+        }
+    }
+
+    pub(super) fn as_number(&self) -> Option<f64> {
+        match self {
+            Expr::Number(x) => Some(x.get()),
+            _ => None,
+        }
+    }
+
+    /// `sum s. [p] * f0 * ..`. Factors that are products without sums are merged, literals are multiplied.
+    pub(super) fn product(sums: Vec<(IndexId, Size)>, guard: Pred, factors: Vec<Expr>) -> Expr {
+        let mut guards = vec![guard];
+        let mut flat = Vec::with_capacity(factors.len());
+        let mut literal: Option<f64> = None;
+        let mut pending: Vec<Expr> = factors.into_iter().rev().collect();
+        while let Some(factor) = pending.pop() {
+            match factor {
+                Expr::Product(inner) if inner.sums.is_empty() => {
+                    guards.push(inner.guard);
+                    pending.extend(inner.factors.into_iter().rev());
+                }
+                Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c * x.get())),
+                other => flat.push(other),
+            }
+        }
+        let guard = Pred::all(guards);
+        if guard.is_false() {
+            return Expr::Number(Real::ZERO);
+        }
+        flat.sort();
+        if let Some(c) = literal.filter(|c| *c != 1.0 || flat.is_empty()) {
+            flat.insert(0, Expr::number(c));
+        }
+        match flat.as_mut_slice() {
+            [only] if sums.is_empty() && guard.is_true() => std::mem::replace(only, Expr::Number(Real::ONE)),
+            [] if sums.is_empty() && guard.is_true() => Expr::Number(Real::ONE),
+            // sum s. [p] * (sum t. [q] * e)  ==  sum s t. [p and q] * e
+            [Expr::Product(inner)] => {
+                let inner = std::mem::replace(&mut **inner, Product { sums: vec![], guard: Pred::True, factors: vec![] });
+                let sums = sums.into_iter().chain(inner.sums).collect();
+                Expr::Product(Box::new(Product { sums, guard: guard.and(inner.guard), factors: inner.factors }))
+            }
+            _ => Expr::Product(Box::new(Product { sums, guard, factors: flat })),
+        }
+    }
+
+    /// `e0 + e1 + ..`, where terms that are sums are merged and literals are added.
+    pub(super) fn sum(terms: Vec<Expr>) -> Expr {
+        let mut flat = Vec::with_capacity(terms.len());
+        let mut literal: Option<f64> = None;
+        let mut pending: Vec<Expr> = terms.into_iter().rev().collect();
+        while let Some(term) = pending.pop() {
+            match term {
+                Expr::Sum(inner) => pending.extend(inner.into_iter().rev()),
+                Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c + x.get())),
+                other => flat.push(other),
+            }
+        }
+        if let Some(c) = literal.filter(|c| *c != 0.0 || flat.is_empty()) {
+            flat.push(Expr::number(c));
+        }
+        flat.sort();
+        match flat.len() {
+            0 => Expr::Number(Real::ZERO),
+            1 => flat.remove(0),
+            _ => Expr::Sum(flat),
+        }
+    }
+
+    /// The expression as a product: itself as the only factor where it is none.
+    pub(super) fn into_product(self) -> Product {
+        match self {
+            Expr::Product(product) => *product,
+            other => Product { sums: Vec::new(), guard: Pred::True, factors: vec![other] },
+        }
+    }
+
+    /// Calls `visit` on every affine expression, those of guards included.
+    pub(super) fn visit_affine<'a>(&'a self, visit: &mut impl FnMut(&'a Affine)) {
+        match self {
+            Expr::Number(_) => {}
+            Expr::Index(a) => visit(a),
+            Expr::Read(read) => read.indices.iter().for_each(visit),
+            Expr::Product(product) => {
+                product.guard.visit_affine(visit);
+                product.factors.iter().for_each(|e| e.visit_affine(visit));
+            }
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().for_each(|e| e.visit_affine(visit)),
+        }
+    }
+
+    /// Whether an index occurs.
+    pub(super) fn mentions(&self, i: IndexId) -> bool {
+        let mut found = false;
+        self.visit_affine(&mut |a| found |= a.mentions(i));
+        found
+    }
+
+    /// Whether one of the indices occurs.
+    pub(super) fn mentions_any(&self, indices: &[IndexId]) -> bool {
+        !indices.is_empty() && {
+            let mut found = false;
+            self.visit_affine(&mut |a| found |= indices.iter().any(|i| a.mentions(*i)));
+            found
+        }
+    }
+
+    /// Replaces free indices.
+    pub(super) fn substitute(&self, replace: &impl Fn(IndexId) -> Option<Affine>) -> Checked<Expr> {
+        Ok(match self {
+            Expr::Number(_) => self.clone(),
+            Expr::Index(a) => Expr::index(a.substitute(replace)?),
+            Expr::Read(read) => Expr::Read(read.substitute(replace)?),
+            Expr::Product(product) => {
+                let factors = product.factors.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?;
+                Expr::product(product.sums.clone(), product.guard.substitute(replace)?, factors)
+            }
+            Expr::Sum(es) => Expr::sum(es.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?),
+            Expr::Apply(f, es) => {
+                Expr::Apply(*f, es.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?)
+            }
+        })
+    }
+
+    /// Gives every bound index a new name.
+    pub(super) fn refresh(&self, fresh: &mut impl FnMut() -> IndexId) -> Checked<Expr> {
+        let mut bound = BTreeMap::new();
+        self.visit_binders(&mut |i| {
+            bound.insert(i, fresh());
+        });
+        if bound.is_empty() { Ok(self.clone()) } else { self.rename(&bound) }
+    }
+
+    /// Renames indices, bound ones too.
+    pub(super) fn rename(&self, names: &BTreeMap<IndexId, IndexId>) -> Checked<Expr> {
+        let name = |i: IndexId| names.get(&i).copied();
+        Ok(match self {
+            Expr::Product(product) => {
+                let sums = product.sums.iter().map(|(i, n)| (name(*i).unwrap_or(*i), n.clone())).collect();
+                let factors = product.factors.iter().map(|e| e.rename(names)).collect::<Checked<_>>()?;
+                Expr::product(sums, rename_pred(&product.guard, names)?, factors)
+            }
+            Expr::Sum(es) => Expr::sum(es.iter().map(|e| e.rename(names)).collect::<Checked<_>>()?),
+            Expr::Apply(f, es) => Expr::Apply(*f, es.iter().map(|e| e.rename(names)).collect::<Checked<_>>()?),
+            leaf => leaf.substitute(&|i| name(i).map(Affine::index))?,
+        })
+    }
+
+    fn visit_binders(&self, visit: &mut impl FnMut(IndexId)) {
+        match self {
+            Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => {}
+            Expr::Product(product) => {
+                product.sums.iter().for_each(|(i, _)| visit(*i));
+                visit_bound(&product.guard, visit);
+                product.factors.iter().for_each(|e| e.visit_binders(visit));
+            }
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().for_each(|e| e.visit_binders(visit)),
+        }
+    }
+
+    /// The indices that occur free, in the order of a scope.
+    pub(super) fn free(&self, scope: &[(IndexId, Size)]) -> Vec<(IndexId, Size)> {
+        let mut mentioned = std::collections::BTreeSet::new();
+        self.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v {
+                    mentioned.insert(*i);
+                }
+            });
+        });
+        scope.iter().filter(|(i, _)| mentioned.contains(i)).cloned().collect()
+    }
+
+    /// Equal up to the names of bound indices.
+    pub(super) fn same(&self, other: &Expr) -> bool {
+        let canonical = |e: &Expr| {
+            let mut next = u32::MAX / 4;
+            e.refresh(&mut || {
+                next += 1;
+                IndexId(next)
+            })
+        };
+        self == other || matches!((canonical(self), canonical(other)), (Ok(a), Ok(b)) if a == b)
+    }
+}
+
+impl Read {
+    pub(super) fn substitute(&self, replace: &impl Fn(IndexId) -> Option<Affine>) -> Checked<Read> {
+        let indices = self.indices.iter().map(|a| a.substitute(replace)).collect::<Checked<_>>()?;
+        Ok(Read { class: self.class, indices })
+    }
+}
+
+/// Renames the indices of a predicate, bound ones too.
+pub(super) fn rename_pred(p: &Pred, names: &BTreeMap<IndexId, IndexId>) -> Checked<Pred> {
+    let name = |i: IndexId| names.get(&i).copied();
+    Ok(match p {
+        Pred::All(ps) => Pred::all(ps.iter().map(|p| rename_pred(p, names)).collect::<Checked<Vec<_>>>()?),
+        Pred::Any(ps) => Pred::any(ps.iter().map(|p| rename_pred(p, names)).collect::<Checked<Vec<_>>>()?),
+        Pred::Exists { index, extent, body } => {
+            Pred::exists(name(*index).unwrap_or(*index), extent.clone(), rename_pred(body, names)?)
+        }
+        atom => atom.substitute(&|i| name(i).map(Affine::index))?,
+    })
+}
+
+/// The indices that a predicate binds.
+pub(super) fn visit_bound(p: &Pred, visit: &mut impl FnMut(IndexId)) {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_bound(p, visit)),
+        Pred::Exists { index, body, .. } => {
+            visit(*index);
+            visit_bound(body, visit);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,470 @@
+//! The e-graph, with opening and closing of its nodes.
+//!
+//! `close(e) = T[g]` adds the tensor `T = gen g. e` for the free indices `g` of `e`; `open` is its inverse. A subexpression that becomes a
+//! class of its own takes along the conjuncts of the guards around it that its indices decide, and what its reads need to be in bounds:
+//! `[p and q] * f(e)  ==  [p and q] * ([p] * f(e))`. So a class can be evaluated by itself, at every place of its box.
+
+use std::collections::BTreeMap;
+
+use egg::{EGraph, Id};
+use rustc_hash::FxHashMap;
+
+use super::expr::{Expr, Product, Read, rename_pred, visit_bound};
+use super::lang::{Analysis, Data, Head, Node, Renaming, Slot, class_of, open};
+use crate::base::{Id as _, IndexId, RelationId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var};
+use crate::ty::{RelationKind, Signature};
+
+/// Indices with their ranges, outermost first.
+pub(super) type Scope = Vec<(IndexId, Size)>;
+
+/// Larger guards are left as they are.
+const MAX_WEIGHT: usize = 24;
+
+pub(super) struct Graph<'a> {
+    pub(super) egraph: EGraph<Node, Analysis>,
+    pub(super) signature: &'a Signature,
+    /// What holds of sizes.
+    assumed: Facts,
+    next: u32,
+    /// What is left of a predicate given another, under canonical names.
+    memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
+}
+
+impl<'a> Graph<'a> {
+    /// Fresh indices start here; slots and bound indices of nodes are far below.
+    const FIRST_FRESH: u32 = 1 << 20;
+
+    pub(super) fn new(signature: &'a Signature) -> Self {
+        let mut assumed = Facts::new();
+        signature.assumptions.iter().for_each(|p| assumed.assume(p));
+        for (r, relation) in signature.relations.iter() {
+            if relation.kind == RelationKind::Map {
+                assumed.functional(RelationRef::Input(r));
+            }
+        }
+        let egraph = EGraph::new(Analysis);
+        Graph { egraph, signature, assumed, next: Graph::FIRST_FRESH, memo: FxHashMap::default() }
+    }
+
+    pub(super) fn fresh(&mut self) -> IndexId {
+        self.next += 1;
+        IndexId(self.next)
+    }
+
+    pub(super) fn data(&self, class: Id) -> &Data {
+        &self.egraph[class].data
+    }
+
+    /// The slots of a class as indices.
+    pub(super) fn slots(&self, class: Id) -> Scope {
+        slots(&self.data(class).dims)
+    }
+
+    /// The elements of a node.
+    pub(super) fn open(&mut self, node: &Node, indices: &[Affine]) -> Result<Expr> {
+        let next = &mut self.next;
+        Ok(open(node, indices, &mut || {
+            *next += 1;
+            IndexId(*next)
+        })?)
+    }
+
+    /// What is left of `p` where `given` holds and the indices are in their ranges.
+    pub(super) fn given(&mut self, scope: &[(IndexId, Size)], given: &Pred, p: &Pred) -> Result<Pred> {
+        if p.is_true() || p.is_false() || p.weight() > MAX_WEIGHT || given.weight() > MAX_WEIGHT {
+            return Ok(p.clone());
+        }
+        let mut names: BTreeMap<IndexId, IndexId> = BTreeMap::new();
+        let mut ranges = Vec::new();
+        let mut meet = |a: &Affine| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v
+                    && !names.contains_key(i)
+                    && let Some((_, n)) = scope.iter().find(|(j, _)| j == i)
+                {
+                    names.insert(*i, IndexId(ranges.len() as u32));
+                    ranges.push(n.clone());
+                }
+            });
+        };
+        given.visit_affine(&mut meet);
+        p.visit_affine(&mut meet);
+        let mut depth = ranges.len() as u32;
+        let mut bind = |i: IndexId| {
+            names.entry(i).or_insert_with(|| {
+                depth += 1;
+                IndexId(depth - 1)
+            });
+        };
+        visit_bound(given, &mut bind);
+        visit_bound(p, &mut bind);
+        let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
+        let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
+        if let Some(known) = self.memo.get(&key) {
+            return Ok(rename_pred(known, &back)?);
+        }
+        let mut facts = self.assumed.clone();
+        for (i, n) in slots(&key.0) {
+            facts.range(i, &n);
+        }
+        for q in [&key.1, &key.2] {
+            self.assume_targets(&mut facts, q)?;
+        }
+        facts.assume(&key.1);
+        let simplified = facts.simplify(&key.2);
+        self.memo.insert(key, simplified.clone());
+        Ok(rename_pred(&simplified, &back)?)
+    }
+
+    /// The targets of maps are in range.
+    fn assume_targets(&self, facts: &mut Facts, p: &Pred) -> Result<()> {
+        let mut targets = Vec::new();
+        p.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Apply(application) = v
+                    && let RelationRef::Input(r) = application.map
+                    && let Some(n) = self.signature.relations.get(r).and_then(|r| r.shape.last())
+                {
+                    targets.push((v.clone(), n.clone()));
+                }
+            });
+        });
+        for (v, n) in targets {
+            facts.assume(&Pred::in_range(&Affine::var(v), &n)?);
+        }
+        Ok(())
+    }
+
+    /// `e` as an element of a class: `T[g]` with `T = gen g. e`.
+    pub(super) fn close(&mut self, scope: &[(IndexId, Size)], e: &Expr) -> Result<Expr> {
+        match e {
+            Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => return Ok(e.clone()),
+            Expr::Product(_) | Expr::Sum(_) | Expr::Apply(..) => {}
+        }
+        let free = e.free(scope);
+        let class = self.close_over(&free, e)?;
+        let indices = free.iter().map(|(i, _)| Affine::index(*i)).collect();
+        Ok(self.viewed(Read { class, indices })?)
+    }
+
+    /// The read, through the views of its class.
+    pub(super) fn viewed(&self, read: Read) -> crate::index::Checked<Expr> {
+        let mut read = read;
+        loop {
+            read.class = self.egraph.find(read.class);
+            let Some(view) = &self.data(read.class).view else { return Ok(Expr::Read(read)) };
+            let at = |i: IndexId| read.indices.get(i.index()).cloned();
+            match view.substitute(&at)? {
+                Expr::Read(next) if next.class != read.class => read = next,
+                Expr::Read(next) => return Ok(Expr::Read(next)),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The class of `gen g. e` for given axes `g`.
+    pub(super) fn close_over(&mut self, gens: &[(IndexId, Size)], e: &Expr) -> Result<Id> {
+        match e {
+            // gen g. T[g]  ==  T
+            Expr::Read(read) if self.is_whole(gens, read) => Ok(self.egraph.find(read.class)),
+            Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => {
+                self.product(gens, Product { sums: Vec::new(), guard: Pred::True, factors: vec![e.clone()] })
+            }
+            Expr::Sum(terms) => self.sum(gens, &Pred::True, terms),
+            Expr::Apply(function, args) => self.apply(gens, &Pred::True, *function, args),
+            Expr::Product(product) => match (product.sums.is_empty(), product.factors.as_slice()) {
+                // [p] * (a + b)  ==  [p] * a + [p] * b
+                (true, [Expr::Sum(terms)]) => self.sum(gens, &product.guard, terms),
+                (true, [Expr::Apply(function, args)]) => self.apply(gens, &product.guard, *function, args),
+                _ => self.product(gens, (**product).clone()),
+            },
+        }
+    }
+
+    fn is_whole(&self, gens: &[(IndexId, Size)], read: &Read) -> bool {
+        self.data(read.class).dims.len() == gens.len()
+            && read.indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
+            && self.data(read.class).dims.iter().zip(gens).all(|(m, (_, n))| m == n)
+    }
+
+    /// A factor, term or argument as a leaf: closed under those conjuncts of the guard that concern it.
+    fn leaf(&mut self, scope: &[(IndexId, Size)], guard: &Pred, e: &Expr) -> Result<Expr> {
+        match e {
+            Expr::Number(_) | Expr::Index(_) => Ok(e.clone()),
+            Expr::Read(read) => Ok(self.viewed(read.clone())?),
+            _ => {
+                let free = e.free(scope);
+                let concerns = |p: &&Pred| {
+                    let mut inside = true;
+                    p.visit_affine(&mut |a| {
+                        a.visit(&mut |v| {
+                            if let Var::Index(i) = v {
+                                inside &= free.iter().any(|(j, _)| i == j) || !scope.iter().any(|(j, _)| i == j);
+                            }
+                        });
+                    });
+                    inside
+                };
+                let inner = Pred::all(guard.conjuncts().iter().filter(concerns).cloned());
+                let inner = self.given(&free, &Pred::True, &inner)?;
+                let guarded = Expr::product(Vec::new(), inner, vec![e.clone()]);
+                self.close(scope, &guarded)
+            }
+        }
+    }
+
+    /// The guard with all that reads need: places in bounds, and stored elements only of sparse parameters.
+    fn guarded(&mut self, scope: &[(IndexId, Size)], guard: Pred, leaves: &[Expr]) -> Result<Pred> {
+        let mut guard = guard;
+        for leaf in leaves {
+            let Expr::Read(read) = leaf else { continue };
+            let data = self.data(read.class);
+            let pattern = data.pattern;
+            let dims = data.dims.clone();
+            for (a, n) in read.indices.iter().zip(&dims) {
+                if a.as_index().is_some_and(|i| scope.iter().any(|(j, m)| i == *j && m == n)) {
+                    continue;
+                }
+                let needed = Pred::in_range(a, n)?;
+                let missing = self.given(scope, &guard, &needed)?;
+                guard = guard.and(missing);
+            }
+            if let Some(pattern) = pattern {
+                let atom = Pred::relation(RelationRef::Input(pattern), read.indices.clone());
+                if !guard.conjuncts().contains(&atom) {
+                    guard = guard.and(atom);
+                }
+            }
+        }
+        Ok(guard)
+    }
+
+    fn product(&mut self, gens: &[(IndexId, Size)], product: Product) -> Result<Id> {
+        let scope: Scope = gens.iter().chain(&product.sums).cloned().collect();
+        let mut leaves = Vec::with_capacity(product.factors.len());
+        for e in &product.factors {
+            leaves.push(self.leaf(&scope, &product.guard, e)?);
+        }
+        let guard = self.guarded(&scope, product.guard, &leaves)?;
+        // Leaves may have turned out to be literals.
+        let Expr::Product(product) = Expr::product(product.sums, guard.clone(), leaves.clone()) else {
+            return match leaves.as_slice() {
+                [leaf] if guard.is_true() => self.view(gens, leaf),
+                _ => self.view(gens, &Expr::product(Vec::new(), guard, leaves)),
+            };
+        };
+        if product.sums.is_empty() && product.guard.is_true() && product.factors.len() == 1 {
+            return self.view(gens, &product.factors[0]);
+        }
+        let (product, order) = canonical_factors(*product);
+        let sums = order.iter().map(|(_, n)| n.clone()).collect();
+        let mut closing = Closing::new(gens, &order);
+        let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
+        let guard = closing.guard(&product.guard)?;
+        let dims = dims(gens);
+        let children = closing.children;
+        Ok(self.egraph.add(Node { head: Head::Product { dims, sums, guard, factors }, children }))
+    }
+
+    /// `gen g. leaf`
+    fn view(&mut self, gens: &[(IndexId, Size)], leaf: &Expr) -> Result<Id> {
+        if let Expr::Read(read) = leaf
+            && self.is_whole(gens, read)
+        {
+            return Ok(self.egraph.find(read.class));
+        }
+        let mut closing = Closing::new(gens, &[]);
+        let factors = vec![closing.slot(leaf)?];
+        let children = closing.children;
+        let head = Head::Product { dims: dims(gens), sums: Vec::new(), guard: Pred::True, factors };
+        Ok(self.egraph.add(Node { head, children }))
+    }
+
+    fn sum(&mut self, gens: &[(IndexId, Size)], around: &Pred, terms: &[Expr]) -> Result<Id> {
+        let mut leaves: Vec<(Expr, Pred)> = Vec::with_capacity(terms.len());
+        for term in terms {
+            // [p] * ([q] * leaf)  ==  [p and q] * leaf
+            let (guard, leaf) = match term {
+                Expr::Product(product) if product.sums.is_empty() => {
+                    let guard = around.clone().and(product.guard.clone());
+                    let guard = self.given(gens, &Pred::True, &guard)?;
+                    let body = Expr::product(Vec::new(), Pred::True, product.factors.clone());
+                    (guard.clone(), self.leaf(gens, &guard, &body)?)
+                }
+                other => (around.clone(), self.leaf(gens, around, other)?),
+            };
+            if guard.is_false() {
+                continue;
+            }
+            let guard = self.guarded(gens, guard, std::slice::from_ref(&leaf))?;
+            if leaf.as_number() == Some(0.0) {
+                continue;
+            }
+            leaves.push((leaf, guard));
+        }
+        leaves.sort();
+        if leaves.len() < 2 {
+            let e = match leaves.pop() {
+                Some((leaf, guard)) => Expr::product(Vec::new(), guard, vec![leaf]),
+                None => Expr::number(0.0),
+            };
+            return self.close_over(gens, &e);
+        }
+        let mut closing = Closing::new(gens, &[]);
+        let slots = leaves.iter().map(|(leaf, _)| closing.slot(leaf)).collect::<Result<Vec<_>>>()?;
+        let guards = leaves.iter().map(|(_, p)| closing.guard(p)).collect::<Result<Vec<_>>>()?;
+        let children = closing.children;
+        let terms = guards.into_iter().zip(slots).collect();
+        Ok(self.egraph.add(Node { head: Head::Sum { dims: dims(gens), terms }, children }))
+    }
+
+    fn apply(
+        &mut self,
+        gens: &[(IndexId, Size)],
+        guard: &Pred,
+        function: crate::scalar::Function,
+        args: &[Expr],
+    ) -> Result<Id> {
+        let leaves = args.iter().map(|e| self.leaf(gens, guard, e)).collect::<Result<Vec<_>>>()?;
+        let guard = self.guarded(gens, guard.clone(), &leaves)?;
+        let mut closing = Closing::new(gens, &[]);
+        let args = leaves.iter().map(|e| closing.slot(e)).collect::<Result<Vec<_>>>()?;
+        let guard = closing.guard(&guard)?;
+        let children = closing.children;
+        Ok(self.egraph.add(Node { head: Head::Apply { dims: dims(gens), guard, function, args }, children }))
+    }
+
+    /// A leaf of a parameter.
+    pub(super) fn input(
+        &mut self,
+        param: crate::base::ParamId,
+        path: Vec<crate::ty::Side>,
+        dims: Vec<Size>,
+        pattern: Option<RelationId>,
+    ) -> Id {
+        self.egraph.add(Node { head: Head::Input { param, path, dims, pattern }, children: Vec::new() })
+    }
+
+    /// Whether an expression has an element only where a relation has a tuple.
+    pub(super) fn is_sparse(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Number(_) | Expr::Index(_) | Expr::Apply(..) => false,
+            Expr::Read(read) => {
+                let class = &self.egraph[read.class];
+                class.data.pattern.is_some() || class.nodes.iter().any(|node| match &node.head {
+                    Head::Product { guard, sums, .. } => sums.is_empty() && has_relation(guard),
+                    Head::Apply { guard, .. } => has_relation(guard),
+                    Head::Sum { terms, .. } => terms.iter().all(|(p, _)| has_relation(p)),
+                    Head::Input { .. } => false,
+                })
+            }
+            Expr::Product(product) => {
+                has_relation(&product.guard) || product.factors.iter().any(|e| self.is_sparse(e))
+            }
+            Expr::Sum(terms) => terms.iter().all(|e| self.is_sparse(e)),
+        }
+    }
+}
+
+/// Whether a guard asks for a tuple of a relation that is data.
+fn has_relation(guard: &Pred) -> bool {
+    guard.conjuncts().iter().any(|p| matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }))
+}
+
+/// Axes as indices.
+pub(super) fn slots(dims: &[Size]) -> Scope {
+    dims.iter().zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect()
+}
+
+fn dims(gens: &[(IndexId, Size)]) -> Vec<Size> {
+    gens.iter().map(|(_, n)| n.clone()).collect()
+}
+
+/// Orders the factors without regard to the names of `sum` indices, then these by their first occurrence.
+fn canonical_factors(mut product: Product) -> (Product, Scope) {
+    let summed: Vec<IndexId> = product.sums.iter().map(|(i, _)| *i).collect();
+    let masked = |e: &Expr| e.substitute(&|i| summed.contains(&i).then(|| Affine::constant(0))).unwrap_or_else(|_| e.clone());
+    product.factors.sort_by_cached_key(|e| (masked(e), e.clone()));
+    let mut order: Scope = Vec::with_capacity(summed.len());
+    let mut meet = |a: &Affine| {
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v
+                && !order.iter().any(|(j, _)| j == i)
+                && let Some(entry) = product.sums.iter().find(|(j, _)| j == i)
+            {
+                order.push(entry.clone());
+            }
+        });
+    };
+    product.factors.iter().for_each(|e| e.visit_affine(&mut meet));
+    product.guard.visit_affine(&mut meet);
+    for entry in &product.sums {
+        if !order.contains(entry) {
+            order.push(entry.clone());
+        }
+    }
+    // Once more under the final names, which decide between reads of one tensor.
+    let number: BTreeMap<IndexId, u32> = order.iter().zip(0..).map(|((i, _), at)| (*i, at)).collect();
+    let named = |e: &Expr| {
+        e.substitute(&|i| number.get(&i).map(|at| Affine::index(IndexId(u32::MAX / 2 + at)))).unwrap_or_else(|_| e.clone())
+    };
+    product.factors.sort_by_cached_key(named);
+    (product, order)
+}
+
+/// Renames to positions and collects children. All reads come first, then what guards read as relations.
+struct Closing {
+    numbers: BTreeMap<IndexId, IndexId>,
+    children: Vec<Id>,
+    computed: BTreeMap<Id, usize>,
+}
+
+impl Closing {
+    fn new(gens: &[(IndexId, Size)], sums: &[(IndexId, Size)]) -> Self {
+        let indices = gens.iter().chain(sums).map(|(i, _)| *i);
+        let numbers = indices.zip(0..).map(|(i, at)| (i, IndexId(at))).collect();
+        Closing { numbers, children: Vec::new(), computed: BTreeMap::new() }
+    }
+
+    fn affine(&self, a: &Affine) -> Result<Affine> {
+        Ok(a.substitute(&|i| self.numbers.get(&i).copied().map(Affine::index))?)
+    }
+
+    fn slot(&mut self, e: &Expr) -> Result<Slot> {
+        Ok(match e {
+            Expr::Number(x) => Slot::Number(*x),
+            Expr::Index(a) => Slot::Index(self.affine(a)?),
+            Expr::Read(read) => {
+                let at = read.indices.iter().map(|a| self.affine(a)).collect::<Result<_>>()?;
+                self.children.push(read.class);
+                Slot::Read(at)
+            }
+            Expr::Product(_) | Expr::Sum(_) | Expr::Apply(..) => {
+                return Err(Error::bug("simplify", "an argument of a node is not a leaf"));
+            }
+        })
+    }
+
+    fn guard(&mut self, p: &Pred) -> Result<Pred> {
+        let mut numbers = self.numbers.clone();
+        let mut next = numbers.len() as u32;
+        visit_bound(p, &mut |i| {
+            numbers.insert(i, IndexId(next));
+            next += 1;
+        });
+        let p = rename_pred(p, &numbers)?;
+        p.visit_relations(&mut |r| {
+            if let RelationRef::Computed { var, .. } = r {
+                let class = class_of(var);
+                if !self.computed.contains_key(&class) {
+                    self.computed.insert(class, self.children.len());
+                    self.children.push(class);
+                }
+            }
+        });
+        let rename = |x: VarId| self.computed.get(&class_of(x)).map_or(x, |at| VarId::from_index(*at));
+        Ok(Renaming(&rename).pred(&p)?)
+    }
+}

@@ -1,0 +1,236 @@
+//! The language of the e-graph.
+//!
+//! **Binders.** An e-class is a *closed tensor*: its elements are numbered by slots, and nothing outside can be mentioned. The indices of a
+//! node are positions: slots first, then `sum` indices, then those that `exists` binds. A node reads its children at affine
+//! expressions of its own indices, so an index never crosses from a node into a child, and substitution under a binder does not
+//! exist. Two nodes are equal exactly if they are the same up to names. (Named binders would need capture-avoiding substitution inside
+//! e-classes; de Bruijn indices would need shifts whenever a rule moves a term across a binder.)
+//!
+//! **Work.** The forms are those of Tensor-SSA, with any number of factors and terms, and with affine expressions at reads.
+
+use egg::{DidMerge, EGraph, Id};
+
+use super::expr::{Expr, Product, Read, Real};
+use crate::base::{Id as _, IndexId, ParamId, RelationId, VarId};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
+use crate::scalar::Function;
+use crate::ty::Side;
+
+/// An argument of a node.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Slot {
+    /// A literal.
+    Number(Real),
+    /// An index expression as a real.
+    Index(Affine),
+    /// The next child at these indices.
+    Read(Vec<Affine>),
+}
+
+/// A node without its children. Tensors that guards read as relations are named by their place among the children.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Head {
+    /// A leaf of a parameter.
+    Input { param: ParamId, path: Vec<Side>, dims: Vec<Size>, pattern: Option<RelationId> },
+    /// `gen g. sum s. [p] * f0 * ..`
+    Product { dims: Vec<Size>, sums: Vec<Size>, guard: Pred, factors: Vec<Slot> },
+    /// `gen g. [p0] * a0 + ..`
+    Sum { dims: Vec<Size>, terms: Vec<(Pred, Slot)> },
+    /// `gen g. [p] * f(a0, ..)`
+    Apply { dims: Vec<Size>, guard: Pred, function: Function, args: Vec<Slot> },
+}
+
+/// A node: children are read by slots in order; those that only guards mention come last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Node {
+    pub(super) head: Head,
+    pub(super) children: Vec<Id>,
+}
+
+impl egg::Language for Node {
+    type Discriminant = Head;
+
+    fn discriminant(&self) -> Head {
+        self.head.clone()
+    }
+
+    fn matches(&self, other: &Self) -> bool {
+        self.head == other.head && self.children.len() == other.children.len()
+    }
+
+    fn children(&self) -> &[Id] {
+        &self.children
+    }
+
+    fn children_mut(&mut self) -> &mut [Id] {
+        &mut self.children
+    }
+}
+
+impl Head {
+    /// The axes.
+    pub(super) fn dims(&self) -> &[Size] {
+        match self {
+            Head::Input { dims, .. }
+            | Head::Product { dims, .. }
+            | Head::Sum { dims, .. }
+            | Head::Apply { dims, .. } => dims,
+        }
+    }
+}
+
+/// What is known of every node of a class.
+#[derive(Clone, Debug)]
+pub(super) struct Data {
+    /// The axes.
+    pub(super) dims: Vec<Size>,
+    /// What it is without any work: a literal, an index expression, or an element of another class, over its slots.
+    pub(super) view: Option<Expr>,
+    /// It may be read only where this relation holds.
+    pub(super) pattern: Option<RelationId>,
+}
+
+/// The analysis.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Analysis;
+
+impl egg::Analysis<Node> for Analysis {
+    type Data = Data;
+
+    fn make(_: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Data {
+        let view = match &node.head {
+            Head::Product { sums, guard: Pred::True, factors, .. } if sums.is_empty() => match factors.as_slice() {
+                [Slot::Number(x)] => Some(Expr::Number(*x)),
+                [Slot::Index(a)] => Some(Expr::Index(a.clone())),
+                [Slot::Read(indices)] => {
+                    node.children.first().map(|class| Expr::Read(Read { class: *class, indices: indices.clone() }))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let pattern = match &node.head {
+            Head::Input { pattern, .. } => *pattern,
+            _ => None,
+        };
+        Data { dims: node.head.dims().to_vec(), view, pattern }
+    }
+
+    fn merge(&mut self, a: &mut Data, b: Data) -> DidMerge {
+        // The least view: literals order before index expressions, these before reads.
+        let (from, to) = (a.view.is_some() && b.view != a.view, b.view.is_some() && b.view != a.view);
+        let view = match (a.view.take(), b.view) {
+            (Some(v), Some(w)) => Some(v.min(w)),
+            (v, w) => v.or(w),
+        };
+        a.view = view;
+        a.pattern = a.pattern.or(b.pattern);
+        DidMerge(to, from)
+    }
+}
+
+/// Renames the tensors that a predicate or an affine expression reads as relations.
+pub(super) struct Renaming<'a>(pub(super) &'a dyn Fn(VarId) -> VarId);
+
+impl Renaming<'_> {
+    fn relation(&self, r: RelationRef) -> RelationRef {
+        match r {
+            RelationRef::Computed { var, view } => RelationRef::Computed { var: (self.0)(var), view },
+            input => input,
+        }
+    }
+
+    pub(super) fn affine(&self, a: &Affine) -> Checked<Affine> {
+        a.replace(&mut |v| match v {
+            Var::Apply(application) => {
+                let mut application = application.clone();
+                application.map = self.relation(application.map);
+                Ok(Some(Affine::var(Var::Apply(application))))
+            }
+            _ => Ok(None),
+        })
+    }
+
+    pub(super) fn pred(&self, p: &Pred) -> Checked<Pred> {
+        p.map_affine(&mut |a| self.affine(a))?.rebuild(&mut |atom| {
+            Ok(match atom {
+                Pred::Relation { relation, args, holds } => {
+                    Pred::Relation { relation: self.relation(*relation), args: args.clone(), holds: *holds }
+                }
+                other => other.clone(),
+            })
+        })
+    }
+}
+
+/// The class that a tensor read as a relation stands for, and back.
+pub(super) fn class_of(x: VarId) -> Id {
+    Id::from(x.index())
+}
+
+pub(super) fn var_of(class: Id) -> VarId {
+    VarId::from_index(usize::from(class))
+}
+
+/// Opens a node: its elements at `indices`, with new names for bound indices.
+pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> IndexId) -> Checked<Expr> {
+    let (sums, guard_bound) = match &node.head {
+        Head::Product { sums, guard, .. } => (sums.as_slice(), bound(guard)),
+        Head::Sum { terms, .. } => (&[][..], terms.iter().flat_map(|(p, _)| bound(p)).collect()),
+        Head::Apply { guard, .. } => (&[][..], bound(guard)),
+        Head::Input { .. } => (&[][..], Vec::new()),
+    };
+    let slots = indices.len();
+    let opened: Vec<(IndexId, Size)> = sums.iter().map(|n| (fresh(), n.clone())).collect();
+    let rebound: std::collections::BTreeMap<IndexId, IndexId> = guard_bound.into_iter().map(|i| (i, fresh())).collect();
+    let replace = |i: IndexId| {
+        let at = i.index();
+        match indices.get(at) {
+            Some(a) => Some(a.clone()),
+            None => opened.get(at - slots).map(|(s, _)| Affine::index(*s)),
+        }
+    };
+    let rename = |x: VarId| node.children.get(x.index()).map_or(x, |class| var_of(*class));
+    let renaming = Renaming(&rename);
+    let pred = |p: &Pred| -> Checked<Pred> {
+        let p = if rebound.is_empty() { p.clone() } else { super::expr::rename_pred(p, &rebound)? };
+        renaming.pred(&p)?.substitute(&replace)
+    };
+    let affine = |a: &Affine| -> Checked<Affine> { renaming.affine(a)?.substitute(&replace) };
+    let mut children = node.children.iter();
+    let mut slot = |slot: &Slot| -> Checked<Expr> {
+        Ok(match slot {
+            Slot::Number(x) => Expr::Number(*x),
+            Slot::Index(a) => Expr::index(affine(a)?),
+            Slot::Read(at) => {
+                let at = at.iter().map(affine).collect::<Checked<Vec<_>>>()?;
+                match children.next() {
+                    Some(class) => Expr::Read(Read { class: *class, indices: at }),
+                    // Nodes are built with a child for each read.
+                    None => Expr::Number(Real::new(f64::NAN)),
+                }
+            }
+        })
+    };
+    Ok(match &node.head {
+        Head::Input { .. } => Expr::Number(Real::new(f64::NAN)),
+        Head::Product { guard, factors, .. } => {
+            let factors = factors.iter().map(&mut slot).collect::<Checked<_>>()?;
+            Expr::Product(Box::new(Product { sums: opened.clone(), guard: pred(guard)?, factors }))
+        }
+        Head::Sum { terms, .. } => {
+            let terms = terms.iter().map(|(p, a)| Ok(Expr::product(Vec::new(), pred(p)?, vec![slot(a)?])));
+            Expr::sum(terms.collect::<Checked<_>>()?)
+        }
+        Head::Apply { guard, function, args, .. } => {
+            let args = args.iter().map(&mut slot).collect::<Checked<_>>()?;
+            Expr::product(Vec::new(), pred(guard)?, vec![Expr::Apply(*function, args)])
+        }
+    })
+}
+
+fn bound(p: &Pred) -> Vec<IndexId> {
+    let mut found = Vec::new();
+    super::expr::visit_bound(p, &mut |i| found.push(i));
+    found
+}

@@ -1,0 +1,746 @@
+//! Matching patterns, and building what they stand for.
+//!
+//! **Matching** is modulo the form of expressions. A product pattern takes its `sum` indices, conjuncts and factors from those of
+//! the product in any order; which ones is searched. What the pattern leaves over stays around the match: `exp(a) * exp(b)` matches
+//! inside `x[i] * exp(y) * exp(z)`, and `sum i < n. a * e(i)` under further sums. Inside a pattern, as in `ln(exp(a))`, nothing may be left over.
+//!
+//! Of the metavariables of a product, one that is followed by another of the same indices takes one factor; the last one of the
+//! same indices takes all that may stand there. So `a * e(i)` splits a product in exactly one way: `a` gets what does not mention `i`.
+//!
+//! Where a pattern has structure and the expression reads a class, every node of the class is tried.
+
+use super::expr::{Expr, Product, Read};
+use super::graph::Graph;
+use super::lang::{Head as NodeHead, Node};
+use super::rule::{Arg, Binder, Head, Integer, Linear, Meta, Pattern, PredPattern, Rule};
+use crate::base::IndexId;
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, Size, Var};
+use crate::scalar::{Function, Op, Primitive};
+
+/// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Expr(Vec<IndexId>, Expr),
+    Pred(Vec<IndexId>, Pred),
+    Literal(f64),
+    Function(Function),
+    Index(IndexId),
+    Indices(Vec<(IndexId, Size)>),
+    Integer(i64),
+    Affine(Affine),
+}
+
+/// The values of metavariables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bindings {
+    values: Vec<Option<Value>>,
+}
+
+impl Bindings {
+    fn new(metas: usize) -> Self {
+        Bindings { values: vec![None; metas] }
+    }
+
+    pub(super) fn get(&self, meta: Meta) -> Option<&Value> {
+        self.values.get(meta)?.as_ref()
+    }
+
+    /// Binds, or compares with what is bound.
+    pub(super) fn bind(&mut self, meta: Meta, value: Value) -> bool {
+        match self.values.get_mut(meta) {
+            Some(slot @ None) => {
+                *slot = Some(value);
+                true
+            }
+            Some(Some(known)) => match (known, &value) {
+                (Value::Expr(_, a), Value::Expr(_, b)) => a.same(b),
+                (known, value) => known == value,
+            },
+            None => false,
+        }
+    }
+
+    /// The indices that the pattern binds.
+    fn bound(&self) -> Vec<IndexId> {
+        let mut found = Vec::new();
+        for value in self.values.iter().flatten() {
+            match value {
+                Value::Index(i) => found.push(*i),
+                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The indices that a metavariable is applied to, on a left-hand side.
+    fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
+        let mut found = Vec::new();
+        for arg in args {
+            match arg {
+                Arg::Linear(Linear::Meta(meta)) => match self.get(*meta)? {
+                    Value::Index(i) => found.push(*i),
+                    _ => return None,
+                },
+                Arg::Linear(_) => return None,
+                Arg::Indices(meta) => match self.get(*meta)? {
+                    Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
+                    _ => return None,
+                },
+            }
+        }
+        Some(found)
+    }
+}
+
+/// What stands around a match: `sum s. [p] * f0 * .. * (match)`, or `(match) + t0 + ..`.
+#[derive(Clone, Debug)]
+pub(super) enum Context {
+    Product(Product),
+    Sum(Vec<Expr>),
+}
+
+impl Context {
+    fn none() -> Context {
+        Context::Sum(Vec::new())
+    }
+
+    /// The match replaced by an expression.
+    pub(super) fn around(&self, e: Expr) -> Expr {
+        match self {
+            Context::Product(p) => {
+                let factors = p.factors.iter().cloned().chain([e]).collect();
+                Expr::product(p.sums.clone(), p.guard.clone(), factors)
+            }
+            Context::Sum(terms) if terms.is_empty() => e,
+            Context::Sum(terms) => Expr::sum(terms.iter().cloned().chain([e]).collect()),
+        }
+    }
+}
+
+/// How many ways of matching one rule at one place are looked at.
+pub(super) const MAX_MATCHES: usize = 64;
+
+/// A way in which a rule matches.
+pub(super) struct Match {
+    pub(super) bindings: Bindings,
+    pub(super) context: Context,
+}
+
+/// All ways, up to a limit, in which the left-hand side of a rule matches an expression. `opening` says whether classes are looked into.
+pub(super) fn matches(graph: &mut Graph<'_>, rule: &Rule, subject: &Expr, opening: bool) -> Result<Vec<Match>> {
+    let mut matcher = Matcher { graph, opening, found: Vec::new(), limit: MAX_MATCHES, error: None };
+    matcher.top(&rule.lhs, subject, Bindings::new(rule.metas.len()));
+    match matcher.error {
+        Some(error) => Err(error),
+        None => Ok(matcher.found),
+    }
+}
+
+struct Matcher<'g, 'a> {
+    graph: &'g mut Graph<'a>,
+    opening: bool,
+    found: Vec<Match>,
+    limit: usize,
+    error: Option<Error>,
+}
+
+/// What to do with each way of matching.
+type Then<'k, 'g, 'a> = &'k mut dyn FnMut(&mut Matcher<'g, 'a>, Bindings, Rest);
+
+/// What a pattern leaves over.
+#[derive(Clone, Debug)]
+struct Rest {
+    product: Product,
+    terms: Vec<Expr>,
+}
+
+impl Rest {
+    fn none() -> Rest {
+        Rest { product: Product { sums: Vec::new(), guard: Pred::True, factors: Vec::new() }, terms: Vec::new() }
+    }
+
+    fn is_none(&self) -> bool {
+        self.terms.is_empty()
+            && self.product.sums.is_empty()
+            && self.product.guard.is_true()
+            && self.product.factors.is_empty()
+    }
+}
+
+impl<'g, 'a> Matcher<'g, 'a> {
+    fn full(&self) -> bool {
+        self.found.len() >= self.limit || self.error.is_some()
+    }
+
+    /// A match of the whole left-hand side; what is left over becomes the context.
+    fn top(&mut self, pattern: &Pattern, subject: &Expr, bindings: Bindings) {
+        let mut keep = |m: &mut Self, bindings: Bindings, rest: Rest| {
+            if m.full() {
+                return;
+            }
+            let context = if !rest.terms.is_empty() {
+                Context::Sum(rest.terms)
+            } else if rest.is_none() {
+                Context::none()
+            } else {
+                Context::Product(rest.product)
+            };
+            m.found.push(Match { bindings, context });
+        };
+        match (pattern, subject) {
+            (Pattern::Product { .. }, Expr::Product(product)) => {
+                self.product(pattern, (**product).clone(), true, bindings, &mut keep);
+            }
+            (Pattern::Sum(patterns), Expr::Sum(terms)) => self.terms(patterns, terms.clone(), true, bindings, &mut keep),
+            (Pattern::Product { .. }, Expr::Sum(terms)) => {
+                // A rule about products also concerns each term of a sum.
+                let _ = terms;
+            }
+            (Pattern::Apply(..), Expr::Product(product)) => {
+                // A factor of a product.
+                for at in 0..product.factors.len() {
+                    let mut rest = Rest::none();
+                    rest.product = (**product).clone();
+                    let factor = rest.product.factors.remove(at);
+                    self.expr(pattern, &factor, bindings.clone(), &mut |m, bindings, inner| {
+                        if inner.is_none() {
+                            keep(m, bindings, rest.clone());
+                        }
+                    });
+                }
+            }
+            _ => self.expr(pattern, subject, bindings, &mut keep),
+        }
+    }
+
+    /// The nodes of the class that an expression reads, as expressions.
+    fn opened(&mut self, subject: &Expr, wanted: impl Fn(&NodeHead) -> bool) -> Vec<Expr> {
+        let Expr::Read(Read { class, indices }) = subject else { return Vec::new() };
+        if !self.opening {
+            return Vec::new();
+        }
+        let class = self.graph.egraph.find(*class);
+        let nodes: Vec<Node> =
+            self.graph.egraph[class].nodes.iter().filter(|node| wanted(&node.head)).cloned().collect();
+        let mut found = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match self.graph.open(&node, indices) {
+                Ok(e) => found.push(e),
+                Err(error) => self.error = Some(error),
+            }
+        }
+        found
+    }
+
+    /// Matches with nothing left over.
+    fn expr(&mut self, pattern: &Pattern, subject: &Expr, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        if self.full() {
+            return;
+        }
+        match pattern {
+            Pattern::Meta(meta, args) => {
+                if let Some(bindings) = self.bind_expr(*meta, args, subject.clone(), bindings) {
+                    then(self, bindings, Rest::none());
+                }
+            }
+            Pattern::Number(x) => {
+                if subject.as_number().is_some_and(|y| y.to_bits() == x.to_bits()) {
+                    then(self, bindings, Rest::none());
+                }
+            }
+            Pattern::Literal(meta) => {
+                let mut bindings = bindings;
+                if let Some(x) = subject.as_number()
+                    && bindings.bind(*meta, Value::Literal(x))
+                {
+                    then(self, bindings, Rest::none());
+                }
+            }
+            Pattern::Real(linear) => {
+                let affine = match subject {
+                    Expr::Index(a) => Some(a.clone()),
+                    _ => None,
+                };
+                let mut bindings = bindings;
+                if let (Some(a), Linear::Meta(meta)) = (affine, linear) {
+                    let value = match bindings.get(*meta) {
+                        Some(Value::Index(i)) if a.as_index() == Some(*i) => {
+                            then(self, bindings, Rest::none());
+                            return;
+                        }
+                        Some(Value::Index(_)) => return,
+                        _ => Value::Affine(a),
+                    };
+                    if bindings.bind(*meta, value) {
+                        then(self, bindings, Rest::none());
+                    }
+                }
+            }
+            Pattern::Apply(head, args) => {
+                let mut candidates = vec![subject.clone()];
+                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Apply { .. })));
+                for candidate in candidates {
+                    let Expr::Apply(function, found) = &candidate else { continue };
+                    let mut bindings = bindings.clone();
+                    if bind_head(head, *function, &mut bindings) && found.len() == args.len() {
+                        self.all(args, found, bindings, then);
+                    }
+                }
+            }
+            Pattern::Product { .. } => {
+                let mut candidates = vec![subject.clone()];
+                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Product { .. })));
+                for candidate in candidates {
+                    self.product(pattern, candidate.into_product(), false, bindings.clone(), then);
+                }
+            }
+            Pattern::Sum(patterns) => {
+                let mut candidates = vec![subject.clone()];
+                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Sum { .. })));
+                for candidate in candidates {
+                    if let Expr::Sum(terms) = candidate {
+                        self.terms(patterns, terms, false, bindings.clone(), then);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Matches arguments one by one.
+    fn all(&mut self, patterns: &[Pattern], subjects: &[Expr], bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        match (patterns, subjects) {
+            ([pattern, patterns @ ..], [subject, subjects @ ..]) => {
+                self.expr(pattern, subject, bindings, &mut |m, bindings, _| m.all(patterns, subjects, bindings, then));
+            }
+            _ => then(self, bindings, Rest::none()),
+        }
+    }
+
+    /// Matches terms of a sum, in any order.
+    fn terms(&mut self, patterns: &[Pattern], terms: Vec<Expr>, top: bool, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        let [pattern, rest @ ..] = patterns else {
+            if terms.is_empty() || top {
+                let mut left = Rest::none();
+                left.terms = terms;
+                then(self, bindings, left);
+            }
+            return;
+        };
+        // The last metavariable takes all that is left.
+        if let (Pattern::Meta(meta, args), true, false) = (pattern, rest.is_empty(), top)
+            && bindings.get(*meta).is_none()
+        {
+            if let Some(bindings) = self.bind_expr(*meta, args, Expr::sum(terms), bindings) {
+                then(self, bindings, Rest::none());
+            }
+            return;
+        }
+        for at in 0..terms.len() {
+            let mut others = terms.clone();
+            let term = others.remove(at);
+            self.expr(pattern, &term, bindings.clone(), &mut |m, bindings, _| {
+                m.terms(rest, others.clone(), top, bindings, then);
+            });
+        }
+    }
+
+    /// Matches a product. At the top, what is left over is handed on; elsewhere there must be nothing.
+    fn product(&mut self, pattern: &Pattern, subject: Product, top: bool, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        let Pattern::Product { binders, guard, factors } = pattern else { return };
+        let absorbs = factors.iter().any(|f| matches!(f, Pattern::Meta(..)));
+        self.binders(binders, subject, bindings, &mut |m, bindings, subject| {
+            m.conjuncts(guard, subject.product, bindings, &mut |m, bindings, subject| {
+                m.factors(factors, subject.product, top, absorbs, bindings, then);
+            });
+        });
+    }
+
+    fn binders(&mut self, binders: &[Binder], subject: Product, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        let [binder, rest @ ..] = binders else {
+            then(self, bindings, Rest { product: subject, terms: Vec::new() });
+            return;
+        };
+        match binder {
+            Binder::One(meta, extent) => {
+                for at in 0..subject.sums.len() {
+                    let mut subject = subject.clone();
+                    let (i, n) = subject.sums.remove(at);
+                    let mut bindings = bindings.clone();
+                    let fits = bindings.bind(*meta, Value::Index(i))
+                        && match extent {
+                            Linear::Meta(size) => bindings.bind(*size, Value::Affine(n)),
+                            other => linear(other, &bindings).is_some_and(|a| a == n),
+                        };
+                    if fits {
+                        self.binders(rest, subject, bindings, then);
+                    }
+                }
+            }
+            Binder::Many(meta) => match bindings.get(*meta).cloned() {
+                None => {
+                    let mut subject = subject;
+                    let mut bindings = bindings;
+                    let all = std::mem::take(&mut subject.sums);
+                    if bindings.bind(*meta, Value::Indices(all)) {
+                        self.binders(rest, subject, bindings, then);
+                    }
+                }
+                // The same list in another place: renamed to the first.
+                Some(Value::Indices(known)) => {
+                    if known.len() != subject.sums.len() {
+                        return;
+                    }
+                    for order in orders(&known, &subject.sums) {
+                        let rename = |i: IndexId| order.iter().find(|(from, _)| *from == i).map(|(_, to)| Affine::index(*to));
+                        let factors = subject.factors.iter().map(|e| e.substitute(&rename)).collect::<crate::index::Checked<Vec<_>>>();
+                        let (Ok(factors), Ok(guard)) = (factors, subject.guard.substitute(&rename)) else { continue };
+                        self.binders(rest, Product { sums: Vec::new(), guard, factors }, bindings.clone(), then);
+                    }
+                }
+                Some(_) => {}
+            },
+        }
+    }
+
+    fn conjuncts(&mut self, patterns: &[PredPattern], subject: Product, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        let [pattern, rest @ ..] = patterns else {
+            then(self, bindings, Rest { product: subject, terms: Vec::new() });
+            return;
+        };
+        let conjuncts = subject.guard.conjuncts().to_vec();
+        let without = |at: usize| {
+            let others = conjuncts.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone());
+            Product { guard: Pred::all(others), ..subject.clone() }
+        };
+        match pattern {
+            PredPattern::Meta(meta, args) => {
+                let Some(params) = bindings.params(args) else { return };
+                let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+                let allowed = |p: &Pred| !hidden.iter().any(|i| p.mentions(*i));
+                let next_is_alike = matches!(rest.first(), Some(PredPattern::Meta(_, other)) if other == args);
+                if next_is_alike {
+                    for (at, p) in conjuncts.iter().enumerate().filter(|(_, p)| allowed(p)) {
+                        let mut bindings = bindings.clone();
+                        if bindings.bind(*meta, Value::Pred(params.clone(), p.clone())) {
+                            self.conjuncts(rest, without(at), bindings, then);
+                        }
+                    }
+                    return;
+                }
+                let (taken, left): (Vec<Pred>, Vec<Pred>) = conjuncts.iter().cloned().partition(|p| allowed(p));
+                // A predicate that is applied to an index concerns it.
+                let mut bindings = bindings;
+                if !taken.is_empty() && bindings.bind(*meta, Value::Pred(params, Pred::all(taken))) {
+                    self.conjuncts(rest, Product { guard: Pred::all(left), ..subject }, bindings, then);
+                }
+            }
+            PredPattern::Equal(Linear::Meta(index), Linear::Meta(value)) => {
+                for (at, p) in conjuncts.iter().enumerate() {
+                    for (i, solution) in solutions(p, bindings.get(*index)) {
+                        let mut bindings = bindings.clone();
+                        let hidden = bindings.bound();
+                        let closed = !hidden.iter().any(|j| *j != i && solution.mentions(*j));
+                        if closed
+                            && bindings.bind(*index, Value::Index(i))
+                            && bindings.bind(*value, Value::Affine(solution))
+                        {
+                            self.conjuncts(rest, without(at), bindings, then);
+                        }
+                    }
+                }
+            }
+            // Other atoms stand on right-hand sides only; the loader's tests refuse them.
+            PredPattern::Equal(..)
+            | PredPattern::LessEqual(..)
+            | PredPattern::Less(..)
+            | PredPattern::Unequal(..)
+            | PredPattern::Or(_) => {}
+        }
+    }
+
+    fn factors(
+        &mut self,
+        patterns: &[Pattern],
+        subject: Product,
+        top: bool,
+        absorbs: bool,
+        bindings: Bindings,
+        then: Then<'_, 'g, 'a>,
+    ) {
+        if self.full() {
+            return;
+        }
+        // Structure first, then metavariables, so that these take what is left.
+        let chosen = patterns.iter().position(|p| !matches!(p, Pattern::Meta(..) | Pattern::Literal(_)));
+        let chosen = chosen.or_else(|| patterns.iter().position(|p| matches!(p, Pattern::Literal(_))));
+        let Some(at) = chosen.or(if patterns.is_empty() { None } else { Some(0) }) else {
+            if top && !subject_mentions(&subject, &bindings.bound()) {
+                then(self, bindings, Rest { product: subject, terms: Vec::new() });
+            } else if !top && subject.sums.is_empty() && subject.guard.is_true() && subject.factors.is_empty() {
+                then(self, bindings, Rest::none());
+            }
+            return;
+        };
+        let mut others = patterns.to_vec();
+        let pattern = others.remove(at);
+        match &pattern {
+            Pattern::Literal(meta) => {
+                let position = subject.factors.iter().position(|e| e.as_number().is_some());
+                let mut subject = subject;
+                let x = position.and_then(|k| subject.factors.remove(k).as_number()).unwrap_or(1.0);
+                let mut bindings = bindings;
+                if bindings.bind(*meta, Value::Literal(x)) {
+                    self.factors(&others, subject, top, absorbs, bindings, then);
+                }
+            }
+            Pattern::Meta(meta, args) => {
+                let Some(params) = bindings.params(args) else { return };
+                let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+                let next_is_alike = matches!(others.first(), Some(Pattern::Meta(_, other)) if other == args);
+                if next_is_alike || bindings.get(*meta).is_some() && !others.is_empty() {
+                    let summed: Vec<IndexId> = subject.sums.iter().map(|(i, _)| *i).collect();
+                    for at in 0..subject.factors.len() {
+                        let factor = &subject.factors[at];
+                        if factor.mentions_any(&hidden) || factor.mentions_any(&summed) {
+                            continue;
+                        }
+                        let mut bindings = bindings.clone();
+                        if bindings.bind(*meta, Value::Expr(params.clone(), factor.clone())) {
+                            let mut subject = subject.clone();
+                            subject.factors.remove(at);
+                            self.factors(&others, subject, top, absorbs, bindings, then);
+                        }
+                    }
+                    return;
+                }
+                let (taken, left): (Vec<Expr>, Vec<Expr>) =
+                    subject.factors.iter().cloned().partition(|e| !e.mentions_any(&hidden));
+                let last = others.is_empty();
+                // Not the last: only those without the indices of the ones that follow.
+                let bound = bindings.bound();
+                let concerns = |p: &&Pred| bound.iter().any(|i| p.mentions(*i));
+                let (inner, outer): (Vec<Pred>, Vec<Pred>) = if last && top {
+                    let conjuncts = subject.guard.conjuncts();
+                    (
+                        conjuncts.iter().filter(concerns).cloned().collect(),
+                        conjuncts.iter().filter(|p| !concerns(p)).cloned().collect(),
+                    )
+                } else if last {
+                    (subject.guard.conjuncts().to_vec(), Vec::new())
+                } else {
+                    (Vec::new(), subject.guard.conjuncts().to_vec())
+                };
+                if inner.iter().any(|p| hidden.iter().any(|i| p.mentions(*i))) {
+                    return;
+                }
+                let sums = if last && !top { subject.sums.clone() } else { Vec::new() };
+                let outer_sums = if last && !top { Vec::new() } else { subject.sums.clone() };
+                if !last && taken.is_empty() {
+                    return;
+                }
+                let value = Expr::product(sums, Pred::all(inner), taken);
+                let Some(bindings) = self.bind_expr(*meta, args, value, bindings) else { return };
+                let subject = Product { sums: outer_sums, guard: Pred::all(outer), factors: left };
+                self.factors(&others, subject, top, absorbs, bindings, then);
+            }
+            structured => {
+                for at in 0..subject.factors.len() {
+                    let mut subject = subject.clone();
+                    let factor = subject.factors.remove(at);
+                    self.expr(structured, &factor, bindings.clone(), &mut |m, bindings, inner| {
+                        if inner.is_none() {
+                            m.factors(&others, subject.clone(), top, absorbs, bindings, then);
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Binds a metavariable to an expression that mentions no index of the pattern but its arguments.
+    fn bind_expr(&mut self, meta: Meta, args: &[Arg], e: Expr, bindings: Bindings) -> Option<Bindings> {
+        let params = bindings.params(args)?;
+        let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+        if e.mentions_any(&hidden) {
+            return None;
+        }
+        let mut bindings = bindings;
+        if let Some(Value::Expr(known, body)) = bindings.get(meta) {
+            // The same expression applied to other indices.
+            let at = |i: IndexId| known.iter().position(|p| *p == i).map(|at| Affine::index(params[at]));
+            let same = known.len() == params.len() && body.substitute(&at).is_ok_and(|body| body.same(&e));
+            return same.then_some(bindings);
+        }
+        bindings.bind(meta, Value::Expr(params, e)).then_some(bindings)
+    }
+}
+
+fn subject_mentions(subject: &Product, bound: &[IndexId]) -> bool {
+    bound.iter().any(|i| subject.guard.mentions(*i)) && !bound.is_empty()
+        || subject.factors.iter().any(|e| e.mentions_any(bound))
+}
+
+/// The orders in which `to` may be renamed to `from`, range by range.
+fn orders(to: &[(IndexId, Size)], from: &[(IndexId, Size)]) -> Vec<Vec<(IndexId, IndexId)>> {
+    let mut found: Vec<Vec<(IndexId, IndexId)>> = vec![Vec::new()];
+    for (target, n) in to {
+        let mut longer = Vec::new();
+        for partial in &found {
+            for (source, m) in from {
+                if m == n && !partial.iter().any(|(used, _)| used == source) {
+                    longer.push(partial.iter().copied().chain([(*source, *target)]).collect());
+                }
+            }
+        }
+        found = longer;
+        found.truncate(6);
+    }
+    found
+}
+
+/// `i = a` for the index of an equation, or for each index with a unit coefficient.
+fn solutions(p: &Pred, index: Option<&Value>) -> Vec<(IndexId, Affine)> {
+    match p {
+        Pred::Zero(a) => {
+            let mut found = Vec::new();
+            for (v, k) in a.terms() {
+                let Var::Index(i) = v else { continue };
+                if k.unsigned_abs() != 1 || index.is_some_and(|known| *known != Value::Index(*i)) {
+                    continue;
+                }
+                // k*i + b = 0  ==  i = -k*b
+                let solved = Affine::index(*i).scale(*k).and_then(|term| a.sub(&term)).and_then(|b| b.scale(-*k));
+                if let Ok(solved) = solved
+                    && !solved.mentions(*i)
+                {
+                    found.push((*i, solved));
+                }
+            }
+            found
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn bind_head(head: &Head, function: Function, bindings: &mut Bindings) -> bool {
+    match head {
+        Head::Fixed(f) => *f == function,
+        Head::Power(Integer::Meta(meta)) => match function {
+            Function::Value(Primitive::Op(Op::Powi(k))) => bindings.bind(*meta, Value::Integer(i64::from(k))),
+            _ => false,
+        },
+        Head::Power(exponent) => match (function, integer(exponent, bindings)) {
+            (Function::Value(Primitive::Op(Op::Powi(k))), Some(l)) => i64::from(k) == l,
+            _ => false,
+        },
+        Head::Meta(meta) => bindings.bind(*meta, Value::Function(function)),
+    }
+}
+
+fn integer(e: &Integer, bindings: &Bindings) -> Option<i64> {
+    match e {
+        Integer::Constant(k) => Some(*k),
+        Integer::Meta(meta) => match bindings.get(*meta)? {
+            Value::Integer(k) => Some(*k),
+            _ => None,
+        },
+        Integer::Add(a, b) => integer(a, bindings)?.checked_add(integer(b, bindings)?),
+        Integer::Mul(a, b) => integer(a, bindings)?.checked_mul(integer(b, bindings)?),
+    }
+}
+
+fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
+    match e {
+        Linear::Constant(k) => Some(Affine::constant(*k)),
+        Linear::Meta(meta) => match bindings.get(*meta)? {
+            Value::Index(i) => Some(Affine::index(*i)),
+            Value::Affine(a) => Some(a.clone()),
+            Value::Integer(k) => Some(Affine::constant(*k)),
+            _ => None,
+        },
+        Linear::Add(a, b) => linear(a, bindings)?.add(&linear(b, bindings)?).ok(),
+        Linear::Scaled(k, a) => linear(a, bindings)?.scale(*k).ok(),
+    }
+}
+
+/// What a pattern stands for under bindings; nothing where a metavariable has no value or a number leaves its range.
+pub(super) fn instantiate(graph: &mut Graph<'_>, pattern: &Pattern, bindings: &Bindings) -> Option<Expr> {
+    Some(match pattern {
+        Pattern::Meta(meta, args) => {
+            let Value::Expr(params, body) = bindings.get(*meta)? else { return None };
+            // A body that stands in two places must not bind the same index twice.
+            let body = body.refresh(&mut || graph.fresh()).ok()?;
+            let values = arguments(args, bindings)?;
+            body.substitute(&|i| params.iter().position(|p| *p == i).and_then(|at| values.get(at).cloned())).ok()?
+        }
+        Pattern::Number(x) => Expr::number(*x),
+        Pattern::Literal(meta) => match bindings.get(*meta)? {
+            Value::Literal(x) => Expr::number(*x),
+            _ => return None,
+        },
+        Pattern::Real(a) => Expr::index(linear(a, bindings)?),
+        Pattern::Product { binders, guard, factors } => {
+            let mut sums = Vec::new();
+            for binder in binders {
+                match binder {
+                    Binder::One(meta, extent) => match bindings.get(*meta)? {
+                        Value::Index(i) => sums.push((*i, linear(extent, bindings)?)),
+                        _ => return None,
+                    },
+                    Binder::Many(meta) => match bindings.get(*meta)? {
+                        Value::Indices(list) => sums.extend(list.iter().cloned()),
+                        _ => return None,
+                    },
+                }
+            }
+            let guard = guard.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?;
+            let factors = factors.iter().map(|f| instantiate(graph, f, bindings)).collect::<Option<Vec<_>>>()?;
+            Expr::product(sums, Pred::all(guard), factors)
+        }
+        Pattern::Sum(terms) => {
+            Expr::sum(terms.iter().map(|t| instantiate(graph, t, bindings)).collect::<Option<Vec<_>>>()?)
+        }
+        Pattern::Apply(head, args) => {
+            let function = match head {
+                Head::Fixed(f) => *f,
+                Head::Power(k) => Function::from(Op::Powi(i32::try_from(integer(k, bindings)?).ok()?)),
+                Head::Meta(meta) => match bindings.get(*meta)? {
+                    Value::Function(f) => *f,
+                    _ => return None,
+                },
+            };
+            Expr::Apply(function, args.iter().map(|a| instantiate(graph, a, bindings)).collect::<Option<Vec<_>>>()?)
+        }
+    })
+}
+
+fn arguments(args: &[Arg], bindings: &Bindings) -> Option<Vec<Affine>> {
+    let mut found = Vec::new();
+    for arg in args {
+        match arg {
+            Arg::Linear(a) => found.push(linear(a, bindings)?),
+            Arg::Indices(meta) => match bindings.get(*meta)? {
+                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| Affine::index(*i))),
+                _ => return None,
+            },
+        }
+    }
+    Some(found)
+}
+
+fn predicate(p: &PredPattern, bindings: &Bindings) -> Option<Pred> {
+    Some(match p {
+        PredPattern::Meta(meta, args) => {
+            let Value::Pred(params, body) = bindings.get(*meta)? else { return None };
+            let values = arguments(args, bindings)?;
+            body.substitute(&|i| params.iter().position(|p| *p == i).and_then(|at| values.get(at).cloned())).ok()?
+        }
+        PredPattern::Equal(a, b) => Pred::equal(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
+        PredPattern::LessEqual(a, b) => Pred::le(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
+        PredPattern::Less(a, b) => Pred::lt(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
+        PredPattern::Unequal(a, b) => Pred::unequal(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
+        PredPattern::Or(ps) => Pred::any(ps.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?),
+    })
+}

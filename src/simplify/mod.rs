@@ -1,0 +1,162 @@
+//! Simplification: `tssa -> tssa`, the same function with never more work.
+//!
+//! ```text
+//!   statements --encode--> e-graph --saturate (rules/*.rules)--> e-graph --extract--> nodes --decode--> statements
+//! ```
+//!
+//! 1. [`encode`](self) turns every statement into an open expression over closed tensors, puts it in normal form and adds it.
+//! 2. Saturation applies the rules until nothing new comes or a budget is used up. Budgets are counts; whatever stops it, every
+//!    class of the e-graph holds equal tensors, so the result is right.
+//! 3. Extraction chooses a node for each tensor, so that the whole program costs least, asymptotically first.
+//! 4. Decoding writes the chosen nodes as Tensor-SSA.
+//!
+//! **Why it is right.** Every step is an instance of a rule, whose two sides are equal wherever the reads of the left one are defined. A rule
+//! that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
+
+mod conditions;
+mod cost;
+mod decode;
+mod encode;
+mod expr;
+mod extract;
+mod graph;
+mod lang;
+mod matching;
+mod rewrite;
+mod rule;
+mod rule_text;
+mod saturate;
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::tssa::Program;
+
+pub use rule::{Mode, Rule, Tier};
+pub use rule_text::{RuleError, read};
+pub use saturate::Stop;
+
+/// The rule files, by name.
+const FILES: [(&str, &str); 6] = [
+    ("rules/ring.rules", include_str!("../../rules/ring.rules")),
+    ("rules/guards.rules", include_str!("../../rules/guards.rules")),
+    ("rules/sums.rules", include_str!("../../rules/sums.rules")),
+    ("rules/products.rules", include_str!("../../rules/products.rules")),
+    ("rules/powers.rules", include_str!("../../rules/powers.rules")),
+    ("rules/functions.rules", include_str!("../../rules/functions.rules")),
+];
+
+/// All rules, in order.
+///
+/// # Errors
+/// The first thing wrong in a rule file.
+pub fn rules() -> std::result::Result<Vec<Rule>, RuleError> {
+    let mut all: Vec<Rule> = Vec::new();
+    for (file, text) in FILES {
+        for rule in read(file, text)? {
+            if all.iter().any(|other| other.name == rule.name) {
+                let (file, line) = rule.place;
+                return Err(RuleError { file, line, message: format!("there are two rules `{}`", rule.name) });
+            }
+            all.push(rule);
+        }
+    }
+    Ok(all)
+}
+
+/// How much saturation may do. Counts, never clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Nodes of the e-graph.
+    pub nodes: usize,
+    /// Rounds over all nodes.
+    pub rounds: usize,
+    /// Ways in which rules match.
+    pub matches: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { nodes: 2000, rounds: 12, matches: 4000 }
+    }
+}
+
+/// How to simplify.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much saturation may do.
+    pub budget: Budget,
+    /// Which rules are applied: those that hold at least as far.
+    pub tier: Tier,
+    /// Sizes, as multiples of one large number (1 where nothing is said), and tuples of relations for each unit of it.
+    pub hints: BTreeMap<String, f64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { budget: Budget::default(), tier: Tier::Finite, hints: BTreeMap::new() }
+    }
+}
+
+/// How simplification went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Nodes of the e-graph at the end.
+    pub nodes: usize,
+    /// Classes of the e-graph at the end.
+    pub classes: usize,
+    /// Rounds over all nodes.
+    pub rounds: usize,
+    /// Ways in which rules matched.
+    pub matches: usize,
+    /// Why saturation ended.
+    pub stop: Stop,
+    /// How often each rule was applied.
+    pub applied: BTreeMap<String, usize>,
+}
+
+/// A simplified program.
+#[derive(Clone, Debug)]
+pub struct Simplified {
+    /// The program.
+    pub program: Program,
+    /// How it went.
+    pub report: Report,
+}
+
+/// The program with less work, or as it is.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
+    let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
+    let rules = rewrite::Rules::new(&all, options.tier);
+    let signature = program.signature.clone();
+    let mut graph = graph::Graph::new(&signature);
+    let encoded = encode::encode(&mut graph, &rules, program)?;
+    graph.egraph.rebuild();
+    let before: Vec<(egg::Id, lang::Node)> =
+        graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
+    let saturation = saturate::saturate(&mut graph, &rules, options.budget, false)?;
+    let model = cost::Model::new(&signature, &options.hints);
+    let table = extract::Table::new(&graph, &model);
+    let before: Vec<(egg::Id, lang::Node)> = before
+        .into_iter()
+        .map(|(class, node)| {
+            (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id)))
+        })
+        .collect();
+    let given = table.selection(&before);
+    let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
+    let selection = table.extract(&roots, &given)?;
+    let report = Report {
+        nodes: graph.egraph.total_number_of_nodes(),
+        classes: graph.egraph.number_of_classes(),
+        rounds: saturation.rounds,
+        matches: saturation.matches,
+        stop: saturation.stop,
+        applied: saturation.applied,
+    };
+    let program = decode::decode(&mut graph, &table, &selection, program, &encoded.roots, &encoded.names)?;
+    Ok(Simplified { program, report })
+}

@@ -1,0 +1,144 @@
+//! Applying rules to expressions.
+//!
+//! `normalise(e)` applies the rules of mode *normal*, innermost first, until none changes anything. They lower a measure (sums, guards and
+//! factors of the expression), and their number is bounded besides.
+
+use super::expr::{Expr, Product};
+use super::graph::{Graph, Scope};
+use super::matching::{instantiate, matches};
+use super::rule::{Mode, Rule, Tier};
+use crate::error::Result;
+use crate::index::{Pred, Var};
+
+/// How many rules one expression may be rewritten by while it is normalised.
+const MAX_STEPS: usize = 200;
+
+/// The rules in force.
+pub(super) struct Rules<'r> {
+    normal: Vec<&'r Rule>,
+    /// Those of the e-graph.
+    pub(super) graph: Vec<&'r Rule>,
+}
+
+impl<'r> Rules<'r> {
+    /// Those that hold at least as far as a tier says.
+    pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
+        let (normal, graph) =
+            rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
+        Rules { normal, graph }
+    }
+
+    /// The expression in normal form. Names of the rules that changed it are appended to `used`.
+    pub(super) fn normalise(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        e: &Expr,
+        used: &mut Vec<&'r str>,
+    ) -> Result<Expr> {
+        let mut e = e.clone();
+        let mut steps = 0;
+        loop {
+            e = self.normalise_parts(graph, scope, &e, used)?;
+            let Some((name, next)) = self.first(graph, scope, &e)? else { return Ok(e) };
+            used.push(name);
+            e = next;
+            steps += 1;
+            if steps > MAX_STEPS {
+                return Ok(e);
+            }
+        }
+    }
+
+    fn normalise_parts(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        e: &Expr,
+        used: &mut Vec<&'r str>,
+    ) -> Result<Expr> {
+        Ok(match e {
+            Expr::Number(_) | Expr::Index(_) => e.clone(),
+            Expr::Read(read) => graph.viewed(read.clone())?,
+            Expr::Product(product) => {
+                let inner: Scope = scope.iter().chain(&product.sums).cloned().collect();
+                let parts = product.factors.iter().map(|e| self.normalise(graph, &inner, e, used));
+                let factors = parts.collect::<Result<_>>()?;
+                Expr::product(product.sums.clone(), product.guard.clone(), factors)
+            }
+            Expr::Sum(terms) => {
+                Expr::sum(terms.iter().map(|e| self.normalise(graph, scope, e, used)).collect::<Result<_>>()?)
+            }
+            Expr::Apply(function, args) => {
+                let args = args.iter().map(|e| self.normalise(graph, scope, e, used)).collect::<Result<_>>()?;
+                Expr::Apply(*function, args)
+            }
+        })
+    }
+
+    /// The first rule that changes the expression, and what it becomes.
+    fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
+        for rule in &self.normal {
+            if let Some(next) = apply(graph, rule, scope, e, false)?.into_iter().next() {
+                return Ok(Some((&rule.name, next)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// All that a rule makes of an expression.
+pub(super) fn apply(graph: &mut Graph<'_>, rule: &Rule, scope: &Scope, e: &Expr, opening: bool) -> Result<Vec<Expr>> {
+    let mut found = Vec::new();
+    let around: Scope = match e {
+        Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
+        _ => scope.clone(),
+    };
+    'matches: for mut one in matches(graph, rule, e, opening)? {
+        for condition in &rule.conditions {
+            if !condition.check(graph, &around, &mut one.bindings)? {
+                continue 'matches;
+            }
+        }
+        let Some(replacement) = instantiate(graph, &rule.rhs, &one.bindings) else { continue };
+        let result = one.context.around(replacement);
+        let result = without_targets(graph, scope, result)?;
+        if well_formed(&result) && !result.same(e) && !found.contains(&result) {
+            found.push(result);
+        }
+    }
+    Ok(found)
+}
+
+/// Guards cannot mention the target of a map; what the range of the map implies goes.
+fn without_targets(graph: &mut Graph<'_>, scope: &Scope, e: Expr) -> Result<Expr> {
+    match e {
+        Expr::Product(product) if mentions_target(&product.guard) => {
+            let Product { sums, guard, factors } = *product;
+            let inner: Scope = scope.iter().chain(&sums).cloned().collect();
+            let guard = graph.given(&inner, &Pred::True, &guard)?;
+            Ok(Expr::product(sums, guard, factors))
+        }
+        other => Ok(other),
+    }
+}
+
+fn mentions_target(p: &Pred) -> bool {
+    let mut found = false;
+    p.visit_affine(&mut |a| a.visit(&mut |v| found |= matches!(v, Var::Apply(_))));
+    found
+}
+
+/// Targets of maps occur in reads only.
+fn well_formed(e: &Expr) -> bool {
+    match e {
+        Expr::Number(_) | Expr::Read(_) => true,
+        Expr::Index(a) => {
+            let mut plain = true;
+            a.visit(&mut |v| plain &= !matches!(v, Var::Apply(_)));
+            plain
+        }
+        Expr::Product(product) => !mentions_target(&product.guard) && product.factors.iter().all(well_formed),
+        Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(well_formed),
+    }
+}

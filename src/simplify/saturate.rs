@@ -1,0 +1,190 @@
+//! Equality saturation with counted budgets.
+//!
+//! Each round looks at every node once, in the order of the classes. A node is looked at again only when its children have changed. For
+//! each node
+//!
+//! 1. its expression is brought to normal form again, since children may have become views or literals;
+//! 2. every rule of the e-graph is applied, in all ways that match, and the results join the class.
+//!
+//! Budgets are counts: nodes, rounds, and ways of matching. They are checked before each result is added, so they are overshot by at
+//! most what one result adds. Nothing depends on clocks, addresses or hash order.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+use egg::{Id, Language};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::Budget;
+use super::expr::Expr;
+use super::graph::Graph;
+use super::lang::Node;
+use super::rewrite::{Rules, apply};
+use super::rule::Mode;
+use crate::error::Result;
+use crate::index::Affine;
+
+/// Why saturation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// No rule had anything to add.
+    Saturated,
+    /// The budget of nodes was used up.
+    Nodes,
+    /// The budget of rounds was used up.
+    Rounds,
+    /// The budget of matches was used up.
+    Matches,
+}
+
+/// A rewriting that was made: `before` and `after` are equal elements of the class.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) rules: Vec<String>,
+    pub(super) class: Id,
+    pub(super) before: Expr,
+    pub(super) after: Expr,
+    /// The node that `after` became.
+    pub(super) result: Id,
+}
+
+/// How saturation went.
+pub(super) struct Saturation {
+    pub(super) rounds: usize,
+    pub(super) matches: usize,
+    pub(super) stop: Stop,
+    pub(super) applied: BTreeMap<String, usize>,
+    pub(super) steps: Vec<Step>,
+}
+
+struct Engine<'e, 'a, 'r> {
+    graph: &'e mut Graph<'a>,
+    rules: &'e Rules<'r>,
+    budget: Budget,
+    /// What a node looked like, children included, when it was last looked at.
+    seen: FxHashMap<Node, u64>,
+    retired: FxHashMap<Node, ()>,
+    record: bool,
+    state: Saturation,
+}
+
+/// Applies rules until nothing changes or a budget is used up.
+pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget, record: bool) -> Result<Saturation> {
+    let state = Saturation {
+        rounds: 0,
+        matches: 0,
+        stop: Stop::Saturated,
+        applied: BTreeMap::new(),
+        steps: Vec::new(),
+    };
+    let mut engine =
+        Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashMap::default(), record, state };
+    engine.graph.egraph.rebuild();
+    while engine.round()? {}
+    engine.graph.egraph.rebuild();
+    Ok(engine.state)
+}
+
+impl Engine<'_, '_, '_> {
+    /// One round; whether there should be another.
+    fn round(&mut self) -> Result<bool> {
+        if self.state.rounds >= self.budget.rounds {
+            self.state.stop = Stop::Rounds;
+            return Ok(false);
+        }
+        self.state.rounds += 1;
+        let mut work: Vec<(Id, Node)> = Vec::new();
+        let mut classes: Vec<Id> = self.graph.egraph.classes().map(|class| class.id).collect();
+        classes.sort();
+        for class in classes {
+            work.extend(self.graph.egraph[class].nodes.iter().map(|node| (class, node.clone())));
+        }
+        let mut changed = false;
+        for (class, node) in work {
+            let stamp = self.stamp(&node);
+            if self.retired.contains_key(&node) || self.seen.get(&node) == Some(&stamp) {
+                continue;
+            }
+            self.seen.insert(node.clone(), stamp);
+            changed |= self.visit(class, &node)?;
+            if self.state.stop != Stop::Saturated {
+                return Ok(false);
+            }
+        }
+        self.graph.egraph.rebuild();
+        Ok(changed)
+    }
+
+    /// What the result of matching may depend on: the node, its children and theirs.
+    fn stamp(&self, node: &Node) -> u64 {
+        let mut hasher = FxHasher::default();
+        for child in node.children() {
+            let class = &self.graph.egraph[*child];
+            (class.nodes.len(), &class.data.view).hash(&mut hasher);
+            for grandchild in class.nodes.iter().flat_map(|node| node.children()) {
+                let class = &self.graph.egraph[*grandchild];
+                (class.nodes.len(), &class.data.view).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn visit(&mut self, class: Id, node: &Node) -> Result<bool> {
+        let class = self.graph.egraph.find(class);
+        let scope = self.graph.slots(class);
+        let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
+        if matches!(node.head, super::lang::Head::Input { .. }) {
+            return Ok(false);
+        }
+        let opened = self.graph.open(node, &at)?;
+        let mut used = Vec::new();
+        let mut changed = false;
+        let e = self.rules.normalise(self.graph, &scope, &opened, &mut used)?;
+        if e != opened {
+            let names = used.iter().map(|name| (*name).to_owned()).collect();
+            changed |= self.add(class, names, &opened, &e)?;
+        }
+        for rule in &self.rules.graph {
+            if self.state.stop != Stop::Saturated {
+                return Ok(changed);
+            }
+            let results = apply(self.graph, rule, &scope, &e, true)?;
+            self.state.matches += results.len();
+            if self.state.matches > self.budget.matches {
+                self.state.stop = Stop::Matches;
+            }
+            for result in results {
+                let mut used = vec![rule.name.as_str()];
+                let after = self.rules.normalise(self.graph, &scope, &result, &mut used)?;
+                let names = used.iter().map(|name| (*name).to_owned()).collect();
+                changed |= self.add(class, names, &e, &after)?;
+                if rule.mode == Mode::Reduce {
+                    self.retired.insert(node.clone(), ());
+                    return Ok(changed);
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Adds an equal expression to a class.
+    fn add(&mut self, class: Id, rules: Vec<String>, before: &Expr, after: &Expr) -> Result<bool> {
+        if self.graph.egraph.total_number_of_nodes() >= self.budget.nodes {
+            self.state.stop = Stop::Nodes;
+            return Ok(false);
+        }
+        let scope = self.graph.slots(class);
+        let size = self.graph.egraph.total_number_of_nodes();
+        let result = self.graph.close_over(&scope, after)?;
+        let united = self.graph.egraph.union(class, result);
+        if united || self.graph.egraph.total_number_of_nodes() > size {
+            for rule in &rules {
+                *self.state.applied.entry(rule.clone()).or_default() += 1;
+            }
+            if self.record {
+                self.state.steps.push(Step { rules, class, before: before.clone(), after: after.clone(), result });
+            }
+        }
+        Ok(united)
+    }
+}
