@@ -70,6 +70,9 @@ pub(super) struct Cost {
 impl Cost {
     pub(super) const ZERO: Cost = Cost { work: Growth::ZERO, stored: Growth::ZERO, length: 0.0 };
 
+    /// A name for a tensor.
+    pub(super) const NAME: Cost = Cost { work: Growth::ZERO, stored: Growth::ZERO, length: 1.0 };
+
     pub(super) fn plus(&self, other: &Cost) -> Cost {
         Cost {
             work: self.work.plus(&other.work),
@@ -199,6 +202,76 @@ impl<'a> Model<'a> {
         whole
     }
 
+    /// `sum s. [p] * f0 * ..`: factors are multiplied two at a time as [`decode`](super::decode) does, literals last.
+    fn product_work(
+        &self,
+        all: &[(IndexId, Size)],
+        gens: usize,
+        guard: &Pred,
+        factors: &[Slot],
+        points: &Growth,
+        places: &Growth,
+    ) -> Growth {
+        let axes = |slot: &Slot| {
+            let mut found = vec![false; all.len()];
+            let mut meet = |a: &Affine| {
+                a.visit(&mut |v| {
+                    if let Var::Index(i) = v
+                        && let Some(found) = found.get_mut(crate::base::Id::index(*i))
+                    {
+                        *found = true;
+                    }
+                });
+            };
+            match slot {
+                Slot::Number(_) => {}
+                Slot::Index(a) => meet(a),
+                Slot::Read(indices) => indices.iter().for_each(meet),
+            }
+            found
+        };
+        let has_sums = all.len() > gens;
+        let mut sets: Vec<Vec<bool>> = Vec::new();
+        let mut scalars = 0u32;
+        for slot in factors {
+            let set = axes(slot);
+            let summed = set.iter().skip(gens).any(|x| *x);
+            match slot {
+                Slot::Number(_) | Slot::Index(_) if !summed && has_sums => scalars += 1,
+                _ => sets.push(set),
+            }
+        }
+        let mut work = Growth::ZERO;
+        while sets.len() > 2 {
+            let joined = |i: usize, j: usize| sets[i].iter().zip(&sets[j]).map(|(a, b)| *a || *b).collect::<Vec<bool>>();
+            let mut best: Option<(usize, usize, Vec<bool>)> = None;
+            for i in 0..sets.len() {
+                for j in i + 1..sets.len() {
+                    let union = joined(i, j);
+                    let rank = |set: &[bool]| set.iter().filter(|x| **x).count();
+                    if best.as_ref().is_none_or(|(_, _, set)| rank(&union) < rank(set)) {
+                        best = Some((i, j, union));
+                    }
+                }
+            }
+            let Some((i, j, union)) = best else { break };
+            sets.remove(j);
+            sets.remove(i);
+            let axes: Vec<(IndexId, Size)> = all.iter().zip(&union).filter(|(_, x)| **x).map(|(a, _)| a.clone()).collect();
+            let inside = |p: &&Pred| all.iter().zip(&union).all(|((i, _), x)| *x || !p.mentions(*i));
+            let guard = Pred::all(guard.conjuncts().iter().filter(inside).cloned());
+            work = work.plus(&self.points(&axes, &guard));
+            sets.push(union);
+        }
+        if sets.len() == 2 {
+            work = work.plus(points);
+        }
+        if has_sums {
+            work = work.plus(&points.minus(places));
+        }
+        work.plus(&places.scaled(f64::from(scalars)))
+    }
+
     /// The cost of a node, its children aside.
     pub(super) fn node(&self, node: &Node) -> Cost {
         let gens = super::graph::slots(node.head.dims());
@@ -208,23 +281,10 @@ impl<'a> Model<'a> {
                 let all: Vec<(IndexId, Size)> =
                     gens.iter().map(|(_, n)| n).chain(sums).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
                 let summed: Vec<IndexId> = all.iter().skip(gens.len()).map(|(i, _)| *i).collect();
-                let outside =
-                    guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned();
+                let outside = guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned();
                 let outside = Pred::all(outside);
                 let (points, places) = (self.points(&all, guard), self.points(&gens, &outside));
-                let is_scalar = |slot: &&Slot| match slot {
-                    Slot::Number(_) => true,
-                    Slot::Index(a) => !summed.iter().any(|i| a.mentions(*i)),
-                    Slot::Read(_) => false,
-                };
-                let scalars = factors.iter().filter(is_scalar).count();
-                let inner = factors.len() - scalars;
-                let mut work = points.scaled(inner.saturating_sub(1) as f64);
-                if !sums.is_empty() {
-                    work = work.plus(&points.minus(&places));
-                }
-                let outer = if inner == 0 && sums.is_empty() { scalars.saturating_sub(1) } else { scalars };
-                work = work.plus(&places.scaled(outer as f64));
+                let work = self.product_work(&all, gens.len(), guard, factors, &points, &places);
                 let is_view = work == Growth::ZERO;
                 let stored = if is_view { Growth::ZERO } else { places };
                 Cost { work, stored, length: 1.0 + sums.len() as f64 + length(guard, factors) }

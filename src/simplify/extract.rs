@@ -16,7 +16,7 @@ use egg::{Id, Language};
 
 use super::cost::{Cost, Model};
 use super::graph::Graph;
-use super::lang::Node;
+use super::lang::{Head, Node};
 use crate::error::{Error, Result};
 
 /// A node for each class that the roots need.
@@ -93,8 +93,21 @@ impl Table {
     pub(super) fn total(&self, selection: &Selection, roots: &[Id]) -> Option<Cost> {
         let order = self.order(selection, roots)?;
         let mut total = Cost::ZERO;
+        let mut used: BTreeMap<Id, bool> = BTreeMap::new();
         for class in order {
-            total = total.plus(&self.entry(class, *selection.get(&class)?)?.1);
+            let (node, cost) = self.entry(class, *selection.get(&class)?)?;
+            total = total.plus(cost);
+            for child in &node.children {
+                // What is used more than once needs a name.
+                match used.get(child) {
+                    None => drop(used.insert(*child, false)),
+                    Some(false) if !matches!(self.node(selection, *child)?.head, Head::Input { .. }) => {
+                        used.insert(*child, true);
+                        total = total.plus(&Cost::NAME);
+                    }
+                    Some(_) => {}
+                }
+            }
         }
         Some(total)
     }

@@ -149,19 +149,23 @@ impl<'a> Graph<'a> {
         Ok(self.viewed(Read { class, indices })?)
     }
 
-    /// The read, through the views of its class.
+    /// The read, through those views of its class that are leaves.
     pub(super) fn viewed(&self, read: Read) -> crate::index::Checked<Expr> {
         let mut read = read;
         loop {
             read.class = self.egraph.find(read.class);
-            let Some(view) = &self.data(read.class).view else { return Ok(Expr::Read(read)) };
-            let at = |i: IndexId| read.indices.get(i.index()).cloned();
-            match view.substitute(&at)? {
-                Expr::Read(next) if next.class != read.class => read = next,
-                Expr::Read(next) => return Ok(Expr::Read(next)),
-                other => return Ok(other),
+            match self.view(&read)? {
+                Some(Expr::Read(next)) if next.class != read.class => read = next,
+                Some(leaf @ (Expr::Number(_) | Expr::Index(_))) => return Ok(leaf),
+                Some(_) | None => return Ok(Expr::Read(read)),
             }
         }
+    }
+
+    /// What a read is without any work, if its class has a view.
+    pub(super) fn view(&self, read: &Read) -> crate::index::Checked<Option<Expr>> {
+        let at = |i: IndexId| read.indices.get(i.index()).cloned();
+        self.data(read.class).view.as_ref().map(|view| view.substitute(&at)).transpose()
     }
 
     /// The class of `gen g. e` for given axes `g`.
@@ -251,12 +255,12 @@ impl<'a> Graph<'a> {
         // Leaves may have turned out to be literals.
         let Expr::Product(product) = Expr::product(product.sums, guard.clone(), leaves.clone()) else {
             return match leaves.as_slice() {
-                [leaf] if guard.is_true() => self.view(gens, leaf),
-                _ => self.view(gens, &Expr::product(Vec::new(), guard, leaves)),
+                [leaf] if guard.is_true() => self.leaf_class(gens, leaf),
+                _ => self.leaf_class(gens, &Expr::product(Vec::new(), guard, leaves)),
             };
         };
         if product.sums.is_empty() && product.guard.is_true() && product.factors.len() == 1 {
-            return self.view(gens, &product.factors[0]);
+            return self.leaf_class(gens, &product.factors[0]);
         }
         let (product, order) = canonical_factors(*product);
         let sums = order.iter().map(|(_, n)| n.clone()).collect();
@@ -269,7 +273,7 @@ impl<'a> Graph<'a> {
     }
 
     /// `gen g. leaf`
-    fn view(&mut self, gens: &[(IndexId, Size)], leaf: &Expr) -> Result<Id> {
+    fn leaf_class(&mut self, gens: &[(IndexId, Size)], leaf: &Expr) -> Result<Id> {
         if let Expr::Read(read) = leaf
             && self.is_whole(gens, read)
         {
@@ -334,6 +338,20 @@ impl<'a> Graph<'a> {
         let guard = closing.guard(&guard)?;
         let children = closing.children;
         Ok(self.egraph.add(Node { head: Head::Apply { dims: dims(gens), guard, function, args }, children }))
+    }
+
+    pub(super) fn dump(&mut self) {
+        let mut classes: Vec<Id> = self.egraph.classes().map(|c| c.id).collect();
+        classes.sort();
+        for class in classes {
+            println!("{class} {:?}", self.data(class).view.is_some());
+            for node in self.egraph[class].nodes.clone() {
+                let at: Vec<Affine> = self.slots(class).iter().map(|(i, _)| Affine::index(*i)).collect();
+                if let Head::Input { param, .. } = &node.head { println!("    input {param:?}"); continue }
+                let e = self.open(&node, &at);
+                if let Ok(e) = e { println!("    {}", show(&e)); }
+            }
+        }
     }
 
     /// A leaf of a parameter.
@@ -466,5 +484,21 @@ impl Closing {
         });
         let rename = |x: VarId| self.computed.get(&class_of(x)).map_or(x, |at| VarId::from_index(*at));
         Ok(Renaming(&rename).pred(&p)?)
+    }
+}
+
+fn show(e: &Expr) -> String {
+    let aff = |a: &Affine| {
+        let mut t = String::new();
+        let _ = a.write(&mut t, &mut |v| match v { Var::Index(i) if i.0 > 1000 => format!("s{}", i.0 % 100), Var::Index(i) => format!("i{}", i.0), Var::Size(n) => format!("n{}", n.0), Var::Apply(_) => "f()".into() });
+        t
+    };
+    match e {
+        Expr::Number(x) => format!("{x:?}"),
+        Expr::Index(a) => format!("real({})", aff(a)),
+        Expr::Read(r) => format!("T{}[{}]", r.class, r.indices.iter().map(aff).collect::<Vec<_>>().join(",")),
+        Expr::Product(p) => format!("(sum {} . {} {})", p.sums.iter().map(|(i, _)| format!("s{}", i.0 % 100)).collect::<Vec<_>>().join(","), if p.guard.is_true() { String::new() } else { format!("[{}]", p.guard.weight()) }, p.factors.iter().map(show).collect::<Vec<_>>().join("*")),
+        Expr::Sum(ts) => format!("({})", ts.iter().map(show).collect::<Vec<_>>().join(" + ")),
+        Expr::Apply(f, ts) => format!("{f:?}({})", ts.iter().map(show).collect::<Vec<_>>().join(", ")),
     }
 }

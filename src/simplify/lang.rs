@@ -84,7 +84,8 @@ impl Head {
 pub(super) struct Data {
     /// The axes.
     pub(super) dims: Vec<Size>,
-    /// What it is without any work: a literal, an index expression, or an element of another class, over its slots.
+    /// What it is without any work, over its slots: a literal, an index expression, or an element of another class, perhaps under a
+    /// guard.
     pub(super) view: Option<Expr>,
     /// It may be read only where this relation holds.
     pub(super) pattern: Option<RelationId>,
@@ -97,18 +98,8 @@ pub(super) struct Analysis;
 impl egg::Analysis<Node> for Analysis {
     type Data = Data;
 
-    fn make(_: &mut EGraph<Node, Self>, node: &Node, _: Id) -> Data {
-        let view = match &node.head {
-            Head::Product { sums, guard: Pred::True, factors, .. } if sums.is_empty() => match factors.as_slice() {
-                [Slot::Number(x)] => Some(Expr::Number(*x)),
-                [Slot::Index(a)] => Some(Expr::Index(a.clone())),
-                [Slot::Read(indices)] => {
-                    node.children.first().map(|class| Expr::Read(Read { class: *class, indices: indices.clone() }))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
+    fn make(_: &mut EGraph<Node, Self>, node: &Node, id: Id) -> Data {
+        let view = view(node, id);
         let pattern = match &node.head {
             Head::Input { pattern, .. } => *pattern,
             _ => None,
@@ -127,6 +118,27 @@ impl egg::Analysis<Node> for Analysis {
         a.pattern = a.pattern.or(b.pattern);
         DidMerge(to, from)
     }
+}
+
+/// The expression of a node that needs no work.
+fn view(node: &Node, class: Id) -> Option<Expr> {
+    let Head::Product { sums, guard, factors, .. } = &node.head else { return None };
+    let ([], [factor]) = (sums.as_slice(), factors.as_slice()) else { return None };
+    let leaf = match factor {
+        Slot::Number(x) => Expr::Number(*x),
+        Slot::Index(a) => Expr::Index(a.clone()),
+        Slot::Read(indices) => {
+            let read = *node.children.first()?;
+            if read == class {
+                return None;
+            }
+            Expr::Read(Read { class: read, indices: indices.clone() })
+        }
+    };
+    let mut plain = true;
+    guard.visit_relations(&mut |r| plain &= matches!(r, RelationRef::Input(_)));
+    // A guard that reads a tensor, or binds an index, stays where it is.
+    (plain && bound(guard).is_empty()).then(|| Expr::product(Vec::new(), guard.clone(), vec![leaf]))
 }
 
 /// Renames the tensors that a predicate or an affine expression reads as relations.

@@ -224,6 +224,9 @@ impl<'g, 'a> Matcher<'g, 'a> {
         let class = self.graph.egraph.find(*class);
         let nodes: Vec<Node> =
             self.graph.egraph[class].nodes.iter().filter(|node| wanted(&node.head)).cloned().collect();
+        // A tensor in terms of itself leads nowhere.
+        let nodes = nodes.into_iter().filter(|node| node.children.iter().all(|x| self.graph.egraph.find(*x) != class));
+        let nodes: Vec<Node> = nodes.collect();
         let mut found = Vec::with_capacity(nodes.len());
         for node in nodes {
             match self.graph.open(&node, indices) {

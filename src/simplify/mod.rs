@@ -138,6 +138,7 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let before: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let saturation = saturate::saturate(&mut graph, &rules, options.budget, false)?;
+    if std::env::var("DUMP").is_ok() { graph.dump(); }
     let model = cost::Model::new(&signature, &options.hints);
     let table = extract::Table::new(&graph, &model);
     let before: Vec<(egg::Id, lang::Node)> = before

@@ -3,7 +3,7 @@
 //! `normalise(e)` applies the rules of mode *normal*, innermost first, until none changes anything. They lower a measure (sums, guards and
 //! factors of the expression), and their number is bounded besides.
 
-use super::expr::{Expr, Product};
+use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::matching::{instantiate, matches};
 use super::rule::{Mode, Rule, Tier};
@@ -12,6 +12,9 @@ use crate::index::{Pred, Var};
 
 /// How many rules one expression may be rewritten by while it is normalised.
 const MAX_STEPS: usize = 200;
+
+/// How many views are looked through.
+const MAX_VIEWS: usize = 32;
 
 /// The rules in force.
 pub(super) struct Rules<'r> {
@@ -50,6 +53,20 @@ impl<'r> Rules<'r> {
         }
     }
 
+    /// The same for an expression whose parts are in normal form.
+    fn normalise_top(&self, graph: &mut Graph<'_>, scope: &Scope, e: Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
+        let mut e = e;
+        for _ in 0..MAX_STEPS {
+            if !matches!(e, Expr::Product(_)) {
+                break;
+            }
+            let Some((name, next)) = self.first(graph, scope, &e)? else { break };
+            used.push(name);
+            e = next;
+        }
+        Ok(e)
+    }
+
     fn normalise_parts(
         &self,
         graph: &mut Graph<'_>,
@@ -59,7 +76,7 @@ impl<'r> Rules<'r> {
     ) -> Result<Expr> {
         Ok(match e {
             Expr::Number(_) | Expr::Index(_) => e.clone(),
-            Expr::Read(read) => graph.viewed(read.clone())?,
+            Expr::Read(read) => self.read(graph, scope, read, used)?,
             Expr::Product(product) => {
                 let inner: Scope = scope.iter().chain(&product.sums).cloned().collect();
                 let parts = product.factors.iter().map(|e| self.normalise(graph, &inner, e, used));
@@ -70,10 +87,37 @@ impl<'r> Rules<'r> {
                 Expr::sum(terms.iter().map(|e| self.normalise(graph, scope, e, used)).collect::<Result<_>>()?)
             }
             Expr::Apply(function, args) => {
-                let args = args.iter().map(|e| self.normalise(graph, scope, e, used)).collect::<Result<_>>()?;
+                let args = args.iter().map(|e| match e {
+                    Expr::Read(read) => Ok(graph.viewed(read.clone())?),
+                    e => self.normalise(graph, scope, e, used),
+                });
+                let args = args.collect::<Result<_>>()?;
                 Expr::Apply(*function, args)
             }
         })
+    }
+
+    /// A read as what it is without any work.
+    fn read(&self, graph: &mut Graph<'_>, scope: &Scope, read: &Read, used: &mut Vec<&'r str>) -> Result<Expr> {
+        let mut read = read.clone();
+        let mut guard = Pred::True;
+        for _ in 0..MAX_VIEWS {
+            read.class = graph.egraph.find(read.class);
+            let product = match graph.view(&read)? {
+                None => break,
+                Some(view) => view.into_product(),
+            };
+            guard = guard.and(product.guard);
+            match product.factors.as_slice() {
+                [Expr::Read(next)] if next.class != read.class => read = next.clone(),
+                [leaf @ (Expr::Number(_) | Expr::Index(_))] => {
+                    let e = Expr::product(Vec::new(), guard, vec![leaf.clone()]);
+                    return self.normalise_top(graph, scope, e, used);
+                }
+                _ => return Ok(Expr::product(Vec::new(), guard, product.factors)),
+            }
+        }
+        self.normalise_top(graph, scope, Expr::product(Vec::new(), guard, vec![Expr::Read(read)]), used)
     }
 
     /// The first rule that changes the expression, and what it becomes.

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::Budget;
 use super::expr::Expr;
 use super::graph::Graph;
-use super::lang::Node;
+use super::lang::{Head, Node};
 use super::rewrite::{Rules, apply};
 use super::rule::Mode;
 use crate::error::Result;
@@ -111,8 +111,8 @@ impl Engine<'_, '_, '_> {
                 return Ok(false);
             }
         }
-        self.graph.egraph.rebuild();
-        Ok(changed)
+        let congruent = self.graph.egraph.rebuild();
+        Ok(changed || congruent > 0)
     }
 
     /// What the result of matching may depend on: the node, its children and theirs.
@@ -133,7 +133,8 @@ impl Engine<'_, '_, '_> {
         let class = self.graph.egraph.find(class);
         let scope = self.graph.slots(class);
         let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
-        if matches!(node.head, super::lang::Head::Input { .. }) {
+        let cyclic = node.children.iter().any(|child| self.graph.egraph.find(*child) == class);
+        if cyclic || matches!(node.head, Head::Input { .. }) {
             return Ok(false);
         }
         let opened = self.graph.open(node, &at)?;
