@@ -5,7 +5,8 @@ use super::graph::{Graph, Scope};
 use super::matching::{Bindings, Value};
 use super::rule::{Kind, Meta};
 use crate::error::Result;
-use crate::index::Pred;
+use crate::base::IndexId;
+use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Parity, Primitive};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
@@ -77,13 +78,39 @@ conditions! {
     NotOne = "not-one" (Expr);
     /// The literal is not 0 or 1.
     Proper = "proper" (Literal);
-    /// The two expressions have the same value.
-    Same = "same" (Expr, Expr);
+    /// The element under less of a guard: what follows from the guard around is left out.
+    Unguarded = "unguarded" (Expr) -> Expr;
+    /// The expression is zero wherever the predicate fails.
+    Vanishes = "vanishes" (Expr, Pred);
+    /// The expression is a literal or an index expression, so it is finite.
+    Scalar = "scalar" (Expr);
+    /// The opposite of the predicate, where the language has it.
+    Negation = "negation" (Pred) -> Pred;
+    /// The literals add up to zero.
+    Opposite = "opposite" (Literal, Literal);
+    /// The two expressions together read at most four tensors.
+    Few = "few" (Expr, Expr);
+    /// The two expressions together have at most eight terms.
+    Short = "short" (Expr, Expr);
+    /// `1 / c`, where that is exact.
+    Reciprocal = "reciprocal" (Literal) -> Literal;
+    /// A sum with terms that have an element only where a relation has one, and others.
+    Mixed = "mixed" (Expr);
+    /// The number of places of the index in its range at which the predicate holds.
+    Count = "count" (Index, Size, Pred) -> Affine;
+    /// One of the predicates holds, said in a shorter way.
+    Union = "union" (Pred, Pred) -> Pred;
 }
 
 impl Condition {
     /// Whether it holds; may bind its result.
-    pub(super) fn check(&self, graph: &mut Graph<'_>, scope: &Scope, bindings: &mut Bindings) -> Result<bool> {
+    pub(super) fn check(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        given: &Pred,
+        bindings: &mut Bindings,
+    ) -> Result<bool> {
         let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
         let result = match (self.name, value(0), value(1)) {
             (Name::Simplified, Some(Value::Pred(_, p)), _) => {
@@ -135,7 +162,60 @@ impl Condition {
             }
             (Name::NotOne, Some(Value::Expr(_, e)), _) => return Ok(e.as_number() != Some(1.0)),
             (Name::Proper, Some(Value::Literal(c)), _) => return Ok(*c != 0.0 && *c != 1.0),
-            (Name::Same, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => return Ok(a.same(b)),
+            (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
+                let (params, read) = (params.clone(), read.clone());
+                graph.unguarded(scope, given, &read)?.map(|e| Value::Expr(params, e))
+            }
+            (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => return graph.vanishes(scope, e, p),
+            (Name::Scalar, Some(Value::Expr(_, e)), _) => {
+                return Ok(matches!(e, Expr::Number(_) | Expr::Index(_)));
+            }
+            (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
+            (Name::Opposite, Some(Value::Literal(c)), Some(Value::Literal(d))) => return Ok(c + d == 0.0),
+            (Name::Few, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
+                let reads = |e: &Expr| match e {
+                    Expr::Product(p) => p.factors.iter().filter(|e| e.as_number().is_none()).count(),
+                    Expr::Number(_) => 0,
+                    _ => 1,
+                };
+                return Ok(reads(a) + reads(b) <= 4);
+            }
+            (Name::Short, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
+                let terms = |e: &Expr| match e {
+                    Expr::Sum(terms) => terms.len(),
+                    _ => 1,
+                };
+                return Ok(terms(a) + terms(b) <= 8);
+            }
+            (Name::Reciprocal, Some(Value::Literal(c)), _) => {
+                let d = 1.0 / c;
+                let power_of_two = c.is_normal() && c.to_bits() << 12 == 0 && d.is_normal();
+                power_of_two.then_some(Value::Literal(d))
+            }
+            (Name::Mixed, Some(Value::Expr(_, e)), _) => {
+                let Expr::Read(read) = e.clone() else { return Ok(false) };
+                let sums = graph.definitions(&read, &|head| matches!(head, super::lang::Head::Sum { .. }))?;
+                return Ok(sums.iter().any(|sum| match sum {
+                    Expr::Sum(terms) => {
+                        let sparse = terms.iter().filter(|e| graph.is_sparse(e)).count();
+                        0 < sparse && sparse < terms.len()
+                    }
+                    _ => false,
+                }));
+            }
+            (Name::Count, Some(Value::Index(i)), Some(Value::Affine(n))) => {
+                let p = match self.args.get(2).and_then(|meta| bindings.get(*meta)) {
+                    Some(Value::Pred(_, p)) => p.clone(),
+                    _ => Pred::True,
+                };
+                count(graph, scope, *i, n, &p)?.map(Value::Affine)
+            }
+            (Name::Union, Some(Value::Pred(params, p)), Some(Value::Pred(_, q))) => {
+                let either = p.clone().or(q.clone());
+                let shorter = graph.given(scope, &Pred::True, &either)?;
+                (shorter.weight() < p.weight() + q.weight() || !matches!(shorter, Pred::Any(_)))
+                    .then(|| Value::Pred(params.clone(), shorter))
+            }
             _ => return Ok(false),
         };
         Ok(match (self.result, result) {
@@ -144,6 +224,38 @@ impl Condition {
             (_, None) => false,
         })
     }
+}
+
+/// How many `i < n` satisfy a conjunction of bounds, one from below and one from above: `last - first + 1`, perhaps negative for none.
+fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -> Result<Option<Affine>> {
+    let mut first = vec![Affine::constant(0)];
+    let mut last = vec![n.add_constant(-1)?];
+    for p in p.conjuncts() {
+        let Pred::NonNegative(a) = p else { return Ok(None) };
+        let rest = |k: i64| -> Result<Affine> { Ok(a.sub(&Affine::index(i).scale(k)?)?) };
+        match a.coefficient(&crate::index::Var::Index(i)) {
+            // 0 <= i + b
+            1 => first.push(rest(1)?.scale(-1)?),
+            // 0 <= b - i
+            -1 => last.push(rest(-1)?),
+            _ => return Ok(None),
+        }
+    }
+    let around: Scope = scope.iter().filter(|(j, _)| *j != i).cloned().collect();
+    let mut extreme = |bounds: &[Affine], upper: bool| -> Result<Option<Affine>> {
+        'bounds: for a in bounds {
+            for b in bounds {
+                let p = if upper { Pred::le(a, b)? } else { Pred::le(b, a)? };
+                if a != b && !graph.given(&around, &Pred::True, &p)?.is_true() {
+                    continue 'bounds;
+                }
+            }
+            return Ok(Some(a.clone()));
+        }
+        Ok(None)
+    };
+    let (Some(first), Some(last)) = (extreme(&first, false)?, extreme(&last, true)?) else { return Ok(None) };
+    Ok(Some(last.sub(&first)?.add_constant(1)?))
 }
 
 fn parity(f: Function) -> Option<Parity> {

@@ -202,6 +202,34 @@ impl<'a> Model<'a> {
         whole
     }
 
+    /// Which two of at least three factors, given by the indices they read, are multiplied first, over which indices, and at how many
+    /// points: those where the product is cheapest. More indices than both read can be cheaper, where a relation ties them.
+    pub(super) fn merge(
+        &self,
+        all: &[(IndexId, Size)],
+        guard: &Pred,
+        sets: &[Vec<bool>],
+    ) -> Option<(usize, usize, Vec<bool>, Growth)> {
+        let mut best: Option<(usize, usize, Vec<bool>, Growth)> = None;
+        for i in 0..sets.len() {
+            for j in i + 1..sets.len() {
+                let union: Vec<bool> = sets[i].iter().zip(&sets[j]).map(|(a, b)| *a || *b).collect();
+                let axes = chosen(all, &union);
+                let points = self.points(&axes, &inside(all, &union, guard));
+                let better = |points: &Growth| {
+                    best.as_ref().is_none_or(|(_, _, _, least)| points.compare(least) == Ordering::Less)
+                };
+                if better(&points) {
+                    best = Some((i, j, union, points));
+                }
+            }
+        }
+        let (i, j, union, points) = best?;
+        let whole: Vec<bool> = (0..all.len()).map(|k| sets.iter().any(|set| set.get(k) == Some(&true))).collect();
+        let tied = self.points(&chosen(all, &whole), &inside(all, &whole, guard));
+        if tied.compare(&points) == Ordering::Less { Some((i, j, whole, tied)) } else { Some((i, j, union, points)) }
+    }
+
     /// `sum s. [p] * f0 * ..`: factors are multiplied two at a time as [`decode`](super::decode) does, literals last.
     fn product_work(
         &self,
@@ -243,24 +271,10 @@ impl<'a> Model<'a> {
         }
         let mut work = Growth::ZERO;
         while sets.len() > 2 {
-            let joined = |i: usize, j: usize| sets[i].iter().zip(&sets[j]).map(|(a, b)| *a || *b).collect::<Vec<bool>>();
-            let mut best: Option<(usize, usize, Vec<bool>)> = None;
-            for i in 0..sets.len() {
-                for j in i + 1..sets.len() {
-                    let union = joined(i, j);
-                    let rank = |set: &[bool]| set.iter().filter(|x| **x).count();
-                    if best.as_ref().is_none_or(|(_, _, set)| rank(&union) < rank(set)) {
-                        best = Some((i, j, union));
-                    }
-                }
-            }
-            let Some((i, j, union)) = best else { break };
+            let Some((i, j, union, points)) = self.merge(all, guard, &sets) else { break };
             sets.remove(j);
             sets.remove(i);
-            let axes: Vec<(IndexId, Size)> = all.iter().zip(&union).filter(|(_, x)| **x).map(|(a, _)| a.clone()).collect();
-            let inside = |p: &&Pred| all.iter().zip(&union).all(|((i, _), x)| *x || !p.mentions(*i));
-            let guard = Pred::all(guard.conjuncts().iter().filter(inside).cloned());
-            work = work.plus(&self.points(&axes, &guard));
+            work = work.plus(&points);
             sets.push(union);
         }
         if sets.len() == 2 {
@@ -303,6 +317,17 @@ impl<'a> Model<'a> {
             }
         }
     }
+}
+
+/// The indices of a set.
+pub(super) fn chosen(all: &[(IndexId, Size)], set: &[bool]) -> Vec<(IndexId, Size)> {
+    all.iter().zip(set).filter(|(_, x)| **x).map(|(a, _)| a.clone()).collect()
+}
+
+/// The conjuncts that the indices of a set decide.
+pub(super) fn inside(all: &[(IndexId, Size)], set: &[bool], guard: &Pred) -> Pred {
+    let inside = |p: &&Pred| all.iter().zip(set).all(|((i, _), x)| *x || !p.mentions(*i));
+    Pred::all(guard.conjuncts().iter().filter(inside).cloned())
 }
 
 /// About how long guards and arguments are to read.

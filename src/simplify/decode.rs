@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use egg::Id;
 
+use super::cost::{Model, chosen, inside};
 use super::expr::{Expr, Product, Read};
 use super::extract::{Selection, Table};
 use super::graph::{Graph, Scope};
@@ -21,6 +22,7 @@ use crate::tssa::{Builder, Operand, Output, Program};
 pub(super) fn decode(
     graph: &mut Graph<'_>,
     table: &Table,
+    model: &Model<'_>,
     selection: &Selection,
     program: &Program,
     roots: &[Vec<Id>],
@@ -30,7 +32,7 @@ pub(super) fn decode(
     let Some(order) = table.order(selection, &all) else {
         return Err(Error::bug("simplify", "the selected nodes are not a program"));
     };
-    let mut decoder = Decoder { builder: Builder::new(program.signature.clone()), vars: BTreeMap::new() };
+    let mut decoder = Decoder { model, builder: Builder::new(program.signature.clone()), vars: BTreeMap::new() };
     for class in order {
         let Some(node) = table.node(selection, class) else { continue };
         let x = decoder.node(graph, node)?;
@@ -47,7 +49,8 @@ pub(super) fn decode(
     decoder.builder.finish(outputs).prune()
 }
 
-struct Decoder {
+struct Decoder<'m> {
+    model: &'m Model<'m>,
     builder: Builder,
     vars: BTreeMap<Id, VarId>,
 }
@@ -59,7 +62,7 @@ struct Operands {
     operands: Vec<Operand>,
 }
 
-impl Decoder {
+impl Decoder<'_> {
     fn var(&self, class: Id) -> Result<VarId> {
         self.vars.get(&class).copied().ok_or_else(|| Error::bug("simplify", "a class is read before it is computed"))
     }
@@ -303,44 +306,20 @@ impl Decoder {
         t
     }
 
-    /// `f0 * f1 * f2 * ..  ==  (f0 * f1) * f2 * ..` until two factors are left; the pair with the fewest indices first.
+    /// `f0 * f1 * f2 * ..  ==  (f0 * f1) * f2 * ..` until two factors are left, in the order that the cost model chooses.
     fn narrow(&mut self, gens: &Scope, found: &mut Operands) -> Result<()> {
         while found.operands.len() > 2 {
             let scope: Scope = gens.iter().chain(&found.sums).cloned().collect();
-            let joined = |a: &Operand, b: &Operand| {
-                let mut indices = a.indices.clone();
-                indices.extend(&b.indices);
-                scope.iter().filter(|(i, _)| indices.contains(i)).cloned().collect::<Scope>()
-            };
-            let mut best: Option<(usize, usize)> = None;
-            for i in 0..found.operands.len() {
-                for j in i + 1..found.operands.len() {
-                    let rank = |(i, j): (usize, usize)| joined(&found.operands[i], &found.operands[j]).len();
-                    if best.is_none_or(|pair| rank((i, j)) < rank(pair)) {
-                        best = Some((i, j));
-                    }
-                }
-            }
-            let Some((i, j)) = best else { break };
+            let guard = Pred::all(found.guard.iter().cloned());
+            let set = |x: &Operand| scope.iter().map(|(i, _)| x.indices.contains(i)).collect::<Vec<bool>>();
+            let sets: Vec<Vec<bool>> = found.operands.iter().map(set).collect();
+            let Some((i, j, union, _)) = self.model.merge(&scope, &guard, &sets) else { break };
             let (b, a) = (found.operands.remove(j), found.operands.remove(i));
-            let axes = joined(&a, &b);
-            let inside = |p: &&Pred| {
-                let mut inside = true;
-                p.visit_affine(&mut |affine| {
-                    affine.visit(&mut |v| {
-                        if let Var::Index(i) = v {
-                            inside &= axes.iter().any(|(j, _)| i == j) || !scope.iter().any(|(j, _)| i == j);
-                        }
-                    });
-                });
-                inside
-            };
-            let guard = Pred::all(found.guard.iter().filter(inside).cloned());
+            let axes = chosen(&scope, &union);
             let indices = axes.iter().map(|(i, _)| *i).collect();
-            let var = self.builder.contract(&axes, &[], guard, vec![a, b])?;
+            let var = self.builder.contract(&axes, &[], inside(&scope, &union, &guard), vec![a, b])?;
             found.operands.push(Operand { var, indices });
         }
         Ok(())
     }
 }
-

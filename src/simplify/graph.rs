@@ -193,6 +193,67 @@ impl<'a> Graph<'a> {
             && self.data(read.class).dims.iter().zip(gens).all(|(m, (_, n))| m == n)
     }
 
+    /// The expressions that a read stands for, one for each node of its class, without those that the class itself occurs in.
+    pub(super) fn definitions(&mut self, read: &Read, wanted: &dyn Fn(&Head) -> bool) -> Result<Vec<Expr>> {
+        let class = self.egraph.find(read.class);
+        let usable = |node: &&Node| wanted(&node.head) && node.children.iter().all(|x| self.egraph.find(*x) != class);
+        let nodes: Vec<Node> = self.egraph[class].nodes.iter().filter(usable).cloned().collect();
+        nodes.iter().map(|node| self.open(node, &read.indices)).collect()
+    }
+
+    /// The tensor that a read is an element of under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given.
+    pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read) -> Result<Option<Expr>> {
+        for definition in self.definitions(read, &|head| !matches!(head, Head::Input { .. }))? {
+            let (guard, rest) = match definition {
+                Expr::Product(product) => {
+                    let summed = |p: &Pred| product.sums.iter().any(|(i, _)| p.mentions(*i));
+                    let (inner, outer): (Vec<Pred>, Vec<Pred>) =
+                        product.guard.conjuncts().iter().cloned().partition(summed);
+                    let rest = Expr::product(product.sums.clone(), Pred::all(inner), product.factors.clone());
+                    (Pred::all(outer), rest)
+                }
+                other => (Pred::True, other),
+            };
+            if guard.is_true() {
+                continue;
+            }
+            let left = self.given(scope, given, &guard)?;
+            if left != guard {
+                let kept = left.conjuncts().iter().filter(|p| guard.conjuncts().contains(p)).cloned();
+                let e = Expr::product(Vec::new(), Pred::all(kept), vec![rest]);
+                return Ok(Some(self.close(scope, &e)?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an expression is zero wherever a predicate fails.
+    pub(super) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
+        let Some(fails) = p.negate() else { return Ok(false) };
+        Ok(match e {
+            Expr::Index(a) => self.given(scope, &fails, &Pred::zero(a.clone()))?.is_true(),
+            Expr::Read(read) => {
+                for definition in self.definitions(read, &|head| matches!(head, Head::Product { .. }))? {
+                    if self.vanishes_product(scope, &definition.into_product(), &fails)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Expr::Product(product) => self.vanishes_product(scope, product, &fails)?,
+            Expr::Number(_) | Expr::Sum(_) | Expr::Apply(..) => false,
+        })
+    }
+
+    fn vanishes_product(&mut self, scope: &Scope, product: &Product, fails: &Pred) -> Result<bool> {
+        let mut around = product.guard.clone().and(fails.clone());
+        for (i, n) in &product.sums {
+            around = around.and(Pred::in_range(&Affine::index(*i), n)?);
+        }
+        let scope: Scope = scope.iter().chain(&product.sums).cloned().collect();
+        Ok(around.is_false() || self.given(&scope, &Pred::True, &around)?.is_false())
+    }
+
     /// A factor, term or argument as a leaf: closed under those conjuncts of the guard that concern it.
     fn leaf(&mut self, scope: &[(IndexId, Size)], guard: &Pred, e: &Expr) -> Result<Expr> {
         match e {
@@ -201,15 +262,17 @@ impl<'a> Graph<'a> {
             _ => {
                 let free = e.free(scope);
                 let concerns = |p: &&Pred| {
-                    let mut inside = true;
+                    let (mut inside, mut indexed) = (true, false);
                     p.visit_affine(&mut |a| {
                         a.visit(&mut |v| {
                             if let Var::Index(i) = v {
+                                indexed |= free.iter().any(|(j, _)| i == j);
                                 inside &= free.iter().any(|(j, _)| i == j) || !scope.iter().any(|(j, _)| i == j);
                             }
                         });
                     });
-                    inside
+                    // What sizes decide saves no work to speak of.
+                    inside && indexed
                 };
                 let inner = Pred::all(guard.conjuncts().iter().filter(concerns).cloned());
                 let inner = self.given(&free, &Pred::True, &inner)?;

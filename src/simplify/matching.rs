@@ -10,13 +10,14 @@
 //! Where a pattern has structure and the expression reads a class, every node of the class is tried.
 
 use super::expr::{Expr, Product, Read};
-use super::graph::Graph;
-use super::lang::{Head as NodeHead, Node};
+use super::graph::{Graph, Scope};
+use super::lang::Head as NodeHead;
 use super::rule::{Arg, Binder, Head, Integer, Linear, Meta, Pattern, PredPattern, Rule};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, Var};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Op, Primitive};
+use crate::ty::RelationKind;
 
 /// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,6 +131,9 @@ pub(super) struct Match {
 
 /// All ways, up to a limit, in which the left-hand side of a rule matches an expression. `opening` says whether classes are looked into.
 pub(super) fn matches(graph: &mut Graph<'_>, rule: &Rule, subject: &Expr, opening: bool) -> Result<Vec<Match>> {
+    if !plausible(&rule.lhs, subject, opening) {
+        return Ok(Vec::new());
+    }
     let mut matcher = Matcher { graph, opening, found: Vec::new(), limit: MAX_MATCHES, error: None };
     matcher.top(&rule.lhs, subject, Bindings::new(rule.metas.len()));
     match matcher.error {
@@ -217,24 +221,17 @@ impl<'g, 'a> Matcher<'g, 'a> {
 
     /// The nodes of the class that an expression reads, as expressions.
     fn opened(&mut self, subject: &Expr, wanted: impl Fn(&NodeHead) -> bool) -> Vec<Expr> {
-        let Expr::Read(Read { class, indices }) = subject else { return Vec::new() };
+        let Expr::Read(read) = subject else { return Vec::new() };
         if !self.opening {
             return Vec::new();
         }
-        let class = self.graph.egraph.find(*class);
-        let nodes: Vec<Node> =
-            self.graph.egraph[class].nodes.iter().filter(|node| wanted(&node.head)).cloned().collect();
-        // A tensor in terms of itself leads nowhere.
-        let nodes = nodes.into_iter().filter(|node| node.children.iter().all(|x| self.graph.egraph.find(*x) != class));
-        let nodes: Vec<Node> = nodes.collect();
-        let mut found = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            match self.graph.open(&node, indices) {
-                Ok(e) => found.push(e),
-                Err(error) => self.error = Some(error),
+        match self.graph.definitions(read, &wanted) {
+            Ok(found) => found,
+            Err(error) => {
+                self.error = Some(error);
+                Vec::new()
             }
         }
-        found
     }
 
     /// Matches with nothing left over.
@@ -279,6 +276,16 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     if bindings.bind(*meta, value) {
                         then(self, bindings, Rest::none());
                     }
+                }
+            }
+            Pattern::Element(inner) => {
+                // Only where an index is fixed or repeated: the element of a smaller tensor.
+                let Expr::Read(read) = subject else { return };
+                if !is_narrow(read) {
+                    return;
+                }
+                for definition in self.opened(subject, |_| true) {
+                    self.expr(inner, &definition, bindings.clone(), then);
                 }
             }
             Pattern::Apply(head, args) => {
@@ -354,7 +361,8 @@ impl<'g, 'a> Matcher<'g, 'a> {
         let Pattern::Product { binders, guard, factors } = pattern else { return };
         let absorbs = factors.iter().any(|f| matches!(f, Pattern::Meta(..)));
         self.binders(binders, subject, bindings, &mut |m, bindings, subject| {
-            m.conjuncts(guard, subject.product, bindings, &mut |m, bindings, subject| {
+            let alone = guard.len() == 1;
+            m.conjuncts(guard, alone, subject.product, bindings, &mut |m, bindings, subject| {
                 m.factors(factors, subject.product, top, absorbs, bindings, then);
             });
         });
@@ -407,7 +415,14 @@ impl<'g, 'a> Matcher<'g, 'a> {
         }
     }
 
-    fn conjuncts(&mut self, patterns: &[PredPattern], subject: Product, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+    fn conjuncts(
+        &mut self,
+        patterns: &[PredPattern],
+        alone: bool,
+        subject: Product,
+        bindings: Bindings,
+        then: Then<'_, 'g, 'a>,
+    ) {
         let [pattern, rest @ ..] = patterns else {
             then(self, bindings, Rest { product: subject, terms: Vec::new() });
             return;
@@ -427,21 +442,28 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     for (at, p) in conjuncts.iter().enumerate().filter(|(_, p)| allowed(p)) {
                         let mut bindings = bindings.clone();
                         if bindings.bind(*meta, Value::Pred(params.clone(), p.clone())) {
-                            self.conjuncts(rest, without(at), bindings, then);
+                            self.conjuncts(rest, alone, without(at), bindings, then);
                         }
                     }
                     return;
                 }
-                let (taken, left): (Vec<Pred>, Vec<Pred>) = conjuncts.iter().cloned().partition(|p| allowed(p));
                 // A predicate that is applied to an index concerns it.
+                let concerns = |p: &Pred| params.is_empty() || params.iter().any(|i| p.mentions(*i));
+                let (taken, left): (Vec<Pred>, Vec<Pred>) =
+                    conjuncts.iter().cloned().partition(|p| allowed(p) && concerns(p));
                 let mut bindings = bindings;
-                if !taken.is_empty() && bindings.bind(*meta, Value::Pred(params, Pred::all(taken))) {
-                    self.conjuncts(rest, Product { guard: Pred::all(left), ..subject }, bindings, then);
+                if (!taken.is_empty() || !alone) && bindings.bind(*meta, Value::Pred(params, Pred::all(taken))) {
+                    self.conjuncts(rest, alone, Product { guard: Pred::all(left), ..subject }, bindings, then);
                 }
             }
             PredPattern::Equal(Linear::Meta(index), Linear::Meta(value)) => {
+                let signature = self.graph.signature;
+                let maps = |r: RelationRef| match r {
+                    RelationRef::Input(r) => signature.relations.get(r).is_some_and(|r| r.kind == RelationKind::Map),
+                    RelationRef::Computed { .. } => false,
+                };
                 for (at, p) in conjuncts.iter().enumerate() {
-                    for (i, solution) in solutions(p, bindings.get(*index)) {
+                    for (i, solution) in solutions(p, bindings.get(*index), &maps) {
                         let mut bindings = bindings.clone();
                         let hidden = bindings.bound();
                         let closed = !hidden.iter().any(|j| *j != i && solution.mentions(*j));
@@ -449,7 +471,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                             && bindings.bind(*index, Value::Index(i))
                             && bindings.bind(*value, Value::Affine(solution))
                         {
-                            self.conjuncts(rest, without(at), bindings, then);
+                            self.conjuncts(rest, alone, without(at), bindings, then);
                         }
                     }
                 }
@@ -580,6 +602,49 @@ impl<'g, 'a> Matcher<'g, 'a> {
     }
 }
 
+/// Whether fewer indices occur in a read than the tensor has axes.
+fn is_narrow(read: &Read) -> bool {
+    let mut found = Vec::new();
+    for a in &read.indices {
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v
+                && !found.contains(i)
+            {
+                found.push(*i);
+            }
+        });
+    }
+    found.len() < read.indices.len()
+}
+
+/// Whether a left-hand side can match at all: a quick look at what it asks for.
+fn plausible(pattern: &Pattern, subject: &Expr, opening: bool) -> bool {
+    match (pattern, subject) {
+        (Pattern::Product { binders, guard, factors }, Expr::Product(product)) => {
+            let ones = binders.iter().filter(|b| matches!(b, Binder::One(..))).count();
+            let guarded = guard.iter().all(|p| match p {
+                PredPattern::Meta(..) => !product.guard.is_true(),
+                _ => product.guard.conjuncts().iter().any(|p| matches!(p, Pred::Zero(_) | Pred::Relation { .. })),
+            });
+            let literal = factors.iter().all(|f| match f {
+                Pattern::Number(x) => product.factors.iter().any(|e| e.as_number() == Some(*x)),
+                Pattern::Real(_) => product.factors.iter().any(|e| matches!(e, Expr::Index(_))),
+                Pattern::Apply(..) | Pattern::Sum(_) | Pattern::Element(_) => product.factors.iter().any(|e| {
+                    matches!(e, Expr::Apply(..) | Expr::Sum(_) | Expr::Product(_)) || opening && matches!(e, Expr::Read(_))
+                }),
+                _ => true,
+            });
+            ones <= product.sums.len() && guarded && literal
+        }
+        (Pattern::Product { .. }, _) => false,
+        (Pattern::Sum(patterns), Expr::Sum(terms)) => patterns.len() <= terms.len(),
+        (Pattern::Sum(_), _) => false,
+        (Pattern::Apply(..), Expr::Apply(..) | Expr::Product(_)) => true,
+        (Pattern::Apply(..), _) => false,
+        _ => true,
+    }
+}
+
 fn subject_mentions(subject: &Product, bound: &[IndexId]) -> bool {
     bound.iter().any(|i| subject.guard.mentions(*i)) && !bound.is_empty()
         || subject.factors.iter().any(|e| e.mentions_any(bound))
@@ -604,7 +669,7 @@ fn orders(to: &[(IndexId, Size)], from: &[(IndexId, Size)]) -> Vec<Vec<(IndexId,
 }
 
 /// `i = a` for the index of an equation, or for each index with a unit coefficient.
-fn solutions(p: &Pred, index: Option<&Value>) -> Vec<(IndexId, Affine)> {
+fn solutions(p: &Pred, index: Option<&Value>, maps: &dyn Fn(RelationRef) -> bool) -> Vec<(IndexId, Affine)> {
     match p {
         Pred::Zero(a) => {
             let mut found = Vec::new();
@@ -622,6 +687,15 @@ fn solutions(p: &Pred, index: Option<&Value>) -> Vec<(IndexId, Affine)> {
                 }
             }
             found
+        }
+        // f(b, i) fixes i = f(b).
+        Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds: true } if maps(*relation) => {
+            let Some((target, source)) = args.split_last() else { return Vec::new() };
+            let Some(i) = target.as_index() else { return Vec::new() };
+            if index.is_some_and(|known| *known != Value::Index(i)) || source.iter().any(|a| a.mentions(i)) {
+                return Vec::new();
+            }
+            vec![(i, Affine::var(Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() }))))]
         }
         _ => Vec::new(),
     }
@@ -669,7 +743,7 @@ fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
 }
 
 /// What a pattern stands for under bindings; nothing where a metavariable has no value or a number leaves its range.
-pub(super) fn instantiate(graph: &mut Graph<'_>, pattern: &Pattern, bindings: &Bindings) -> Option<Expr> {
+pub(super) fn instantiate(graph: &mut Graph<'_>, scope: &Scope, pattern: &Pattern, bindings: &Bindings) -> Option<Expr> {
     Some(match pattern {
         Pattern::Meta(meta, args) => {
             let Value::Expr(params, body) = bindings.get(*meta)? else { return None };
@@ -699,11 +773,15 @@ pub(super) fn instantiate(graph: &mut Graph<'_>, pattern: &Pattern, bindings: &B
                 }
             }
             let guard = guard.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?;
-            let factors = factors.iter().map(|f| instantiate(graph, f, bindings)).collect::<Option<Vec<_>>>()?;
+            let factors = factors.iter().map(|f| instantiate(graph, scope, f, bindings)).collect::<Option<Vec<_>>>()?;
             Expr::product(sums, Pred::all(guard), factors)
         }
         Pattern::Sum(terms) => {
-            Expr::sum(terms.iter().map(|t| instantiate(graph, t, bindings)).collect::<Option<Vec<_>>>()?)
+            Expr::sum(terms.iter().map(|t| instantiate(graph, scope, t, bindings)).collect::<Option<Vec<_>>>()?)
+        }
+        Pattern::Element(e) => {
+            let e = instantiate(graph, scope, e, bindings)?;
+            graph.close(scope, &e).ok()?
         }
         Pattern::Apply(head, args) => {
             let function = match head {
@@ -714,7 +792,7 @@ pub(super) fn instantiate(graph: &mut Graph<'_>, pattern: &Pattern, bindings: &B
                     _ => return None,
                 },
             };
-            Expr::Apply(function, args.iter().map(|a| instantiate(graph, a, bindings)).collect::<Option<Vec<_>>>()?)
+            Expr::Apply(function, args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?)
         }
     })
 }

@@ -158,6 +158,6 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
         stop: saturation.stop,
         applied: saturation.applied,
     };
-    let program = decode::decode(&mut graph, &table, &selection, program, &encoded.roots, &encoded.names)?;
+    let program = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
     Ok(Simplified { program, report })
 }

@@ -138,13 +138,17 @@ pub(super) fn apply(graph: &mut Graph<'_>, rule: &Rule, scope: &Scope, e: &Expr,
         Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
         _ => scope.clone(),
     };
+    let given = match e {
+        Expr::Product(product) => product.guard.clone(),
+        _ => Pred::True,
+    };
     'matches: for mut one in matches(graph, rule, e, opening)? {
         for condition in &rule.conditions {
-            if !condition.check(graph, &around, &mut one.bindings)? {
+            if !condition.check(graph, &around, &given, &mut one.bindings)? {
                 continue 'matches;
             }
         }
-        let Some(replacement) = instantiate(graph, &rule.rhs, &one.bindings) else { continue };
+        let Some(replacement) = instantiate(graph, &around, &rule.rhs, &one.bindings) else { continue };
         let result = one.context.around(replacement);
         let result = without_targets(graph, scope, result)?;
         if well_formed(&result) && !result.same(e) && !found.contains(&result) {

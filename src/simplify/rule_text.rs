@@ -370,6 +370,12 @@ impl<'a> Reader<'a> {
                 self.expect(")")?;
                 Ok(Pattern::Real(a))
             }
+            Token::Name(word) if word == "element" => {
+                self.expect("(")?;
+                let e = self.expr()?;
+                self.expect(")")?;
+                Ok(Pattern::Element(Box::new(e)))
+            }
             Token::Name(name) => self.named(&name),
             other => Err(format!("expected an expression, found {}", describe(&other))),
         }
@@ -542,7 +548,7 @@ impl<'a> Reader<'a> {
                     return Err(format!("nothing binds `{arg}`"));
                 }
                 match kinds.get(args.len()) {
-                    Some(expected) if *expected == kind || (*expected == Kind::Affine && kind == Kind::Size) => {}
+                    Some(expected) if *expected == kind => {}
                     _ => return Err(format!("`{name}` does not take `{arg}` there")),
                 }
                 args.push(meta);
