@@ -164,7 +164,7 @@ impl Condition {
             (Name::Proper, Some(Value::Literal(c)), _) => return Ok(*c != 0.0 && *c != 1.0),
             (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
                 let (params, read) = (params.clone(), read.clone());
-                graph.unguarded(scope, given, &read)?.map(|e| Value::Expr(params, e))
+                graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
             }
             (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => return graph.vanishes(scope, e, p),
             (Name::Scalar, Some(Value::Expr(_, e)), _) => {

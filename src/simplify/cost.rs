@@ -334,6 +334,8 @@ pub(super) fn inside(all: &[(IndexId, Size)], set: &[bool], guard: &Pred) -> Pre
 fn length(guard: &Pred, slots: &[Slot]) -> f64 {
     let terms = |a: &Affine| (a.terms().len() + usize::from(a.offset() != 0)) as f64;
     let slot = |slot: &Slot| match slot {
+        // Read as a sign.
+        Slot::Number(x) if x.get() == -1.0 => 0.5,
         Slot::Number(_) => 1.0,
         Slot::Index(a) => 1.0 + terms(a),
         Slot::Read(indices) => 1.0 + 0.25 * indices.iter().map(terms).sum::<f64>(),

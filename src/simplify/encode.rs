@@ -17,6 +17,8 @@ use crate::tssa::{Builder, Program, Rhs};
 pub(super) struct Encoded {
     /// The class of each output leaf, output by output.
     pub(super) roots: Vec<Vec<egg::Id>>,
+    /// The rules of normal forms that were applied.
+    pub(super) used: Vec<String>,
     /// Names for reading.
     pub(super) names: Vec<(egg::Id, String)>,
 }
@@ -26,6 +28,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     let live = program.live();
     let mut meaning: SideTable<VarId, Option<(Scope, Expr)>> = SideTable::new(program.stmts.len(), None);
     let mut names = Vec::new();
+    let mut used = Vec::new();
     // Opens statements under index names of their own.
     let mut builder = Builder::new(program.signature.clone());
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
@@ -76,7 +79,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
                 Expr::product(fresh, guard(graph, p)?, factors)
             }
         };
-        let e = rules.normalise(graph, &gens, &e, &mut Vec::new())?;
+        let e = rules.normalise(graph, &gens, &e, &mut used)?;
         let e = graph.close(&gens, &e)?;
         if let Expr::Read(read) = &e
             && !program.names[x].is_empty()
@@ -97,7 +100,8 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
         }
         roots.push(leaves);
     }
-    Ok(Encoded { roots, names })
+    let used = used.into_iter().map(str::to_owned).collect();
+    Ok(Encoded { roots, used, names })
 }
 
 struct Encoder<'e> {

@@ -213,6 +213,54 @@ impl Expr {
         if bound.is_empty() { Ok(self.clone()) } else { self.rename(&bound) }
     }
 
+    /// The reads, in order, each with the guards around it inside the expression.
+    pub(super) fn reads(&self) -> Vec<(Read, Pred)> {
+        let mut found = Vec::new();
+        self.collect_reads(&Pred::True, &mut found);
+        found
+    }
+
+    fn collect_reads(&self, around: &Pred, found: &mut Vec<(Read, Pred)>) {
+        match self {
+            Expr::Number(_) | Expr::Index(_) => {}
+            Expr::Read(read) => found.push((read.clone(), around.clone())),
+            Expr::Product(product) => {
+                let around = around.clone().and(product.guard.clone());
+                product.factors.iter().for_each(|e| e.collect_reads(&around, found));
+            }
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().for_each(|e| e.collect_reads(around, found)),
+        }
+    }
+
+    /// The expression with the read of a number, in the order of [`Expr::reads`], replaced.
+    pub(super) fn with_read(&self, number: usize, by: &Expr) -> Expr {
+        self.replace_read(&mut Some(number), by)
+    }
+
+    fn replace_read(&self, left: &mut Option<usize>, by: &Expr) -> Expr {
+        let mut all = |es: &[Expr]| es.iter().map(|e| e.replace_read(left, by)).collect::<Vec<_>>();
+        match self {
+            Expr::Number(_) | Expr::Index(_) => self.clone(),
+            Expr::Read(_) => match *left {
+                Some(0) => {
+                    *left = None;
+                    by.clone()
+                }
+                Some(k) => {
+                    *left = Some(k - 1);
+                    self.clone()
+                }
+                None => self.clone(),
+            },
+            Expr::Product(product) => {
+                let factors = all(&product.factors);
+                Expr::product(product.sums.clone(), product.guard.clone(), factors)
+            }
+            Expr::Sum(es) => Expr::sum(all(es)),
+            Expr::Apply(f, es) => Expr::Apply(*f, all(es)),
+        }
+    }
+
     /// Renames indices, bound ones too.
     pub(super) fn rename(&self, names: &BTreeMap<IndexId, IndexId>) -> Checked<Expr> {
         let name = |i: IndexId| names.get(&i).copied();

@@ -201,30 +201,61 @@ impl<'a> Graph<'a> {
         nodes.iter().map(|node| self.open(node, &read.indices)).collect()
     }
 
-    /// The tensor that a read is an element of under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given.
-    pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read) -> Result<Option<Expr>> {
+    /// The element that a read stands for under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given; also
+    /// inside `e`.
+    pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read, depth: usize) -> Result<Option<Expr>> {
         for definition in self.definitions(read, &|head| !matches!(head, Head::Input { .. }))? {
-            let (guard, rest) = match definition {
-                Expr::Product(product) => {
-                    let summed = |p: &Pred| product.sums.iter().any(|(i, _)| p.mentions(*i));
-                    let (inner, outer): (Vec<Pred>, Vec<Pred>) =
-                        product.guard.conjuncts().iter().cloned().partition(summed);
-                    let rest = Expr::product(product.sums.clone(), Pred::all(inner), product.factors.clone());
-                    (Pred::all(outer), rest)
-                }
-                other => (Pred::True, other),
-            };
-            if guard.is_true() {
-                continue;
-            }
-            let left = self.given(scope, given, &guard)?;
-            if left != guard {
-                let kept = left.conjuncts().iter().filter(|p| guard.conjuncts().contains(p)).cloned();
-                let e = Expr::product(Vec::new(), Pred::all(kept), vec![rest]);
+            if let Some(e) = self.strip(scope, given, &definition, depth)? {
                 return Ok(Some(self.close(scope, &e)?));
             }
         }
         Ok(None)
+    }
+
+    /// The expression with less of the guards that it begins with.
+    fn strip(&mut self, scope: &Scope, given: &Pred, e: &Expr, depth: usize) -> Result<Option<Expr>> {
+        match e {
+            Expr::Number(_) | Expr::Index(_) => Ok(None),
+            Expr::Read(read) if depth > 0 => self.unguarded(scope, given, read, depth - 1),
+            Expr::Read(_) => Ok(None),
+            Expr::Sum(es) | Expr::Apply(_, es) => {
+                let mut changed = false;
+                let mut parts = Vec::with_capacity(es.len());
+                for part in es {
+                    let stripped = self.strip(scope, given, part, depth)?;
+                    changed |= stripped.is_some();
+                    parts.push(stripped.unwrap_or_else(|| part.clone()));
+                }
+                Ok(changed.then(|| match e {
+                    Expr::Apply(f, _) => Expr::Apply(*f, parts),
+                    _ => Expr::sum(parts),
+                }))
+            }
+            Expr::Product(product) => {
+                let summed = |p: &Pred| product.sums.iter().any(|(i, _)| p.mentions(*i));
+                let (inner, outer): (Vec<Pred>, Vec<Pred>) =
+                    product.guard.conjuncts().iter().cloned().partition(summed);
+                let outer = Pred::all(outer);
+                let left = self.given(scope, given, &outer)?;
+                if left.is_false() {
+                    return Ok(Some(Expr::number(0.0)));
+                }
+                let kept: Vec<Pred> =
+                    outer.conjuncts().iter().filter(|p| left.conjuncts().contains(p)).cloned().collect();
+                let mut changed = kept.len() < outer.conjuncts().len();
+                // Below a sum the guards around hold too.
+                let inner_scope: Scope = scope.iter().chain(&product.sums).cloned().collect();
+                let around = given.clone().and(product.guard.clone());
+                let mut factors = Vec::with_capacity(product.factors.len());
+                for factor in &product.factors {
+                    let stripped = self.strip(&inner_scope, &around, factor, depth)?;
+                    changed |= stripped.is_some();
+                    factors.push(stripped.unwrap_or_else(|| factor.clone()));
+                }
+                let guard = Pred::all(kept.into_iter().chain(inner));
+                Ok(changed.then(|| Expr::product(product.sums.clone(), guard, factors)))
+            }
+        }
     }
 
     /// Whether an expression is zero wherever a predicate fails.

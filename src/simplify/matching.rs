@@ -100,6 +100,8 @@ impl Bindings {
 pub(super) enum Context {
     Product(Product),
     Sum(Vec<Expr>),
+    /// An expression in which the read of this number matched.
+    Read(Expr, usize),
 }
 
 impl Context {
@@ -114,6 +116,7 @@ impl Context {
                 let factors = p.factors.iter().cloned().chain([e]).collect();
                 Expr::product(p.sums.clone(), p.guard.clone(), factors)
             }
+            Context::Read(whole, number) => whole.with_read(*number, &e),
             Context::Sum(terms) if terms.is_empty() => e,
             Context::Sum(terms) => Expr::sum(terms.iter().cloned().chain([e]).collect()),
         }
@@ -127,6 +130,8 @@ pub(super) const MAX_MATCHES: usize = 64;
 pub(super) struct Match {
     pub(super) bindings: Bindings,
     pub(super) context: Context,
+    /// The guards around what matched.
+    pub(super) given: Pred,
 }
 
 /// All ways, up to a limit, in which the left-hand side of a rule matches an expression. `opening` says whether classes are looked into.
@@ -180,6 +185,21 @@ impl<'g, 'a> Matcher<'g, 'a> {
 
     /// A match of the whole left-hand side; what is left over becomes the context.
     fn top(&mut self, pattern: &Pattern, subject: &Expr, bindings: Bindings) {
+        if matches!(pattern, Pattern::Element(_) | Pattern::Read(_)) {
+            for (number, (read, given)) in subject.reads().into_iter().enumerate() {
+                let context = Context::Read(subject.clone(), number);
+                self.expr(pattern, &Expr::Read(read), bindings.clone(), &mut |m, bindings, _| {
+                    if !m.full() {
+                        m.found.push(Match { bindings, context: context.clone(), given: given.clone() });
+                    }
+                });
+            }
+            return;
+        }
+        let given = match subject {
+            Expr::Product(product) => product.guard.clone(),
+            _ => Pred::True,
+        };
         let mut keep = |m: &mut Self, bindings: Bindings, rest: Rest| {
             if m.full() {
                 return;
@@ -191,17 +211,14 @@ impl<'g, 'a> Matcher<'g, 'a> {
             } else {
                 Context::Product(rest.product)
             };
-            m.found.push(Match { bindings, context });
+            m.found.push(Match { bindings, context, given: given.clone() });
         };
         match (pattern, subject) {
             (Pattern::Product { .. }, Expr::Product(product)) => {
                 self.product(pattern, (**product).clone(), true, bindings, &mut keep);
             }
             (Pattern::Sum(patterns), Expr::Sum(terms)) => self.terms(patterns, terms.clone(), true, bindings, &mut keep),
-            (Pattern::Product { .. }, Expr::Sum(terms)) => {
-                // A rule about products also concerns each term of a sum.
-                let _ = terms;
-            }
+            (Pattern::Product { .. }, _) => {}
             (Pattern::Apply(..), Expr::Product(product)) => {
                 // A factor of a product.
                 for at in 0..product.factors.len() {
@@ -278,13 +295,20 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     }
                 }
             }
+            Pattern::Read(meta) => {
+                if matches!(subject, Expr::Read(_))
+                    && let Some(bindings) = self.bind_expr(*meta, &[], subject.clone(), bindings)
+                {
+                    then(self, bindings, Rest::none());
+                }
+            }
             Pattern::Element(inner) => {
                 // Only where an index is fixed or repeated: the element of a smaller tensor.
                 let Expr::Read(read) = subject else { return };
                 if !is_narrow(read) {
                     return;
                 }
-                for definition in self.opened(subject, |_| true) {
+                for definition in self.opened(subject, |head| !matches!(head, NodeHead::Input { .. })) {
                     self.expr(inner, &definition, bindings.clone(), then);
                 }
             }
@@ -302,6 +326,14 @@ impl<'g, 'a> Matcher<'g, 'a> {
             Pattern::Product { .. } => {
                 let mut candidates = vec![subject.clone()];
                 candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Product { .. })));
+                // [p] * T[..]: the guard joins those of the nodes.
+                if let Expr::Product(product) = subject
+                    && let ([], [factor]) = (product.sums.as_slice(), product.factors.as_slice())
+                {
+                    let opened = self.opened(factor, |head| matches!(head, NodeHead::Product { .. }));
+                    let guarded = |e: Expr| Expr::product(Vec::new(), product.guard.clone(), vec![e]);
+                    candidates.extend(opened.into_iter().map(guarded));
+                }
                 for candidate in candidates {
                     self.product(pattern, candidate.into_product(), false, bindings.clone(), then);
                 }
@@ -779,6 +811,10 @@ pub(super) fn instantiate(graph: &mut Graph<'_>, scope: &Scope, pattern: &Patter
         Pattern::Sum(terms) => {
             Expr::sum(terms.iter().map(|t| instantiate(graph, scope, t, bindings)).collect::<Option<Vec<_>>>()?)
         }
+        Pattern::Read(meta) => match bindings.get(*meta)? {
+            Value::Expr(_, e) => e.clone(),
+            _ => return None,
+        },
         Pattern::Element(e) => {
             let e = instantiate(graph, scope, e, bindings)?;
             graph.close(scope, &e).ok()?

@@ -26,6 +26,8 @@ mod rewrite;
 mod rule;
 mod rule_text;
 mod saturate;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -150,13 +152,17 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let given = table.selection(&before);
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
     let selection = table.extract(&roots, &given)?;
+    let mut applied = saturation.applied;
+    for rule in &encoded.used {
+        *applied.entry(rule.clone()).or_default() += 1;
+    }
     let report = Report {
         nodes: graph.egraph.total_number_of_nodes(),
         classes: graph.egraph.number_of_classes(),
         rounds: saturation.rounds,
         matches: saturation.matches,
         stop: saturation.stop,
-        applied: saturation.applied,
+        applied,
     };
     let program = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
     Ok(Simplified { program, report })

@@ -138,13 +138,9 @@ pub(super) fn apply(graph: &mut Graph<'_>, rule: &Rule, scope: &Scope, e: &Expr,
         Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
         _ => scope.clone(),
     };
-    let given = match e {
-        Expr::Product(product) => product.guard.clone(),
-        _ => Pred::True,
-    };
     'matches: for mut one in matches(graph, rule, e, opening)? {
         for condition in &rule.conditions {
-            if !condition.check(graph, &around, &given, &mut one.bindings)? {
+            if !condition.check(graph, &around, &one.given, &mut one.bindings)? {
                 continue 'matches;
             }
         }

@@ -139,6 +139,8 @@ pub(super) enum Pattern {
     Product { binders: Vec<Binder>, guard: Vec<PredPattern>, factors: Vec<Pattern> },
     Sum(Vec<Pattern>),
     Apply(Head, Vec<Pattern>),
+    /// Any read of a tensor.
+    Read(Meta),
     /// An element of a tensor: on the left what a read stands for, on the right a tensor of its own.
     Element(Box<Pattern>),
 }

@@ -376,6 +376,13 @@ impl<'a> Reader<'a> {
                 self.expect(")")?;
                 Ok(Pattern::Element(Box::new(e)))
             }
+            Token::Name(word) if word == "read" => {
+                self.expect("(")?;
+                let Token::Name(name) = self.next() else { return Err("expected a name after `read(`".to_owned()) };
+                let (meta, kind) = self.meta(&name)?;
+                self.expect(")")?;
+                if kind == Kind::Expr { Ok(Pattern::Read(meta)) } else { Err(format!("`{name}` is not an expression")) }
+            }
             Token::Name(name) => self.named(&name),
             other => Err(format!("expected an expression, found {}", describe(&other))),
         }
