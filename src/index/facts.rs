@@ -305,6 +305,11 @@ impl Facts {
         conjuncts.all(|p| self.proves_within(p, &mut Budget::GOAL.clone())) || self.contradictory()
     }
 
+    /// Whether the goal follows from the facts about what it mentions, without asking whether all facts contradict each other.
+    pub(super) fn derives(&self, goal: &Pred) -> bool {
+        self.proves_within(goal, &mut Budget::GOAL.clone())
+    }
+
     /// The predicate without what the facts imply: equivalent where they hold. Conjuncts that follow from the facts and the
     /// other conjuncts go, and so do disjuncts that the facts exclude.
     pub fn simplify(&self, p: &Pred) -> Pred {

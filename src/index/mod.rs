@@ -18,12 +18,14 @@ mod oracle;
 mod points;
 mod pred;
 pub mod print;
+mod set;
 
 pub use affine::{Affine, Application, Overflow, Var};
 pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
+pub use set::simplify_union;
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
 pub type Size = Affine;

@@ -1,0 +1,7 @@
+//! Exact sets of index tuples.
+
+mod cell;
+mod line;
+mod simplify;
+
+pub use simplify::simplify_union;
