@@ -25,7 +25,7 @@ pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
-pub use set::simplify_union;
+pub use set::{Solution, simplify_union, solve};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
 pub type Size = Affine;

@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn simplify_union_is_short_equivalent_and_idempotent() {
-        check(6, 2500);
+        check(6, 1500);
     }
 
     /// `cargo test --release --lib simplify_union_long -- --ignored --nocapture`
