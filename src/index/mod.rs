@@ -13,6 +13,7 @@
 mod affine;
 mod eliminate;
 mod facts;
+mod linear;
 #[cfg(test)]
 mod oracle;
 mod points;
