@@ -26,7 +26,7 @@ pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
-pub use set::{Answer, Point, Set, Solution, Space, simplify_union, solve};
+pub use set::{Answer, Bound, Bounds, Elimination, Point, Set, Solution, Space, Stride, simplify_union, solve};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
 pub type Size = Affine;

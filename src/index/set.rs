@@ -13,13 +13,17 @@
 //!
 //! Predicates themselves are kept short by [`simplify_union`] and solved for an index by [`solve`].
 
+mod bounds;
 mod cell;
 mod decide;
 mod line;
+mod project;
 mod simplify;
 mod solve;
 mod witness;
 
+pub use bounds::{Bound, Bounds, Stride};
+pub use project::Elimination;
 pub use simplify::simplify_union;
 pub use solve::{Solution, solve};
 
@@ -29,7 +33,7 @@ mod campaign;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Facts, Pred, RelationRef, Size};
+use super::{Checked, Facts, Pred, RelationRef, Size};
 use crate::base::{IndexId, SizeId};
 use decide::{Decision, Model, decide};
 
@@ -67,13 +71,6 @@ impl Space {
     /// The ranges and assumptions as facts.
     pub fn facts(&self) -> &Facts {
         &self.facts
-    }
-
-    /// The space without an index.
-    fn without(&self, index: IndexId) -> Space {
-        let indices = self.indices.iter().filter(|(i, _)| *i != index).cloned();
-        let assumptions = self.assumptions.iter().filter(|p| !p.mentions(index)).cloned();
-        Space::new(indices, assumptions, self.maps.iter().copied())
     }
 
     /// The ranges and assumptions as predicates; nothing where a range leaves 64-bit integers.
@@ -222,6 +219,22 @@ impl Set {
     /// The points that are not in the other, over the same space. Nothing where the other has an `exists`.
     pub fn difference(&self, other: &Set) -> Option<Set> {
         Some(Set::new(&self.space, &self.pred.clone().and(other.pred.negate()?)))
+    }
+
+    /// The set of the other indices for which some value of the index gives a point.
+    ///
+    /// # Errors
+    /// Where a coefficient of the result would leave the range of 64-bit integers.
+    pub fn eliminate(&self, index: IndexId) -> Checked<Elimination> {
+        project::eliminate(self, index)
+    }
+
+    /// The values of an index given the others: bounds, and a stride. Nothing for an index that is not of the space.
+    ///
+    /// # Errors
+    /// Where a coefficient of the result would leave the range of 64-bit integers.
+    pub fn bounds(&self, index: IndexId) -> Checked<Option<Bounds>> {
+        bounds::bounds(self, index)
     }
 
     fn decide(&self, p: &Pred) -> Decision {
