@@ -178,3 +178,58 @@ fn remainder(a: &Affine, step: i64) -> Checked<Affine> {
     let terms = a.terms().iter().map(|(v, k)| (v.clone(), k.rem_euclid(step)));
     Affine::from_terms(terms, a.offset().rem_euclid(step))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::super::Var;
+    use super::super::Space;
+    use super::*;
+    use crate::base::SizeId;
+
+    const I: IndexId = IndexId(0);
+    const J: IndexId = IndexId(1);
+    const T: IndexId = IndexId(50);
+    const N: SizeId = SizeId(0);
+
+    /// `sum of coefficient * variable + constant`, where the variables are i, j and n.
+    fn affine([i, j, n]: [i64; 3], constant: i64) -> Affine {
+        Affine::from_terms([(Var::Index(I), i), (Var::Index(J), j), (Var::Size(N), n)], constant).unwrap()
+    }
+
+    #[test]
+    fn bounds_are_read_off() {
+        let zero = |a: [i64; 3], k: i64| Pred::zero(affine(a, k));
+        let bound = |a: [i64; 3], k: i64| Pred::non_negative(affine(a, k));
+        let floor = |a: [i64; 3], k: i64, divisor: i64| Bound { numerator: affine(a, k), divisor };
+        let (first, last) = (floor([0, 0, 0], 0, 1), floor([0, 0, 1], -1, 1));
+        // exists t < n + 1. 3*t = 2*i + j + 1
+        let third = Affine::from_terms([(Var::Index(T), 3), (Var::Index(I), -2), (Var::Index(J), -1)], -1).unwrap();
+        let third = Pred::exists(T, affine([0, 0, 1], 1), Pred::zero(third));
+        let step = Stride { step: 3, residue: affine([0, 1, 0], 1) };
+        let cases = [
+            (Pred::True, vec![first.clone()], vec![last.clone()], None, true),
+            // j + 2 <= i
+            (bound([1, -1, 0], -2), vec![floor([0, 1, 0], 2, 1)], vec![last.clone()], None, true),
+            // j <= 2*i and 3*i <= j + 4
+            (
+                bound([2, -1, 0], 0).and(bound([-3, 1, 0], 4)),
+                vec![floor([0, 1, 0], 1, 2)],
+                vec![last.clone(), floor([0, 1, 0], 4, 3)],
+                None,
+                true,
+            ),
+            (zero([3, -1, 0], 0), vec![floor([0, 1, 0], 2, 3)], vec![floor([0, 1, 0], 0, 3)], None, true),
+            (third, vec![first.clone()], vec![last.clone()], Some(step), true),
+            (bound([-1, 0, 0], 3).or(bound([-1, 1, 0], 0)), vec![first.clone()], vec![last.clone()], None, false),
+            (Pred::non_zero(affine([1, -1, 0], 0)), vec![first], vec![last], None, false),
+        ];
+        let space = Arc::new(Space::new([(I, Affine::size(N)), (J, Affine::size(N))], [], []));
+        for (p, lower, upper, stride, exact) in cases {
+            let found = Set::new(&space, &p).bounds(I).unwrap();
+            assert_eq!(found, Some(Bounds { lower, upper, stride, guard: Pred::True, exact }), "{p:?}");
+        }
+        assert_eq!(Set::new(&space, &Pred::True).bounds(T), Ok(None));
+    }
+}

@@ -4,7 +4,8 @@
 //!    system, whose variables are indices, sizes (not negative) and map applications.
 //! 2. A point of the system is searched. Where there is none, neither have the predicates one.
 //! 3. What the point violates is decided by cases: `a != 0` is `a >= 1 or a <= -1`; an `or` is one of its sides; `R(a)` and `not R(b)` with equal values
-//!    give `a != b`; `f(a)` and `f(b)` with equal arguments and different values give `a != b or f(a) = f(b)`.
+//!    give `a != b`; `f(a)` and `f(b)` with equal arguments and different values give `a != b or f(a) = f(b)`; `f(a)` and `not f(b, c)` with equal
+//!    arguments and the value `c` are told apart too, but outside the sources of `f` they may both be: no proof comes of these cases.
 //! 4. A point that violates nothing becomes a model: relations hold exactly where an atom says so. Every predicate is evaluated in it
 //!    before it counts.
 //!
@@ -265,6 +266,18 @@ impl Cases<'_> {
                 }
             }
         }
+        for (f, x) in &applications {
+            for (_, args) in atoms(false).filter(|(relation, _)| **relation == f.map) {
+                let Some((target, source)) = args.split_last() else { continue };
+                if value(target, values) == Some(*x) && equal_tuples(&f.args, source, values) {
+                    self.complete = false;
+                    let mut cases = differ(&f.args, source)?;
+                    let apply = Affine::var(Var::Apply(Box::new(Application::clone(f))));
+                    cases.extend(unequal(&apply.sub(target)?)?);
+                    return Ok(Some(self.cases(node, cases)));
+                }
+            }
+        }
         Ok(None)
     }
 }
@@ -317,15 +330,24 @@ fn linear_truth(p: &Pred, values: &Values) -> bool {
     }
 }
 
-/// The world in which nothing holds but what the conjunction says.
+/// The world in which nothing holds but what the conjunction says, and that maps have their values.
 fn model(node: &Node, values: &Values) -> Option<Model> {
     let mut model = Model::default();
     let tuple = |args: &[Affine]| args.iter().map(|a| value(a, values)).collect::<Option<Vec<_>>>();
     for (v, x) in values {
         match v {
-            Var::Index(i) => drop(model.indices.insert(*i, *x)),
-            Var::Size(n) => drop(model.sizes.insert(*n, *x)),
-            Var::Apply(f) => drop(model.targets.insert((f.map, tuple(&f.args)?), *x)),
+            Var::Index(i) => {
+                model.indices.insert(*i, *x);
+            }
+            Var::Size(n) => {
+                model.sizes.insert(*n, *x);
+            }
+            Var::Apply(f) => {
+                let source = tuple(&f.args)?;
+                let pair = source.iter().copied().chain([*x]).collect();
+                model.relations.entry(f.map).or_default().insert(pair);
+                model.targets.insert((f.map, source), *x);
+            }
         }
     }
     for p in &node.others {

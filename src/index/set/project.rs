@@ -246,3 +246,68 @@ fn shadows(lower: &Bounds, upper: &Bounds) -> Checked<(Pred, Pred)> {
     }
     Ok((Pred::all(real), Pred::all(dark)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{RelationRef, Var};
+    use super::*;
+    use crate::base::{RelationId, SizeId};
+
+    const I: IndexId = IndexId(0);
+    const J: IndexId = IndexId(1);
+    const N: SizeId = SizeId(0);
+
+    /// `sum of coefficient * variable + constant`, where the variables are i, j and n.
+    fn affine([i, j, n]: [i64; 3], constant: i64) -> Affine {
+        Affine::from_terms([(Var::Index(I), i), (Var::Index(J), j), (Var::Size(N), n)], constant).unwrap()
+    }
+
+    #[test]
+    fn indices_are_eliminated() {
+        let zero = |a: [i64; 3], k: i64| Pred::zero(affine(a, k));
+        let bound = |a: [i64; 3], k: i64| Pred::non_negative(affine(a, k));
+        let related = Pred::relation(RelationRef::Input(RelationId(0)), vec![Affine::index(J), Affine::index(I)]);
+        let some = |p: Pred| Pred::exists(I, Affine::size(N), p);
+        // 0 <= i < n and 0 <= j < n; i is eliminated.
+        let cases = [
+            (zero([1, -1, 0], -1), bound([0, -1, 1], -2), true),
+            (zero([2, -1, 0], 0), some(zero([2, -1, 0], 0)), true),
+            (zero([2, -1, 0], 0).and(bound([1, 0, 0], -3)), some(zero([2, -1, 0], 0)).and(bound([0, 1, 0], -6)), true),
+            (zero([2, -3, 0], 0), some(zero([2, -3, 0], 0)), true),
+            (bound([1, -1, 0], 0).and(bound([-1, 0, 1], -3)), bound([0, -1, 1], -3), true),
+            // j <= 2*i <= j + 1 has a solution for every j.
+            (bound([2, -1, 0], 0).and(bound([-2, 1, 0], 1)).and(bound([0, -1, 1], -2)), bound([0, -1, 1], -2), true),
+            // 3*i <= 2*j <= 3*i + 1: the remainder of 2*j by 3 is not 2, so that of j is not 1.
+            (
+                bound([-3, 2, 0], 0).and(bound([3, -2, 0], 1)),
+                some(zero([3, -2, 0], 1)).or(some(zero([3, -2, 0], 0))),
+                true,
+            ),
+            // 50*i <= 49*j <= 50*i + 20: too many cases.
+            (bound([-50, 49, 0], 0).and(bound([50, -49, 0], 20)), Pred::True, false),
+            (related.clone(), some(related.clone()), true),
+            (
+                related.clone().and(zero([1, -1, 0], 0)),
+                Pred::relation(RelationRef::Input(RelationId(0)), vec![Affine::index(J); 2]),
+                true,
+            ),
+            (Pred::non_zero(affine([1, -1, 0], 0)), bound([0, 0, 1], -2), true),
+        ];
+        let space = Arc::new(Space::new([(I, Affine::size(N)), (J, Affine::size(N))], [], []));
+        for (p, expected, exact) in cases {
+            let found = Set::new(&space, &p).eliminate(I).unwrap();
+            assert_eq!((found.set.pred(), found.exact), (&expected, exact), "{p:?}");
+        }
+    }
+
+    #[test]
+    fn two_indices_on_a_line_are_eliminated() {
+        // 2*i = 3*j + 1 with 1 <= j: j = 2*t + 1, i = 3*t + 2, so that n > 2.
+        let space = Arc::new(Space::new([(I, Affine::size(N)), (J, Affine::size(N))], [], []));
+        let p = Pred::zero(affine([2, -3, 0], -1)).and(Pred::non_negative(affine([0, 1, 0], -1)));
+        let without_i = Set::new(&space, &p).eliminate(I).unwrap();
+        let without_both = without_i.set.eliminate(J).unwrap();
+        assert_eq!(without_both.set.pred(), &Pred::non_negative(affine([0, 0, 1], -3)));
+        assert!(without_i.exact && without_both.exact);
+    }
+}

@@ -250,22 +250,29 @@ impl Round {
             }
         }
         let (atoms_a, atoms_b) = (a.atoms(), b.atoms());
-        for (atoms, other) in [(&atoms_a, &in_b), (&atoms_b, &in_a)] {
-            let mut known = facts.clone();
-            known.assume(other);
-            hull.extend(atoms.iter().filter(|p| self.proves(&known, p)).cloned());
-        }
+        let [where_a, where_b] = [&in_a, &in_b].map(|p| with(facts, p));
+        hull.extend(atoms_a.iter().filter(|p| self.proves(&where_b, p)).cloned());
+        hull.extend(atoms_b.iter().filter(|p| self.proves(&where_a, p)).cloned());
         let hull = Pred::all(hull);
-        if hull.weight() >= in_a.weight() + in_b.weight() {
-            return None;
-        }
-        let mut known = facts.clone();
-        known.assume(&hull);
-        // hull and not (a or b) is empty if the hull implies (p or q) for all conjuncts p of a and q of b.
         let open = |atoms: Vec<Pred>| atoms.into_iter().filter(|p| !hull.conjuncts().contains(p)).collect::<Vec<_>>();
         let (open_a, open_b) = (open(atoms_a), open(atoms_b));
+        // hull and not (a or b) is empty if the hull implies (p or q) for all conjuncts p of a and q of b.
+        let known = with(facts, &hull);
         let covered = open_a.iter().all(|p| open_b.iter().all(|q| self.proves(&known, &p.clone().or(q.clone()))));
-        covered.then(|| Cell::of(&hull)).flatten()
+        let hull = match (covered, open_a.as_slice(), open_b.as_slice()) {
+            (true, ..) => hull,
+            // 0 <= x + y + 1  ==>  0 <= x or 0 <= y
+            (false, [Pred::NonNegative(x)], [Pred::NonNegative(y)]) => {
+                let sum = Pred::non_negative(x.add(y).and_then(|sum| sum.add_constant(1)).ok()?);
+                if !self.proves(&where_a, &sum) || !self.proves(&where_b, &sum) {
+                    return None;
+                }
+                hull.and(sum)
+            }
+            _ => return None,
+        };
+        let lighter = hull.weight() < in_a.weight() + in_b.weight();
+        lighter.then(|| Cell::of(&hull)).flatten()
     }
 
     fn exists(&mut self, index: IndexId, extent: &Size, body: &Pred, facts: &Facts) -> Pred {
@@ -279,6 +286,13 @@ impl Round {
             _ => kept,
         }
     }
+}
+
+/// The facts and one more.
+fn with(facts: &Facts, p: &Pred) -> Facts {
+    let mut facts = facts.clone();
+    facts.assume(p);
+    facts
 }
 
 /// Whether `simpler` has the same conjuncts as `cell` besides those that apply maps.
@@ -334,8 +348,14 @@ mod tests {
         let within = |p: Pred| Pred::exists(T, Affine::size(N), p);
         let next = |a: &Affine| a.add_constant(1).unwrap();
         let t = Affine::index(T);
-        // Known everywhere: 0 <= i, 0 <= k <= n, 1 <= n.
-        let known = [i_from(0), bound([0, 0, 1, -1], 0), bound([0, 0, 1, 0], -1)];
+        // Known everywhere: 0 <= i, 0 <= k <= n, 1 <= n, 0 <= j < n.
+        let known = [
+            i_from(0),
+            bound([0, 0, 1, -1], 0),
+            bound([0, 0, 1, 0], -1),
+            bound([0, 1, 0, 0], 0),
+            bound([0, -1, 1, 0], -1),
+        ];
         let thousand = Pred::any((0..=1000).filter(|k| *k != 1).map(at));
         let cases = [
             (at(0).or(i_from(2)), Pred::non_zero(affine([1, 0, 0, 0], -1))),
@@ -366,6 +386,8 @@ mod tests {
                 r.clone().and(i_to_n.clone()).and(within(relation(std::slice::from_ref(&t)))),
                 r.clone().and(i_to_n.clone()),
             ),
+            // Given 0 <= j < n, j < n - 1 or 1 <= j is 2 <= n.
+            (bound([0, -1, 1, 0], -2).or(bound([0, 1, 0, 0], -1)), bound([0, 0, 1, 0], -2)),
             (Pred::any([at(1), at(2)]).and(Pred::any([at(2), at(4)])), at(2)),
         ];
         let mut facts = Facts::new();
