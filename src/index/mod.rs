@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Affine`] | `3*i - j + n - 1`, an integer | `a` of Fig. 3 |
 //! | [`Pred`] | a truth value over indices, sizes and relations | `p` of Fig. 3 |
+//! | [`Set`] | the index tuples at which a predicate holds, in a [`Space`] of ranges and assumptions | supports, 6.25 |
 //! | [`RelationRef`] | a set of index tuples: given as data, or computed from a tensor | `R` of Fig. 3 |
 //!
 //! All values here are canonical: two equal expressions up to the ring laws of affine forms and the order of `and` and `or` are

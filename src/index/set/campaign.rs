@@ -368,6 +368,20 @@ fn sets_answer_what_enumeration_says() {
 }
 
 #[test]
+fn sets_give_up_at_a_limit() {
+    let indices = |count: u32, n: i64| (0..count).map(move |i| (IndexId(i), Affine::constant(n)));
+    let unequal = |i: u32, j: u32| Pred::unequal(&Affine::index(IndexId(i)), &Affine::index(IndexId(j))).unwrap();
+    let all_unequal = |count: u32| Pred::all((0..count).flat_map(|i| (0..i).map(move |j| unequal(i, j))));
+    // How many indices with how many values; whether they can be pairwise unequal.
+    let cases = [(4, 3, Answer::Yes), (6, 6, Answer::No), (12, 11, Answer::Unknown), (200, 300, Answer::Unknown)];
+    for (count, values, expected) in cases {
+        let space = Arc::new(Space::new(indices(count, values), [], []));
+        let set = Set { space, pred: all_unequal(count.min(20)) };
+        assert_eq!(set.is_empty(), expected, "{count} indices below {values}");
+    }
+}
+
+#[test]
 fn sets_survive_extreme_numbers() {
     let mut rng = fastrand::Rng::with_seed(23);
     let numbers = [i64::MIN, i64::MIN + 1, -(1 << 40), -3, -1, 1, 2, 3, 1 << 40, i64::MAX / 4 + 1, i64::MAX];
