@@ -22,6 +22,7 @@ use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
 
+use super::linear::{Feasible, System, solve};
 use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::base::IndexId;
 
@@ -303,6 +304,11 @@ impl Facts {
     pub fn proves(&self, goal: &Pred) -> bool {
         let mut conjuncts = goal.conjuncts().iter();
         conjuncts.all(|p| self.proves_within(p, &mut Budget::GOAL.clone())) || self.contradictory()
+    }
+
+    /// Whether the goal follows from the facts about what it mentions, without asking whether all facts contradict each other.
+    pub(super) fn derives(&self, goal: &Pred) -> bool {
+        self.proves_within(goal, &mut Budget::GOAL.clone())
     }
 
     /// The predicate without what the facts imply: equivalent where they hold. Conjuncts that follow from the facts and the
@@ -600,13 +606,13 @@ impl<'a> Refutation<'a> {
         let mut equations: Vec<Vec<i128>> = equations.into_iter().map(|r| self.dense(r)).collect();
         let mut system = System::new(self.width, limit);
         system.made = rows.len() + equations.len();
-        if !solve(&mut equations, &mut rows) {
+        if !solve(&mut equations, &mut rows, &mut |_| {}) {
             return true;
         }
         let feasible = if rows.into_iter().any(|row| system.insert(row) == Feasible::No) {
             Feasible::No
         } else {
-            system.eliminate()
+            system.eliminate(&mut |_, _, _| {})
         };
         self.budget.constraints = self.budget.constraints.saturating_sub(system.made);
         feasible == Feasible::No
@@ -798,189 +804,6 @@ impl<'a> Selection<'a> {
             }
             args.iter().for_each(|row| self.mark_row(row));
             met.push((column, args));
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Feasible {
-    /// There is no integer point.
-    No,
-    /// None was excluded.
-    Perhaps,
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = match (u64::try_from(a), u64::try_from(b)) {
-            (Ok(a), Ok(b)) => (u128::from(b), u128::from(a % b)),
-            _ => (b, a % b),
-        };
-    }
-    a
-}
-
-/// The common divisor of the coefficients, 0 where there are none.
-fn divisor(row: &[i128]) -> u128 {
-    let mut divisor = 0;
-    for k in &row[..row.len() - 1] {
-        if *k != 0 {
-            divisor = gcd(k.unsigned_abs(), divisor);
-            if divisor == 1 {
-                break;
-            }
-        }
-    }
-    divisor
-}
-
-/// `target := target * f + source * g` with `f > 0` such that column `c` vanishes; nothing on overflow.
-fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
-    let (a, b) = (target[c], source[c]);
-    let common = i128::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).ok()?;
-    let f = (b / common).checked_abs()?;
-    let g = -(a / common) * b.signum();
-    target.iter().zip(source).map(|(t, s)| t.checked_mul(f)?.checked_add(s.checked_mul(g)?)).collect()
-}
-
-/// Solves all equations and substitutes the solutions into the rows. Answers false where there is no integer solution.
-/// A row that would overflow is dropped.
-fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
-    loop {
-        // The equation and column of the smallest coefficient.
-        let mut best: Option<(u128, usize, usize)> = None;
-        let mut at = 0;
-        while at < equations.len() {
-            let equation = &mut equations[at];
-            let n = equation.len() - 1;
-            let divisor = i128::try_from(divisor(equation)).unwrap_or(1);
-            if divisor == 0 {
-                if equation[n] != 0 {
-                    return false;
-                }
-                equations.swap_remove(at);
-                continue;
-            }
-            // d * a + k = 0 has no solution unless d divides k.
-            if equation[n] % divisor != 0 {
-                return false;
-            }
-            if divisor != 1 {
-                equation.iter_mut().for_each(|k| *k /= divisor);
-            }
-            let coefficients = equation[..n].iter().enumerate().filter(|(_, k)| **k != 0);
-            if let Some((k, c)) = coefficients.map(|(c, k)| (k.unsigned_abs(), c)).min()
-                && best.is_none_or(|(b, ..)| k < b)
-            {
-                best = Some((k, at, c));
-            }
-            at += 1;
-        }
-        let Some((k, at, c)) = best else { return true };
-        if k == 1 {
-            let equation = equations.swap_remove(at);
-            for others in [&mut *equations, &mut *rows] {
-                others.retain_mut(|row| {
-                    row[c] == 0 || cancel(row, &equation, c).map(|cancelled| *row = cancelled).is_some()
-                });
-            }
-            continue;
-        }
-        // A new unknown y = x + sum of q * z in the place of x leaves remainders, smaller than k, of the other coefficients.
-        let equation = &equations[at];
-        let quotients: Vec<i128> =
-            (0..equation.len() - 1).map(|d| if d == c { 0 } else { equation[d].div_euclid(equation[c]) }).collect();
-        for others in [&mut *equations, &mut *rows] {
-            others.retain_mut(|row| {
-                let factor = row[c];
-                factor == 0
-                    || row.iter_mut().zip(&quotients).all(|(k, q)| {
-                        let changed = q.checked_mul(factor).and_then(|product| k.checked_sub(product));
-                        changed.map(|changed| *k = changed).is_some()
-                    })
-            });
-        }
-    }
-}
-
-/// Inequalities `0 <= row`, no two parallel.
-struct System {
-    width: usize,
-    rows: Vec<Vec<i128>>,
-    /// How many rows were made so far.
-    made: usize,
-    limit: usize,
-}
-
-impl System {
-    fn new(width: usize, limit: usize) -> Self {
-        System { width, rows: Vec::new(), made: 0, limit }
-    }
-
-    /// Adds a row, reduced. Answers `No` where it contradicts a constant or an opposite row.
-    fn insert(&mut self, mut row: Vec<i128>) -> Feasible {
-        let n = self.width;
-        match i128::try_from(divisor(&row)) {
-            Ok(0) if row[n] < 0 => return Feasible::No,
-            Ok(0) | Err(_) => return Feasible::Perhaps,
-            Ok(1) => {}
-            // d * a + k >= 0  ==  a + floor(k / d) >= 0
-            Ok(d) => row.iter_mut().for_each(|k| *k = k.div_euclid(d)),
-        }
-        for known in &mut self.rows {
-            if known[..n] == row[..n] {
-                known[n] = known[n].min(row[n]);
-                return self.opposed(&row);
-            }
-        }
-        let feasible = self.opposed(&row);
-        self.rows.push(row);
-        feasible
-    }
-
-    /// `0 <= a + k` and `0 <= -a + l` with `k + l < 0`.
-    fn opposed(&self, row: &[i128]) -> Feasible {
-        let n = self.width;
-        let opposed = |known: &Vec<i128>| {
-            known[..n].iter().zip(&row[..n]).all(|(a, b)| a.checked_add(*b) == Some(0))
-                && known[n].checked_add(row[n]).is_some_and(|sum| sum < 0)
-        };
-        if self.rows.iter().any(opposed) { Feasible::No } else { Feasible::Perhaps }
-    }
-
-    /// Fourier-Motzkin elimination of all columns.
-    fn eliminate(&mut self) -> Feasible {
-        loop {
-            // The column that makes the fewest rows.
-            let mut best: Option<(usize, usize)> = None;
-            for c in 0..self.width {
-                let lower = self.rows.iter().filter(|r| r[c] > 0).count();
-                let upper = self.rows.iter().filter(|r| r[c] < 0).count();
-                // Sorted by rows made less rows removed, without going below zero.
-                let growth = self.rows.len() + lower * upper - lower - upper;
-                if lower + upper > 0 && best.is_none_or(|(b, _)| growth < b) {
-                    best = Some((growth, c));
-                }
-            }
-            let Some((_, c)) = best else { return Feasible::Perhaps };
-            let (rest, with): (Vec<_>, Vec<_>) = std::mem::take(&mut self.rows).into_iter().partition(|r| r[c] == 0);
-            self.rows = rest;
-            let (lower, upper): (Vec<_>, Vec<_>) = with.into_iter().partition(|r| r[c] > 0);
-            for l in &lower {
-                for u in &upper {
-                    self.made += 1;
-                    if self.made > self.limit {
-                        return Feasible::Perhaps;
-                    }
-                    // Dropping a row that overflows excludes nothing.
-                    if let Some(row) = cancel(l, u, c)
-                        && self.insert(row) == Feasible::No
-                    {
-                        return Feasible::No;
-                    }
-                }
-            }
         }
     }
 }

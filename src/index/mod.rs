@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Affine`] | `3*i - j + n - 1`, an integer | `a` of Fig. 3 |
 //! | [`Pred`] | a truth value over indices, sizes and relations | `p` of Fig. 3 |
+//! | [`Set`] | the index tuples at which a predicate holds, in a [`Space`] of ranges and assumptions | supports, 6.25 |
 //! | [`RelationRef`] | a set of index tuples: given as data, or computed from a tensor | `R` of Fig. 3 |
 //!
 //! All values here are canonical: two equal expressions up to the ring laws of affine forms and the order of `and` and `or` are
@@ -13,17 +14,20 @@
 mod affine;
 mod eliminate;
 mod facts;
+mod linear;
 #[cfg(test)]
 mod oracle;
 mod points;
 mod pred;
 pub mod print;
+mod set;
 
 pub use affine::{Affine, Application, Overflow, Var};
 pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
+pub use set::{Answer, Bound, Bounds, Elimination, Point, Set, Solution, Space, Stride, simplify_union, solve};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
 pub type Size = Affine;
