@@ -6,6 +6,7 @@ mod depth;
 mod derivation;
 mod errors;
 mod examples;
+mod expected;
 mod generate;
 mod programs;
 mod regressions;
