@@ -27,8 +27,9 @@ use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::tssa::Rhs;
 use iverson::ty::{RelationKind, Signature, Storage};
-use iverson::{Function, tssa};
+use iverson::{Function, surface, term, tssa};
 
+use crate::alike::{same_in_essence, same_up_to_renaming};
 use crate::support::{Numbers, compile, evaluate};
 
 /// What makes the next program of the one before.
@@ -415,4 +416,53 @@ fn mistakes_have_other_values() {
         let judgement = judge(&expectation.function, &expectation.derived(derivative));
         assert!(judgement.is_err(), "{file} with `{wrong}` is not found out");
     }
+}
+
+/// An expectation is the same as what is read of its print, and as no other of its program, where it is not said twice.
+#[test]
+fn expectations_are_told_apart() {
+    const TWICE: [&str; 2] = ["e10_quadratic_form.dx.columns.dx.columns", "e10_quadratic_form.x.dx.columns"];
+    let all: Vec<(String, term::Program)> =
+        expectations().into_iter().map(|e| (e.name.clone(), e.function.term().expect("it was read"))).collect();
+    for (k, (name, program)) in all.iter().enumerate() {
+        let back = surface::read(&program.to_string(), &[]).expect("what is printed is read");
+        assert_eq!(same_up_to_renaming(program, &back), Ok(()), "{name}");
+        for (other, another) in &all[..k] {
+            let twice = [other, name.as_str()] == TWICE;
+            assert_eq!(same_in_essence(program, another).is_ok(), twice, "{name} and {other}");
+        }
+    }
+}
+
+/// What the simplifier leaves is what is expected, as it is written.
+#[test]
+#[ignore = "needs the simplifier"]
+fn simplified_derivatives_are_as_expected() {
+    let mut differing = 0;
+    for expectation in expectations() {
+        let expected = expectation.function.term().expect("it was read");
+        let derived = expectation.derived(simplified_derivative).term().expect("it can be read");
+        let verdict = match (same_up_to_renaming(&derived, &expected), same_in_essence(&derived, &expected)) {
+            (Ok(()), _) => "as expected".to_owned(),
+            (Err(_), Ok(())) => "as expected, but for where constants stand, or the order of axes".to_owned(),
+            (Err(why), Err(_)) => format!("differs: {why}"),
+        };
+        println!("{}: {verdict}", expectation.name);
+        if same_up_to_renaming(&derived, &expected).is_err() {
+            differing += 1;
+            println!("{}", indented(&parts(&expectation.function).1, "  expected  "));
+            println!(
+                "{}",
+                indented(
+                    &parts(&Function::compile(derived, &mut Stages::new()).expect("it compiles")).1,
+                    "  found     "
+                )
+            );
+        }
+    }
+    assert_eq!(differing, 0, "derivatives differ from what is expected");
+}
+
+fn indented(text: &str, margin: &str) -> String {
+    text.lines().map(|line| format!("{margin}{line}")).collect::<Vec<_>>().join("\n")
 }

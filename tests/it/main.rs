@@ -1,5 +1,6 @@
 //! The integration tests, one binary.
 
+mod alike;
 mod campaign;
 mod cli;
 mod depth;
