@@ -30,6 +30,7 @@ use iverson::ty::{RelationKind, Signature, Storage};
 use iverson::{Function, surface, term, tssa};
 
 use crate::alike::{same_in_essence, same_up_to_renaming};
+use crate::hygiene::faults;
 use crate::support::{Numbers, compile, evaluate};
 
 /// What makes the next program of the one before.
@@ -432,6 +433,30 @@ fn expectations_are_told_apart() {
             assert_eq!(same_in_essence(program, another).is_ok(), twice, "{name} and {other}");
         }
     }
+}
+
+/// What is expected says and does nothing in vain.
+#[test]
+fn expectations_have_no_faults() {
+    for expectation in expectations() {
+        let program = expectation.function.term().expect("it was read");
+        assert_eq!(faults(&program), [], "{}\n{program}", expectation.name);
+    }
+}
+
+/// Neither does what the simplifier leaves.
+#[test]
+#[ignore = "needs the simplifier"]
+fn simplified_derivatives_have_no_faults() {
+    let mut faulty = 0;
+    for expectation in expectations() {
+        let derived = expectation.derived(simplified_derivative).term().expect("it can be read");
+        let found = faults(&derived);
+        faulty += usize::from(!found.is_empty());
+        println!("{}: {} faults", expectation.name, found.len());
+        found.iter().for_each(|(fault, what)| println!("  {fault:?}: {what}"));
+    }
+    assert_eq!(faulty, 0, "derivatives have faults");
 }
 
 /// What the simplifier leaves is what is expected, as it is written.

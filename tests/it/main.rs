@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod expected;
 mod generate;
+mod hygiene;
 mod programs;
 mod regressions;
 mod support;
