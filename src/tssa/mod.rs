@@ -18,6 +18,7 @@ mod canonical;
 mod data;
 pub mod deps;
 mod json;
+mod parse;
 pub(crate) mod print;
 mod verify;
 
@@ -25,4 +26,5 @@ pub(crate) use canonical::within;
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
+pub use parse::parse;
 pub use print::StmtNames;

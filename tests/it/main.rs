@@ -13,3 +13,4 @@ mod hygiene;
 mod programs;
 mod regressions;
 mod support;
+mod tssa_text;
