@@ -24,9 +24,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iverson::base::{FunctionId, IndexId, RelationId, SizeId, VarId};
+use iverson::index::print::{self, write_affine, write_pred};
 use iverson::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use iverson::scalar::{Comparison, Function, Number, Op, Primitive};
 use iverson::term::{Program, Term, TermId, VariableKind};
+
+use crate::support::declarations;
 
 /// Whether both programs are the same, but for the differences that the module documentation lists; if not, where they differ.
 pub fn same_up_to_renaming(a: &Program, b: &Program) -> Result<(), String> {
@@ -39,10 +42,7 @@ pub fn same_in_essence(a: &Program, b: &Program) -> Result<(), String> {
 }
 
 fn compare(a: &Program, b: &Program, strictness: Strictness) -> Result<(), String> {
-    let header = |program: &Program| {
-        let declares = |line: &&str| ["param ", "rel ", "map ", "assume "].iter().any(|word| line.starts_with(word));
-        program.to_string().lines().take_while(declares).map(str::to_owned).collect::<Vec<_>>()
-    };
+    let header = |program: &Program| declarations(&program.to_string()).0;
     if header(a) != header(b) {
         return Err(format!("the declarations differ: {:?} and {:?}", header(a), header(b)));
     }
@@ -633,7 +633,15 @@ impl Matcher<'_> {
 
     fn affine(&self, a: &Affine, b: &Affine) -> Result<(), String> {
         let (common, other) = (self.sides[0].affine(a), self.sides[1].affine(b));
-        if common == other { Ok(()) } else { Err(format!("the index expressions {a:?} and {b:?}")) }
+        if common == other {
+            return Ok(());
+        }
+        let [left, right] = [(a, 0), (b, 1)].map(|(a, side)| {
+            let mut text = String::new();
+            write_affine(&mut text, a, &Names(self.sides[side].program)).expect("strings take any text");
+            text
+        });
+        Err(format!("the index expressions {left} and {right}"))
     }
 
     fn product(&mut self, a: &Product, b: &Product) -> Scale {
@@ -719,7 +727,19 @@ impl Matcher<'_> {
         let (left, right) = (preds.next(), preds.next());
         drop(preds);
         if left != right {
-            return Err(format!("the guards {left:?} and {right:?}"));
+            let text = |guards: &[Guard], program: &Program| {
+                let names = Names(program);
+                let mut text = String::new();
+                for guard in guards {
+                    let Guard::Pred(p) = guard else { continue };
+                    text.push('[');
+                    write_pred(&mut text, p, 0, &names).expect("strings take any text");
+                    text.push(']');
+                }
+                text
+            };
+            let [left, right] = [text(a, self.sides[0].program), text(b, self.sides[1].program)];
+            return Err(format!("the guards `{left}` and `{right}`"));
         }
         let compared = |guards: &[Guard]| -> Vec<(bool, Node)> {
             let compared = guards.iter().filter_map(|guard| match guard {
@@ -851,6 +871,27 @@ impl Matcher<'_> {
             }
         }
         Err(reason)
+    }
+}
+
+/// The names of a program, which may be those of several things.
+struct Names<'a>(&'a Program);
+
+impl print::Names for Names<'_> {
+    fn index(&self, i: IndexId) -> String {
+        self.0.indices.get(i).cloned().unwrap_or_default()
+    }
+
+    fn size(&self, n: SizeId) -> String {
+        self.0.signature.sizes[n].clone()
+    }
+
+    fn relation(&self, r: RelationId) -> String {
+        self.0.signature.relations[r].name.clone()
+    }
+
+    fn var(&self, x: VarId) -> String {
+        self.0.variables[x].name.clone()
     }
 }
 

@@ -10,8 +10,7 @@
 //! | `norm2` | the sum of squares of the result, a vector |
 //! | `columns` | the results for all tangents with a single 1: the tangent is no parameter any more, the place of the 1 is an axis in front |
 //!
-//! Three tests look at every file. That it is what is derived, in value, is independent of any simplification: exactly on
-//! integers where both are polynomial, else up to `1e-12` of the sum of the absolute values of the terms.
+//! Every file is what is derived, in value, which is independent of any simplification: exactly on integers where both are polynomial, else up to `1e-12` of the sum of the absolute values of the terms.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ use iverson::{Function, surface, term, tssa};
 
 use crate::alike::{same_in_essence, same_up_to_renaming};
 use crate::hygiene::faults;
-use crate::support::{Numbers, compile, evaluate};
+use crate::support::{Numbers, compile, declarations, evaluate};
 
 /// What makes the next program of the one before.
 #[derive(Debug)]
@@ -116,11 +115,7 @@ impl Expectation {
 
 /// Declarations and body of a program.
 fn parts(function: &Function) -> (Vec<String>, String) {
-    let declares = |line: &&str| ["param ", "rel ", "map ", "assume "].iter().any(|word| line.starts_with(word));
-    let text = function.to_string();
-    let header = text.lines().take_while(declares).map(str::to_owned).collect::<Vec<_>>();
-    let body = text.lines().skip(header.len()).collect::<Vec<_>>().join("\n");
-    (header, body)
+    declarations(&function.to_string())
 }
 
 /// `norm2(f(x))`

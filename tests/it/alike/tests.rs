@@ -213,6 +213,8 @@ fn reasons() {
         ("gen i < n. 2 * x[i]", "gen i < n. 3 * x[i]", "in a Gen: the factors [2.0] and [3.0]"),
         ("s * exp(s) * 2", "s * exp(t) * 2", "Value(Op(Exp)): the variables s and t"),
         ("s + t", "s + t + 1", "2 and 3 terms"),
+        ("gen i < n. [i > 2] * x[i]", "gen j < n. [j > 3] * x[j]", "in a Gen: the guards `[2 < i]` and `[3 < j]`"),
+        ("gen i < n, j < n. B[i, j]", "gen i < n, j < n. B[j, i]", "in a Gen: the index expressions i and j"),
     ] {
         assert_eq!(same_up_to_renaming(&program(a), &program(b)), Err(reason.to_owned()));
     }
