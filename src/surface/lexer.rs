@@ -14,7 +14,7 @@ use crate::error::Diagnostic;
 
 /// A token without its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     Name,
     Number {
         value: f64,
@@ -72,10 +72,10 @@ pub(super) enum Token {
 
 /// A token, its place, and whether a line break stands before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lexeme {
-    pub(super) token: Token,
-    pub(super) span: Span,
-    pub(super) starts_line: bool,
+pub(crate) struct Lexeme {
+    pub(crate) token: Token,
+    pub(crate) span: Span,
+    pub(crate) starts_line: bool,
 }
 
 fn keyword(text: &str) -> Option<Token> {
@@ -159,7 +159,7 @@ fn symbol(c: char) -> Option<Token> {
 }
 
 /// Where the lexer stands in a text.
-pub(super) struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     /// The end of the last name, for `A.value`.
@@ -167,7 +167,7 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         // A byte order mark is no part of the program.
         let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         Lexer { text, at, name_end: usize::MAX }
@@ -187,7 +187,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token. Behind the last one it is [`Token::End`], for ever.
-    pub(super) fn next(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
+    pub(crate) fn next(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
         let mut starts_line = self.at == 0;
         loop {
             let Some(c) = self.peek() else {

@@ -11,6 +11,8 @@
 //! **Guards are selects**: a false guard gives 0 whatever the operands hold; operands are read only where the guard holds. A guard of
 //! Tensor-SSA holds no map application: `x[cam(o)]` is `sum k. [cam(o, k)] x[k]`.
 //!
+//! **Text**: a program prints, one statement a line, and [`parse()`] reads it back.
+//!
 //! **Meaning of each form**: see [`Rhs`]. The value of a sparse parameter is read only where its pattern holds.
 
 mod build;
@@ -18,6 +20,7 @@ mod canonical;
 mod data;
 pub mod deps;
 mod json;
+mod parse;
 pub(crate) mod print;
 mod verify;
 
@@ -25,4 +28,5 @@ pub(crate) use canonical::within;
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
+pub use parse::parse;
 pub use print::StmtNames;

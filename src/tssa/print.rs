@@ -4,8 +4,11 @@
 //! x   = input x : [n + m - 1]
 //! t1  = gen i < n, j < m. sum k < n + m - 1. [i - j + m = k + 1] * x[k]
 //! y   = gen i < n. sum j < m. t1[i, j] * w[j]
-//! out value : [n] = y
+//! out value = y
 //! ```
+//!
+//! An output of several leaves has its type, `out value : (real, real) = (z, w)`; that of a single one is plain. Given the signature,
+//! [`parse`](super::parse()) reads the text back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +18,7 @@ use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number, Op, Primitive};
-use crate::ty::{Side, Signature, Storage};
+use crate::ty::{Side, Signature, Storage, Type, TypeId};
 
 /// Distinct names for the statements of a program.
 #[derive(Clone, Debug)]
@@ -93,6 +96,9 @@ impl Names for Scope<'_> {
 /// A scalar function applied to arguments that are already text.
 pub(crate) fn function_text(signature: &Signature, function: Function, args: &[String]) -> String {
     let name = |primitive: Primitive| match primitive {
+        Primitive::Op(Op::Div) => "div".to_owned(),
+        Primitive::Op(Op::Powi(k)) if k < 0 => format!("powi'_{}", k.unsigned_abs()),
+        Primitive::Op(Op::Powi(k)) => format!("powi'{k}"),
         Primitive::Op(op) => op.name().into_owned(),
         Primitive::User(f) => signature.functions.get(f).map_or_else(|| f.to_string(), |f| f.name().to_owned()),
     };
@@ -185,6 +191,37 @@ impl Scope<'_> {
         if dims.is_empty() { "real".to_owned() } else { format!("[{}] real", dims.join(", ")) }
     }
 
+    /// `[n] (real, [m] real)`
+    fn ty(&self, ty: TypeId) -> String {
+        enum Piece {
+            Type(TypeId),
+            Text(&'static str),
+        }
+        let types = &self.signature.types;
+        let mut text = String::new();
+        let mut pieces = vec![Piece::Type(ty)];
+        while let Some(piece) = pieces.pop() {
+            match piece {
+                Piece::Text(piece) => text.push_str(piece),
+                Piece::Type(ty) if !types.contains(ty) => text.push('?'),
+                Piece::Type(ty) => match types.get(ty) {
+                    Type::Real => text.push_str("real"),
+                    Type::Pair(a, b) => {
+                        text.push('(');
+                        pieces.extend([Piece::Text(")"), Piece::Type(*b), Piece::Text(", "), Piece::Type(*a)]);
+                    }
+                    Type::Tensor(..) => {
+                        let (dims, element) = types.peel(ty);
+                        let dims: Vec<String> = dims.into_iter().map(|n| self.affine(n)).collect();
+                        text.push_str(&format!("[{}] ", dims.join(", ")));
+                        pieces.push(Piece::Type(element));
+                    }
+                },
+            }
+        }
+        text
+    }
+
     fn affine(&self, a: &Affine) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -233,7 +270,7 @@ impl fmt::Display for Program {
             }
             match leaves.as_slice() {
                 [one] => writeln!(f, " = {one}")?,
-                several => writeln!(f, " = ({})", several.join(", "))?,
+                several => writeln!(f, " : {} = ({})", scope.ty(output.ty), several.join(", "))?,
             }
         }
         Ok(())

@@ -1,12 +1,16 @@
 //! The integration tests, one binary.
 
+mod alike;
 mod campaign;
 mod cli;
 mod depth;
 mod derivation;
 mod errors;
 mod examples;
+mod expected;
 mod generate;
+mod hygiene;
 mod programs;
 mod regressions;
 mod support;
+mod tssa_text;

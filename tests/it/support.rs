@@ -148,6 +148,14 @@ pub fn compile(text: &str) -> Function {
     Function::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+/// The declarations of a program as it prints, a line each, and the rest.
+pub fn declarations(text: &str) -> (Vec<String>, String) {
+    let declares = |line: &&str| ["param ", "rel ", "map ", "assume "].iter().any(|word| line.starts_with(word));
+    let header: Vec<String> = text.lines().take_while(declares).map(str::to_owned).collect();
+    let body = text.lines().skip(header.len()).collect::<Vec<_>>().join("\n");
+    (header, body)
+}
+
 /// Runs on a thread with a stack of 2 MiB.
 pub fn on_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).expect("a thread starts");

@@ -35,7 +35,7 @@ pub(super) struct Definition<'a> {
 }
 
 /// The built-in function, or the black-box derivative of one, that a name means: `exp`, `exp'0`, `powi'3'0`, `powi'_3'0`.
-fn builtin(name: &str) -> Option<Function> {
+pub(crate) fn builtin(name: &str) -> Option<Function> {
     let Some((base, at)) = name.rsplit_once('\'') else { return Op::from_name(name).map(Function::from) };
     let op = match base.split_once('\'') {
         Some(("powi", k)) => Op::Powi(match k.strip_prefix('_') {
