@@ -80,7 +80,7 @@ conditions! {
     Proper = "proper" (Literal);
     /// The element under less of a guard: what follows from the guard around is left out.
     Unguarded = "unguarded" (Expr) -> Expr;
-    /// The expression is zero wherever the predicate fails.
+    /// The expression is zero wherever the predicate fails, which is about sizes only: other guards save work.
     Vanishes = "vanishes" (Expr, Pred);
     /// The expression is a literal or an index expression, so it is finite.
     Scalar = "scalar" (Expr);
@@ -90,6 +90,8 @@ conditions! {
     Opposite = "opposite" (Literal, Literal);
     /// The two expressions together read at most four tensors.
     Few = "few" (Expr, Expr);
+    /// Multiplying the factors of both, the sums of the second included, in another order is cheaper than the second first.
+    Reorder = "reorder" (Expr, Expr, Indices);
     /// The two expressions together have at most eight terms.
     Short = "short" (Expr, Expr);
     /// `1 / c`, where that is exact.
@@ -166,7 +168,11 @@ impl Condition {
                 let (params, read) = (params.clone(), read.clone());
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
             }
-            (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => return graph.vanishes(scope, e, p),
+            (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => {
+                let mut sizes_only = true;
+                p.visit_affine(&mut |a| sizes_only &= a.is_size());
+                return Ok(sizes_only && graph.vanishes(scope, e, p)?);
+            }
             (Name::Scalar, Some(Value::Expr(_, e)), _) => {
                 return Ok(matches!(e, Expr::Number(_) | Expr::Index(_)));
             }
@@ -179,6 +185,13 @@ impl Condition {
                     _ => 1,
                 };
                 return Ok(reads(a) + reads(b) <= 4);
+            }
+            (Name::Reorder, Some(Value::Expr(_, a)), Some(Value::Expr(_, e))) => {
+                let Some(Value::Indices(inner)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
+                    return Ok(false);
+                };
+                let all: Scope = scope.iter().chain(inner).cloned().collect();
+                return Ok(graph.model.reorders(&all, given, a, e, inner.len()));
             }
             (Name::Short, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
                 let terms = |e: &Expr| match e {

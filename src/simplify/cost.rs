@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::expr::Expr;
 use super::lang::{Head, Node, Slot};
 use crate::base::{IndexId, SizeId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
@@ -230,6 +231,35 @@ impl<'a> Model<'a> {
         if tied.compare(&points) == Ordering::Less { Some((i, j, whole, tied)) } else { Some((i, j, union, points)) }
     }
 
+    /// Whether the factors of `a * (sum I. e)` are cheaper to multiply in an order that does not begin with those of `e`. The last
+    /// `summed` indices are `I`; what comes before are the indices around, of which those are summed that the whole product sums.
+    pub(super) fn reorders(
+        &self,
+        all: &[(IndexId, Size)],
+        given: &Pred,
+        a: &Expr,
+        e: &Expr,
+        summed: usize,
+    ) -> bool {
+        if summed == 0 {
+            return true;
+        }
+        let (outer, inner) = (a.clone().into_product(), e.clone().into_product());
+        let guard = given.clone().and(outer.guard).and(inner.guard);
+        let set = |e: &Expr| all.iter().zip(0..).filter(|((i, _), _)| e.mentions(*i)).fold(0u64, |set, (_, k)| set | 1 << k);
+        let is_literal = |e: &&Expr| e.as_number().is_none();
+        let first: Vec<u64> = outer.factors.iter().filter(is_literal).map(set).collect();
+        let second: Vec<u64> = inner.factors.iter().filter(is_literal).map(set).collect();
+        if all.len() >= 60 || first.len() + second.len() > 5 {
+            return false;
+        }
+        let order = Contraction { model: self, all, guard: &guard, factors: first.iter().chain(&second).copied().collect() };
+        let whole = (1usize << order.factors.len()) - 1;
+        let unit = whole & !((1 << first.len()) - 1);
+        let (free, kept) = (order.least(whole, 0, &mut BTreeMap::new()), order.least(whole, unit, &mut BTreeMap::new()));
+        free.compare(&kept) == Ordering::Less
+    }
+
     /// `sum s. [p] * f0 * ..`: factors are multiplied two at a time as [`decode`](super::decode) does, literals last.
     fn product_work(
         &self,
@@ -316,6 +346,66 @@ impl<'a> Model<'a> {
                 Cost { work: points, stored: points, length: 1.0 + length(guard, args) }
             }
         }
+    }
+}
+
+/// The factors of a product, by the indices that they read.
+struct Contraction<'c, 'a> {
+    model: &'c Model<'a>,
+    all: &'c [(IndexId, Size)],
+    guard: &'c Pred,
+    factors: Vec<u64>,
+}
+
+impl Contraction<'_, '_> {
+    /// The least work to multiply a set of factors, where those of `unit` are multiplied among themselves first.
+    fn least(&self, set: usize, unit: usize, known: &mut BTreeMap<usize, Growth>) -> Growth {
+        if set.count_ones() < 2 {
+            return Growth::ZERO;
+        }
+        if let Some(growth) = known.get(&set) {
+            return *growth;
+        }
+        let mut best: Option<Growth> = None;
+        let mut part = (set - 1) & set;
+        while part > 0 {
+            let other = set & !part;
+            // Either side may hold all of the unit or nothing of it, unless the set lies inside.
+            let splits = |side: usize| side & unit != 0 && side & unit != unit;
+            let allowed = set & !unit == 0 || !(splits(part) || splits(other));
+            if part < other && allowed {
+                let (a, b) = (self.least(part, unit, known), self.least(other, unit, known));
+                let union = self.needed(part) | self.needed(other);
+                let axes: Vec<bool> = (0..self.all.len()).map(|k| union >> k & 1 == 1).collect();
+                let points = self.model.points(&chosen(self.all, &axes), &inside(self.all, &axes, self.guard));
+                let growth = a.plus(&b).plus(&points.scaled(2.0));
+                if best.is_none_or(|least| growth.compare(&least) == Ordering::Less) {
+                    best = Some(growth);
+                }
+            }
+            part = (part - 1) & set;
+        }
+        let growth = best.unwrap_or(Growth::ZERO);
+        known.insert(set, growth);
+        growth
+    }
+
+    /// The indices that the product of a set still has when its own sums are done: those that a factor outside reads, or none reads
+    /// outside but which are not summed inside. An index that only the set reads is summed as soon as the set is complete.
+    fn needed(&self, set: usize) -> u64 {
+        let of = |inside: bool| {
+            let chosen = self.factors.iter().enumerate().filter(|(k, _)| (set >> k & 1 == 1) == inside);
+            chosen.fold(0u64, |all, (_, factor)| all | factor)
+        };
+        let (inside, outside) = (of(true), of(false));
+        let gens = self.gens();
+        inside & (outside | gens) | if set.count_ones() == 1 { inside } else { 0 }
+    }
+
+    /// Indices that stay in the end: slots of the class have the lowest numbers.
+    fn gens(&self) -> u64 {
+        let is_slot = |i: &IndexId| i.0 < super::graph::FIRST_FRESH;
+        self.all.iter().zip(0..).filter(|((i, _), _)| is_slot(i)).fold(0, |set, (_, k)| set | 1 << k)
     }
 }
 

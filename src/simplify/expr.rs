@@ -288,6 +288,45 @@ impl Expr {
         }
     }
 
+    /// The indices of a scope that occur, in the order of their first occurrence; names do not matter for it. So the tensor of an
+    /// expression has the same axes under whatever names, and in whatever order, the scope has them.
+    pub(super) fn axes(&self, scope: &[(IndexId, Size)]) -> Vec<(IndexId, Size)> {
+        let mut found: Vec<(IndexId, Size)> = Vec::new();
+        self.visit_in_order(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v
+                    && !found.iter().any(|(j, _)| j == i)
+                    && let Some(entry) = scope.iter().find(|(j, _)| j == i)
+                {
+                    found.push(entry.clone());
+                }
+            });
+        });
+        found
+    }
+
+    /// Visits affine expressions, factors and terms in an order that does not depend on names; guards come last.
+    fn visit_in_order(&self, visit: &mut impl FnMut(&Affine)) {
+        let masked = |e: &&Expr| e.substitute(&|_| Some(Affine::constant(0))).unwrap_or_else(|_| (*e).clone());
+        match self {
+            Expr::Number(_) => {}
+            Expr::Index(a) => visit(a),
+            Expr::Read(read) => read.indices.iter().for_each(visit),
+            Expr::Apply(_, es) => es.iter().for_each(|e| e.visit_in_order(visit)),
+            Expr::Sum(es) => {
+                let mut es: Vec<&Expr> = es.iter().collect();
+                es.sort_by_cached_key(masked);
+                es.into_iter().for_each(|e| e.visit_in_order(visit));
+            }
+            Expr::Product(product) => {
+                let mut es: Vec<&Expr> = product.factors.iter().collect();
+                es.sort_by_cached_key(masked);
+                es.into_iter().for_each(|e| e.visit_in_order(visit));
+                product.guard.visit_affine(visit);
+            }
+        }
+    }
+
     /// The indices that occur free, in the order of a scope.
     pub(super) fn free(&self, scope: &[(IndexId, Size)]) -> Vec<(IndexId, Size)> {
         let mut mentioned = std::collections::BTreeSet::new();

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use egg::{EGraph, Id};
 use rustc_hash::FxHashMap;
 
+use super::cost::Model;
 use super::expr::{Expr, Product, Read, rename_pred, visit_bound};
 use super::lang::{Analysis, Data, Head, Node, Renaming, Slot, class_of, open};
 use crate::base::{Id as _, IndexId, RelationId, VarId};
@@ -19,10 +20,17 @@ use crate::ty::{RelationKind, Signature};
 /// Indices with their ranges, outermost first.
 pub(super) type Scope = Vec<(IndexId, Size)>;
 
+/// Fresh indices start here; slots and bound indices of nodes are far below.
+pub(super) const FIRST_FRESH: u32 = 1 << 20;
+
+/// How many nodes of a class are searched for guards.
+const MAX_DEFINITIONS: usize = 2;
+
 /// Larger guards are left as they are.
 const MAX_WEIGHT: usize = 24;
 
 pub(super) struct Graph<'a> {
+    pub(super) model: Model<'a>,
     pub(super) egraph: EGraph<Node, Analysis>,
     pub(super) signature: &'a Signature,
     /// What holds of sizes.
@@ -33,10 +41,8 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Fresh indices start here; slots and bound indices of nodes are far below.
-    const FIRST_FRESH: u32 = 1 << 20;
-
-    pub(super) fn new(signature: &'a Signature) -> Self {
+    pub(super) fn new(signature: &'a Signature, hints: &'a BTreeMap<String, f64>) -> Self {
+        let model = Model::new(signature, hints);
         let mut assumed = Facts::new();
         signature.assumptions.iter().for_each(|p| assumed.assume(p));
         for (r, relation) in signature.relations.iter() {
@@ -45,7 +51,7 @@ impl<'a> Graph<'a> {
             }
         }
         let egraph = EGraph::new(Analysis);
-        Graph { egraph, signature, assumed, next: Graph::FIRST_FRESH, memo: FxHashMap::default() }
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo: FxHashMap::default() }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -143,7 +149,7 @@ impl<'a> Graph<'a> {
             Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => return Ok(e.clone()),
             Expr::Product(_) | Expr::Sum(_) | Expr::Apply(..) => {}
         }
-        let free = e.free(scope);
+        let free = e.axes(scope);
         let class = self.close_over(&free, e)?;
         let indices = free.iter().map(|(i, _)| Affine::index(*i)).collect();
         Ok(self.viewed(Read { class, indices })?)
@@ -204,9 +210,11 @@ impl<'a> Graph<'a> {
     /// The element that a read stands for under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given; also
     /// inside `e`.
     pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read, depth: usize) -> Result<Option<Expr>> {
-        for definition in self.definitions(read, &|head| !matches!(head, Head::Input { .. }))? {
+        let definitions = self.definitions(read, &|head| !matches!(head, Head::Input { .. }))?;
+        for definition in definitions.into_iter().take(MAX_DEFINITIONS) {
             if let Some(e) = self.strip(scope, given, &definition, depth)? {
-                return Ok(Some(self.close(scope, &e)?));
+                // Guards that save work come back.
+                return Ok(Some(self.leaf(scope, given, &e)?));
             }
         }
         Ok(None)

@@ -124,7 +124,10 @@ impl Context {
 }
 
 /// How many ways of matching one rule at one place are looked at.
-pub(super) const MAX_MATCHES: usize = 64;
+pub(super) const MAX_MATCHES: usize = 16;
+
+/// How many parts of patterns are compared for one rule at one place.
+const MAX_EFFORT: usize = 400;
 
 /// A way in which a rule matches.
 pub(super) struct Match {
@@ -139,7 +142,7 @@ pub(super) fn matches(graph: &mut Graph<'_>, rule: &Rule, subject: &Expr, openin
     if !plausible(&rule.lhs, subject, opening) {
         return Ok(Vec::new());
     }
-    let mut matcher = Matcher { graph, opening, found: Vec::new(), limit: MAX_MATCHES, error: None };
+    let mut matcher = Matcher { graph, opening, found: Vec::new(), effort: 0, error: None };
     matcher.top(&rule.lhs, subject, Bindings::new(rule.metas.len()));
     match matcher.error {
         Some(error) => Err(error),
@@ -151,7 +154,8 @@ struct Matcher<'g, 'a> {
     graph: &'g mut Graph<'a>,
     opening: bool,
     found: Vec<Match>,
-    limit: usize,
+    /// How many parts of patterns were compared.
+    effort: usize,
     error: Option<Error>,
 }
 
@@ -180,7 +184,7 @@ impl Rest {
 
 impl<'g, 'a> Matcher<'g, 'a> {
     fn full(&self) -> bool {
-        self.found.len() >= self.limit || self.error.is_some()
+        self.found.len() >= MAX_MATCHES || self.effort >= MAX_EFFORT || self.error.is_some()
     }
 
     /// A match of the whole left-hand side; what is left over becomes the context.
@@ -253,6 +257,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
 
     /// Matches with nothing left over.
     fn expr(&mut self, pattern: &Pattern, subject: &Expr, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        self.effort += 1;
         if self.full() {
             return;
         }

@@ -134,7 +134,7 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
     let rules = rewrite::Rules::new(&all, options.tier);
     let signature = program.signature.clone();
-    let mut graph = graph::Graph::new(&signature);
+    let mut graph = graph::Graph::new(&signature, &options.hints);
     let encoded = encode::encode(&mut graph, &rules, program)?;
     graph.egraph.rebuild();
     let before: Vec<(egg::Id, lang::Node)> =
