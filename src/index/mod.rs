@@ -16,6 +16,7 @@ mod facts;
 #[cfg(test)]
 mod oracle;
 mod points;
+pub mod polynomial;
 mod pred;
 pub mod print;
 
