@@ -11,7 +11,9 @@
 //! that owns the variable gives it meaning.
 
 mod affine;
+mod count;
 mod eliminate;
+pub mod estimate;
 mod facts;
 #[cfg(test)]
 mod oracle;
@@ -21,6 +23,7 @@ mod pred;
 pub mod print;
 
 pub use affine::{Affine, Application, Overflow, Var};
+pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
 pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
