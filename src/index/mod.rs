@@ -5,6 +5,7 @@
 //! | [`Affine`] | `3*i - j + n - 1`, an integer | `a` of Fig. 3 |
 //! | [`Pred`] | a truth value over indices, sizes and relations | `p` of Fig. 3 |
 //! | [`RelationRef`] | a set of index tuples: given as data, or computed from a tensor | `R` of Fig. 3 |
+//! | [`Count`] | how many points a predicate has, as a formula in the sizes | `$` of Fig. 6 |
 //!
 //! All values here are canonical: two equal expressions up to the ring laws of affine forms and the order of `and` and `or` are
 //! equal as Rust values. Nothing here knows about terms or statements; a computed relation names a variable, and the IR

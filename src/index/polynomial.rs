@@ -60,7 +60,8 @@ impl Rational {
     /// # Errors
     /// Where the denominator is zero or lowest terms do not fit.
     pub fn new(numerator: i128, denominator: i128) -> Checked<Rational> {
-        let divisor = i128::try_from(gcd(numerator.unsigned_abs(), denominator.unsigned_abs())).map_err(|_| Overflow)?;
+        let divisor =
+            i128::try_from(gcd(numerator.unsigned_abs(), denominator.unsigned_abs())).map_err(|_| Overflow)?;
         if denominator == 0 {
             return Err(Overflow);
         }
@@ -538,7 +539,10 @@ mod tests {
             (Polynomial::zero(), "0"),
             (Polynomial::constant(-3), "-3"),
             (plus(&[square(&a).scale(half).unwrap(), a.scale(half).unwrap()]), "n0^2/2 + n0/2"),
-            (plus(&[b.clone(), a.mul(&b).unwrap(), square(&b), square(&a), minus(&a)]), "n0^2 + n0*n1 + n1^2 - n0 + n1"),
+            (
+                plus(&[b.clone(), a.mul(&b).unwrap(), square(&b), square(&a), minus(&a)]),
+                "n0^2 + n0*n1 + n1^2 - n0 + n1",
+            ),
             (plus(&[minus(&Polynomial::unknown(rows)), entries]), "|R0| - |R0(*, _)|"),
             (a.scale(Rational::new(-3, 2).unwrap()).unwrap(), "-3*n0/2"),
         ];
