@@ -268,6 +268,28 @@ impl Count {
         sum
     }
 
+    /// The value where every size and every number of entries is what the hints say for some `N`: exact where the count is closed, an
+    /// estimate of its sets of points else.
+    pub fn at(&self, hints: &Hints, n: u32, relations: &dyn Relations) -> f64 {
+        let world = estimate::Hinted { hints, n, relations };
+        let mut sum = 0.0;
+        for (factors, polynomial) in &self.pieces {
+            if holds(&factors.condition, &world, &BTreeMap::new()) != Ok(true) {
+                continue;
+            }
+            let mut value = match polynomial.evaluate(&mut |v| world.unknown(v)) {
+                Some(Ok(value)) => value as f64,
+                // Out of range, or between indices of enclosing ranges.
+                _ => estimate::polynomial(polynomial, hints, relations).at(f64::from(n)),
+            };
+            for set in &factors.sets {
+                value *= estimate::points(&set.indices(), &set.guard, hints, relations).at(f64::from(n));
+            }
+            sum += value;
+        }
+        sum
+    }
+
     /// Writes the pieces as a sum.
     ///
     /// # Errors
@@ -284,8 +306,11 @@ impl Count {
 }
 
 impl Piece<'_> {
-    /// `[condition] * polynomial * #set`, after a sign unless it is the first.
-    fn write(&self, f: &mut dyn Write, first: bool, names: &dyn Names) -> fmt::Result {
+    /// Writes `[condition] * polynomial * #set`, after a sign: ` - ` or ` + `, of the first piece `-` or nothing.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, f: &mut dyn Write, first: bool, names: &dyn Names) -> fmt::Result {
         let bare = self.condition.is_true() && self.sets.is_empty();
         let leading = self.polynomial.terms().next().map_or(Rational::ZERO, |(_, k)| k);
         // A sum among other factors stands in parentheses, and so the sign of a single term comes first.
