@@ -497,12 +497,12 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (theorem, cost) = match self.theorem {
             Theorem::Forward => ("6.1", "work"),
-            Theorem::Adjoint => ("6.35", "work, inputs and outputs"),
+            Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
         };
-        write!(f, "{cost} at most {} times those of the program, by Theorem {theorem}", self.constant)?;
+        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, Theorem {theorem}", self.constant)?;
         match (&self.function, self.expanded) {
-            (Some(function), true) => write!(f, " with the partial derivatives of {function} expanded"),
-            (Some(function), false) => write!(f, " for the arguments of {function}"),
+            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded"),
+            (Some(function), false) => write!(f, " for the arguments of `{function}`"),
             (None, _) => Ok(()),
         }
     }
@@ -516,7 +516,7 @@ impl fmt::Display for Certificate {
         }
         let what = match self.bound.theorem {
             Theorem::Forward => "work",
-            Theorem::Adjoint => "work, inputs and outputs",
+            Theorem::Adjoint => "work, with the inputs and outputs of the program",
         };
         let Ratio { primal, derivative, samples } = &self.ratio;
         write!(
@@ -540,5 +540,67 @@ impl fmt::Display for Certificate {
         f.write_str("  ")?;
         f.write_str(&legend(&self.primal, Some(&self.derivative)))?;
         writeln!(f, "bound\n  {}", self.bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Function, Mode, Request};
+    use crate::stages::Stages;
+
+    fn rows(program: &str) -> Vec<String> {
+        let cost = Function::parse(program).unwrap().cost().unwrap();
+        cost.to_string().lines().take(4).map(|line| line[LABEL + 2..].to_owned()).collect()
+    }
+
+    #[test]
+    fn costs_are_those_of_books() {
+        let cases = [
+            ("param x : [n] real\nsum i < n. x[i]^2", ["[0 < n] * (n - 1)", "0", "n", "[0 < n] * (2*n - 1)"]),
+            (
+                "param A : [n, m] real\nparam B : [m, k] real\nassume n >= 1 and m >= 1 and k >= 1\n\
+                 gen i < n, j < k. sum l < m. A[i, l] * B[l, j]",
+                ["n*m*k - n*k", "n*m*k", "0", "2*n*m*k - n*k"],
+            ),
+            (
+                "param A : csr [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",
+                ["|A?| - |A?(*, _)|", "|A?|", "0", "2*|A?| - |A?(*, _)|"],
+            ),
+            (
+                "param L : [n, n] real\nparam x : [n] real\ngen i < n. sum j < n. [j <= i] * L[i, j] * x[j]",
+                ["n^2/2 - n/2", "n^2/2 + n/2", "0", "n^2"],
+            ),
+            (
+                "param x : [n] real\nparam y : [m] real\nmap f : [n] -> [m]\nsum i < n. x[i] * y[f(i)]",
+                ["[0 < n] * (n - 1)", "n", "0", "[0 < n] * (2*n - 1)"],
+            ),
+            ("param x : [n] real\ngen i < n. exp(x[i]) + x[n - i - 1]", ["n", "0", "n", "2*n"]),
+        ];
+        for (program, expected) in cases {
+            assert_eq!(rows(program), expected, "{program}");
+        }
+    }
+
+    #[test]
+    fn bounds_follow_the_operator_table() {
+        let cases = [
+            ("param x : [n] real\nsum i < n. x[i] * sin(x[i])", 4, None),
+            ("param x : [n] real\nsum i < n. x[i] / (1 + x[i]^2)", 7, Some("/")),
+            ("fun f(a, b, c) = a * b * c with (b * c, a * c, a * b)\nparam x : real\nf(x, x, x)", 9, Some("f")),
+        ];
+        for (program, constant, function) in cases {
+            let primal = Function::parse(program).unwrap();
+            let request = Request::new(Mode::Gradient, &["x"]);
+            let derived = primal.derive(&request, &mut Stages::new()).unwrap().function;
+            let Certificate { bound, ratio, .. } = primal.certify(&derived, request.mode).unwrap();
+            assert_eq!((bound.constant, bound.function.as_deref()), (constant, function), "{program}");
+            assert!(ratio.samples.iter().all(|s| s.derivative <= constant as f64 * s.primal), "{ratio:?}");
+            let opaque = Request { expand_partials: false, ..request };
+            let derived = primal.derive(&opaque, &mut Stages::new()).unwrap().function;
+            let Certificate { bound, derivative, .. } = primal.certify(&derived, opaque.mode).unwrap();
+            assert!(!bound.expanded && !derivative.operations.partials.is_zero(), "{program}");
+            assert_eq!(bound.constant, if function == Some("f") { 6 } else { 4 }, "{program}");
+        }
     }
 }

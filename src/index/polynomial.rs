@@ -26,7 +26,8 @@ pub enum Unknown {
     Size(SizeId),
     /// `|R|`: how many tuples a relation has.
     Entries(RelationId),
-    /// `|R(*, _)|`: in how many ways the kept places of a relation are filled by its tuples. `*` is kept; at least one place is not.
+    /// `|R(*, _)|`: in how many ways the kept places `*` of a relation are filled by its tuples. At least one place is not kept; where none
+    /// is, the number is 1 unless the relation is empty.
     Projected {
         /// The relation.
         relation: RelationId,

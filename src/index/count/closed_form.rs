@@ -71,7 +71,8 @@ impl Counter<'_> {
             return Ok(Count::zero());
         }
         let (components, conditions) = components(indices, guard.conjuncts());
-        let mut product = Count::polynomial(Polynomial::constant(1)).given(&Pred::all(conditions))?;
+        let (factor, conditions) = self.emptiness(conditions)?;
+        let mut product = Count::polynomial(factor).given(&Pred::all(conditions))?;
         for Component { indices, atoms } in components {
             let factor = match (indices.as_slice(), atoms.is_empty()) {
                 ([(_, extent)], true) => self.range(extent)?,
@@ -81,6 +82,24 @@ impl Counter<'_> {
         }
         let plain = product.pieces.keys().all(|factors| factors.condition.is_true());
         if plain { Ok(product) } else { product.simplify(self.facts) }
+    }
+
+    /// `[exists i, j. R(i, j)]` is the number `|R(_, _)|`: the other conditions, and the product of these.
+    fn emptiness(&self, conditions: Vec<Pred>) -> Checked<(Polynomial, Vec<Pred>)> {
+        let mut product = Polynomial::constant(1);
+        let mut others = Vec::new();
+        for p in conditions {
+            match Projection::of(&p, self.relations)? {
+                Some(Projection { relation: RelationRef::Input(relation), places, .. })
+                    if places.iter().all(Option::is_none) =>
+                {
+                    let kept = vec![false; places.len()];
+                    product = product.mul(&Polynomial::unknown(Unknown::Projected { relation, kept }))?;
+                }
+                _ => others.push(p),
+            }
+        }
+        Ok((product, others))
     }
 
     /// `max(n, 0)`.

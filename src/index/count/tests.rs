@@ -127,6 +127,19 @@ fn counts_have_the_formulas_of_books() {
         ),
         (vec![n.clone()], related(3, &[&i, &i]), "#{i < n | R3(i, i)}"),
         (vec![n.clone()], related(3, &[&0.into(), &0.into()]), "[R3(0, 0)] * n"),
+        (
+            vec![n.clone()],
+            Pred::exists(
+                IndexId(8),
+                n.clone(),
+                Pred::exists(
+                    IndexId(9),
+                    m.clone(),
+                    related(3, &[&Affine::index(IndexId(8)), &Affine::index(IndexId(9))]),
+                ),
+            ),
+            "n*|R3(_, _)|",
+        ),
         // Maps.
         (matrix.to_vec(), related(4, &[&i, &j]), "n"),
         (matrix.to_vec(), not(related(4, &[&i, &j])), "n*m - n"),
