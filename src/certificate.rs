@@ -59,6 +59,8 @@ pub struct Operations<T> {
 pub struct Cost {
     /// The scalar operations.
     pub operations: Operations<Count>,
+    /// `$(f)`: additions, multiplications and functions. Partial derivatives kept as black boxes are free, as in the paper.
+    pub work: Count,
     /// `$(T_I)`: the sizes of all parameters.
     pub inputs: Count,
     /// `$(T_O)`: the sizes of all outputs.
@@ -222,25 +224,18 @@ pub fn cost(program: &Program) -> Result<Cost> {
         partials: partials.merge()?,
     };
     let (inputs, outputs) = (inputs.merge()?, outputs.merge()?);
-    Ok(Cost { operations, inputs, outputs, closed, counted, shapes, names: program.stmt_names() })
+    let Operations { additions, multiplications, functions, partials: _ } = &operations;
+    let work = additions.add(multiplications)?.add(functions)?.merge()?;
+    Ok(Cost { operations, work, inputs, outputs, closed, counted, shapes, names: program.stmt_names() })
 }
 
 impl Cost {
-    /// `$(f)`: additions, multiplications and functions. Partial derivatives kept as black boxes are free, as in the paper.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`].
-    pub fn work(&self) -> Result<Count> {
-        let Operations { additions, multiplications, functions, partials: _ } = &self.operations;
-        Ok(additions.add(multiplications)?.add(functions)?.merge()?)
-    }
-
     /// `$_IO(f) = $(f) + $(T_I) + $(T_O)`.
     ///
     /// # Errors
     /// [`Error::Overflow`].
     pub fn work_io(&self) -> Result<Count> {
-        Ok(self.work()?.add(&self.inputs)?.add(&self.outputs)?.merge()?)
+        Ok(self.work.add(&self.inputs)?.add(&self.outputs)?.merge()?)
     }
 
     /// The operations for given sizes and relations.
@@ -273,38 +268,30 @@ impl Cost {
     }
 
     /// How the work grows.
-    ///
-    /// # Errors
-    /// [`Error::Overflow`].
-    pub fn growth(&self, hints: &Hints) -> Result<Growth> {
-        Ok(self.work()?.estimate(hints, &self.shapes))
+    pub fn growth(&self, hints: &Hints) -> Growth {
+        self.work.estimate(hints, &self.shapes)
     }
 
-    /// What all counts are made of: the tensors that are read as relations.
+    /// The tensors that guards read as relations: what counts depend on beside sizes and given relations.
     pub fn computed_relations(&self) -> impl Iterator<Item = VarId> {
         self.shapes.computed.keys().copied()
     }
 
     /// The rows of a table: what is counted, and how often.
-    fn rows(&self) -> Result<Vec<(&'static str, Count)>> {
+    fn rows(&self) -> Vec<(&'static str, &Count)> {
         let Operations { additions, multiplications, functions, partials } = &self.operations;
-        let mut rows = vec![
-            ("additions", additions.clone()),
-            ("multiplications", multiplications.clone()),
-            ("functions", functions.clone()),
-        ];
+        let mut rows = vec![("additions", additions), ("multiplications", multiplications), ("functions", functions)];
         if !partials.is_zero() {
-            rows.push(("partial derivatives", partials.clone()));
+            rows.push(("partial derivatives", partials));
         }
-        rows.extend([("work", self.work()?), ("inputs", self.inputs.clone()), ("outputs", self.outputs.clone())]);
-        Ok(rows)
+        rows.extend([("work", &self.work), ("inputs", &self.inputs), ("outputs", &self.outputs)]);
+        rows
     }
 
     /// Writes the rows; pieces that do not fit a line have their own.
     fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
-        let rows = self.rows().map_err(|_| fmt::Error)?;
-        for (what, count) in rows {
-            let pieces = count_text(&self.shapes.signature, &self.names, &count);
+        for (what, count) in self.rows() {
+            let pieces = count_text(&self.shapes.signature, &self.names, count);
             let line = pieces.concat();
             write!(f, "{indent}{what:<LABEL$}  ")?;
             if line.is_empty() {
@@ -330,8 +317,7 @@ const MAX_LINE: usize = 90;
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, "")?;
-        let growth = self.growth(&Hints::new()).map_err(|_| fmt::Error)?;
-        writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&growth))?;
+        writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&self.growth(&Hints::new())))?;
         f.write_str(&legend(self, None))
     }
 }
@@ -444,7 +430,7 @@ pub struct Certificate {
 /// [`Error::Overflow`].
 pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: &Hints) -> Result<Certificate> {
     let (cost_primal, cost_derivative) = (cost(primal)?, cost(derivative)?);
-    let (mut before, mut after) = (cost_primal.work()?, cost_derivative.work()?);
+    let (mut before, mut after) = (cost_primal.work.clone(), cost_derivative.work.clone());
     if theorem == Theorem::Adjoint {
         let io = cost_primal.inputs.add(&cost_primal.outputs)?;
         (before, after) = (before.add(&io)?.merge()?, after.add(&io)?.merge()?);

@@ -504,6 +504,8 @@ mod tests {
         }
     }
 
+    type Ranges<'a> = &'a [(IndexId, Size)];
+
     #[test]
     fn estimates_follow_the_guard() {
         let [n, m] = [0, 1].map(|at| Affine::size(SizeId(at)));
@@ -517,7 +519,7 @@ mod tests {
         let le = |a: &Affine, b: &Affine| Pred::le(a, b).unwrap();
         let equal = |a: &Affine, b: &Affine| Pred::equal(a, b).unwrap();
         let one = |a: &Affine| a.add_constant(1).unwrap();
-        let cases: Vec<(&[(IndexId, Size)], Pred, usize, f64)> = vec![
+        let cases: Vec<(Ranges, Pred, usize, f64)> = vec![
             (&[], Pred::True, 0, 1.0),
             (&box2, Pred::True, 2, 2.0),
             (&box2, le(&i, &j), 2, 1.0),

@@ -26,6 +26,8 @@ use crate::base::IndexId;
 
 /// How many rewriting steps one count may take; past it the points stay opaque.
 const MAX_STEPS: usize = 256;
+/// How many pieces a formula may have; past it the points stay opaque.
+const MAX_CASES: usize = 64;
 
 /// The number of points of some indices, with their ranges, at which a guard holds.
 ///
@@ -123,7 +125,7 @@ impl Counter<'_> {
         let names: Vec<IndexId> = indices.iter().map(|(i, _)| *i).collect();
         // Where numbers do not fit the points can still be visited.
         let closed = self.closed(&names, &Pred::all(whole), &Polynomial::constant(1), &mut cases);
-        if closed != Ok(true) {
+        if closed != Ok(true) || cases.len() > MAX_CASES {
             return Count::opaque(indices, guard);
         }
         let mut sum = Count::zero();
