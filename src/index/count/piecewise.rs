@@ -31,7 +31,7 @@ impl Count {
         simpler.merge()
     }
 
-    /// Puts pieces together that are one formula, see [`Line::merge`].
+    /// Puts pieces together that are one formula: those whose conditions only bound one form of the sizes differently.
     ///
     /// # Errors
     /// Where a coefficient does not fit.
