@@ -326,7 +326,10 @@ impl fmt::Display for Cost {
 fn legend(cost: &Cost, other: Option<&Cost>) -> String {
     let entries = [Some(cost), other].into_iter().flatten().any(|cost| !cost.shapes.signature.relations.is_empty());
     match entries {
-        true => format!("where every size is N, and a relation has {} N entries\n", Hints::ENTRIES),
+        true => format!(
+            "where every size is N, and a relation has {} N entries; |R| counts the entries of R, and |R(*, _)| its rows that have one\n",
+            Hints::ENTRIES
+        ),
         false => "where every size is N\n".to_owned(),
     }
 }
@@ -507,7 +510,7 @@ impl fmt::Display for Certificate {
         let Ratio { primal, derivative, samples } = &self.ratio;
         write!(
             f,
-            "{what}, derivative by program\n  for large N          {} by {}",
+            "derivative by program: {what}\n  for large N          {} by {}",
             Leading(derivative),
             Leading(primal)
         )?;
