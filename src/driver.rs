@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Derivation, Options, Seed};
 use crate::error::{Error, Result};
+use crate::index::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::{normalize, present, surface, term, tssa};
@@ -171,6 +173,26 @@ impl Function {
             Some(source) => Ok(source.clone()),
             None => present::present(&self.tssa),
         }
+    }
+
+    /// How many scalar operations the program takes, as formulas in its sizes.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`].
+    pub fn cost(&self) -> Result<Cost> {
+        certificate::cost(&self.tssa)
+    }
+
+    /// The cost of a derivative of this program beside its own, and what is proved of it.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`].
+    pub fn certify(&self, derivative: &Function, mode: Mode) -> Result<Certificate> {
+        let theorem = match mode {
+            Mode::Forward => Theorem::Forward,
+            Mode::Adjoint | Mode::Gradient => Theorem::Adjoint,
+        };
+        certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
     }
 
     /// A derivative.

@@ -64,6 +64,7 @@
 //! | [`normalize`] | the four normal forms |
 //! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
+//! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
@@ -84,7 +85,7 @@
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`diff::adjoint()`] |
 //! | `<e0 \| e1>_[p]` | guarded inner product | [`diff::InnerProduct`] |
-//! | `$[e]` | cost, operation count | [`mod@reference`] |
+//! | `$[e]` | cost, operation count | [`certificate::Cost`], [`mod@reference`] |
 
 pub mod base;
 pub mod error;
@@ -98,6 +99,7 @@ pub mod term;
 pub mod normalize;
 pub mod tssa;
 
+pub mod certificate;
 pub mod diff;
 pub mod simplify;
 pub mod present;

@@ -22,6 +22,10 @@ pub(super) struct Arguments {
     /// Print how the adjoint was found: every application of a rule.
     #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
     derivation: bool,
+    /// Print how many operations the program takes, as formulas in its sizes; of a derivative, beside what the program takes and what
+    /// theory promises.
+    #[arg(long, conflicts_with_all = ["stage", "format", "derivation"])]
+    cost: bool,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -64,6 +68,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --format latex
   iverson show loss.iv --derivative gradient --wrt w --stage gen-pushout
   iverson show loss.iv --derivative adjoint --wrt w --derivation
+  iverson show loss.iv --derivative gradient --wrt w --cost
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
 /// Prints a program or a derivative.
@@ -78,10 +83,19 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let mut stages = Stages::new();
     let Some(mut request) = arguments.derivative.request(&program.signature) else {
+        if arguments.cost {
+            print(&Function::compile(program, &mut stages)?.cost()?.to_string())?;
+            return Ok(true);
+        }
         return show(lower(&program, stage, &mut stages)?, format);
     };
     request.derivation = arguments.derivation;
-    let derived = Function::compile(program, &mut stages)?.derive(&request, &mut stages)?;
+    let function = Function::compile(program, &mut stages)?;
+    let derived = function.derive(&request, &mut stages)?;
+    if arguments.cost {
+        print(&function.certify(&derived.function, request.mode)?.to_string())?;
+        return Ok(true);
+    }
     if let Some(derivation) = derived.derivation {
         print(&derivation.to_string())?;
         return Ok(true);

@@ -6,23 +6,28 @@
 //! | [`Pred`] | a truth value over indices, sizes and relations | `p` of Fig. 3 |
 //! | [`Set`] | the index tuples at which a predicate holds, in a [`Space`] of ranges and assumptions | supports, 6.25 |
 //! | [`RelationRef`] | a set of index tuples: given as data, or computed from a tensor | `R` of Fig. 3 |
+//! | [`Count`] | how many points a predicate has, as a formula in the sizes | `$` of Fig. 6 |
 //!
 //! All values here are canonical: two equal expressions up to the ring laws of affine forms and the order of `and` and `or` are
 //! equal as Rust values. Nothing here knows about terms or statements; a computed relation names a variable, and the IR
 //! that owns the variable gives it meaning.
 
 mod affine;
+mod count;
 mod eliminate;
+pub mod estimate;
 mod facts;
 mod linear;
 #[cfg(test)]
 mod oracle;
 mod points;
+pub mod polynomial;
 mod pred;
 pub mod print;
 mod set;
 
 pub use affine::{Affine, Application, Overflow, Var};
+pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
 pub use eliminate::{exists, exists_all};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};

@@ -16,7 +16,7 @@ use std::fmt;
 use super::data::{Operand, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Count, Piece, Pred, Size};
 use crate::scalar::{Function, Number, Op, Primitive};
 use crate::ty::{Side, Signature, Storage, Type, TypeId};
 
@@ -244,6 +244,18 @@ pub(crate) fn guard_text(signature: &Signature, names: &StmtNames, guard: &Pred)
     // Writing to a string does not fail.
     let _ = write_pred(&mut text, guard, 0, &Scope { signature, stmts: names });
     text
+}
+
+/// The pieces of a count, each with its sign.
+pub(crate) fn count_text(signature: &Signature, names: &StmtNames, count: &Count) -> Vec<String> {
+    let scope = Scope { signature, stmts: names };
+    let piece = |(at, piece): (usize, Piece<'_>)| {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = piece.write(&mut text, at == 0, &scope);
+        text
+    };
+    count.pieces().enumerate().map(piece).collect()
 }
 
 impl Program {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Pred, Size, Var};
+use crate::index::{Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{self, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
@@ -103,6 +103,23 @@ impl Signature {
             }
         }
         Ok(())
+    }
+}
+
+/// The relations that a program is given. Of computed ones a signature knows nothing.
+impl Relations for Signature {
+    fn shape(&self, relation: RelationRef) -> Option<&[Size]> {
+        match relation {
+            RelationRef::Input(r) => self.relations.get(r).map(|r| r.shape.as_slice()),
+            RelationRef::Computed { .. } => None,
+        }
+    }
+
+    fn is_map(&self, relation: RelationRef) -> bool {
+        match relation {
+            RelationRef::Input(r) => self.relations.get(r).is_some_and(|r| r.kind == RelationKind::Map),
+            RelationRef::Computed { .. } => false,
+        }
     }
 }
 

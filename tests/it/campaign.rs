@@ -10,8 +10,11 @@
 
 use std::collections::BTreeMap;
 
+use iverson::base::{Id, SizeId, VarId};
+use iverson::certificate::{self, Operations, Theorem};
 use iverson::diff::{self, Options, Seed};
 use iverson::driver::{Stage, Staged, lower};
+use iverson::index::{RelationRef, View, World};
 use iverson::reference::count::{cost_io, count_term, count_tssa};
 use iverson::reference::{Dual, Elements, Environment, Leaf, Limits, Partials};
 use iverson::stages::{Stages, check};
@@ -37,6 +40,9 @@ struct Report {
     worst_complex_step: f64,
     worst_forward_cost: f64,
     worst_adjoint_cost: f64,
+    /// Statements whose counts were compared, and those of them that have a formula.
+    counted: usize,
+    closed: usize,
 }
 
 impl Report {
@@ -53,6 +59,7 @@ impl Report {
         }
         println!("  worst cost(forward) / cost: {:.3}", self.worst_forward_cost);
         println!("  worst cost_IO(adjoint) / cost_IO: {:.3}", self.worst_adjoint_cost);
+        println!("  {} of {} statements with a cost have a formula for it", self.closed, self.counted);
         println!("  worst difference from the complex step: {:.1e}", self.worst_complex_step);
         for (construct, count) in &self.constructs {
             println!("  {construct}: in {count} programs");
@@ -152,7 +159,115 @@ fn is_exact(numbers: &[f64]) -> bool {
     numbers.iter().all(|x| x.is_finite() && x.abs() < EXACT)
 }
 
+/// The relations of a run, and the tensors that others are computed from.
+struct Known<'a> {
+    environment: &'a Environment<f64>,
+    tensors: BTreeMap<VarId, Leaf<f64>>,
+}
+
+impl<'a> Known<'a> {
+    /// Evaluates the tensors that are read as relations.
+    fn new(program: &tssa::Program, environment: &'a Environment<f64>, vars: &[VarId]) -> iverson::Result<Self> {
+        let output = |x: &VarId| tssa::Output {
+            name: x.to_string(),
+            ty: Types::REAL,
+            storage: iverson::ty::Storage::Dense,
+            leaves: vec![*x],
+        };
+        let program = tssa::Program { outputs: vars.iter().map(output).collect(), ..program.clone() };
+        Ok(Known { environment, tensors: vars.iter().copied().zip(evaluate(&program, environment)?).collect() })
+    }
+
+    fn element(&self, var: VarId, tuple: &[i64]) -> Option<f64> {
+        let leaf = &self.tensors[&var];
+        let mut place = 0;
+        for (n, k) in leaf.dims.iter().zip(tuple) {
+            let k = usize::try_from(*k).ok().filter(|k| (*k as u64) < *n)?;
+            place = place * *n as usize + k;
+        }
+        leaf.values().get(place).copied()
+    }
+
+    /// By definition: the first of the largest or smallest elements, a NaN before all.
+    fn extremum(&self, var: VarId, view: View, source: &[i64]) -> Option<i64> {
+        let last = *self.tensors[&var].dims.last()?;
+        let mut best: Option<(i64, f64)> = None;
+        for k in 0..last as i64 {
+            let x = self.element(var, &[source, &[k]].concat())?;
+            let better = best
+                .is_none_or(|(_, y)| !y.is_nan() && (x.is_nan() || if view == View::ArgMin { x < y } else { x > y }));
+            if better {
+                best = Some((k, x));
+            }
+        }
+        best.map(|(k, _)| k)
+    }
+}
+
+impl World for Known<'_> {
+    fn size(&self, size: SizeId) -> i64 {
+        self.environment.sizes[size.index()]
+    }
+
+    fn holds(&self, relation: RelationRef, tuple: &[i64]) -> bool {
+        match relation {
+            RelationRef::Input(r) => self.environment.relations[r.index()].contains(tuple),
+            RelationRef::Computed { var, view: View::Support } => self.element(var, tuple).is_some_and(|x| x != 0.0),
+            RelationRef::Computed { var, view } => {
+                tuple.split_last().is_some_and(|(last, source)| self.extremum(var, view, source) == Some(*last))
+            }
+        }
+    }
+
+    fn candidates(&self, relation: RelationRef, known: &[Option<i64>], axis: usize) -> Option<Vec<i64>> {
+        match relation {
+            RelationRef::Input(r) => Some(self.environment.relations[r.index()].candidates(known, axis)),
+            RelationRef::Computed { .. } => None,
+        }
+    }
+
+    fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64> {
+        match map {
+            RelationRef::Input(r) => self.environment.relations[r.index()].target(source).map(|k| k as i64),
+            RelationRef::Computed { var, view } => self.extremum(var, view, source),
+        }
+    }
+}
+
 impl Judge<'_> {
+    /// The formulas of a certificate give what is counted.
+    fn certificate(&mut self, program: &tssa::Program, environment: &Environment<f64>) -> Judgement {
+        let relation = "certificate right";
+        let cost = certificate::cost(program).map_err(words)?;
+        let vars: Vec<VarId> = cost.computed_relations().collect();
+        let Ok(known) = Known::new(program, environment, &vars) else {
+            // The value of a sparse parameter, read as a relation, has no elements outside its pattern.
+            self.passed_over(relation);
+            return Ok(());
+        };
+        let found = cost.evaluate(&known).map_err(words)?;
+        let counts = count_tssa(program, environment, Limits::default()).map_err(words)?;
+        let expected = Operations {
+            additions: counts.additions,
+            multiplications: counts.multiplications,
+            functions: counts.functions,
+            partials: counts.partials,
+        };
+        if found != expected {
+            return Err(format!("{relation}: {found:?} and {expected:?}:\n{cost}\n{program}"));
+        }
+        let total = counts.total(Partials::Free).map_err(words)?;
+        let (inputs, outputs) = cost.evaluate_io(&known).map_err(words)?;
+        let io = cost_io(program, environment, Partials::Free, Limits::default()).map_err(words)?;
+        if total + inputs + outputs != io {
+            return Err(format!("{relation}: {inputs} inputs, {outputs} outputs, cost_IO {io}:\n{cost}\n{program}"));
+        }
+        self.report.counted += cost.counted;
+        self.report.closed += cost.closed;
+        self.judged(relation);
+        Ok(())
+    }
+
     fn judged(&mut self, relation: &'static str) {
         *self.report.judged.entry(relation).or_default() += 1;
     }
@@ -312,6 +427,23 @@ impl Judge<'_> {
         self.judged("cost_IO(adjoint) <= 4 cost_IO");
         if primal_io > 0 {
             self.report.worst_adjoint_cost = self.report.worst_adjoint_cost.max(adjoint_io as f64 / primal_io as f64);
+        }
+
+        for (program, environment) in [(program, environment), (&forward.program, &along), (&adjoint.program, &back)] {
+            self.certificate(program, environment)?;
+        }
+        // With partial derivatives expanded the constant is that of the operator table.
+        let expanded_forward = diff::forward(program, wrt, true).map_err(words)?.program;
+        for (theorem, both, environment, primal) in
+            [(Theorem::Forward, &expanded_forward, &along, cost), (Theorem::Adjoint, &both, &back, primal_io)]
+        {
+            let both = diff::expand_partials(both).map_err(words)?;
+            let constant = u128::from(certificate::bound(program, theorem, true).constant);
+            let found = total(&both, environment)? + if theorem == Theorem::Adjoint { primal_io - cost } else { 0 };
+            if found > constant * primal {
+                return Err(format!("{theorem:?}: cost {primal}, of the derivative {found}:\n{program}\n{both}"));
+            }
+            self.judged("cost(expanded derivative) <= c cost");
         }
 
         let df = flat(&evaluate(&forward.program, &along).map_err(words)?);

@@ -190,6 +190,20 @@ fn show() {
 }
 
 #[test]
+fn cost() {
+    let place = Place::new();
+    let commands = [
+        "show blur.iv --cost",
+        "show blur.iv --derivative gradient --wrt w --cost",
+        "show blur.iv --derivative forward --cost",
+        "show mixed.iv --cost",
+        "show mixed.iv --derivative gradient --cost",
+        "show several.iv --derivative adjoint --wrt x --with-value --cost",
+    ];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+#[test]
 fn programs_on_standard_input() {
     let place = Place::new();
     let run = |arguments: &str, text: &[u8]| {
@@ -370,6 +384,8 @@ fn failures() {
         (2, "show blur.iv --stage tensor-ssa --format latex"),
         (2, "show blur.iv --wrt w"),
         (2, "show blur.iv --derivation"),
+        (2, "show blur.iv --cost --stage surface"),
+        (2, "show blur.iv --cost --derivative adjoint --derivation"),
         (2, "show blur.iv --derivative backward"),
         (2, "show blur.iv --derivative forward --derivation"),
         (2, "show blur.iv --derivative adjoint --derivation --stage surface"),

@@ -1,0 +1,595 @@
+//! What a program costs, as formulas in its sizes, and what is proved of the cost of its derivatives.
+//!
+//! [`cost`] counts scalar operations as the paper's Fig. 6 does, statement by statement:
+//!
+//! | statement | operations |
+//! |---|---|
+//! | `[p] * X + [q] * Y` | an addition for each point of `p and q` (4.24) |
+//! | `[p] * f(X, ..)` | a function for each point of `p` (4.26) |
+//! | `sum s. [p] * X * Y` | a multiplication for each point of `p` (4.25), and an addition for each but the first of every sum (4.30) |
+//! | inputs, numbers | none |
+//!
+//! Guards and index arithmetic are free. The counts are exact, see [`index::Count`](Count): for every size that satisfies the assumptions
+//! of the program they are what the evaluator of [`reference`](mod@crate::reference) counts. To these come the sizes of inputs and outputs
+//! (Fig. 17), where a sparse tensor counts its entries.
+//!
+//! A [`Certificate`] holds the costs of a program and of a derivative, their ratio, and the bound that a theorem gives:
+//!
+//! | theorem | derivative | bound |
+//! |---|---|---|
+//! | 6.1 | forward, value included | `$(D f) <= c * $(f)` |
+//! | 6.35 | adjoint, value included | `$_IO(D^T f) <= c * $_IO(f)`, where `$_IO` adds the sizes of inputs and outputs |
+//!
+//! The paper has `c = 4`: an addition or a multiplication makes at most four operations, and so does a function of up to two arguments, whose
+//! derivative `Df(x; dx)` is one operation there. A function of `k` arguments makes `2 k`: its value, `k` products with partial
+//! derivatives, `k - 1` additions. Partial derivatives that are expanded take operations of their own, as many as the operator
+//! table says ([`scalar::expanded_cost`]); `c` is the most that any function of the program takes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::{Id, IndexId, VarId};
+use crate::error::{Error, Result};
+use crate::index::estimate::{Growth, Hints};
+use crate::index::polynomial::{Polynomial, Unknown};
+use crate::index::{Count, Facts, Pred, RelationRef, Relations, Size, View, World, count, count_projected};
+use crate::scalar::{self, Function, Primitive};
+use crate::tssa::print::count_text;
+use crate::tssa::{Program, Rhs, StmtNames};
+use crate::ty::{Signature, Storage, TypeId};
+
+/// Numbers of scalar operations, by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Operations<T> {
+    /// Additions.
+    pub additions: T,
+    /// Multiplications.
+    pub multiplications: T,
+    /// Scalar functions, partial derivatives aside.
+    pub functions: T,
+    /// Partial derivatives kept as black boxes. The paper takes `Df(x; dx)` as one operation, the product with `dx`, so they are no work.
+    pub partials: T,
+}
+
+/// What a program costs.
+#[derive(Clone, Debug)]
+pub struct Cost {
+    /// The scalar operations.
+    pub operations: Operations<Count>,
+    /// `$(f)`: additions, multiplications and functions. Partial derivatives kept as black boxes are free, as in the paper.
+    pub work: Count,
+    /// `$(T_I)`: the sizes of all parameters.
+    pub inputs: Count,
+    /// `$(T_O)`: the sizes of all outputs.
+    pub outputs: Count,
+    /// How many statements have a formula, without sets of points.
+    pub closed: usize,
+    /// How many statements there are that cost anything.
+    pub counted: usize,
+    shapes: Shapes,
+    names: StmtNames,
+}
+
+/// The relations of a program, computed ones included.
+#[derive(Clone, Debug)]
+struct Shapes {
+    signature: Arc<Signature>,
+    /// The axes of the tensors that are read as relations.
+    computed: BTreeMap<VarId, Vec<Size>>,
+}
+
+impl Shapes {
+    fn of(program: &Program) -> Shapes {
+        let mut computed = BTreeMap::new();
+        for stmt in program.stmts.values() {
+            let mut read = |p: &Pred| {
+                p.visit_relations(&mut |r| {
+                    if let RelationRef::Computed { var, .. } = r
+                        && let Some(stmt) = program.stmts.get(var)
+                    {
+                        computed.insert(var, stmt.dims.clone());
+                    }
+                });
+            };
+            match &stmt.rhs {
+                Rhs::Input { .. } | Rhs::Number(_) => {}
+                Rhs::Add(sides) => sides.iter().for_each(|(p, _)| read(p)),
+                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => read(guard),
+            }
+        }
+        Shapes { signature: program.signature.clone(), computed }
+    }
+}
+
+impl Relations for Shapes {
+    fn shape(&self, relation: RelationRef) -> Option<&[Size]> {
+        match relation {
+            RelationRef::Input(_) => self.signature.shape(relation),
+            RelationRef::Computed { var, .. } => self.computed.get(&var).map(Vec::as_slice),
+        }
+    }
+
+    fn is_map(&self, relation: RelationRef) -> bool {
+        match relation {
+            RelationRef::Input(_) => self.signature.is_map(relation),
+            RelationRef::Computed { view, .. } => matches!(view, View::ArgMax | View::ArgMin),
+        }
+    }
+}
+
+/// Ranges of `gen` indices, ranges of `sum` indices, and a guard: the counts depend on nothing else.
+type Shape = (Vec<Size>, Vec<Size>, Pred);
+
+/// Counting in progress.
+struct Counting<'a> {
+    facts: Facts,
+    shapes: &'a Shapes,
+    /// The numbers of points, and of elements that have one.
+    known: FxHashMap<Shape, (Count, Count)>,
+}
+
+impl Counting<'_> {
+    /// The points of a guard, and the places of the `gen` axes that have at least one.
+    fn points(&mut self, gens: &[Size], sums: &[Size], guard: &Pred) -> Result<(Count, Count)> {
+        let shape = (gens.to_vec(), sums.to_vec(), guard.clone());
+        if let Some(known) = self.known.get(&shape) {
+            return Ok(known.clone());
+        }
+        let ranges: Vec<(IndexId, Size)> =
+            gens.iter().chain(sums).enumerate().map(|(at, n)| (IndexId::from_index(at), n.clone())).collect();
+        let points = count(&ranges, guard, &self.facts, self.shapes)?;
+        let elements = match ranges.split_at_checked(gens.len()) {
+            Some((gens, sums @ [_, ..])) => count_projected(gens, sums, guard, &self.facts, self.shapes)?,
+            _ => points.clone(),
+        };
+        self.known.insert(shape, (points.clone(), elements.clone()));
+        Ok((points, elements))
+    }
+
+    /// The size of a tensor.
+    fn volume(&mut self, dims: &[Size]) -> Result<Count> {
+        Ok(self.points(dims, &[], &Pred::True)?.0)
+    }
+
+    /// The size of a value: of all its elements, or of those stored.
+    fn size(&mut self, signature: &Signature, ty: TypeId, storage: Storage) -> Result<Count> {
+        if let Some(pattern) = storage.pattern() {
+            return Ok(Count::polynomial(Polynomial::unknown(Unknown::Entries(pattern))));
+        }
+        let mut sum = Count::zero();
+        for leaf in signature.types.leaves(ty)? {
+            sum.accumulate(&self.volume(&leaf.dims)?)?;
+        }
+        Ok(sum)
+    }
+}
+
+/// The cost of a program.
+///
+/// # Errors
+/// [`Error::Overflow`] where a coefficient does not fit.
+pub fn cost(program: &Program) -> Result<Cost> {
+    let signature = &program.signature;
+    let shapes = Shapes::of(program);
+    let mut facts = Facts::new();
+    signature.assumptions.iter().for_each(|p| facts.assume(p));
+    let mut counting = Counting { facts, shapes: &shapes, known: FxHashMap::default() };
+    let mut operations = Operations::<Count>::default();
+    let (mut closed, mut counted) = (0, 0);
+    for stmt in program.stmts.values() {
+        let gens = &stmt.dims;
+        let (points, elements) = match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => continue,
+            Rhs::Add([(p, _), (q, _)]) => {
+                let (points, elements) = counting.points(gens, &[], &p.clone().and(q.clone()))?;
+                operations.additions.accumulate(&points)?;
+                (points, elements)
+            }
+            Rhs::Map { guard, function, .. } => {
+                let (points, elements) = counting.points(gens, &[], guard)?;
+                let functions = match function {
+                    Function::Value(_) => &mut operations.functions,
+                    Function::Partial(..) => &mut operations.partials,
+                };
+                functions.accumulate(&points)?;
+                (points, elements)
+            }
+            Rhs::Contract { sums, guard, operands } => {
+                let (points, elements) = counting.points(gens, sums, guard)?;
+                let factors = i128::try_from(operands.len()).map_err(|_| Error::Overflow)?;
+                operations.additions.accumulate(&points.sub(&elements)?)?;
+                operations.multiplications.accumulate(&points.scale(factors.saturating_sub(1))?)?;
+                (points, elements)
+            }
+        };
+        counted += 1;
+        closed += usize::from(points.is_closed() && elements.is_closed());
+    }
+    let mut inputs = Count::zero();
+    for param in signature.params.values() {
+        inputs.accumulate(&counting.size(signature, param.ty, param.storage)?)?;
+    }
+    let mut outputs = Count::zero();
+    for output in &program.outputs {
+        outputs.accumulate(&counting.size(signature, output.ty, output.storage)?)?;
+    }
+    let Operations { additions, multiplications, functions, partials } = operations;
+    let operations = Operations {
+        additions: additions.merge()?,
+        multiplications: multiplications.merge()?,
+        functions: functions.merge()?,
+        partials: partials.merge()?,
+    };
+    let (inputs, outputs) = (inputs.merge()?, outputs.merge()?);
+    let Operations { additions, multiplications, functions, partials: _ } = &operations;
+    let work = additions.add(multiplications)?.add(functions)?.merge()?;
+    Ok(Cost { operations, work, inputs, outputs, closed, counted, shapes, names: program.stmt_names() })
+}
+
+impl Cost {
+    /// `$_IO(f) = $(f) + $(T_I) + $(T_O)`.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`].
+    pub fn work_io(&self) -> Result<Count> {
+        Ok(self.work.add(&self.inputs)?.add(&self.outputs)?.merge()?)
+    }
+
+    /// The operations for given sizes and relations.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`]; [`Error::Bug`] where the world does not know a relation.
+    pub fn evaluate<W: World + ?Sized>(&self, world: &W) -> Result<Operations<u128>> {
+        let Operations { additions, multiplications, functions, partials } = &self.operations;
+        Ok(Operations {
+            additions: self.value(additions, world)?,
+            multiplications: self.value(multiplications, world)?,
+            functions: self.value(functions, world)?,
+            partials: self.value(partials, world)?,
+        })
+    }
+
+    /// The sizes of inputs and of outputs for given sizes and relations.
+    ///
+    /// # Errors
+    /// As [`Cost::evaluate`].
+    pub fn evaluate_io<W: World + ?Sized>(&self, world: &W) -> Result<(u128, u128)> {
+        Ok((self.value(&self.inputs, world)?, self.value(&self.outputs, world)?))
+    }
+
+    fn value<W: World + ?Sized>(&self, count: &Count, world: &W) -> Result<u128> {
+        match count.evaluate(world, &self.shapes) {
+            Some(value) => u128::try_from(value?).map_err(|_| Error::bug("certificate", "a negative count")),
+            None => Err(Error::bug("certificate", "a relation is not known")),
+        }
+    }
+
+    /// How the work grows.
+    pub fn growth(&self, hints: &Hints) -> Growth {
+        self.work.estimate(hints, &self.shapes)
+    }
+
+    /// The tensors that guards read as relations: what counts depend on beside sizes and given relations.
+    pub fn computed_relations(&self) -> impl Iterator<Item = VarId> {
+        self.shapes.computed.keys().copied()
+    }
+
+    /// The rows of a table: what is counted, and how often.
+    fn rows(&self) -> Vec<(&'static str, &Count)> {
+        let Operations { additions, multiplications, functions, partials } = &self.operations;
+        let mut rows = vec![("additions", additions), ("multiplications", multiplications), ("functions", functions)];
+        if !partials.is_zero() {
+            rows.push(("partial derivatives", partials));
+        }
+        rows.extend([("work", &self.work), ("inputs", &self.inputs), ("outputs", &self.outputs)]);
+        rows
+    }
+
+    /// Writes the rows; pieces that do not fit a line have their own.
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        for (what, count) in self.rows() {
+            let pieces = count_text(&self.shapes.signature, &self.names, count);
+            let line = pieces.concat();
+            write!(f, "{indent}{what:<LABEL$}  ")?;
+            if line.is_empty() {
+                writeln!(f, "0")?;
+            } else if line.len() <= MAX_LINE {
+                writeln!(f, "{line}")?;
+            } else {
+                for (at, piece) in pieces.iter().enumerate() {
+                    let margin = if at > 0 { indent.len() + LABEL + 2 } else { 0 };
+                    writeln!(f, "{:margin$}{}", "", piece.trim_start())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How wide the first column of a table is.
+const LABEL: usize = 19;
+/// How long a formula may be on one line.
+const MAX_LINE: usize = 90;
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "")?;
+        writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&self.growth(&Hints::new())))?;
+        f.write_str(&legend(self, None))
+    }
+}
+
+/// What `N` is, where it matters.
+fn legend(cost: &Cost, other: Option<&Cost>) -> String {
+    let entries = [Some(cost), other].into_iter().flatten().any(|cost| !cost.shapes.signature.relations.is_empty());
+    match entries {
+        true => format!(
+            "where every size is N, and a relation has {} N entries; |R| counts the entries of R, and |R(*, _)| its rows that have one\n",
+            Hints::ENTRIES
+        ),
+        false => "where every size is N\n".to_owned(),
+    }
+}
+
+/// The leading term of a growth.
+struct Leading<'a>(&'a Growth);
+
+impl fmt::Display for Leading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.leading() {
+            (0, coefficient) => write!(f, "{}", digits(coefficient)),
+            (1, coefficient) => write!(f, "{} N", digits(coefficient)),
+            (power, coefficient) => write!(f, "{} N^{power}", digits(coefficient)),
+        }
+    }
+}
+
+/// Four digits, without zeros at the end.
+fn digits(x: f64) -> String {
+    let text = format!("{x:.3}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Which theorem bounds the cost of a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Theorem {
+    /// 6.1: the forward derivative.
+    Forward,
+    /// 6.35: the adjoint derivative.
+    Adjoint,
+}
+
+/// What a theorem promises of a program's derivatives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The theorem.
+    pub theorem: Theorem,
+    /// How many times the cost of the program its value and derivative together cost at most.
+    pub constant: u64,
+    /// The function of the program that needs so much, where it is not the 4 of the paper.
+    pub function: Option<String>,
+    /// Whether partial derivatives are expanded; else they are black boxes.
+    pub expanded: bool,
+}
+
+/// Two costs at some sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// What `N` is.
+    pub n: u32,
+    /// The cost of the program.
+    pub primal: f64,
+    /// The cost of the derivative.
+    pub derivative: f64,
+}
+
+/// How much more a derivative costs than its program: in work for Theorem 6.1, with inputs and outputs of the program added to both for
+/// Theorem 6.35. The adjoint takes and returns what the program returns and takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// How the cost of the program grows.
+    pub primal: Growth,
+    /// How the cost of the derivative grows.
+    pub derivative: Growth,
+    /// The costs at some sizes; exact where they are formulas.
+    pub samples: Vec<Sample>,
+}
+
+impl Ratio {
+    /// What the ratio tends to; nothing where the derivative grows faster, or the program costs nothing.
+    pub fn limit(&self) -> Option<f64> {
+        let ((p, a), (q, b)) = (self.primal.leading(), self.derivative.leading());
+        match p.cmp(&q) {
+            _ if a <= 0.0 => None,
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => Some(b / a),
+            std::cmp::Ordering::Greater => Some(0.0),
+        }
+    }
+}
+
+/// The costs of a program and of a derivative of it, and what is proved of them.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The cost of the program.
+    pub primal: Cost,
+    /// The cost of the derivative.
+    pub derivative: Cost,
+    /// Their ratio.
+    pub ratio: Ratio,
+    /// The bound on the ratio.
+    pub bound: Bound,
+}
+
+/// Compares the costs of a program and of a derivative of it.
+///
+/// # Errors
+/// [`Error::Overflow`].
+pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: &Hints) -> Result<Certificate> {
+    let (cost_primal, cost_derivative) = (cost(primal)?, cost(derivative)?);
+    let (mut before, mut after) = (cost_primal.work.clone(), cost_derivative.work.clone());
+    if theorem == Theorem::Adjoint {
+        let io = cost_primal.inputs.add(&cost_primal.outputs)?;
+        (before, after) = (before.add(&io)?.merge()?, after.add(&io)?.merge()?);
+    }
+    let sample = |n: u32| Sample {
+        n,
+        primal: before.at(hints, n, &cost_primal.shapes),
+        derivative: after.at(hints, n, &cost_derivative.shapes),
+    };
+    let ratio = Ratio {
+        primal: before.estimate(hints, &cost_primal.shapes),
+        derivative: after.estimate(hints, &cost_derivative.shapes),
+        samples: SAMPLES.map(sample).into(),
+    };
+    let expanded = !derivative.stmts.values().any(|stmt| is_partial(&stmt.rhs));
+    Ok(Certificate { primal: cost_primal, derivative: cost_derivative, ratio, bound: bound(primal, theorem, expanded) })
+}
+
+/// The `N` at which costs are compared.
+const SAMPLES: [u32; 3] = [10, 100, 1000];
+
+fn is_partial(rhs: &Rhs) -> bool {
+    matches!(rhs, Rhs::Map { function: Function::Partial(..), .. })
+}
+
+/// The bound that a theorem gives for the functions of a program.
+pub fn bound(primal: &Program, theorem: Theorem, expanded: bool) -> Bound {
+    let mut bound = Bound { theorem, constant: 4, function: None, expanded };
+    for stmt in primal.stmts.values() {
+        let Rhs::Map { function, args, .. } = &stmt.rhs else { continue };
+        let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
+        let constant = match expanded {
+            true => scalar::expanded_cost(*primitive, &primal.signature.functions),
+            false => 2 * args.len() as u64,
+        };
+        if constant > bound.constant {
+            bound.constant = constant;
+            bound.function = Some(match primitive {
+                Primitive::Op(op) => op.name().into_owned(),
+                Primitive::User(f) => {
+                    primal.signature.functions.get(*f).map_or_else(|| f.to_string(), |f| f.name().to_owned())
+                }
+            });
+        }
+    }
+    bound
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (theorem, cost) = match self.theorem {
+            Theorem::Forward => ("6.1", "work"),
+            Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
+        };
+        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, Theorem {theorem}", self.constant)?;
+        match (&self.function, self.expanded) {
+            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded"),
+            (Some(function), false) => write!(f, " for the arguments of `{function}`"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, cost) in [("program", &self.primal), ("derivative", &self.derivative)] {
+            writeln!(f, "{what}")?;
+            cost.write(f, "  ")?;
+        }
+        let what = match self.bound.theorem {
+            Theorem::Forward => "work",
+            Theorem::Adjoint => "work, with the inputs and outputs of the program",
+        };
+        let Ratio { primal, derivative, samples } = &self.ratio;
+        write!(
+            f,
+            "derivative by program: {what}\n  for large N          {} by {}",
+            Leading(derivative),
+            Leading(primal)
+        )?;
+        match self.ratio.limit() {
+            Some(limit) => writeln!(f, ": {}", digits(limit))?,
+            None => writeln!(f)?,
+        }
+        for Sample { n, primal, derivative } in samples {
+            let at = format!("for N = {n}");
+            write!(f, "  {at:<LABEL$}  {derivative} by {primal}")?;
+            match *primal > 0.0 {
+                true => writeln!(f, ": {}", digits(derivative / primal))?,
+                false => writeln!(f)?,
+            }
+        }
+        f.write_str("  ")?;
+        f.write_str(&legend(&self.primal, Some(&self.derivative)))?;
+        writeln!(f, "bound\n  {}", self.bound)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Function, Mode, Request};
+    use crate::stages::Stages;
+
+    fn rows(program: &str) -> Vec<String> {
+        let cost = Function::parse(program).unwrap().cost().unwrap();
+        cost.to_string().lines().take(4).map(|line| line[LABEL + 2..].to_owned()).collect()
+    }
+
+    #[test]
+    fn costs_are_those_of_books() {
+        let cases = [
+            ("param x : [n] real\nsum i < n. x[i]^2", ["[0 < n] * (n - 1)", "0", "n", "[0 < n] * (2*n - 1)"]),
+            (
+                "param A : [n, m] real\nparam B : [m, k] real\nassume n >= 1 and m >= 1 and k >= 1\n\
+                 gen i < n, j < k. sum l < m. A[i, l] * B[l, j]",
+                ["n*m*k - n*k", "n*m*k", "0", "2*n*m*k - n*k"],
+            ),
+            (
+                "param A : csr [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",
+                ["|A?| - |A?(*, _)|", "|A?|", "0", "2*|A?| - |A?(*, _)|"],
+            ),
+            (
+                "param L : [n, n] real\nparam x : [n] real\ngen i < n. sum j < n. [j <= i] * L[i, j] * x[j]",
+                ["n^2/2 - n/2", "n^2/2 + n/2", "0", "n^2"],
+            ),
+            (
+                "param x : [n] real\nparam y : [m] real\nmap f : [n] -> [m]\nsum i < n. x[i] * y[f(i)]",
+                ["[0 < n] * (n - 1)", "n", "0", "[0 < n] * (2*n - 1)"],
+            ),
+            ("param x : [n] real\ngen i < n. exp(x[i]) + x[n - i - 1]", ["n", "0", "n", "2*n"]),
+        ];
+        for (program, expected) in cases {
+            assert_eq!(rows(program), expected, "{program}");
+        }
+    }
+
+    #[test]
+    fn bounds_follow_the_operator_table() {
+        let cases = [
+            ("param x : [n] real\nsum i < n. x[i] * sin(x[i])", 4, None),
+            ("param x : [n] real\nsum i < n. x[i] / (1 + x[i]^2)", 7, Some("/")),
+            ("fun f(a, b, c) = a * b * c with (b * c, a * c, a * b)\nparam x : real\nf(x, x, x)", 9, Some("f")),
+        ];
+        for (program, constant, function) in cases {
+            let primal = Function::parse(program).unwrap();
+            let request = Request::new(Mode::Gradient, &["x"]);
+            let derived = primal.derive(&request, &mut Stages::new()).unwrap().function;
+            let Certificate { bound, ratio, .. } = primal.certify(&derived, request.mode).unwrap();
+            assert_eq!((bound.constant, bound.function.as_deref()), (constant, function), "{program}");
+            assert!(ratio.samples.iter().all(|s| s.derivative <= constant as f64 * s.primal), "{ratio:?}");
+            let opaque = Request { expand_partials: false, ..request };
+            let derived = primal.derive(&opaque, &mut Stages::new()).unwrap().function;
+            let Certificate { bound, derivative, .. } = primal.certify(&derived, opaque.mode).unwrap();
+            assert!(!bound.expanded && !derivative.operations.partials.is_zero(), "{program}");
+            assert_eq!(bound.constant, if function == Some("f") { 6 } else { 4 }, "{program}");
+        }
+    }
+}
