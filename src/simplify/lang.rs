@@ -109,14 +109,14 @@ impl egg::Analysis<Node> for Analysis {
 
     fn merge(&mut self, a: &mut Data, b: Data) -> DidMerge {
         // The least view: literals order before index expressions, these before reads.
-        let (from, to) = (a.view.is_some() && b.view != a.view, b.view.is_some() && b.view != a.view);
-        let view = match (a.view.take(), b.view) {
-            (Some(v), Some(w)) => Some(v.min(w)),
-            (v, w) => v.or(w),
+        let view = match (&a.view, &b.view) {
+            (Some(v), Some(w)) => Some(v.min(w).clone()),
+            (v, w) => v.as_ref().or(w.as_ref()).cloned(),
         };
-        a.view = view;
-        a.pattern = a.pattern.or(b.pattern);
-        DidMerge(to, from)
+        let pattern = a.pattern.or(b.pattern);
+        let merged = DidMerge(view != a.view || pattern != a.pattern, view != b.view || pattern != b.pattern);
+        (a.view, a.pattern) = (view, pattern);
+        merged
     }
 }
 
