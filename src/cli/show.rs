@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::Error;
-use iverson::driver::{Function, Stage, Staged, lower};
+use iverson::driver::{Function, Request, Stage, Staged, lower};
 use iverson::stages::Stages;
 use iverson::term::Style;
 
+use super::simplification::{SimplifyArguments, tell};
 use super::{Derivative, DerivativeKind, Outcome, load, print};
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,11 @@ pub(super) struct Arguments {
     stage: StageName,
     #[command(flatten)]
     derivative: Derivative,
+    /// Simplify the program; derivatives are simplified anyway.
+    #[arg(long, conflicts_with = "no_simplify")]
+    simplify: bool,
+    #[command(flatten)]
+    simplification: SimplifyArguments,
     /// Print how the adjoint was found: every application of a rule.
     #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
     derivation: bool,
@@ -34,6 +40,7 @@ enum StageName {
     PairElimination,
     GenPushout,
     TensorSsa,
+    Simplify,
 }
 
 impl From<StageName> for Stage {
@@ -44,6 +51,7 @@ impl From<StageName> for Stage {
             StageName::PairElimination => Stage::PairElimination,
             StageName::GenPushout => Stage::GenPushout,
             StageName::TensorSsa => Stage::TensorSsa,
+            StageName::Simplify => Stage::Simplify,
         }
     }
 }
@@ -64,31 +72,46 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --format latex
   iverson show loss.iv --derivative gradient --wrt w --stage gen-pushout
   iverson show loss.iv --derivative adjoint --wrt w --derivation
+  iverson show loss.iv --derivative gradient --wrt w --no-simplify
+  iverson show loss.iv --stage simplify --hint n=1000
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
 /// Prints a program or a derivative.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
-    if stage == Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
-        return Err(Error::Request("the stage tensor-ssa is printed as text, json or dot".to_owned()).into());
+    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
+        return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
     if arguments.derivation && arguments.derivative.kind() == Some(DerivativeKind::Forward) {
         return Err(Error::Request("only an adjoint or a gradient has a derivation".to_owned()).into());
     }
     let program = load(&arguments.file)?;
-    let mut stages = Stages::new();
-    let Some(mut request) = arguments.derivative.request(&program.signature) else {
-        return show(lower(&program, stage, &mut stages)?, format);
-    };
-    request.derivation = arguments.derivation;
-    let derived = Function::compile(program, &mut stages)?.derive(&request, &mut stages)?;
-    if let Some(derivation) = derived.derivation {
-        print(&derivation.to_string())?;
-        return Ok(true);
+    let options = arguments.simplification.options(&program.signature)?;
+    if stage == Stage::Simplify && options.is_none() {
+        return Err(Error::Request("with --no-simplify there is no stage simplify".to_owned()).into());
     }
+    let mut stages = Stages::new();
+    let function = match arguments.derivative.request(&program.signature, options.clone()) {
+        Some(request) => {
+            let request = Request { derivation: arguments.derivation, ..request };
+            let derived = Function::compile(program, &mut stages)?.derive(&request, &mut stages)?;
+            derived.simplification.iter().for_each(tell);
+            if let Some(derivation) = derived.derivation {
+                print(&derivation.to_string())?;
+                return Ok(true);
+            }
+            derived.function
+        }
+        None if arguments.simplify || stage == Stage::Simplify => {
+            let simplified = Function::compile(program, &mut stages)?.simplify(&options.unwrap_or_default())?;
+            tell(&simplified.report);
+            simplified.function
+        }
+        None => return show(lower(&program, stage, &mut stages)?, format),
+    };
     match stage {
-        Stage::TensorSsa => show(Staged::TensorSsa(derived.function.tensor_ssa().clone()), format),
-        stage => show(lower(&derived.function.term()?, stage, &mut stages)?, format),
+        Stage::TensorSsa | Stage::Simplify => show(Staged::TensorSsa(function.tensor_ssa().clone()), format),
+        stage => show(lower(&function.term()?, stage, &mut stages)?, format),
     }
 }
 
