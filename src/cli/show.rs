@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use iverson::Error;
 use iverson::driver::{Function, Request, Stage, Staged, lower};
+use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
-use iverson::term::Style;
+use iverson::term::{self, Style};
 
 use super::simplification::{SimplifyArguments, tell};
 use super::{Derivative, DerivativeKind, Outcome, load, print};
@@ -28,6 +29,9 @@ pub(super) struct Arguments {
     /// Print how the adjoint was found: every application of a rule.
     #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
     derivation: bool,
+    /// Print why the simplified program is the same: the equations that lead to it, each by named rules.
+    #[arg(long, conflicts_with_all = ["stage", "format", "no_simplify", "derivation"])]
+    explain: bool,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -41,6 +45,7 @@ enum StageName {
     GenPushout,
     TensorSsa,
     Simplify,
+    EGraph,
 }
 
 impl From<StageName> for Stage {
@@ -51,7 +56,7 @@ impl From<StageName> for Stage {
             StageName::PairElimination => Stage::PairElimination,
             StageName::GenPushout => Stage::GenPushout,
             StageName::TensorSsa => Stage::TensorSsa,
-            StageName::Simplify => Stage::Simplify,
+            StageName::Simplify | StageName::EGraph => Stage::Simplify,
         }
     }
 }
@@ -74,6 +79,8 @@ Examples:
   iverson show loss.iv --derivative adjoint --wrt w --derivation
   iverson show loss.iv --derivative gradient --wrt w --no-simplify
   iverson show loss.iv --stage simplify --hint n=1000
+  iverson show loss.iv --derivative gradient --wrt w --explain
+  iverson show loss.iv --stage e-graph --rounds 1 --format dot | dot -Tsvg > e-graph.svg
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
 /// Prints a program or a derivative.
@@ -88,9 +95,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
     if stage == Stage::Simplify && options.is_none() {
-        return Err(Error::Request("with --no-simplify there is no stage simplify".to_owned()).into());
+        return Err(Error::Request("with --no-simplify nothing is simplified".to_owned()).into());
     }
     let mut stages = Stages::new();
+    if arguments.explain || arguments.stage == StageName::EGraph {
+        return inspect(arguments, program, &options.unwrap_or_default());
+    }
     let function = match arguments.derivative.request(&program.signature, options.clone()) {
         Some(request) => {
             let request = Request { derivation: arguments.derivation, ..request };
@@ -113,6 +123,24 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Stage::TensorSsa | Stage::Simplify => show(Staged::TensorSsa(function.tensor_ssa().clone()), format),
         stage => show(lower(&function.term()?, stage, &mut stages)?, format),
     }
+}
+
+/// Prints how simplification went: its equations, or its e-graph.
+fn inspect(arguments: &Arguments, program: term::Program, options: &Options) -> Outcome {
+    if !arguments.explain && arguments.format != Format::Dot {
+        return Err(Error::Request("the stage e-graph is printed as dot".to_owned()).into());
+    }
+    let mut stages = Stages::new();
+    let request = arguments.derivative.request(&program.signature, None);
+    let mut function = Function::compile(program, &mut stages)?;
+    if let Some(request) = request {
+        function = function.derive(&request, &mut stages)?.function;
+    }
+    print(&match arguments.explain {
+        true => simplify::explain(function.tensor_ssa(), options)?.to_string(),
+        false => simplify::to_dot(function.tensor_ssa(), options)?,
+    })?;
+    Ok(true)
 }
 
 fn show(staged: Staged, format: Format) -> Outcome {

@@ -66,10 +66,10 @@ impl SimplifyArguments {
 pub(super) fn tell(report: &Report) {
     let what = match report.stop {
         Stop::Saturated => return,
-        Stop::Nodes => format!("{} nodes; --nodes allows more", report.nodes),
-        Stop::Rounds => format!("{} rounds; --rounds allows more", report.rounds),
-        Stop::Matches => format!("{} matches of rules", report.matches),
+        Stop::Nodes => "nodes; --nodes sets another",
+        Stop::Rounds => "rounds; --rounds sets another",
+        Stop::Matches => "matches of rules",
     };
     // With standard error gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr(), "note: simplification ended early, after {what}");
+    let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");
 }
