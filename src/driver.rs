@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
-use crate::{normalize, present, surface, term, tssa};
+use crate::{normalize, present, simplify, surface, term, tssa};
 
 /// A stage of the pipeline, named as its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +23,8 @@ pub enum Stage {
     GenPushout,
     /// Straight-line statements.
     TensorSsa,
+    /// Straight-line statements with no more work than these.
+    Simplify,
 }
 
 /// A program at some stage.
@@ -43,7 +45,7 @@ impl fmt::Display for Staged {
     }
 }
 
-/// Takes a program through the passes up to a stage.
+/// Takes a program through the passes up to a stage, with the default options.
 ///
 /// # Errors
 /// [`Error::Overflow`], [`Error::Limit`], [`Error::Limitation`], and [`Error::Bug`].
@@ -64,7 +66,29 @@ pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> 
     if until < Stage::TensorSsa {
         return Ok(Staged::Term(program));
     }
-    Ok(Staged::TensorSsa(stages.run("tensor-ssa", || normalize::to_tensor_ssa(&program))?))
+    let tssa = stages.run("tensor-ssa", || normalize::to_tensor_ssa(&program))?;
+    if until < Stage::Simplify {
+        return Ok(Staged::TensorSsa(tssa));
+    }
+    Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.0))
+}
+
+/// Simplification as a pass.
+fn simplified(
+    program: &tssa::Program,
+    options: &simplify::Options,
+    stages: &mut Stages<'_>,
+) -> Result<(tssa::Program, simplify::Report)> {
+    let mut report = None;
+    let program = stages.run("simplify", || {
+        let simplified = simplify::simplify(program, options)?;
+        report = Some(simplified.report);
+        Ok(simplified.program)
+    })?;
+    match report {
+        Some(report) => Ok((program, report)),
+        None => Err(Error::bug("driver", "simplification did not run")),
+    }
 }
 
 /// Which derivative.
@@ -91,10 +115,12 @@ pub struct Request {
     pub derivation: bool,
     /// Whether partial derivatives of scalar functions are replaced by their expressions.
     pub expand_partials: bool,
+    /// How the derivative is simplified; not at all where nothing is said.
+    pub simplify: Option<simplify::Options>,
 }
 
 impl Request {
-    /// A derivative by the given parameters, and nothing else.
+    /// A derivative by the given parameters, simplified, and nothing else.
     pub fn new(mode: Mode, wrt: &[&str]) -> Self {
         Request {
             mode,
@@ -102,7 +128,13 @@ impl Request {
             with_value: false,
             derivation: false,
             expand_partials: true,
+            simplify: Some(simplify::Options::default()),
         }
+    }
+
+    /// The same derivative as the rules of differentiation give it.
+    pub fn raw(self) -> Self {
+        Request { simplify: None, ..self }
     }
 }
 
@@ -113,8 +145,19 @@ pub struct Derived {
     pub function: Function,
     /// The parameters that were added: tangents, or seeds.
     pub added: Vec<String>,
-    /// The derivation of an adjoint, if it was asked for.
+    /// The derivation of an adjoint, if it was asked for. It ends before simplification.
     pub derivation: Option<Derivation>,
+    /// How simplification went, if it was asked for.
+    pub simplification: Option<simplify::Report>,
+}
+
+/// A simplified function and how it was found.
+#[derive(Clone, Debug)]
+pub struct Simplification {
+    /// The function.
+    pub function: Function,
+    /// How simplification went.
+    pub report: simplify::Report,
 }
 
 /// A program that was compiled to Tensor-SSA: what a user holds.
@@ -195,6 +238,15 @@ impl Function {
         certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
     }
 
+    /// The same function with no more work.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Bug`].
+    pub fn simplify(&self, options: &simplify::Options) -> Result<Simplification> {
+        let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
+        Ok(Simplification { function: Function::from_tensor_ssa(program), report })
+    }
+
     /// A derivative.
     ///
     /// # Errors
@@ -220,12 +272,19 @@ impl Function {
             true => stages.run("expand-partials", || diff::expand_partials(&program))?,
             false => program,
         };
+        let (program, simplification) = match &request.simplify {
+            Some(options) => {
+                let (program, report) = simplified(&program, options, stages)?;
+                (program, Some(report))
+            }
+            None => (program, None),
+        };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        Ok(Derived { function: Function::from_tensor_ssa(program), added, derivation })
+        Ok(Derived { function: Function::from_tensor_ssa(program), added, derivation, simplification })
     }
 
-    /// The gradient by some parameters.
+    /// The gradient by some parameters, simplified, as are all derivatives that [`Function::derive`] is not told to leave as they are.
     ///
     /// # Errors
     /// As [`Function::derive`].

@@ -19,6 +19,38 @@ impl Graph {
         self.line(format_args!("{} [label={}];", quote(&id.to_string()), quote(label)));
     }
 
+    /// A node that stands out if it is marked.
+    pub fn marked_node(&mut self, id: impl std::fmt::Display, label: &str, marked: bool) {
+        let style = if marked { ", style=filled, fillcolor=lightgrey" } else { "" };
+        self.line(format_args!("{} [label={}{style}];", quote(&id.to_string()), quote(label)));
+    }
+
+    /// Lets edges end at boxes.
+    pub fn compound(&mut self) {
+        self.line(format_args!("compound=true;"));
+    }
+
+    /// Begins a box around the nodes that follow.
+    pub fn open_cluster(&mut self, id: impl std::fmt::Display, label: &str) {
+        self.line(format_args!("subgraph {} {{ label={};", quote(&format!("cluster_{id}")), quote(label)));
+    }
+
+    /// Ends the box.
+    pub fn close_cluster(&mut self) {
+        self.line(format_args!("}}"));
+    }
+
+    /// An edge to a box, by one of the nodes in it.
+    pub fn edge_to_cluster(
+        &mut self,
+        from: impl std::fmt::Display,
+        to: impl std::fmt::Display,
+        cluster: impl std::fmt::Display,
+    ) {
+        let (from, to) = (quote(&from.to_string()), quote(&to.to_string()));
+        self.line(format_args!("{from} -> {to} [lhead={}];", quote(&format!("cluster_{cluster}"))));
+    }
+
     /// An edge with a label, empty for none.
     pub fn edge(&mut self, from: impl std::fmt::Display, to: impl std::fmt::Display, label: &str) {
         let (from, to) = (quote(&from.to_string()), quote(&to.to_string()));

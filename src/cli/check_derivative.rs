@@ -10,6 +10,7 @@ use iverson::stages::Stages;
 use iverson::tensor::bind;
 
 use super::files::InputArguments;
+use super::simplification::{SimplifyArguments, tell};
 use super::{Outcome, all_or, load, print, progress};
 
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,8 @@ pub(super) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     inputs: InputArguments,
+    #[command(flatten)]
+    simplification: SimplifyArguments,
     /// The parameters to differentiate by, separated by commas; all real parameters where nothing is said.
     #[arg(long, value_delimiter = ',')]
     wrt: Vec<String>,
@@ -43,15 +46,24 @@ const FINITE_DIFFERENCES: f64 = 1e-6;
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let wrt = all_or(&arguments.wrt, &program.signature);
+    let simplify = arguments.simplification.options(&program.signature)?;
     let function = Function::compile(program, &mut Stages::new())?;
     let program = function.tensor_ssa();
     let wrt = diff::params_by_name(&program.signature, &wrt)?;
     let inputs = arguments.inputs.read(&program.signature)?;
     let at = Environment::from_bindings(&bind(&program.signature, &inputs)?)?;
 
-    let forward = diff::forward(program, &wrt, false)?;
+    let mut forward = diff::forward(program, &wrt, false)?;
     let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
-    let adjoint = diff::adjoint(program, &wrt, options)?;
+    let mut adjoint = diff::adjoint(program, &wrt, options)?;
+    if let Some(options) = &simplify {
+        for derivative in [&mut forward.program, &mut adjoint.program] {
+            let expanded = diff::expand_partials(derivative)?;
+            let simplified = Function::from_tensor_ssa(expanded).simplify(options)?;
+            tell(&simplified.report);
+            *derivative = simplified.function.tensor_ssa().clone();
+        }
+    }
     let outputs: Vec<usize> = (0..program.outputs.len()).collect();
     let adjoints: Vec<_> = wrt.iter().copied().zip(0..).collect();
 

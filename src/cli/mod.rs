@@ -5,6 +5,7 @@ mod check_derivative;
 mod files;
 mod run;
 mod show;
+mod simplification;
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use iverson::driver::{Mode, Request};
-use iverson::{Error, surface};
+use iverson::{Error, simplify, surface};
 
 /// Purely functional, sparse derivatives of tensor programs written with Iverson brackets.
 #[derive(Debug, Parser)]
@@ -32,6 +33,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w
   iverson show loss.iv --stage tensor-ssa
   iverson show loss.iv --derivative gradient --wrt w --derivation
+  iverson show loss.iv --simplify
   iverson run loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --derivative gradient --wrt w --output results
   iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w";
 
@@ -97,10 +99,10 @@ impl Derivative {
     }
 
     /// The request for a program, if a derivative is wanted.
-    fn request(&self, signature: &iverson::ty::Signature) -> Option<Request> {
-        let mode = Mode::from(self.derivative?);
+    fn request(&self, signature: &iverson::ty::Signature, simplify: Option<simplify::Options>) -> Option<Request> {
         let wrt = all_or(&self.wrt, signature);
-        Some(Request { mode, wrt, with_value: self.with_value, derivation: false, expand_partials: true })
+        let request = Request::new(Mode::from(self.derivative?), &[]);
+        Some(Request { wrt, with_value: self.with_value, simplify, ..request })
     }
 }
 

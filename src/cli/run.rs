@@ -9,6 +9,7 @@ use iverson::tensor::{Inputs, Tensor, Value};
 use iverson::{Error, Result};
 
 use super::files::{InputArguments, read_seeds, write_result};
+use super::simplification::{SimplifyArguments, tell};
 use super::{Derivative, Outcome, load, print, progress};
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,8 @@ pub(super) struct Arguments {
     inputs: InputArguments,
     #[command(flatten)]
     derivative: Derivative,
+    #[command(flatten)]
+    simplification: SimplifyArguments,
     /// A seed of an adjoint, `dy`, or a tangent of a forward derivative, `dx`: a file or a number.
     ///
     /// A component of a pair is `dy.0`.
@@ -48,12 +51,16 @@ tangent.npy; .mtx and .tns where a derivative is sparse.";
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let mut stages = Stages::new();
-    let request = arguments.derivative.request(&program.signature);
+    let options = arguments.simplification.options(&program.signature)?;
+    let request = arguments.derivative.request(&program.signature, options);
     let primal = Function::compile(program, &mut stages)?;
     let derived = match &request {
         Some(request) => Some(primal.derive(request, &mut stages)?),
         None => None,
     };
+    if let Some(report) = derived.as_ref().and_then(|derived| derived.simplification.as_ref()) {
+        tell(report);
+    }
     let primal_inputs = arguments.inputs.read(&primal.tensor_ssa().signature)?;
     let mut inputs = primal_inputs.clone();
     if let Some(derived) = &derived {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::Error;
-use iverson::driver::{Function, Stage, Staged, lower};
+use iverson::driver::{Function, Request, Stage, Staged, lower};
+use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
-use iverson::term::Style;
+use iverson::term::{self, Style};
 
+use super::simplification::{SimplifyArguments, tell};
 use super::{Derivative, DerivativeKind, Outcome, load, print};
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +21,11 @@ pub(super) struct Arguments {
     stage: StageName,
     #[command(flatten)]
     derivative: Derivative,
+    /// Simplify the program; derivatives are simplified anyway.
+    #[arg(long, conflicts_with = "no_simplify")]
+    simplify: bool,
+    #[command(flatten)]
+    simplification: SimplifyArguments,
     /// Print how the adjoint was found: every application of a rule.
     #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
     derivation: bool,
@@ -26,6 +33,9 @@ pub(super) struct Arguments {
     /// theory promises.
     #[arg(long, conflicts_with_all = ["stage", "format", "derivation"])]
     cost: bool,
+    /// Print why the simplified program is the same: the equations that lead to it, each by named rules.
+    #[arg(long, conflicts_with_all = ["stage", "format", "no_simplify", "derivation"])]
+    explain: bool,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -38,6 +48,8 @@ enum StageName {
     PairElimination,
     GenPushout,
     TensorSsa,
+    Simplify,
+    EGraph,
 }
 
 impl From<StageName> for Stage {
@@ -48,6 +60,7 @@ impl From<StageName> for Stage {
             StageName::PairElimination => Stage::PairElimination,
             StageName::GenPushout => Stage::GenPushout,
             StageName::TensorSsa => Stage::TensorSsa,
+            StageName::Simplify | StageName::EGraph => Stage::Simplify,
         }
     }
 }
@@ -69,41 +82,83 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --stage gen-pushout
   iverson show loss.iv --derivative adjoint --wrt w --derivation
   iverson show loss.iv --derivative gradient --wrt w --cost
+  iverson show loss.iv --derivative gradient --wrt w --no-simplify
+  iverson show loss.iv --stage simplify --hint n=1000
+  iverson show loss.iv --derivative gradient --wrt w --explain
+  iverson show loss.iv --stage e-graph --rounds 1 --format dot | dot -Tsvg > e-graph.svg
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
 /// Prints a program or a derivative.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
-    if stage == Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
-        return Err(Error::Request("the stage tensor-ssa is printed as text, json or dot".to_owned()).into());
+    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
+        return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
     if arguments.derivation && arguments.derivative.kind() == Some(DerivativeKind::Forward) {
         return Err(Error::Request("only an adjoint or a gradient has a derivation".to_owned()).into());
     }
     let program = load(&arguments.file)?;
+    let options = arguments.simplification.options(&program.signature)?;
+    if stage == Stage::Simplify && options.is_none() {
+        return Err(Error::Request("with --no-simplify nothing is simplified".to_owned()).into());
+    }
     let mut stages = Stages::new();
-    let Some(mut request) = arguments.derivative.request(&program.signature) else {
-        if arguments.cost {
+    if arguments.explain || arguments.stage == StageName::EGraph {
+        return inspect(arguments, program, &options.unwrap_or_default());
+    }
+    let function = match arguments.derivative.request(&program.signature, options.clone()) {
+        Some(request) => {
+            let request = Request { derivation: arguments.derivation, ..request };
+            let function = Function::compile(program, &mut stages)?;
+            let derived = function.derive(&request, &mut stages)?;
+            derived.simplification.iter().for_each(tell);
+            if arguments.cost {
+                print(&function.certify(&derived.function, request.mode)?.to_string())?;
+                return Ok(true);
+            }
+            if let Some(derivation) = derived.derivation {
+                print(&derivation.to_string())?;
+                return Ok(true);
+            }
+            derived.function
+        }
+        None if arguments.simplify || stage == Stage::Simplify => {
+            let simplified = Function::compile(program, &mut stages)?.simplify(&options.unwrap_or_default())?;
+            tell(&simplified.report);
+            if arguments.cost {
+                print(&simplified.function.cost()?.to_string())?;
+                return Ok(true);
+            }
+            simplified.function
+        }
+        None if arguments.cost => {
             print(&Function::compile(program, &mut stages)?.cost()?.to_string())?;
             return Ok(true);
         }
-        return show(lower(&program, stage, &mut stages)?, format);
+        None => return show(lower(&program, stage, &mut stages)?, format),
     };
-    request.derivation = arguments.derivation;
-    let function = Function::compile(program, &mut stages)?;
-    let derived = function.derive(&request, &mut stages)?;
-    if arguments.cost {
-        print(&function.certify(&derived.function, request.mode)?.to_string())?;
-        return Ok(true);
-    }
-    if let Some(derivation) = derived.derivation {
-        print(&derivation.to_string())?;
-        return Ok(true);
-    }
     match stage {
-        Stage::TensorSsa => show(Staged::TensorSsa(derived.function.tensor_ssa().clone()), format),
-        stage => show(lower(&derived.function.term()?, stage, &mut stages)?, format),
+        Stage::TensorSsa | Stage::Simplify => show(Staged::TensorSsa(function.tensor_ssa().clone()), format),
+        stage => show(lower(&function.term()?, stage, &mut stages)?, format),
     }
+}
+
+/// Prints how simplification went: its equations, or its e-graph.
+fn inspect(arguments: &Arguments, program: term::Program, options: &Options) -> Outcome {
+    if !arguments.explain && arguments.format != Format::Dot {
+        return Err(Error::Request("the stage e-graph is printed as dot".to_owned()).into());
+    }
+    let mut stages = Stages::new();
+    let request = arguments.derivative.request(&program.signature, None);
+    let mut function = Function::compile(program, &mut stages)?;
+    if let Some(request) = request {
+        function = function.derive(&request, &mut stages)?.function;
+    }
+    print(&match arguments.explain {
+        true => simplify::explain(function.tensor_ssa(), options)?.to_string(),
+        false => simplify::to_dot(function.tensor_ssa(), options)?,
+    })?;
+    Ok(true)
 }
 
 fn show(staged: Staged, format: Format) -> Outcome {

@@ -49,10 +49,10 @@ pub(super) fn decode(
     decoder.builder.finish(outputs).prune()
 }
 
-struct Decoder<'m> {
-    model: &'m Model<'m>,
-    builder: Builder,
-    vars: BTreeMap<Id, VarId>,
+pub(super) struct Decoder<'m> {
+    pub(super) model: &'m Model<'m>,
+    pub(super) builder: Builder,
+    pub(super) vars: BTreeMap<Id, VarId>,
 }
 
 /// An operand with the indices and conditions that its reads need.
@@ -67,8 +67,8 @@ impl Decoder<'_> {
         self.vars.get(&class).copied().ok_or_else(|| Error::bug("simplify", "a class is read before it is computed"))
     }
 
-    /// Fresh names for the indices of a node, as the builder wants them.
-    fn node(&mut self, graph: &mut Graph<'_>, node: &Node) -> Result<VarId> {
+    /// The tensor of a node whose children are known.
+    pub(super) fn node(&mut self, graph: &mut Graph<'_>, node: &Node) -> Result<VarId> {
         if let Head::Input { param, path, dims, .. } = &node.head {
             return Ok(self.builder.input(*param, path.clone(), dims.clone()));
         }
@@ -92,7 +92,7 @@ impl Decoder<'_> {
     }
 
     /// `gen g. [p] * leaf`, with all axes.
-    fn leaf(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<VarId> {
+    pub(super) fn leaf(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<VarId> {
         match leaf {
             Expr::Number(x) if guard.is_true() => self.builder.number(gens, Number::Literal(x.get())),
             Expr::Index(a) if guard.is_true() => self.builder.number(gens, Number::Index(a.clone())),
@@ -111,7 +111,8 @@ impl Decoder<'_> {
         }
     }
 
-    fn sum(&mut self, gens: &Scope, terms: &[Expr]) -> Result<VarId> {
+    /// `gen g. [p0] * a0 + ..` of leaves.
+    pub(super) fn sum(&mut self, gens: &Scope, terms: &[Expr]) -> Result<VarId> {
         let mut sides: Vec<(Pred, VarId)> = Vec::with_capacity(terms.len());
         for term in terms {
             let product = term.clone().into_product();
@@ -151,7 +152,8 @@ impl Decoder<'_> {
         })
     }
 
-    fn apply(
+    /// `gen g. [p] * f(a0, ..)` of leaves.
+    pub(super) fn apply(
         &mut self,
         gens: &Scope,
         guard: Pred,
@@ -170,7 +172,7 @@ impl Decoder<'_> {
     }
 
     /// `gen g. sum s. [p] * f0 * ..`
-    fn product(&mut self, gens: &Scope, product: Product) -> Result<VarId> {
+    pub(super) fn product(&mut self, gens: &Scope, product: Product) -> Result<VarId> {
         let summed: Vec<IndexId> = product.sums.iter().map(|(i, _)| *i).collect();
         let guard = self.guard(&product.guard)?;
         let outside = Pred::all(guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned());

@@ -21,6 +21,17 @@ pub(super) struct Encoded {
     pub(super) used: Vec<String>,
     /// Names for reading.
     pub(super) names: Vec<(egg::Id, String)>,
+    /// The statements that were not in normal form.
+    pub(super) steps: Vec<Normalised>,
+}
+
+/// A statement that was brought to normal form: `gen g. before  ==  gen g. after`.
+pub(super) struct Normalised {
+    pub(super) var: VarId,
+    pub(super) gens: Scope,
+    pub(super) rules: Vec<String>,
+    pub(super) before: Expr,
+    pub(super) after: Expr,
 }
 
 /// Adds the live statements of a program.
@@ -29,6 +40,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     let mut meaning: SideTable<VarId, Option<(Scope, Expr)>> = SideTable::new(program.stmts.len(), None);
     let mut names = Vec::new();
     let mut used = Vec::new();
+    let mut steps = Vec::new();
     // Opens statements under index names of their own.
     let mut builder = Builder::new(program.signature.clone());
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
@@ -79,7 +91,12 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
                 Expr::product(fresh, guard(graph, p)?, factors)
             }
         };
-        let e = rules.normalise(graph, &gens, &e, &mut used)?;
+        let (before, first) = (e, used.len());
+        let e = rules.normalise(graph, &gens, &before, &mut used)?;
+        if e != before {
+            let rules = used.iter().skip(first).map(|name| (*name).to_owned()).collect();
+            steps.push(Normalised { var: x, gens: gens.clone(), rules, before, after: e.clone() });
+        }
         let e = graph.close(&gens, &e)?;
         if let Expr::Read(read) = &e
             && !program.names[x].is_empty()
@@ -101,7 +118,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
         roots.push(leaves);
     }
     let used = used.into_iter().map(str::to_owned).collect();
-    Ok(Encoded { roots, used, names })
+    Ok(Encoded { roots, used, names, steps })
 }
 
 struct Encoder<'e> {

@@ -276,7 +276,8 @@ impl Expr {
         })
     }
 
-    fn visit_binders(&self, visit: &mut impl FnMut(IndexId)) {
+    /// Calls `visit` on every index that is bound inside.
+    pub(super) fn visit_binders(&self, visit: &mut impl FnMut(IndexId)) {
         match self {
             Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => {}
             Expr::Product(product) => {

@@ -16,7 +16,9 @@
 mod conditions;
 mod cost;
 mod decode;
+mod dot;
 mod encode;
+mod explain;
 mod expr;
 mod extract;
 mod graph;
@@ -28,12 +30,15 @@ mod rule_text;
 mod saturate;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
 use crate::tssa::Program;
 
+pub use dot::to_dot;
+pub use explain::{Equation, Explanation, explain};
 pub use rule::{Mode, Rule, Tier};
 pub use rule_text::{RuleError, read};
 pub use saturate::Stop;
@@ -79,7 +84,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { nodes: 2000, rounds: 12, matches: 4000 }
+        Budget { nodes: 600, rounds: 8, matches: 1000 }
     }
 }
 
@@ -131,27 +136,7 @@ pub struct Simplified {
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
-    let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
-    let rules = rewrite::Rules::new(&all, options.tier);
-    let signature = program.signature.clone();
-    let mut graph = graph::Graph::new(&signature, &options.hints);
-    let encoded = encode::encode(&mut graph, &rules, program)?;
-    graph.egraph.rebuild();
-    let before: Vec<(egg::Id, lang::Node)> =
-        graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
-    let saturation = saturate::saturate(&mut graph, &rules, options.budget, false)?;
-    if std::env::var("DUMP").is_ok() { graph.dump(); }
-    let model = cost::Model::new(&signature, &options.hints);
-    let table = extract::Table::new(&graph, &model);
-    let before: Vec<(egg::Id, lang::Node)> = before
-        .into_iter()
-        .map(|(class, node)| {
-            (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id)))
-        })
-        .collect();
-    let given = table.selection(&before);
-    let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
-    let selection = table.extract(&roots, &given)?;
+    let Run { mut graph, encoded, saturation, model, table, selection } = run(program, options, false)?;
     let mut applied = saturation.applied;
     for rule in &encoded.used {
         *applied.entry(rule.clone()).or_default() += 1;
@@ -166,4 +151,43 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     };
     let program = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
     Ok(Simplified { program, report })
+}
+
+/// An e-graph and what was chosen from it.
+struct Run<'a> {
+    graph: graph::Graph<'a>,
+    encoded: encode::Encoded,
+    saturation: saturate::Saturation,
+    model: cost::Model<'a>,
+    table: extract::Table,
+    selection: extract::Selection,
+}
+
+/// Encodes, saturates and extracts.
+fn run<'a>(program: &'a Program, options: &'a Options, record: bool) -> Result<Run<'a>> {
+    let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
+    let rules = rewrite::Rules::new(&all, options.tier);
+    let signature = &*program.signature;
+    let mut graph = graph::Graph::new(signature, &options.hints);
+    let encoded = encode::encode(&mut graph, &rules, program)?;
+    graph.egraph.rebuild();
+    let before: Vec<(egg::Id, lang::Node)> =
+        graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
+    let start = std::time::Instant::now();
+    let saturation = saturate::saturate(&mut graph, &rules, options.budget, record)?;
+    if std::env::var("DUMP").is_ok() { println!("saturate {:?}", start.elapsed()); }
+    if std::env::var("DUMP").is_ok() { graph.dump(); }
+    let model = cost::Model::new(signature, &options.hints);
+    let table = extract::Table::new(&graph, &model);
+    let before: Vec<(egg::Id, lang::Node)> = before
+        .into_iter()
+        .map(|(class, node)| {
+            (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id)))
+        })
+        .collect();
+    let given = table.selection(&before);
+    let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
+    let selection = table.extract(&roots, &given)?;
+    if std::env::var("DUMP").is_ok() { println!("extract {:?}", start.elapsed()); }
+    Ok(Run { graph, encoded, saturation, model, table, selection })
 }

@@ -115,16 +115,12 @@ impl Engine<'_, '_, '_> {
         Ok(changed || congruent > 0)
     }
 
-    /// What the result of matching may depend on: the node, its children and theirs.
+    /// What the result of matching may depend on: the children of the node. (Changes further below are not waited for.)
     fn stamp(&self, node: &Node) -> u64 {
         let mut hasher = FxHasher::default();
         for child in node.children() {
             let class = &self.graph.egraph[*child];
             (class.nodes.len(), &class.data.view).hash(&mut hasher);
-            for grandchild in class.nodes.iter().flat_map(|node| node.children()) {
-                let class = &self.graph.egraph[*grandchild];
-                (class.nodes.len(), &class.data.view).hash(&mut hasher);
-            }
         }
         hasher.finish()
     }

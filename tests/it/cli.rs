@@ -146,14 +146,19 @@ fn check() {
 fn show_every_stage_in_every_format() {
     let place = Place::new();
     for program in ["blur.iv", "mixed.iv", "several.iv"] {
-        for derivative in ["", "--derivative forward", "--derivative adjoint --with-value"] {
-            for stage in ["surface", "let-lifting", "pair-elimination", "gen-pushout", "tensor-ssa"] {
+        for derivative in
+            ["", "--derivative forward", "--derivative adjoint --with-value", "--derivative adjoint --no-simplify"]
+        {
+            for stage in ["surface", "let-lifting", "pair-elimination", "gen-pushout", "tensor-ssa", "simplify"] {
+                if stage == "simplify" && derivative.contains("--no-simplify") {
+                    continue;
+                }
                 let show = |format: &str| {
                     place.good(&format!("show {program} {derivative} --stage {stage} --format {format}"))
                 };
                 let (text, json, dot) = (show("text"), show("json"), show("dot"));
                 assert!(dot.starts_with("digraph") && dot.ends_with("}\n"), "{dot}");
-                if stage == "tensor-ssa" {
+                if stage == "tensor-ssa" || stage == "simplify" {
                     let read = tssa::Program::from_json(&json).unwrap_or_else(|error| panic!("{error}"));
                     assert_eq!(read.to_string().trim_end(), text.trim_end());
                     continue;
@@ -177,16 +182,56 @@ fn show() {
         "show blur.iv --format unicode",
         "show blur.iv --format latex",
         "show blur.iv --stage tensor-ssa",
-        "show blur.iv --derivative gradient --wrt w",
-        "show blur.iv --derivative gradient --wrt w,z --with-value",
-        "show blur.iv --derivative gradient --wrt w --stage tensor-ssa",
-        "show blur.iv --derivative forward --wrt w",
-        "show blur.iv --derivative adjoint --wrt w",
+        "show blur.iv --derivative gradient --wrt w --no-simplify",
+        "show blur.iv --derivative gradient --wrt w,z --with-value --no-simplify",
+        "show blur.iv --derivative gradient --wrt w --stage tensor-ssa --no-simplify",
+        "show blur.iv --derivative forward --wrt w --no-simplify",
+        "show blur.iv --derivative adjoint --wrt w --no-simplify",
         "show blur.iv --derivative gradient --wrt w --derivation",
-        "show mixed.iv --derivative gradient",
-        "show several.iv --derivative adjoint --wrt x",
+        "show mixed.iv --derivative gradient --no-simplify",
+        "show several.iv --derivative adjoint --wrt x --no-simplify",
     ];
     insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+/// What the simplifier leaves, and how it came there.
+#[test]
+fn show_simplified() {
+    let place = Place::new();
+    let commands = [
+        "show blur.iv --simplify",
+        "show blur.iv --stage simplify",
+        "show blur.iv --derivative gradient --wrt w",
+        "show blur.iv --derivative gradient --wrt w --stage simplify",
+        "show blur.iv --derivative forward --wrt w",
+        "show blur.iv --derivative adjoint --wrt x",
+        "show several.iv --derivative adjoint --wrt x",
+        "show blur.iv --derivative gradient --wrt w --strict",
+        "show blur.iv --derivative gradient --wrt w --hint n=1000",
+        "show blur.iv --explain",
+        "show blur.iv --derivative gradient --wrt w --explain",
+        "show free.iv --stage e-graph --format dot",
+    ];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+/// A budget that is used up is said on standard error, in one line.
+#[test]
+fn budgets_that_are_used_up() {
+    let place = Place::new();
+    for (option, what) in
+        [("--nodes 1", "nodes; --nodes sets another"), ("--rounds 1", "rounds; --rounds sets another")]
+    {
+        for command in [
+            "show blur.iv --derivative gradient",
+            "show blur.iv --simplify",
+            "run blur.iv --input data.npz --derivative gradient",
+        ] {
+            let Outcome { code, out, err } = place.run(&format!("{command} {option}"));
+            assert_eq!((code, err), (0, format!("note: simplification ended at its budget of {what}\n")), "{command}");
+            assert!(!out.is_empty());
+        }
+    }
 }
 
 #[test]
@@ -332,6 +377,7 @@ fn check_derivative() {
     for command in [
         "check-derivative blur.iv --input data.npz",
         "check-derivative blur.iv --input data.npz --wrt w --random 7",
+        "check-derivative blur.iv --input data.npz --no-simplify",
         &format!("check-derivative mixed.iv {MIXED_INPUTS}"),
         &format!("check-derivative several.iv {SEVERAL_INPUTS}"),
     ] {
@@ -387,6 +433,16 @@ fn failures() {
         (2, "show blur.iv --cost --stage surface"),
         (2, "show blur.iv --cost --derivative adjoint --derivation"),
         (2, "show blur.iv --derivative backward"),
+        (2, "show blur.iv --derivative gradient --no-simplify --stage simplify"),
+        (2, "show blur.iv --simplify --no-simplify"),
+        (2, "show blur.iv --explain --no-simplify"),
+        (2, "show blur.iv --no-simplify --strict"),
+        (2, "show blur.iv --stage e-graph"),
+        (2, "show blur.iv --simplify --hint n"),
+        (2, "show blur.iv --simplify --hint n=-1"),
+        (2, "show blur.iv --simplify --hint k=2"),
+        (2, "show blur.iv --simplify --hint n=1 --hint n=2"),
+        (2, "show blur.iv --simplify --nodes many"),
         (2, "show blur.iv --derivative forward --derivation"),
         (2, "show blur.iv --derivative adjoint --derivation --stage surface"),
         (2, "show blur.iv --derivative gradient --wrt v"),

@@ -147,13 +147,17 @@ fn columns(function: &Function) -> Function {
 
 /// A derivative as the rules give it.
 fn derivative(function: &Function, mode: Mode, wrt: &[&str]) -> Function {
-    let derived = function.derive(&Request::new(mode, wrt), &mut Stages::new());
-    derived.unwrap_or_else(|error| panic!("{error}\n{function}")).function
+    requested(function, &Request::new(mode, wrt).raw())
 }
 
-/// A derivative as the simplifier leaves it. The place to ask for it, once a request can.
+/// A derivative as the simplifier leaves it.
 fn simplified_derivative(function: &Function, mode: Mode, wrt: &[&str]) -> Function {
-    derivative(function, mode, wrt)
+    requested(function, &Request::new(mode, wrt))
+}
+
+fn requested(function: &Function, request: &Request) -> Function {
+    let derived = function.derive(request, &mut Stages::new());
+    derived.unwrap_or_else(|error| panic!("{error}\n{function}")).function
 }
 
 /// A number with the sum of the absolute values of the terms that it is made of: what its rounding error is measured by.

@@ -5,7 +5,7 @@ use iverson::driver::{Function, Mode, Request, Stage, lower};
 use iverson::reference::{self, Environment, Limits, count::count_tssa};
 use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs, Value, bind};
-use iverson::{surface, tssa};
+use iverson::{simplify, surface, tssa};
 
 use crate::support::{Numbers, compile, evaluate, flat};
 
@@ -171,6 +171,39 @@ fn elided(text: &str) -> String {
     head.chain([middle]).chain(tail).collect::<Vec<_>>().join("\n")
 }
 
+/// A derivative as the rules of differentiation give it.
+fn raw(function: &Function, mode: Mode, wrt: &[&str]) -> Function {
+    let derived = function.derive(&Request::new(mode, wrt).raw(), &mut Stages::new());
+    derived.expect("it has a derivative").function
+}
+
+/// What the simplifier makes of each program and its derivatives.
+#[test]
+fn simplified_programs() {
+    let mut files: Vec<&str> = KNOWN.iter().map(|known| known.file).collect();
+    files.dedup();
+    let mut shown = String::new();
+    for file in files {
+        let function = compile(&text(file));
+        let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
+        shown.push_str(&format!("== {file}\n{}\n", elided(&body(&simplified))));
+        for known in KNOWN.iter().filter(|known| known.file == file) {
+            let wrt: Vec<&str> = known.wrt.split(',').collect();
+            for (what, mode) in [("forward", Mode::Forward), ("adjoint", Mode::Adjoint)] {
+                let request = Request::new(mode, &wrt);
+                let derived = function.derive(&request, &mut Stages::new()).expect("it has a derivative").function;
+                shown.push_str(&format!("-- {what} by {}\n{}\n", known.wrt, elided(&body(&derived))));
+            }
+        }
+    }
+    insta::assert_snapshot!(shown);
+}
+
+/// A program without its declarations.
+fn body(function: &Function) -> String {
+    crate::support::declarations(&function.to_string()).1
+}
+
 #[test]
 fn stages_and_derivatives() {
     let mut files: Vec<&str> = KNOWN.iter().map(|known| known.file).collect();
@@ -186,9 +219,8 @@ fn stages_and_derivatives() {
         let function = compile(&text(file));
         for known in KNOWN.iter().filter(|known| known.file == file) {
             let wrt: Vec<&str> = known.wrt.split(',').collect();
-            let forward = function.forward(&wrt).expect("it has a forward derivative");
-            let adjoint = function.adjoint(&wrt).expect("it has an adjoint");
-            for (what, derivative) in [("forward", &forward), ("adjoint", &adjoint)] {
+            for (what, mode) in [("forward", Mode::Forward), ("adjoint", Mode::Adjoint)] {
+                let derivative = raw(&function, mode, &wrt);
                 let (ssa, term) = (derivative.tensor_ssa().to_string(), derivative.to_string());
                 shown.push_str(&format!("\n== {what} by {}, tensor-ssa\n{}", known.wrt, elided(&ssa)));
                 shown.push_str(&format!("\n== {what} by {}\n{}", known.wrt, elided(&term)));

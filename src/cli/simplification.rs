@@ -1,0 +1,75 @@
+//! How the tool simplifies: arguments, and what is said when a budget was used up.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use iverson::simplify::{Budget, Options, Report, Stop, Tier};
+use iverson::ty::Signature;
+use iverson::{Error, Result};
+
+/// How to simplify.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct SimplifyArguments {
+    /// Leave derivatives as the rules of differentiation give them.
+    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds"])]
+    no_simplify: bool,
+    /// Simplify by rules that keep every bit of every result.
+    #[arg(long)]
+    strict: bool,
+    /// How large a size is, or how many tuples a relation has for each place of an axis, compared with the others; 1 and 16 where nothing
+    /// is said.
+    #[arg(long = "hint", value_name = "NAME=NUMBER")]
+    hints: Vec<String>,
+    /// How many nodes simplification may make.
+    #[arg(long, default_value_t = Budget::default().nodes)]
+    nodes: usize,
+    /// How many rounds simplification may take.
+    #[arg(long, default_value_t = Budget::default().rounds)]
+    rounds: usize,
+}
+
+impl SimplifyArguments {
+    /// The options for a program; none where nothing is to be simplified.
+    pub(super) fn options(&self, signature: &Signature) -> Result<Option<Options>> {
+        if self.no_simplify {
+            return Ok(None);
+        }
+        let budget = Budget { nodes: self.nodes, rounds: self.rounds, ..Budget::default() };
+        let tier = if self.strict { Tier::Exact } else { Options::default().tier };
+        Ok(Some(Options { budget, tier, hints: self.hints(signature)? }))
+    }
+
+    fn hints(&self, signature: &Signature) -> Result<BTreeMap<String, f64>> {
+        let sizes = signature.sizes.values();
+        let known: Vec<&String> = sizes.chain(signature.relations.values().map(|r| &r.name)).collect();
+        let mut hints = BTreeMap::new();
+        for argument in &self.hints {
+            let wrong = || Error::Request(format!("--hint takes NAME=NUMBER, a positive number, found `{argument}`"));
+            let (name, text) = argument.split_once('=').ok_or_else(wrong)?;
+            let number = text.parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0).ok_or_else(wrong)?;
+            if !known.iter().any(|other| *other == name) {
+                let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Error::Request(format!(
+                    "there is no size or relation `{name}` to hint at; there are: {known}"
+                )));
+            }
+            if hints.insert(name.to_owned(), number).is_some() {
+                return Err(Error::Request(format!("`{name}` is given twice")));
+            }
+        }
+        Ok(hints)
+    }
+}
+
+/// Says on standard error that a budget was used up, if one was.
+pub(super) fn tell(report: &Report) {
+    let what = match report.stop {
+        Stop::Saturated => return,
+        Stop::Nodes => "nodes; --nodes sets another",
+        Stop::Rounds => "rounds; --rounds sets another",
+        Stop::Matches => "matches of rules",
+    };
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");
+}

@@ -1,0 +1,398 @@
+//! Why a simplified program is the same function: the equations that lead from the statements to the nodes that were chosen.
+//!
+//! The ids of a class hang together by *steps*, `before == after` by some rules, and by congruence, nodes whose operands are equal. For each
+//! class of the result the explanation is the shortest way from the node that the class began with to the one that was chosen. (By
+//! induction over the unions there is one: each unites two classes at ids that a step or congruence ties.)
+//!
+//! Each equation holds by itself, and [`Explanation::replay`] evaluates both sides. The operands of the equations are computed from the
+//! nodes that are least deep, whatever was chosen.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use egg::{Id, Language};
+
+use super::cost::Model;
+use super::decode::Decoder;
+use super::expr::{Expr, Product, Read};
+use super::graph::{Graph, Scope};
+use super::lang::{Head, Node, class_of};
+use super::saturate::Step;
+use super::text::Text;
+use super::{Options, Run, run};
+use crate::base::VarId;
+use crate::error::Result;
+use crate::index::{Affine, Pred, RelationRef};
+use crate::tensor::{Inputs, Value};
+use crate::tssa::{Builder, Output, Program};
+use crate::ty::{Storage, Types};
+
+/// An equation between tensors, element by element.
+#[derive(Clone, Debug)]
+pub struct Equation {
+    /// The tensor, with its indices.
+    pub tensor: String,
+    /// The left-hand side.
+    pub before: String,
+    /// The right-hand side.
+    pub after: String,
+    /// The rules that were applied, in order.
+    pub rules: Vec<String>,
+}
+
+/// Why a simplified program is the same function.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Tensors that have no name in the program, and what they are.
+    pub definitions: Vec<(String, String)>,
+    /// The equations, operands first.
+    pub equations: Vec<Equation>,
+    /// Computes both sides of each equation.
+    sides: Program,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, definition) in &self.definitions {
+            writeln!(f, "where {name} = {definition}")?;
+        }
+        for Equation { tensor, before, after, rules } in &self.equations {
+            writeln!(f, "{tensor}: {before}  ==  {after}   by {}", rules.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    /// The values of both sides of each equation, at some inputs of the program.
+    ///
+    /// # Errors
+    /// Those of evaluation.
+    pub fn replay(&self, inputs: &Inputs) -> Result<Vec<[Value; 2]>> {
+        let values = crate::reference::evaluate(&self.sides, inputs)?;
+        let mut values = values.into_iter().map(|(_, value)| value);
+        let mut sides = Vec::with_capacity(self.equations.len());
+        while let (Some(before), Some(after)) = (values.next(), values.next()) {
+            sides.push([before, after]);
+        }
+        Ok(sides)
+    }
+}
+
+/// An equation before it is text.
+struct Equality {
+    tensor: String,
+    scope: Scope,
+    before: Expr,
+    after: Expr,
+    rules: Vec<String>,
+}
+
+/// Simplifies, and says why the result is the same.
+///
+/// # Errors
+/// Those of [`simplify`](super::simplify()).
+pub fn explain(program: &Program, options: &Options) -> Result<Explanation> {
+    let Run { mut graph, encoded, saturation, model, table, selection } = run(program, options, true)?;
+    let text = Text::new(&graph, &encoded.names);
+    let names = program.stmt_names();
+    let mut equalities: Vec<Equality> = Vec::new();
+    for step in encoded.steps {
+        let (tensor, rules) = (names.get(step.var), step.rules);
+        equalities.push(Equality { tensor, scope: step.gens, before: step.before, after: step.after, rules });
+    }
+    let roots: Vec<Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
+    let ties = Ties::new(&graph, &saturation.steps);
+    let mut told = BTreeSet::new();
+    for class in table.order(&selection, &roots).unwrap_or_default() {
+        let Some(chosen) = table.node(&selection, class) else { continue };
+        for at in ties.way(class, chosen) {
+            let Some(step) = saturation.steps.get(at).filter(|_| told.insert(at)) else { continue };
+            let Step { rules, before, after, .. } = step.clone();
+            let scope = graph.slots(class);
+            equalities.push(Equality { tensor: text.class(class).to_owned(), scope, before, after, rules });
+        }
+    }
+    // A normal form may be reached by folding alone.
+    let by = |rules: &[String]| if rules.is_empty() { vec!["arithmetic".to_owned()] } else { rules.to_vec() };
+    let equations = equalities.iter().map(|e| Equation {
+        tensor: text.element(&e.tensor, &e.scope),
+        before: text.expr(&e.scope, &e.before),
+        after: text.expr(&e.scope, &e.after),
+        rules: by(&e.rules),
+    });
+    let equations = equations.collect();
+    let sides = sides(&mut graph, &model, program, &equalities)?;
+    let definitions = definitions(&mut graph, &text, &equalities)?;
+    Ok(Explanation { definitions, equations, sides })
+}
+
+/// What the tensors are that the equations mention and the program does not name.
+fn definitions(graph: &mut Graph<'_>, text: &Text<'_>, equalities: &[Equality]) -> Result<Vec<(String, String)>> {
+    let mut pending: Vec<Id> = equalities.iter().flat_map(|e| [&e.before, &e.after]).flat_map(mentioned).collect();
+    let mut found: BTreeMap<Id, (String, String)> = BTreeMap::new();
+    while let Some(id) = pending.pop() {
+        let class = graph.egraph.find(id);
+        if text.is_told(class) || found.contains_key(&class) {
+            continue;
+        }
+        let Some(node) = graph.egraph[class].nodes.first().cloned() else { continue };
+        let scope = graph.slots(class);
+        let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let e = graph.open(&node, &at)?;
+        pending.extend(mentioned(&e));
+        found.insert(class, (text.element(text.class(class), &scope), text.expr(&scope, &e)));
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The classes that an expression reads, also as relations.
+fn mentioned(e: &Expr) -> Vec<Id> {
+    let mut found = Vec::new();
+    for (read, _) in e.reads() {
+        found.push(read.class);
+    }
+    let mut visit = |r: RelationRef| {
+        if let RelationRef::Computed { var, .. } = r {
+            found.push(class_of(var));
+        }
+    };
+    guards(e, &mut |p| p.visit_relations(&mut visit));
+    found
+}
+
+fn guards(e: &Expr, visit: &mut impl FnMut(&Pred)) {
+    match e {
+        Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => {}
+        Expr::Product(product) => {
+            visit(&product.guard);
+            product.factors.iter().for_each(|e| guards(e, visit));
+        }
+        Expr::Sum(es) | Expr::Apply(_, es) => es.iter().for_each(|e| guards(e, visit)),
+    }
+}
+
+/// What ties the ids of a class together.
+struct Ties {
+    members: BTreeMap<Id, Vec<Id>>,
+    nodes: Vec<Node>,
+    /// From each id to others, by a step or by congruence.
+    edges: BTreeMap<Id, Vec<(Id, Option<usize>)>>,
+}
+
+impl Ties {
+    fn new(graph: &Graph<'_>, steps: &[Step]) -> Self {
+        let canonical = |node: &Node| node.clone().map_children(|id| graph.egraph.find(id));
+        let nodes: Vec<Node> = graph.egraph.nodes().iter().map(canonical).collect();
+        let mut members: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+        let mut edges: BTreeMap<Id, Vec<(Id, Option<usize>)>> = BTreeMap::new();
+        let mut tie = |a: Id, b: Id, by: Option<usize>| {
+            edges.entry(a).or_default().push((b, by));
+            edges.entry(b).or_default().push((a, by));
+        };
+        for (at, step) in steps.iter().enumerate() {
+            tie(step.class, step.result, Some(at));
+        }
+        let mut alike: BTreeMap<&Node, Id> = BTreeMap::new();
+        for (at, node) in nodes.iter().enumerate() {
+            let id = Id::from(at);
+            members.entry(graph.egraph.find(id)).or_default().push(id);
+            match alike.get(node) {
+                Some(other) => tie(*other, id, None),
+                None => drop(alike.insert(node, id)),
+            }
+        }
+        Ties { members, nodes, edges }
+    }
+
+    /// The steps from the first node of a class to a given one.
+    fn way(&self, class: Id, to: &Node) -> Vec<usize> {
+        let Some(first) = self.members.get(&class).and_then(|ids| ids.first()) else { return Vec::new() };
+        let mut came: BTreeMap<Id, Option<(Id, Option<usize>)>> = BTreeMap::from([(*first, None)]);
+        let mut queue = VecDeque::from([*first]);
+        while let Some(id) = queue.pop_front() {
+            if self.nodes.get(usize::from(id)) == Some(to) {
+                let mut steps = Vec::new();
+                let mut at = id;
+                while let Some(Some((from, by))) = came.get(&at) {
+                    steps.extend(by);
+                    at = *from;
+                }
+                steps.reverse();
+                return steps;
+            }
+            for (next, by) in self.edges.get(&id).into_iter().flatten() {
+                if !came.contains_key(next) {
+                    came.insert(*next, Some((id, *by)));
+                    queue.push_back(*next);
+                }
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// A program whose outputs are both sides of each equation.
+fn sides(graph: &mut Graph<'_>, model: &Model<'_>, program: &Program, equalities: &[Equality]) -> Result<Program> {
+    let mut signature = (*program.signature).clone();
+    let types: Vec<_> = equalities
+        .iter()
+        .map(|e| {
+            let dims: Vec<_> = e.scope.iter().map(|(_, n)| n.clone()).collect();
+            signature.types.tensor_of(&dims, Types::REAL)
+        })
+        .collect();
+    let builder = Builder::new(Arc::new(signature));
+    let decoder = Decoder { model, builder, vars: BTreeMap::new() };
+    let mut evaluator = Evaluator { decoder, next: graph.egraph.nodes().len() };
+    evaluator.operands(graph, equalities)?;
+    let mut outputs = Vec::with_capacity(2 * equalities.len());
+    for (at, (equality, ty)) in equalities.iter().zip(types).enumerate() {
+        for (side, e) in [("before", &equality.before), ("after", &equality.after)] {
+            let gens = evaluator
+                .decoder
+                .builder
+                .fresh_indices(&equality.scope.iter().map(|(_, n)| n.clone()).collect::<Vec<_>>());
+            let renamed: BTreeMap<_, _> =
+                equality.scope.iter().map(|(i, _)| *i).zip(gens.iter().map(|(i, _)| *i)).collect();
+            let e = e.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?;
+            let leaves = vec![evaluator.tensor(graph, &gens, &e)?];
+            outputs.push(Output { name: format!("{side}_{at}"), ty, storage: Storage::Dense, leaves });
+        }
+    }
+    evaluator.decoder.builder.finish(outputs).prune()
+}
+
+/// Writes nested expressions as Tensor-SSA.
+struct Evaluator<'m> {
+    decoder: Decoder<'m>,
+    /// Subexpressions are read as classes from here on.
+    next: usize,
+}
+
+impl Evaluator<'_> {
+    /// The classes that equations read, by their least deep nodes.
+    fn operands(&mut self, graph: &mut Graph<'_>, equalities: &[Equality]) -> Result<()> {
+        let find = |graph: &Graph<'_>, id: Id| graph.egraph.find(id);
+        let mut chosen: BTreeMap<Id, Node> = BTreeMap::new();
+        let mut order: Vec<Id> = Vec::new();
+        let mut classes: Vec<Id> = graph.egraph.classes().map(|class| class.id).collect();
+        classes.sort();
+        loop {
+            let mut ready = Vec::new();
+            for class in classes.iter().filter(|class| !chosen.contains_key(class)) {
+                let known = |node: &&Node| node.children.iter().all(|id| chosen.contains_key(&find(graph, *id)));
+                if let Some(node) = graph.egraph[*class].nodes.iter().find(known) {
+                    ready.push((*class, node.clone()));
+                }
+            }
+            if ready.is_empty() {
+                break;
+            }
+            order.extend(ready.iter().map(|(class, _)| *class));
+            chosen.extend(ready);
+        }
+        let mut needed: BTreeSet<Id> = BTreeSet::new();
+        let sides = equalities.iter().flat_map(|e| [&e.before, &e.after]);
+        let mut pending: Vec<Id> = sides.flat_map(mentioned).map(|id| find(graph, id)).collect();
+        while let Some(class) = pending.pop() {
+            if needed.insert(class)
+                && let Some(node) = chosen.get(&class)
+            {
+                pending.extend(node.children.iter().map(|id| find(graph, *id)));
+            }
+        }
+        let mut aliases: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+        for id in (0..graph.egraph.nodes().len()).map(Id::from) {
+            aliases.entry(find(graph, id)).or_default().push(id);
+        }
+        for class in order.into_iter().filter(|class| needed.contains(class)) {
+            let Some(node) = chosen.get(&class) else { continue };
+            let x = self.decoder.node(graph, node)?;
+            for id in aliases.get(&class).into_iter().flatten() {
+                self.decoder.vars.insert(*id, x);
+            }
+        }
+        Ok(())
+    }
+
+    /// `gen g. e`
+    fn tensor(&mut self, graph: &Graph<'_>, gens: &Scope, e: &Expr) -> Result<VarId> {
+        match e {
+            Expr::Sum(terms) => {
+                let terms = terms
+                    .iter()
+                    .map(|term| {
+                        let product = self.product(graph, gens, &term.clone().into_product())?;
+                        Ok(Expr::Product(Box::new(product)))
+                    })
+                    .collect::<Result<Vec<_>>>()?;
+                self.decoder.sum(gens, &terms)
+            }
+            Expr::Apply(function, args) => {
+                let args = self.leaves(graph, gens, &Pred::True, args)?;
+                self.decoder.apply(gens, Pred::True, *function, &args)
+            }
+            Expr::Product(product) => match (product.sums.is_empty(), product.factors.as_slice()) {
+                (true, [Expr::Apply(function, args)]) => {
+                    let args = self.leaves(graph, gens, &product.guard, args)?;
+                    self.decoder.apply(gens, product.guard.clone(), *function, &args)
+                }
+                _ => {
+                    let product = self.product(graph, gens, product)?;
+                    self.decoder.product(gens, product)
+                }
+            },
+            leaf => {
+                let guard = stored(graph, Pred::True, std::slice::from_ref(leaf));
+                self.decoder.leaf(gens, &guard, leaf)
+            }
+        }
+    }
+
+    fn product(&mut self, graph: &Graph<'_>, gens: &Scope, product: &Product) -> Result<Product> {
+        let scope: Scope = gens.iter().chain(&product.sums).cloned().collect();
+        let factors = self.leaves(graph, &scope, &product.guard, &product.factors)?;
+        let guard = stored(graph, product.guard.clone(), &factors);
+        Ok(Product { sums: product.sums.clone(), guard, factors })
+    }
+
+    /// Subexpressions as tensors of their own, under what they can see of the guard.
+    fn leaves(&mut self, graph: &Graph<'_>, scope: &Scope, guard: &Pred, es: &[Expr]) -> Result<Vec<Expr>> {
+        let mut leaves = Vec::with_capacity(es.len());
+        for e in es {
+            leaves.push(match e {
+                Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => e.clone(),
+                _ => {
+                    let free = e.free(scope);
+                    let hidden =
+                        |p: &&Pred| scope.iter().any(|(i, _)| p.mentions(*i) && free.iter().all(|(j, _)| i != j));
+                    let seen = guard.conjuncts().iter().filter(|p| !hidden(p)).cloned();
+                    let e = Expr::product(Vec::new(), Pred::all(seen), vec![e.clone()]);
+                    let x = self.tensor(graph, &free, &e)?;
+                    let class = Id::from(self.next);
+                    self.next += 1;
+                    self.decoder.vars.insert(class, x);
+                    Expr::Read(Read { class, indices: free.iter().map(|(i, _)| Affine::index(*i)).collect() })
+                }
+            });
+        }
+        Ok(leaves)
+    }
+}
+
+/// The guard with the patterns of the sparse parameters that are read.
+fn stored(graph: &Graph<'_>, guard: Pred, leaves: &[Expr]) -> Pred {
+    let count = graph.egraph.nodes().len();
+    let patterns = leaves.iter().filter_map(|leaf| match leaf {
+        Expr::Read(read) if usize::from(read.class) < count => {
+            let class = graph.egraph.find(read.class);
+            let is_input = graph.egraph[class].nodes.iter().any(|node| matches!(node.head, Head::Input { .. }));
+            let pattern = graph.data(class).pattern.filter(|_| is_input)?;
+            Some(Pred::relation(RelationRef::Input(pattern), read.indices.clone()))
+        }
+        _ => None,
+    });
+    patterns.fold(guard, |guard, p| if guard.conjuncts().contains(&p) { guard } else { guard.and(p) })
+}
