@@ -24,7 +24,9 @@ pub(super) type Selection = BTreeMap<Id, usize>;
 
 /// How many sweeps of step 1, how many exchanges of step 2.
 const MAX_SWEEPS: usize = 12;
+/// An exchange looks at the whole result, so there are fewer for larger ones.
 const MAX_EXCHANGES: usize = 4000;
+const EXCHANGED_CLASSES: usize = 100_000;
 
 /// The e-graph as the extraction sees it.
 pub(super) struct Table {
@@ -174,12 +176,13 @@ impl Table {
             (None, None) => return Err(Error::bug("simplify", "no program can be taken out of the e-graph")),
         };
         let mut exchanges = 0;
+        let allowed = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + result.0.len()));
         loop {
             let mut improved = false;
             for class in self.order(&result.0, roots).unwrap_or_default() {
                 let count = self.classes.get(&class).map_or(0, Vec::len);
                 for at in 0..count {
-                    if result.0.get(&class) == Some(&at) || exchanges >= MAX_EXCHANGES {
+                    if result.0.get(&class) == Some(&at) || exchanges >= allowed {
                         continue;
                     }
                     exchanges += 1;

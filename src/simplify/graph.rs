@@ -14,7 +14,7 @@ use super::expr::{Expr, Product, Read, rename_pred, visit_bound};
 use super::lang::{Analysis, Data, Head, Node, Renaming, Slot, class_of, open};
 use crate::base::{Id as _, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, simplify_union};
 use crate::ty::{RelationKind, Signature};
 
 /// Indices with their ranges, outermost first.
@@ -79,7 +79,8 @@ impl<'a> Graph<'a> {
 
     /// What is left of `p` where `given` holds and the indices are in their ranges.
     pub(super) fn given(&mut self, scope: &[(IndexId, Size)], given: &Pred, p: &Pred) -> Result<Pred> {
-        if p.is_true() || p.is_false() || p.weight() > MAX_WEIGHT || given.weight() > MAX_WEIGHT {
+        let large_union = matches!(p, Pred::Any(_)) && given.is_true();
+        if p.is_true() || p.is_false() || given.weight() > MAX_WEIGHT || p.weight() > MAX_WEIGHT && !large_union {
             return Ok(p.clone());
         }
         let mut names: BTreeMap<IndexId, IndexId> = BTreeMap::new();
@@ -119,7 +120,7 @@ impl<'a> Graph<'a> {
             self.assume_targets(&mut facts, q)?;
         }
         facts.assume(&key.1);
-        let simplified = facts.simplify(&key.2);
+        let simplified = if has_union(&key.2) { simplify_union(&key.2, &facts) } else { facts.simplify(&key.2) };
         self.memo.insert(key, simplified.clone());
         Ok(rename_pred(&simplified, &back)?)
     }
@@ -491,6 +492,11 @@ impl<'a> Graph<'a> {
 /// Whether a guard asks for a tuple of a relation that is data.
 fn has_relation(guard: &Pred) -> bool {
     guard.conjuncts().iter().any(|p| matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }))
+}
+
+/// Whether an `or` stands at the top.
+fn has_union(p: &Pred) -> bool {
+    p.conjuncts().iter().any(|p| matches!(p, Pred::Any(_)))
 }
 
 /// Axes as indices.
