@@ -32,7 +32,8 @@
 //!                              ┌───> Tensor-SSA ───> reference: evaluate, count operations
 //!                              │         │ forward             D f(x; dx)                                 6.1-6.13
 //!                              │         │ adjoint             D^T f(x; dy), by inner products            6.14-6.29
-//!                              └─────────┤ expand-partials     f' becomes an expression
+//!                              │         │ expand-partials     f' becomes an expression
+//!                              └─────────┤ simplify            the same function, with never more work
 //!                                        v
 //!                                     present ───> term        for reading, and for parsing back
 //! ```
@@ -63,6 +64,7 @@
 //! | [`surface`] | text and Rust builder to [`term`] |
 //! | [`normalize`] | the four normal forms |
 //! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
+//! | [`mod@simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
 //! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |

@@ -320,16 +320,7 @@ impl Evaluator<'_> {
     /// `gen g. e`
     fn tensor(&mut self, graph: &Graph<'_>, gens: &Scope, e: &Expr) -> Result<VarId> {
         match e {
-            Expr::Sum(terms) => {
-                let terms = terms
-                    .iter()
-                    .map(|term| {
-                        let product = self.product(graph, gens, &term.clone().into_product())?;
-                        Ok(Expr::Product(Box::new(product)))
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                self.decoder.sum(gens, &terms)
-            }
+            Expr::Sum(terms) => self.sum(graph, gens, &Pred::True, terms),
             Expr::Apply(function, args) => {
                 let args = self.leaves(graph, gens, &Pred::True, args)?;
                 self.decoder.apply(gens, Pred::True, *function, &args)
@@ -339,6 +330,7 @@ impl Evaluator<'_> {
                     let args = self.leaves(graph, gens, &product.guard, args)?;
                     self.decoder.apply(gens, product.guard.clone(), *function, &args)
                 }
+                (true, [Expr::Sum(terms)]) => self.sum(graph, gens, &product.guard, terms),
                 _ => {
                     let product = self.product(graph, gens, product)?;
                     self.decoder.product(gens, product)
@@ -349,6 +341,16 @@ impl Evaluator<'_> {
                 self.decoder.leaf(gens, &guard, leaf)
             }
         }
+    }
+
+    /// `gen g. [p] * (a + ..)`
+    fn sum(&mut self, graph: &Graph<'_>, gens: &Scope, guard: &Pred, terms: &[Expr]) -> Result<VarId> {
+        let mut products = Vec::with_capacity(terms.len());
+        for term in terms {
+            let term = Expr::product(Vec::new(), guard.clone(), vec![term.clone()]);
+            products.push(Expr::Product(Box::new(self.product(graph, gens, &term.into_product())?)));
+        }
+        self.decoder.sum(gens, &products)
     }
 
     fn product(&mut self, graph: &Graph<'_>, gens: &Scope, product: &Product) -> Result<Product> {

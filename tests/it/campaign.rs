@@ -6,7 +6,11 @@
 //! cargo test --release --test it campaign::full -- --ignored --nocapture
 //! ```
 //!
-//! `IVERSON_PROGRAMS` sets another number and `IVERSON_SEED` the first seed.
+//! `IVERSON_PROGRAMS` sets another number and `IVERSON_SEED` the first seed. The simplifier has a campaign of its own:
+//!
+//! ```text
+//! cargo test --release --test it campaign::full_simplification -- --ignored --nocapture
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -17,10 +21,11 @@ use iverson::driver::{Stage, Staged, lower};
 use iverson::index::{RelationRef, View, World};
 use iverson::reference::count::{cost_io, count_term, count_tssa};
 use iverson::reference::{Dual, Elements, Environment, Leaf, Limits, Partials};
+use iverson::simplify::{self, Budget};
 use iverson::stages::{Stages, check};
 use iverson::surface;
 use iverson::ty::Types;
-use iverson::{normalize, present, term, tssa};
+use iverson::{Function, normalize, present, term, tssa};
 use num_complex::Complex64;
 
 use crate::generate::{self, Generated};
@@ -608,4 +613,234 @@ fn some_hundred_programs() {
 fn full() {
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     run(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 10_000));
+}
+
+/// What a campaign on the simplifier saw.
+#[derive(Default)]
+struct Simplified {
+    judged: BTreeMap<&'static str, usize>,
+    failures: Vec<String>,
+    /// Programs that a second simplification changes, the smallest first.
+    changed_again: Vec<String>,
+    /// Programs that do more at small sizes than before, with the ratio.
+    dearer: Vec<(f64, String)>,
+    before: u128,
+    after: u128,
+}
+
+impl Simplified {
+    fn judge(&mut self, relation: &'static str, what: &str, program: &tssa::Program, judgement: Judgement) {
+        match judgement {
+            Ok(()) => *self.judged.entry(relation).or_default() += 1,
+            Err(complaint) => {
+                let program = Function::from_tensor_ssa(program.clone());
+                self.failures.push(format!("{what}: {relation}: {complaint}\n{program}"));
+            }
+        }
+    }
+
+    /// Judges the simplified form of a program at several inputs.
+    fn simplified(
+        &mut self,
+        what: &str,
+        program: &tssa::Program,
+        at: &[Environment<f64>],
+        smooth: bool,
+        budget: Budget,
+    ) -> Option<()> {
+        let options = simplify::Options { budget, ..simplify::Options::default() };
+        let run = |program: &tssa::Program| simplify::simplify(program, &options).map_err(words);
+        let first = match run(program) {
+            Ok(first) => first,
+            Err(error) => {
+                self.judge("it is simplified", what, program, Err(error));
+                return None;
+            }
+        };
+        let valid = check("simplify", &first.program).map_err(words);
+        let is_valid = valid.is_ok();
+        self.judge("the result is valid", what, program, valid);
+        let within = first.report.nodes * 10 <= budget.nodes * 11;
+        let within =
+            if within { Ok(()) } else { Err(format!("{} nodes, {} allowed", first.report.nodes, budget.nodes)) };
+        self.judge("the budget holds", what, program, within);
+        let again = run(program).map(|again| again.program == first.program);
+        let again = again.and_then(|same| if same { Ok(()) } else { Err("two results".to_owned()) });
+        self.judge("the result is one", what, program, again);
+        if !is_valid {
+            return None;
+        }
+        for environment in at {
+            let judgement = keeps_value(program, &first.program, environment, smooth);
+            let judgement = judgement.map_err(|complaint| format!("{complaint}\nsimplified\n{}", first.program));
+            self.judge("the value is kept", what, program, judgement);
+        }
+        if let Some(environment) = at.first() {
+            let cost = |program: &tssa::Program| {
+                count_tssa(program, environment, Limits::default()).and_then(|c| c.total(Partials::Counted)).ok()
+            };
+            let (before, after) = (cost(program)?, cost(&first.program)?);
+            (self.before, self.after) = (self.before + before, self.after + after);
+            if after > before {
+                let shown = Function::from_tensor_ssa(program.clone());
+                let text = format!("{what}: from {before} to {after}\n{shown}\nto\n{}", first.program);
+                self.dearer.push((after as f64 / before.max(1) as f64, text));
+            }
+        }
+        match run(&first.program) {
+            Ok(second) if second.program.stmts == first.program.stmts => {
+                *self.judged.entry("a second time changes nothing").or_default() += 1;
+            }
+            Ok(second) => {
+                self.changed_again.push(format!("{what}:\n{program}once\n{}twice\n{}", first.program, second.program));
+            }
+            Err(error) => self.judge("it is simplified", what, &first.program, Err(error)),
+        }
+        Some(())
+    }
+
+    fn print(&mut self) {
+        for (relation, count) in &self.judged {
+            println!("  {relation}: {count} judged");
+        }
+        println!("  operations: {} before, {} after", self.before, self.after);
+        self.dearer.sort_by(|a, b| b.0.total_cmp(&a.0));
+        self.changed_again.sort_by_key(String::len);
+        let worst = self.dearer.first().map_or(1.0, |(ratio, _)| *ratio);
+        println!("  dearer at small sizes: {}, at worst by {worst:.3}", self.dearer.len());
+        println!("  changed again: {}", self.changed_again.len());
+        self.dearer.iter().take(2).for_each(|(_, text)| println!("DEARER {text}"));
+        self.changed_again.iter().take(2).for_each(|text| println!("CHANGED AGAIN {text}"));
+        self.failures.sort_by_key(String::len);
+        self.failures.iter().take(20).for_each(|text| println!("FAILURE {text}"));
+    }
+}
+
+/// Where the value is finite, it is that of the simplified program: exactly on integers.
+fn keeps_value(
+    program: &tssa::Program,
+    simplified: &tssa::Program,
+    environment: &Environment<f64>,
+    smooth: bool,
+) -> Judgement {
+    let expected = flat(&evaluate(program, environment).map_err(words)?);
+    let found = flat(&evaluate(simplified, environment).map_err(words)?);
+    match smooth {
+        _ if !is_exact(&expected) => Ok(()),
+        true => close("value", &found, &expected, 1e-10).map(|_| ()),
+        false => close("value", &found, &expected, 1e-12).map(|_| ()),
+    }
+}
+
+/// The program, its forward derivative, its adjoint, and its gradient, each simplified.
+fn simplifications(first: u64, programs: u64, budget: Budget) -> Simplified {
+    let mut report = Simplified::default();
+    for seed in first..first + programs {
+        if let Err(complaint) = simplifications_of(&mut report, seed, budget) {
+            report.failures.push(format!("seed {seed}: {complaint}"));
+        }
+    }
+    report
+}
+
+fn simplifications_of(report: &mut Simplified, seed: u64, budget: Budget) -> Judgement {
+    let smooth = seed % 4 == 3;
+    let generated = generate::program(seed, smooth);
+    let source = surface::read(&generated.text, &[]).map_err(words)?;
+    let mut numbers = Numbers::new(seed ^ 0x5eed, !smooth);
+    let given = inputs(&generated, &mut numbers);
+    let (_, environment) = environment(&source, &given).map_err(words)?;
+    // At ties every kink is met: all values 0, all values 1.
+    let constant = |x: f64| environment.map(|_, _, leaf| leaf.map(|_| Ok(x))).map_err(words);
+    let at = match smooth {
+        true => vec![environment.clone()],
+        false => vec![environment.clone(), constant(0.0)?, constant(1.0)?],
+    };
+    let Staged::TensorSsa(program) = lower(&source, Stage::TensorSsa, &mut Stages::new()).map_err(words)? else {
+        return Err("no Tensor-SSA".to_owned());
+    };
+    let name = |what: &str| format!("seed {seed}, {what}");
+    report.simplified(&name("primal"), &program, &at, smooth, budget);
+    let wrt = program.signature.params.ids().collect::<Vec<_>>();
+    let forward =
+        diff::expand_partials(&diff::forward(&program, &wrt, false).map_err(words)?.program).map_err(words)?;
+    let along = at.iter().map(|environment| {
+        let tangents: Vec<_> = environment.params.iter().map(|leaves| like(leaves, &mut numbers)).collect();
+        let params = environment.params.iter().cloned().chain(tangents).collect();
+        Environment { params, ..environment.clone() }
+    });
+    let along: Vec<Environment<f64>> = along.collect();
+    report.simplified(&name("forward"), &forward, &along, smooth, budget);
+    let outputs = evaluate(&program, &environment).map_err(words)?;
+    let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+    let adjoint =
+        diff::expand_partials(&diff::adjoint(&program, &wrt, options).map_err(words)?.program).map_err(words)?;
+    let back = at.iter().map(|environment| {
+        let params = environment.params.iter().cloned().chain([like(&outputs, &mut numbers)]).collect();
+        Environment { params, ..environment.clone() }
+    });
+    let back: Vec<Environment<f64>> = back.collect();
+    report.simplified(&name("adjoint"), &adjoint, &back, smooth, budget);
+    Ok(())
+}
+
+fn run_simplifications(first: u64, programs: u64, budget: Budget) {
+    let mut report = simplifications(first, programs, budget);
+    report.print();
+    assert!(
+        report.failures.is_empty(),
+        "{} failures\n{}",
+        report.failures.len(),
+        report.failures.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n")
+    );
+}
+
+/// A budget with which random programs are simplified quickly.
+const SMALL: Budget = Budget { nodes: 300, rounds: 4, matches: 500 };
+
+#[test]
+fn some_simplifications() {
+    run_simplifications(0, 40, SMALL);
+}
+
+/// Minutes of work; see the command above.
+#[test]
+#[ignore = "thousands of programs take minutes; the command is in the module documentation"]
+fn full_simplification() {
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let budget = match number("IVERSON_SMALL", 0) {
+        0 => Budget::default(),
+        _ => SMALL,
+    };
+    run_simplifications(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 2000), budget);
+}
+
+/// Each equation of an explanation holds: both sides have the same value.
+#[test]
+fn explanations_are_replayed() {
+    let mut equations = 0;
+    let options = simplify::Options { budget: SMALL, ..simplify::Options::default() };
+    for seed in 0..40 {
+        let smooth = seed % 4 == 3;
+        let generated = generate::program(seed, smooth);
+        let given = inputs(&generated, &mut Numbers::new(seed, !smooth));
+        let program = Function::parse(&generated.text).expect("generated programs are sound");
+        let explanation =
+            simplify::explain(program.tensor_ssa(), &options).unwrap_or_else(|e| panic!("{e}\n{program}"));
+        let sides = explanation.replay(&given).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{program}"));
+        assert_eq!(sides.len(), explanation.equations.len());
+        for (equation, [before, after]) in explanation.equations.iter().zip(sides) {
+            let data = |value: &iverson::tensor::Value| -> Vec<f64> {
+                value.leaves().iter().flat_map(|leaf| leaf.data().to_vec()).collect()
+            };
+            let (before, after) = (data(&before), data(&after));
+            if is_exact(&before) {
+                close("sides", &before, &after, 1e-10)
+                    .unwrap_or_else(|e| panic!("seed {seed}: {equation:?}: {e}\n{program}"));
+            }
+            equations += 1;
+        }
+    }
+    println!("{equations} equations");
+    assert!(equations > 50, "{equations} equations are too few");
 }
