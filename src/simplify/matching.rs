@@ -39,7 +39,7 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    fn new(metas: usize) -> Self {
+    pub(super) fn new(metas: usize) -> Self {
         Bindings { values: vec![None; metas] }
     }
 
@@ -76,7 +76,7 @@ impl Bindings {
     }
 
     /// The indices that a metavariable is applied to, on a left-hand side.
-    fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
+    pub(super) fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
         let mut found = Vec::new();
         for arg in args {
             match arg {
@@ -760,7 +760,7 @@ fn integer(e: &Integer, bindings: &Bindings) -> Option<i64> {
     }
 }
 
-fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
+pub(super) fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
     match e {
         Linear::Constant(k) => Some(Affine::constant(*k)),
         Linear::Meta(meta) => match bindings.get(*meta)? {

@@ -24,6 +24,7 @@ mod lang;
 mod matching;
 mod rewrite;
 mod rule;
+mod rule_check;
 mod rule_text;
 mod saturate;
 #[cfg(test)]
@@ -35,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::tssa::Program;
 
 pub use rule::{Mode, Rule, Tier};
+use rule_text::read_all;
 pub use rule_text::{RuleError, read};
 pub use saturate::Stop;
 
@@ -53,17 +55,7 @@ const FILES: [(&str, &str); 6] = [
 /// # Errors
 /// The first thing wrong in a rule file.
 pub fn rules() -> std::result::Result<Vec<Rule>, RuleError> {
-    let mut all: Vec<Rule> = Vec::new();
-    for (file, text) in FILES {
-        for rule in read(file, text)? {
-            if all.iter().any(|other| other.name == rule.name) {
-                let (file, line) = rule.place;
-                return Err(RuleError { file, line, message: format!("there are two rules `{}`", rule.name) });
-            }
-            all.push(rule);
-        }
-    }
-    Ok(all)
+    read_all(&FILES)
 }
 
 /// How much saturation may do. Counts, never clocks.

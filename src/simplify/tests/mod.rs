@@ -1,5 +1,10 @@
 //! Tests of the rules and of the pass.
 
+mod instances;
+mod loader;
+mod soundness;
+mod world;
+
 use super::{Options, Rule, rules, simplify};
 use crate::driver::Function;
 
