@@ -1,10 +1,8 @@
 //! Deliberately broken rules, all of which must be caught.
 
-use super::soundness::{Effort, check, enough};
+use super::soundness::{USUAL, check, enough};
 use super::{fires, near_misses};
 use crate::simplify::{FILES, Rule, read, rules};
-
-const EFFORT: Effort = Effort { instances: 250, rewritings: 120, attempts: 6000 };
 
 /// The text of a rule, comment included, as a file by itself.
 fn text_of(name: &str) -> String {
@@ -21,7 +19,7 @@ fn caught_by(text: &str) -> Option<&'static str> {
         Err(_) => return Some("loader"),
         Ok(mut rules) => rules.remove(0),
     };
-    match check(&rule, EFFORT) {
+    match check(&rule, USUAL) {
         Err(message) if message.starts_with("by matching") => return Some("matches"),
         Err(_) => return Some("instances"),
         Ok(checked) if !enough(&rule, &checked) => return Some("too few instances"),

@@ -270,6 +270,12 @@ impl Source<'_, '_, '_> {
             0..2 => Expr::product(Vec::new(), Pred::True, vec![e, self.expr(scope, depth - 1)]),
             2..4 => Expr::sum(vec![e, self.expr(scope, depth - 1)]),
             4 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), vec![e]),
+            // Infinite here and there.
+            12 => {
+                let a = self.affine(scope);
+                let op = if self.rng.bool() { Op::Powi(-1) } else { Op::Ln };
+                Expr::Apply(op.into(), vec![Expr::index(a)])
+            }
             5 => Expr::Apply(self.rng.choice(BINARY).unwrap().into(), vec![e, self.expr(scope, depth - 1)]),
             6..8 => Expr::product(Vec::new(), self.pred(scope), vec![e]),
             8 => {
@@ -362,10 +368,14 @@ impl Source<'_, '_, '_> {
                 Kind::Expr => {
                     let depth = self.rng.u32(0..3);
                     let e = self.expr(&visible, depth);
-                    Value::Expr(params, match self.rng.choice(&known) {
+                    let e = match self.rng.choice(&known) {
                         Some(p) if self.rng.bool() => Expr::product(Vec::new(), p.clone(), vec![e]),
+                        _ if self.one_in(4) => Expr::product(Vec::new(), self.pred(&visible), vec![e]),
                         _ => e,
-                    })
+                    };
+                    // At the top guards stay around the match.
+                    let e = if is_top_factor(&rule.lhs, *meta) { self.graph.close(&visible, &e).unwrap() } else { e };
+                    Value::Expr(params, e)
                 }
                 Kind::Pred => {
                     let p = match (self.rng.choice(&known), params.first()) {
@@ -461,6 +471,18 @@ impl Source<'_, '_, '_> {
             1 => Expr::product(Vec::new(), guard, vec![element, self.expr(scope, 0)]),
             _ => Expr::sum(vec![Expr::product(Vec::new(), guard, vec![element]), self.expr(scope, 0)]),
         }
+    }
+}
+
+/// Whether a metavariable is a factor of the whole left-hand side, and no sum is there that guards could be inside of.
+fn is_top_factor(lhs: &Pattern, meta: Meta) -> bool {
+    match lhs {
+        Pattern::Product { binders, guard, factors } => {
+            binders.is_empty()
+                && guard.is_empty()
+                && factors.iter().any(|e| matches!(e, Pattern::Meta(other, _) if *other == meta))
+        }
+        _ => false,
     }
 }
 

@@ -23,18 +23,12 @@ pub(super) trait Scalar: Clone {
     fn apply(function: Function, args: &[Self]) -> Option<Self>;
 }
 
-/// Floats, bit for bit. Values of functions are rounded to few bits, so that products and sums of them and of small dyadic data are
-/// exact: expressions have no order of factors and terms, so their rounding cannot be compared.
+/// Floats, bit for bit. Expressions have no order of factors and terms, so these are taken in the order of their values; data and
+/// literals are small dyadic numbers, whose products are exact.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits(pub(super) f64);
 
 impl Bits {
-    fn rounded(x: f64) -> Bits {
-        const DROPPED: u32 = 42;
-        let half = 1u64 << (DROPPED - 1);
-        Bits(if x.is_finite() { f64::from_bits((x.to_bits() + half) >> DROPPED << DROPPED) } else { x })
-    }
-
     fn fold(mut xs: Vec<Self>, first: f64, fold: impl Fn(f64, f64) -> f64) -> Self {
         xs.sort_by(|a, b| a.0.total_cmp(&b.0));
         Bits(xs.into_iter().map(|x| x.0).reduce(fold).unwrap_or(first))
@@ -43,7 +37,7 @@ impl Bits {
 
 impl Scalar for Bits {
     fn number(x: f64) -> Option<Self> {
-        Some(Bits::rounded(x))
+        Some(Bits(x))
     }
 
     fn product(factors: Vec<Self>) -> Self {
@@ -56,7 +50,7 @@ impl Scalar for Bits {
 
     fn apply(function: Function, args: &[Self]) -> Option<Self> {
         let args: Vec<f64> = args.iter().map(|x| x.0).collect();
-        Some(Bits::rounded(scalar::evaluate(function, &Default::default(), &args)))
+        Some(Bits(scalar::evaluate(function, &Default::default(), &args)))
     }
 }
 
@@ -325,8 +319,7 @@ impl Oracle<'_, '_, '_> {
                 for inner in self.world.places(&product.sums) {
                     at.extend(inner);
                     if self.world.truth(&product.guard, at) {
-                        let factors: Option<Vec<T>> = product.factors.iter().map(|e| self.value(e, at)).collect();
-                        terms.push(self.or_zero(factors.map(T::product))?);
+                        terms.push(self.or_zero(self.factors(&product.factors, at))?);
                     } else {
                         terms.push(T::number(0.0)?);
                     }
@@ -345,6 +338,19 @@ impl Oracle<'_, '_, '_> {
                 self.or_zero(args.and_then(|args| T::apply(*function, &args)))
             }
         }
+    }
+
+    /// Literals first: those that a rule makes of index expressions are folded.
+    fn factors<T: Scalar>(&self, factors: &[Expr], at: &mut Place) -> Option<T> {
+        let is_literal = |e: &&Expr| matches!(e, Expr::Number(_) | Expr::Index(_));
+        let (literals, others): (Vec<&Expr>, Vec<&Expr>) = factors.iter().partition(is_literal);
+        let mut values = |es: Vec<&Expr>| es.into_iter().map(|e| self.value(e, at)).collect::<Option<Vec<T>>>();
+        let mut all = values(others)?;
+        let literals = values(literals)?;
+        if !literals.is_empty() {
+            all.push(T::product(literals));
+        }
+        Some(T::product(all))
     }
 
     fn or_zero<T: Scalar>(&self, x: Option<T>) -> Option<T> {
