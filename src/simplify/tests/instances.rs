@@ -271,7 +271,7 @@ impl Source<'_, '_, '_> {
             2..4 => Expr::sum(vec![e, self.expr(scope, depth - 1)]),
             4 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), vec![e]),
             // Infinite here and there.
-            12 => {
+            11 => {
                 let a = self.affine(scope);
                 let op = if self.rng.bool() { Op::Powi(-1) } else { Op::Ln };
                 Expr::Apply(op.into(), vec![Expr::index(a)])
@@ -328,8 +328,7 @@ impl Source<'_, '_, '_> {
                     scope.push((i, n));
                 }
                 None => {
-                    let list: Scope =
-                        (0..self.rng.usize(0..3)).map(|_| (self.graph.fresh(), self.size())).collect();
+                    let list: Scope = (0..self.rng.usize(0..3)).map(|_| (self.graph.fresh(), self.size())).collect();
                     bound.extend(list.iter().map(|(i, _)| *i));
                     scope.extend(list.iter().cloned());
                     bindings.bind(*meta, Value::Indices(list));
@@ -360,7 +359,8 @@ impl Source<'_, '_, '_> {
                 .collect();
             let value = match rule.metas[*meta].1 {
                 Kind::Expr if has(Name::Scalar) && self.one_in(2) => {
-                    let e = if self.one_in(2) { Expr::number(self.literal()) } else { Expr::index(self.affine(&visible)) };
+                    let e =
+                        if self.one_in(2) { Expr::number(self.literal()) } else { Expr::index(self.affine(&visible)) };
                     Value::Expr(params, e)
                 }
                 Kind::Expr if has(Name::Sparse) && self.one_in(3) => Value::Expr(params, self.sparse(&visible)),
@@ -374,7 +374,11 @@ impl Source<'_, '_, '_> {
                         _ => e,
                     };
                     // At the top guards stay around the match.
-                    let e = if is_top_factor(&rule.lhs, *meta) { self.graph.close(&visible, &e).unwrap() } else { e };
+                    let e = if is_top_factor(&rule.lhs, *meta) || has(Name::Vanishes) {
+                        self.graph.close(&visible, &e).unwrap()
+                    } else {
+                        e
+                    };
                     Value::Expr(params, e)
                 }
                 Kind::Pred => {

@@ -60,8 +60,10 @@ fn environment(program: &Program, n: u64, m: u64) -> Environment<f64> {
     let mut rng = fastrand::Rng::with_seed(n * 10 + m);
     let sizes = program.signature.sizes.values().map(|name| if name == "n" { n as i64 } else { m as i64 }).collect();
     let mut numbers = |count: u64| (0..count).map(|_| f64::from(rng.i32(-3..6)) / 2.0).collect::<Vec<f64>>();
-    let pairs: Vec<[usize; 2]> =
-        (0..n as usize).flat_map(|a| (0..n as usize).map(move |b| [a, b])).filter(|[a, b]| (a + 2 * b) % 3 != 1).collect();
+    let pairs: Vec<[usize; 2]> = (0..n as usize)
+        .flat_map(|a| (0..n as usize).map(move |b| [a, b]))
+        .filter(|[a, b]| (a + 2 * b) % 3 != 1)
+        .collect();
     let pattern = std::sync::Arc::new(Relation::from_tuples(&[n as usize; 2], &pairs).unwrap());
     let mut leaf = |name: &str| match name {
         "A" => Leaf::dense(vec![n, n], numbers(n * n)).unwrap(),

@@ -147,7 +147,8 @@ pub(super) fn signature() -> Signature {
     let short = types.tensor(m.clone(), Types::REAL);
     let matrix = types.tensor(n.clone(), vector);
     let param = |name: &str, ty, storage| Param { name: name.into(), ty, storage };
-    let relation = |name: &str, last: &Size, kind| Relation { name: name.into(), shape: vec![n.clone(), last.clone()], kind };
+    let relation =
+        |name: &str, last: &Size, kind| Relation { name: name.into(), shape: vec![n.clone(), last.clone()], kind };
     Signature {
         types,
         sizes: ["n", "m"].map(String::from).into_iter().collect(),
