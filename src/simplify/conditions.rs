@@ -1,13 +1,18 @@
 //! Named side conditions of rules. A condition that meets something unexpected answers no.
 
+use std::collections::BTreeMap;
+
+use egg::Id;
+
 use super::expr::Expr;
 use super::graph::{Graph, Scope};
+use super::lang::{Head, Slot};
 use super::matching::{Bindings, Value};
 use super::rule::{Kind, Meta};
 use crate::error::Result;
 use crate::base::IndexId;
 use crate::index::{Affine, Pred, Size};
-use crate::scalar::{Function, Parity, Primitive};
+use crate::scalar::{Function, Op, Parity, Primitive};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +38,7 @@ macro_rules! conditions {
             }
 
             /// The name.
+            #[cfg(test)]
             pub(super) fn text(self) -> &'static str {
                 match self { $( Name::$variant => $text, )+ }
             }
@@ -100,6 +106,12 @@ conditions! {
     Mixed = "mixed" (Expr);
     /// The number of places of the index in its range at which the predicate holds.
     Count = "count" (Index, Size, Pred) -> Affine;
+    /// The expression is finite at every place, over finite data.
+    Total = "total" (Expr);
+    /// It may be infinite somewhere, or no number.
+    Partial = "partial" (Expr);
+    /// No bracket stands around the expression.
+    Unconditional = "unconditional" (Expr);
     /// One of the predicates holds, said in a shorter way.
     Union = "union" (Pred, Pred) -> Pred;
 }
@@ -207,7 +219,7 @@ impl Condition {
             }
             (Name::Mixed, Some(Value::Expr(_, e)), _) => {
                 let Expr::Read(read) = e.clone() else { return Ok(false) };
-                let sums = graph.definitions(&read, &|head| matches!(head, super::lang::Head::Sum { .. }))?;
+                let sums = graph.definitions(&read, &|head| matches!(head, Head::Sum { .. }))?;
                 return Ok(sums.iter().any(|sum| match sum {
                     Expr::Sum(terms) => {
                         let sparse = terms.iter().filter(|e| graph.is_sparse(e)).count();
@@ -223,6 +235,11 @@ impl Condition {
                 };
                 count(graph, scope, *i, n, &p)?.map(Value::Affine)
             }
+            (Name::Total, Some(Value::Expr(_, e)), _) => return Ok(is_total(graph, e, &mut BTreeMap::new())),
+            (Name::Partial, Some(Value::Expr(_, e)), _) => return Ok(!is_total(graph, e, &mut BTreeMap::new())),
+            (Name::Unconditional, Some(Value::Expr(_, e)), _) => {
+                return Ok(!matches!(e, Expr::Product(product) if !product.guard.is_true()));
+            }
             (Name::Union, Some(Value::Pred(params, p)), Some(Value::Pred(_, q))) => {
                 let either = p.clone().or(q.clone());
                 let shorter = graph.given(scope, &Pred::True, &either)?;
@@ -236,6 +253,54 @@ impl Condition {
             (None, Some(_)) => true,
             (_, None) => false,
         })
+    }
+}
+
+/// How many classes are looked at before an answer is no.
+const MAX_CLASSES: usize = 64;
+
+/// Whether an expression is finite at every place, over finite data: made of functions that are, by one node at least of each class.
+/// Overflow does not count, since no rounding does.
+fn is_total(graph: &Graph<'_>, e: &Expr, known: &mut BTreeMap<Id, bool>) -> bool {
+    match e {
+        Expr::Number(x) => x.get().is_finite(),
+        Expr::Index(_) => true,
+        Expr::Read(read) => is_total_class(graph, read.class, known),
+        Expr::Product(product) => product.factors.iter().all(|e| is_total(graph, e, known)),
+        Expr::Sum(terms) => terms.iter().all(|e| is_total(graph, e, known)),
+        Expr::Apply(f, args) => is_total_function(*f) && args.iter().all(|e| is_total(graph, e, known)),
+    }
+}
+
+fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) -> bool {
+    let class = graph.egraph.find(class);
+    if let Some(answer) = known.get(&class) {
+        return *answer;
+    }
+    // A class does not show itself to be finite.
+    known.insert(class, false);
+    let finite = |slot: &Slot| !matches!(slot, Slot::Number(x) if !x.get().is_finite());
+    let total = known.len() <= MAX_CLASSES
+        && graph.egraph[class].nodes.iter().any(|node| {
+            let plain = match &node.head {
+                Head::Input { .. } => true,
+                Head::Product { factors, .. } => factors.iter().all(finite),
+                Head::Sum { terms, .. } => terms.iter().all(|(_, slot)| finite(slot)),
+                Head::Apply { function, args, .. } => is_total_function(*function) && args.iter().all(finite),
+            };
+            plain && node.children.iter().all(|child| is_total_class(graph, *child, known))
+        });
+    known.insert(class, total);
+    total
+}
+
+fn is_total_function(f: Function) -> bool {
+    let Function::Value(Primitive::Op(op)) = f else { return false };
+    match op {
+        Op::Powi(k) => k >= 0,
+        Op::Min | Op::Max | Op::Compare(_) | Op::Sign | Op::Abs | Op::Exp | Op::Expm1 | Op::Sin | Op::Cos | Op::Tan => true,
+        Op::Tanh | Op::Atan | Op::Atan2 | Op::Erf | Op::Sigmoid | Op::Softplus => true,
+        _ => false,
     }
 }
 

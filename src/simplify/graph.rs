@@ -249,8 +249,9 @@ impl<'a> Graph<'a> {
                 if left.is_false() {
                     return Ok(Some(Expr::number(0.0)));
                 }
-                let kept: Vec<Pred> =
-                    outer.conjuncts().iter().filter(|p| left.conjuncts().contains(p)).cloned().collect();
+                // What is left may be said in other words; then nothing goes.
+                let known = left.conjuncts().iter().all(|p| outer.conjuncts().contains(p));
+                let kept: Vec<Pred> = if known { left.conjuncts().to_vec() } else { outer.conjuncts().to_vec() };
                 let mut changed = kept.len() < outer.conjuncts().len();
                 // Below a sum the guards around hold too.
                 let inner_scope: Scope = scope.iter().chain(&product.sums).cloned().collect();

@@ -39,7 +39,7 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    fn new(metas: usize) -> Self {
+    pub(super) fn new(metas: usize) -> Self {
         Bindings { values: vec![None; metas] }
     }
 
@@ -76,7 +76,7 @@ impl Bindings {
     }
 
     /// The indices that a metavariable is applied to, on a left-hand side.
-    fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
+    pub(super) fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
         let mut found = Vec::new();
         for arg in args {
             match arg {
@@ -399,7 +399,9 @@ impl<'g, 'a> Matcher<'g, 'a> {
         let absorbs = factors.iter().any(|f| matches!(f, Pattern::Meta(..)));
         self.binders(binders, subject, bindings, &mut |m, bindings, subject| {
             let alone = guard.len() == 1;
-            m.conjuncts(guard, alone, subject.product, bindings, &mut |m, bindings, subject| {
+            // Sums that stay inside of the match bind what no predicate of the pattern may mention.
+            let inner = if top { Vec::new() } else { subject.product.sums.iter().map(|(i, _)| *i).collect() };
+            m.conjuncts(guard, (alone, &inner), subject.product, bindings, &mut |m, bindings, subject| {
                 m.factors(factors, subject.product, top, absorbs, bindings, then);
             });
         });
@@ -455,7 +457,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
     fn conjuncts(
         &mut self,
         patterns: &[PredPattern],
-        alone: bool,
+        (alone, inner): (bool, &[IndexId]),
         subject: Product,
         bindings: Bindings,
         then: Then<'_, 'g, 'a>,
@@ -472,14 +474,15 @@ impl<'g, 'a> Matcher<'g, 'a> {
         match pattern {
             PredPattern::Meta(meta, args) => {
                 let Some(params) = bindings.params(args) else { return };
-                let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+                let bound = bindings.bound().into_iter().filter(|i| !params.contains(i));
+                let hidden: Vec<IndexId> = bound.chain(inner.iter().copied()).collect();
                 let allowed = |p: &Pred| !hidden.iter().any(|i| p.mentions(*i));
                 let next_is_alike = matches!(rest.first(), Some(PredPattern::Meta(_, other)) if other == args);
                 if next_is_alike {
                     for (at, p) in conjuncts.iter().enumerate().filter(|(_, p)| allowed(p)) {
                         let mut bindings = bindings.clone();
                         if bindings.bind(*meta, Value::Pred(params.clone(), p.clone())) {
-                            self.conjuncts(rest, alone, without(at), bindings, then);
+                            self.conjuncts(rest, (alone, inner), without(at), bindings, then);
                         }
                     }
                     return;
@@ -490,7 +493,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     conjuncts.iter().cloned().partition(|p| allowed(p) && concerns(p));
                 let mut bindings = bindings;
                 if (!taken.is_empty() || !alone) && bindings.bind(*meta, Value::Pred(params, Pred::all(taken))) {
-                    self.conjuncts(rest, alone, Product { guard: Pred::all(left), ..subject }, bindings, then);
+                    self.conjuncts(rest, (alone, inner), Product { guard: Pred::all(left), ..subject }, bindings, then);
                 }
             }
             PredPattern::Equal(Linear::Meta(index), Linear::Meta(value)) => {
@@ -502,13 +505,15 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 for (at, p) in conjuncts.iter().enumerate() {
                     for (i, solution) in solutions(p, bindings.get(*index), &maps) {
                         let mut bindings = bindings.clone();
-                        let hidden = bindings.bound();
-                        let closed = !hidden.iter().any(|j| *j != i && solution.mentions(*j));
+                        let mut hidden = bindings.bound();
+                        hidden.extend(inner);
+                        let closed =
+                            !inner.contains(&i) && !hidden.iter().any(|j| *j != i && solution.mentions(*j));
                         if closed
                             && bindings.bind(*index, Value::Index(i))
                             && bindings.bind(*value, Value::Affine(solution))
                         {
-                            self.conjuncts(rest, alone, without(at), bindings, then);
+                            self.conjuncts(rest, (alone, inner), without(at), bindings, then);
                         }
                     }
                 }
@@ -765,7 +770,7 @@ fn integer(e: &Integer, bindings: &Bindings) -> Option<i64> {
     }
 }
 
-fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
+pub(super) fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
     match e {
         Linear::Constant(k) => Some(Affine::constant(*k)),
         Linear::Meta(meta) => match bindings.get(*meta)? {

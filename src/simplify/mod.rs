@@ -26,6 +26,7 @@ mod lang;
 mod matching;
 mod rewrite;
 mod rule;
+mod rule_check;
 mod rule_text;
 mod saturate;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use crate::tssa::Program;
 pub use dot::to_dot;
 pub use explain::{Equation, Explanation, explain};
 pub use rule::{Mode, Rule, Tier};
+use rule_text::read_all;
 pub use rule_text::{RuleError, read};
 pub use saturate::Stop;
 
@@ -58,17 +60,7 @@ const FILES: [(&str, &str); 6] = [
 /// # Errors
 /// The first thing wrong in a rule file.
 pub fn rules() -> std::result::Result<Vec<Rule>, RuleError> {
-    let mut all: Vec<Rule> = Vec::new();
-    for (file, text) in FILES {
-        for rule in read(file, text)? {
-            if all.iter().any(|other| other.name == rule.name) {
-                let (file, line) = rule.place;
-                return Err(RuleError { file, line, message: format!("there are two rules `{}`", rule.name) });
-            }
-            all.push(rule);
-        }
-    }
-    Ok(all)
+    read_all(&FILES)
 }
 
 /// How much saturation may do. Counts, never clocks.

@@ -1,6 +1,7 @@
 //! Reading rule files. `rules/README.md` says how they are written.
 
 use super::conditions::{Condition, Name};
+use super::rule_check::{Wrong, check};
 use super::rule::{Arg, Binder, Head, Integer, Kind, Linear, Meta, Mode, Pattern, PredPattern, Rule, Tier};
 use crate::scalar::{Function, Op};
 
@@ -51,7 +52,28 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Rule>, RuleError> {
     Ok(rules)
 }
 
+/// Reads several files, whose rules have different names.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_all(files: &[(&str, &str)]) -> Result<Vec<Rule>, RuleError> {
+    let mut all: Vec<Rule> = Vec::new();
+    for (file, text) in files {
+        for rule in read(file, text)? {
+            if all.iter().any(|other| other.name == rule.name) {
+                let (file, line) = rule.place;
+                return Err(RuleError { file, line, message: format!("there are two rules `{}`", rule.name) });
+            }
+            all.push(rule);
+        }
+    }
+    Ok(all)
+}
+
 type Complaint = (usize, String);
+
+/// The parts of a rule, as messages call several of them.
+const PARTS: [&str; 4] = ["left-hand sides", "right-hand sides", "lists of conditions", "examples"];
 
 /// A rule: the header and the indented lines below.
 fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]) -> Result<Rule, Complaint> {
@@ -75,7 +97,7 @@ fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]
         return Err((first, format!("the rule `{name}` has no comment")));
     }
     let (mut lhs, mut rhs, mut conditions, mut example) = (String::new(), String::new(), String::new(), String::new());
-    let mut lines = [first + 1; 4];
+    let mut lines = [first + 1, 0, 0, 0];
     let mut part = 0;
     for (at, line) in body.iter().enumerate() {
         let line = line.trim();
@@ -88,7 +110,10 @@ fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]
         } else {
             (part, line)
         };
-        if next != part {
+        if next > 0 && (next != part || line.starts_with("=>")) {
+            if lines[next] > 0 {
+                return Err((first + 1 + at, format!("there are two {}", PARTS[next])));
+            }
             lines[next] = first + 1 + at;
         }
         part = next;
@@ -100,8 +125,10 @@ fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]
             }
         }
     }
-    if example.is_empty() {
-        return Err((first, format!("the rule `{name}` has no example")));
+    for (text, part) in [(&lhs, "left-hand side"), (&rhs, "right-hand side"), (&example, "example")] {
+        if text.trim().is_empty() {
+            return Err((first, format!("the rule `{name}` has no {part}")));
+        }
     }
     let mut metas = Vec::new();
     let left = Reader::parse(&lhs, &mut metas, |r| r.expr()).map_err(|m| (lines[0], m))?;
@@ -116,6 +143,10 @@ fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]
     if let Some((unbound, _)) = metas.get(known) {
         return Err((lines[1], format!("nothing binds `{unbound}`")));
     }
+    check(&metas, &left, &right).map_err(|wrong| match wrong {
+        Wrong::Left(message) => (lines[0], message),
+        Wrong::Right(message) => (lines[1], message),
+    })?;
     let text = match conditions.trim() {
         "" => format!("{} => {}", lhs.trim(), rhs.trim()),
         conditions => format!("{} => {} where {conditions}", lhs.trim(), rhs.trim()),
@@ -236,7 +267,9 @@ impl<'a> Reader<'a> {
     }
 
     fn meta(&mut self, name: &str) -> Result<(Meta, Kind), String> {
-        let kind = Kind::of(name).ok_or_else(|| format!("`{name}` names nothing"))?;
+        // One letter, perhaps with digits or primes; longer names are those of functions.
+        let plain = name.chars().skip(1).all(|c| c.is_ascii_digit() || c == '\'');
+        let kind = Kind::of(name).filter(|_| plain).ok_or_else(|| format!("`{name}` names nothing"))?;
         let at = self.metas.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             self.metas.push((name.to_owned(), kind));
             self.metas.len() - 1
@@ -299,10 +332,10 @@ impl<'a> Reader<'a> {
             return Ok(base);
         }
         let exponent = match self.next() {
-            Token::Number(k, true) => Integer::Constant(k as i64),
+            Token::Number(k, true) => Integer::Constant(whole(k)?),
             Token::Name(name) => Integer::Meta(self.integer(&name)?),
             Token::Mark("-") => match self.next() {
-                Token::Number(k, true) => Integer::Constant(-(k as i64)),
+                Token::Number(k, true) => Integer::Constant(-whole(k)?),
                 other => return Err(format!("expected an exponent, found {}", describe(&other))),
             },
             Token::Mark("(") => {
@@ -346,7 +379,7 @@ impl<'a> Reader<'a> {
 
     fn integer_atom(&mut self) -> Result<Integer, String> {
         match self.next() {
-            Token::Number(k, true) => Ok(Integer::Constant(k as i64)),
+            Token::Number(k, true) => Ok(Integer::Constant(whole(k)?)),
             Token::Mark("-") => {
                 Ok(Integer::Mul(Box::new(Integer::Constant(-1)), Box::new(self.integer_atom()?)))
             }
@@ -418,7 +451,7 @@ impl<'a> Reader<'a> {
         if let Some(op) = scalar_function(name) {
             let args = self.expressions()?;
             if args.len() != usize::from(op.arity()) {
-                return Err(format!("`{name}` takes {} arguments", op.arity()));
+                return Err(takes(name, usize::from(op.arity())));
             }
             return Ok(Pattern::Apply(Head::Fixed(Function::from(op)), args));
         }
@@ -485,7 +518,7 @@ impl<'a> Reader<'a> {
     fn linear_atom(&mut self) -> Result<Linear, String> {
         match self.next() {
             Token::Number(k, true) => {
-                let k = k as i64;
+                let k = whole(k)?;
                 if self.eat("*") { Ok(Linear::Scaled(k, Box::new(self.linear_atom()?))) } else { Ok(Linear::Constant(k)) }
             }
             Token::Mark("-") => Ok(Linear::Scaled(-1, Box::new(self.linear_atom()?))),
@@ -565,7 +598,7 @@ impl<'a> Reader<'a> {
             }
             self.expect(")")?;
             if args.len() != kinds.len() {
-                return Err(format!("`{name}` takes {} arguments", kinds.len()));
+                return Err(takes(&name, kinds.len()));
             }
             let result = match (result, gives) {
                 (None, None) => None,
@@ -605,6 +638,15 @@ fn product(factors: Vec<Pattern>) -> Pattern {
         return flat.remove(0);
     }
     Pattern::Product { binders: Vec::new(), guard, factors: flat }
+}
+
+/// An integer that a float is sure to tell.
+fn whole(x: f64) -> Result<i64, String> {
+    if x < (1u64 << 53) as f64 { Ok(x as i64) } else { Err(format!("`{x}` is too large for an integer")) }
+}
+
+fn takes(name: &str, arity: usize) -> String {
+    format!("`{name}` takes {arity} argument{}", if arity == 1 { "" } else { "s" })
 }
 
 fn scalar_function(name: &str) -> Option<Op> {

@@ -1,0 +1,147 @@
+//! Tests of the rules and of the pass.
+
+mod faults;
+mod instances;
+mod loader;
+mod soundness;
+mod world;
+
+use super::encode::encode;
+use super::graph::Graph;
+use super::rewrite::Rules;
+use super::saturate::saturate;
+use super::{Budget, Options, Rule, Tier, rules, simplify};
+use crate::driver::Function;
+use crate::reference::eval_tssa;
+use crate::reference::{Elements, Environment, Leaf};
+use crate::tensor::Relation;
+use crate::tssa::Program;
+
+/// The parameters that examples of rules may use.
+const HEADER: &str = "assume n >= 1
+assume m >= 3
+param x : [n] real
+param y : [n] real
+param z : [n] real
+param A : [n, n] real
+param S : csr [n, n] real
+param u : [m] real
+";
+
+/// A body as a program.
+fn program(body: &str) -> Program {
+    let text = format!("{HEADER}gen i < n, j < n. {body}");
+    match Function::parse(&text) {
+        Ok(function) => function.tensor_ssa().clone(),
+        Err(error) => panic!("{error}\n{text}"),
+    }
+}
+
+/// Whether a rule is applied to a body by some rules.
+fn fires(rules: &[Rule], name: &str, body: &str) -> bool {
+    let program = program(body);
+    let signature = program.signature.clone();
+    let mut graph = Graph::new(&signature);
+    let rules = Rules::new(rules, Tier::Finite);
+    let encoded = encode(&mut graph, &rules, &program).unwrap();
+    let saturation = saturate(&mut graph, &rules, Budget::default(), false).unwrap();
+    encoded.used.iter().any(|used| used == name) || saturation.applied.contains_key(name)
+}
+
+/// Rules with bodies on which they must not fire.
+fn near_misses() -> Vec<(String, String)> {
+    let lines = include_str!("near_misses.txt").lines().filter(|line| !line.starts_with('#'));
+    let pair = |line: &str| line.split_once('|').map(|(name, body)| (name.trim().to_owned(), body.trim().to_owned()));
+    lines.filter_map(pair).collect()
+}
+
+/// Data for the header; among the numbers are 0, negative and equal ones.
+fn environment(program: &Program, n: u64, m: u64) -> Environment<f64> {
+    let mut rng = fastrand::Rng::with_seed(n * 10 + m);
+    let sizes = program.signature.sizes.values().map(|name| if name == "n" { n as i64 } else { m as i64 }).collect();
+    let mut numbers = |count: u64| (0..count).map(|_| f64::from(rng.i32(-3..6)) / 2.0).collect::<Vec<f64>>();
+    let pairs: Vec<[usize; 2]> = (0..n as usize)
+        .flat_map(|a| (0..n as usize).map(move |b| [a, b]))
+        .filter(|[a, b]| (a + 2 * b) % 3 != 1)
+        .collect();
+    let pattern = std::sync::Arc::new(Relation::from_tuples(&[n as usize; 2], &pairs).unwrap());
+    let mut leaf = |name: &str| match name {
+        "A" => Leaf::dense(vec![n, n], numbers(n * n)).unwrap(),
+        "S" => Leaf::sparse(pattern.clone(), numbers(pairs.len() as u64)).unwrap(),
+        "u" => Leaf::dense(vec![m], numbers(m)).unwrap(),
+        _ => Leaf::dense(vec![n], numbers(n)).unwrap(),
+    };
+    let params = program.signature.params.values().map(|param| vec![leaf(&param.name)]).collect();
+    Environment { sizes, params, relations: vec![pattern] }
+}
+
+/// The values of the one result.
+fn values(program: &Program, environment: &Environment<f64>) -> Vec<f64> {
+    let results = eval_tssa::evaluate(program, environment, eval_tssa::Options::default()).unwrap();
+    let [leaves] = results.as_slice() else { panic!("one result") };
+    let [leaf] = leaves.as_slice() else { panic!("one leaf") };
+    match &leaf.elements {
+        Elements::Dense(values) | Elements::Sparse(_, values) => values.clone(),
+    }
+}
+
+/// What is different about the values of a simplified body, if anything is.
+fn difference(body: &str) -> Option<String> {
+    let program = program(body);
+    let simplified = simplify(&program, &Options::default()).unwrap().program;
+    for (n, m) in [(1, 3), (2, 4), (3, 3), (4, 5)] {
+        let environment = environment(&program, n, m);
+        let (before, after) = (values(&program, &environment), values(&simplified, &environment));
+        let agree = |a: f64, b: f64| !a.is_finite() || (a - b).abs() <= 1e-9 * (1.0 + a.abs());
+        if before.len() != after.len() || !before.iter().zip(&after).all(|(a, b)| agree(*a, *b)) {
+            return Some(format!("{body}, n = {n}, m = {m}: {before:?} became {after:?}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn every_rule_fires_on_its_example() {
+    let rules = rules().unwrap();
+    let silent: Vec<&str> =
+        rules.iter().filter(|rule| !fires(&rules, &rule.name, &rule.example)).map(|rule| rule.name.as_str()).collect();
+    assert!(silent.is_empty(), "these rules do not fire: {silent:#?}");
+}
+
+#[test]
+fn no_rule_fires_on_its_near_misses() {
+    let rules = rules().unwrap();
+    let misses = near_misses();
+    let mut wrong: Vec<String> = Vec::new();
+    for (name, body) in &misses {
+        assert!(rules.iter().any(|rule| rule.name == *name), "there is no rule `{name}`");
+        if fires(&rules, name, body) {
+            wrong.push(format!("{name}: {body}"));
+        }
+    }
+    assert!(wrong.is_empty(), "these fire: {wrong:#?}");
+}
+
+#[test]
+fn simplified_examples_have_the_same_values() {
+    let examples = rules().unwrap().into_iter().map(|rule| rule.example);
+    let bodies = examples.chain(near_misses().into_iter().map(|(_, body)| body));
+    let wrong: Vec<String> = bodies.filter_map(|body| difference(&body)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Guards and empty sums hide what is not finite; no rule may let it out.
+#[test]
+fn what_a_guard_hides_stays_hidden() {
+    let bodies = [
+        "[i != j] * (1 / (x[i] - x[j] + real(i - j))) * y[j] + [i != j] * (1 / (x[i] - x[j] + real(i - j))) * z[j]",
+        "[i != j] * (1 / real(i - j)) * y[j] + [i < j] * (1 / real(i - j)) * z[j]",
+        "sum k < n. [i < k] * ln(real(n - 1 - i)) * y[k]",
+        "sum k < n - 1. ln(real(n - 1)) * y[i]",
+        "sum k < n - 1. y[k] / real(n - 1)",
+        "sum k < n. [k < i] * (1 / real(i)) * y[j]",
+        "(sum k < n. [k < i] * y[k]) * x[i] + sum k < n. [k < i] * y[k] / real(i)",
+    ];
+    let wrong: Vec<String> = bodies.iter().filter_map(|body| difference(body)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

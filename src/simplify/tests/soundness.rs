@@ -1,0 +1,267 @@
+//! Every rule by itself: random instances of the left-hand side against the oracle.
+
+use std::collections::BTreeMap;
+
+use super::instances::Source;
+use super::world::{Approx, Bits, Numbers, Oracle, Scalar, World, free_in_either, signature};
+use crate::index::{Pred, Var};
+use crate::reference::Field;
+use crate::simplify::expr::Expr;
+use crate::simplify::graph::{Graph, Scope};
+use crate::simplify::matching::instantiate;
+use crate::simplify::rewrite::apply;
+use crate::simplify::rule::{Pattern, Rule, Tier};
+use crate::simplify::rules;
+
+/// What was compared for one rule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Checked {
+    /// Pairs of both sides under random values.
+    pub(super) instances: usize,
+    /// Those whose sides are one expression, since the form of expressions knows the rule.
+    pub(super) same: usize,
+    /// Results of matching and rewriting.
+    pub(super) rewritings: usize,
+    /// Points at which values were compared.
+    pub(super) points: usize,
+}
+
+/// How much to check.
+#[derive(Clone, Copy)]
+pub(super) struct Effort {
+    pub(super) instances: usize,
+    pub(super) rewritings: usize,
+    pub(super) attempts: usize,
+}
+
+pub(super) const USUAL: Effort = Effort { instances: 250, rewritings: 120, attempts: 16_000 };
+
+/// Worlds of all sizes from 0 to 3.
+fn worlds(rng: &mut fastrand::Rng, numbers: Numbers) -> BTreeMap<(i64, i64), Vec<World>> {
+    let sizes = (0..4).flat_map(|n| (0..4).map(move |m| (n, m)));
+    sizes.map(|(n, m)| ((n, m), (0..4).map(|_| World::random(rng, n, m, numbers)).collect())).collect()
+}
+
+struct Judge {
+    rng: fastrand::Rng,
+    tier: Tier,
+    worlds: BTreeMap<(i64, i64), Vec<World>>,
+    points: usize,
+    /// Among other factors literals are folded, so the last bits may differ.
+    folded: bool,
+}
+
+impl Judge {
+    fn new(tier: Tier) -> Self {
+        let mut rng = fastrand::Rng::with_seed(42);
+        let numbers = if tier == Tier::Finite { Numbers::Finite } else { Numbers::All };
+        let worlds = worlds(&mut rng, numbers);
+        Judge { rng, tier, worlds, points: 0, folded: false }
+    }
+
+    /// Compares two expressions at all places, for all sizes; how many points could be compared.
+    fn compare(&mut self, graph: &Graph<'_>, scope: &Scope, left: &Expr, right: &Expr) -> Result<usize, String> {
+        let scope = free_in_either(scope, left, right);
+        let mut points = 0;
+        for worlds in self.worlds.values() {
+            let world = &worlds[self.rng.usize(0..worlds.len())];
+            for mut at in world.places(&scope) {
+                let strict = Oracle { world, graph, lenient: false };
+                let lenient = Oracle { world, graph, lenient: true };
+                let complaint = if self.tier == Tier::Finite {
+                    let (a, b) = (strict.value::<Approx>(left, &mut at), lenient.value::<Approx>(right, &mut at));
+                    let Some(complaint) = nearly(a, b) else { continue };
+                    let exact = strict.value::<Field>(left, &mut at);
+                    let same = || lenient.value::<Field>(right, &mut at.clone()).or(Field::number(0.0)) == exact;
+                    complaint.or_else(|| (exact.is_some() && !same()).then(|| "modulo a prime".to_owned()))
+                } else {
+                    let (a, b) = (strict.value::<Bits>(left, &mut at), lenient.value::<Bits>(right, &mut at));
+                    let Some(complaint) = bits(self.tier, self.folded, a, b) else { continue };
+                    complaint
+                };
+                points += 1;
+                if let Some(complaint) = complaint {
+                    return Err(format!("{complaint} at {at:?} in {world:?}\n  left  {left:?}\n  right {right:?}"));
+                }
+            }
+        }
+        self.points += points;
+        Ok(points)
+    }
+}
+
+/// Whether the values agree up to rounding; nothing where the left one says nothing.
+fn nearly(left: Option<Approx>, right: Option<Approx>) -> Option<Option<String>> {
+    let a = left.filter(|a| a.value.is_finite())?;
+    let b = right.unwrap_or(Approx { value: 0.0, error: 0.0 });
+    let error = a.error + b.error;
+    let blurred = !error.is_finite() || error > 1e-7 * (1.0 + a.value.abs());
+    if blurred && b.value.is_finite() || a.value.abs() > 1e100 {
+        return None;
+    }
+    // A value at the edge of what floats can tell says nothing.
+    if blurred && a.error > 0.0 {
+        return None;
+    }
+    let agree = (a.value - b.value).abs() <= error.max(1e-250);
+    Some((!agree).then(|| format!("{a:?} became {b:?}")))
+}
+
+fn bits(tier: Tier, folded: bool, left: Option<Bits>, right: Option<Bits>) -> Option<Option<String>> {
+    let a = left?.0;
+    let b = right.map_or(0.0, |b| b.0);
+    // Among other factors and terms guards join, which makes 0 of NaN, and a term 0 goes, which decides the sign of zero.
+    if folded && a.is_nan() {
+        return None;
+    }
+    let zeros = (folded || tier == Tier::SignedZero) && a == 0.0 && b == 0.0;
+    let close = folded && a != 0.0 && (a - b).abs() <= a.abs() * 1e-15;
+    let agree = a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() || zeros || close;
+    Some((!agree).then(|| format!("{a:?} became {b:?}")))
+}
+
+/// Whether a pattern asks for elements of classes, which an instance by itself cannot show.
+fn about_elements(pattern: &Pattern) -> bool {
+    match pattern {
+        Pattern::Element(_) | Pattern::Read(_) => true,
+        Pattern::Meta(..) | Pattern::Number(_) | Pattern::Literal(_) | Pattern::Real(_) => false,
+        Pattern::Product { factors: es, .. } | Pattern::Sum(es) | Pattern::Apply(_, es) => {
+            es.iter().any(about_elements)
+        }
+    }
+}
+
+/// Checks a rule.
+pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
+    let signature = signature();
+    let mut graph = Graph::new(&signature);
+    let mut judge = Judge::new(rule.tier);
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut checked = Checked::default();
+    let elements = about_elements(&rule.lhs);
+    let done = |checked: &Checked| {
+        (elements || checked.instances >= effort.instances) && checked.rewritings >= effort.rewritings
+    };
+    for _ in 0..effort.attempts {
+        if done(&checked) {
+            break;
+        }
+        if graph.egraph.total_number_of_nodes() > 4000 {
+            graph = Graph::new(&signature);
+        }
+        let mut source = Source { rng: &mut rng, graph: &mut graph };
+        let outer = source.scope();
+        let subject = if elements {
+            source.with_elements(&outer)
+        } else {
+            let Some((mut bindings, scope)) = source.bindings(rule, &outer) else { continue };
+            let Some(left) = instantiate(&mut graph, &scope, &rule.lhs, &bindings) else { continue };
+            let mut holds = true;
+            for condition in &rule.conditions {
+                holds = holds
+                    && condition
+                        .check(&mut graph, &scope, &Pred::True, &mut bindings)
+                        .map_err(|error| format!("{:?}: {error}", condition.name))?;
+            }
+            if holds
+                && checked.instances < effort.instances
+                && let Some(right) = instantiate(&mut graph, &scope, &rule.rhs, &bindings)
+                && plain(&left)
+            {
+                checked.same += usize::from(left.same(&right));
+                judge.folded = false;
+                let found = judge.compare(&graph, &outer, &left, &right)?;
+                checked.instances += usize::from(found > 0);
+            }
+            left
+        };
+        if checked.rewritings >= effort.rewritings || !plain(&subject) {
+            continue;
+        }
+        // The matcher on the instance as it is, in parts, and among others.
+        let mut source = Source { rng: &mut rng, graph: &mut graph };
+        let subject = match source.rng.u8(0..3) {
+            0 => subject,
+            1 => source.closed_in_part(&outer, &subject),
+            _ => {
+                let subject = source.closed_in_part(&outer, &subject);
+                source.in_context(&outer, subject)
+            }
+        };
+        let results = apply(&mut graph, rule, &outer, &subject, true).map_err(|error| error.to_string())?;
+        judge.folded = true;
+        for result in results.iter().take(4) {
+            let found =
+                judge.compare(&graph, &outer, &subject, result).map_err(|message| format!("by matching: {message}"))?;
+            checked.rewritings += usize::from(found > 0);
+        }
+    }
+    checked.points = judge.points;
+    Ok(checked)
+}
+
+/// Whether targets of maps occur in reads only.
+fn plain(e: &Expr) -> bool {
+    let free = |a: &crate::index::Affine| {
+        let mut found = true;
+        a.visit(&mut |v| found &= !matches!(v, Var::Apply(_)));
+        found
+    };
+    match e {
+        Expr::Number(_) | Expr::Read(_) => true,
+        Expr::Index(a) => free(a),
+        Expr::Product(product) => {
+            let mut found = true;
+            product.guard.visit_affine(&mut |a| found &= free(a));
+            found && product.factors.iter().all(plain)
+        }
+        Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(plain),
+    }
+}
+
+/// What a check must have compared for its silence to mean something.
+pub(super) fn enough(rule: &Rule, checked: &Checked) -> bool {
+    let instances = if about_elements(&rule.lhs) { 0 } else { 200 };
+    checked.instances >= instances && checked.rewritings >= 100 && checked.points >= 1000
+}
+
+#[test]
+fn every_rule_is_sound() {
+    let mut wrong = Vec::new();
+    println!("{:22} {:>9} {:>10} {:>7}", "rule", "instances", "rewritings", "points");
+    for rule in rules().unwrap() {
+        match check(&rule, USUAL) {
+            Ok(checked) => {
+                let Checked { instances, same: _, rewritings, points } = checked;
+                println!("{:22} {instances:9} {rewritings:10} {points:7}", rule.name);
+                if !enough(&rule, &checked) {
+                    wrong.push(format!("{}: too little could be checked: {checked:?}", rule.name));
+                }
+            }
+            Err(message) => wrong.push(format!("{}: {message}", rule.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_oracle_decides_guards_as_the_index_language_does() {
+    let signature = signature();
+    let mut graph = Graph::new(&signature);
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut worlds = fastrand::Rng::with_seed(6);
+    let mut seen = [0; 2];
+    for _ in 0..400 {
+        let mut source = Source { rng: &mut rng, graph: &mut graph };
+        let scope = source.scope();
+        let p = source.pred(&scope);
+        let (n, m) = (worlds.i64(0..4), worlds.i64(0..4));
+        let world = World::random(&mut worlds, n, m, Numbers::Finite);
+        for mut at in world.places(&scope) {
+            let truth = world.truth(&p, &mut at);
+            assert_eq!(crate::index::holds(&p, &world, &at), Ok(truth), "{p:?} at {at:?}");
+            seen[usize::from(truth)] += 1;
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 300), "{seen:?}");
+}
