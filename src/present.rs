@@ -19,6 +19,9 @@
 //! All other steps keep every bit of every value, except that `0 + x` may lose the sign of a zero. No statement with work is written
 //! twice, so the result is linear in the program; nothing recurses on statements.
 
+mod arith;
+mod naming;
+
 use std::collections::BTreeSet;
 
 use crate::base::{Id, IndexId, ParamId, VarId};
@@ -37,9 +40,6 @@ const MAX_GUARDS: usize = 16;
 /// How many atoms a guard may have to be simplified.
 const MAX_WEIGHT: usize = 32;
 
-/// Names for indices, by the number of loops around.
-const INDEX_NAMES: [&str; 8] = ["i", "j", "k", "l", "p", "q", "r", "s"];
-
 /// The program as a term: the outputs as a tuple (one output: itself), with pairs of tensors where an output is a tensor of
 /// pairs.
 ///
@@ -49,6 +49,7 @@ pub fn present(program: &Program) -> Result<term::Program> {
     let mut presenter = Presenter::new(program)?;
     presenter.outputs()?;
     presenter.bindings()?;
+    naming::name_indices(&mut presenter.term);
     Ok(presenter.term)
 }
 
@@ -320,14 +321,14 @@ impl<'a> Presenter<'a> {
 
     fn enter_loop(&mut self, extent: &Size, context: &mut Context) -> IndexId {
         let depth = self.depth(*context);
-        let index = self.index(Some(extent), depth);
+        let index = self.index(Some(extent));
         self.loops.push((index, context.loops, depth + 1));
         context.loops = self.loops.len();
         index
     }
 
-    fn index(&mut self, extent: Option<&Size>, depth: usize) -> IndexId {
-        let index = self.term.fresh_index(INDEX_NAMES[depth % INDEX_NAMES.len()]);
+    fn index(&mut self, extent: Option<&Size>) -> IndexId {
+        let index = self.term.fresh_index("i");
         self.ranges.push(extent.cloned());
         index
     }
@@ -372,18 +373,15 @@ impl<'a> Presenter<'a> {
             Build::Var(x) => Term::Var(x),
             Build::Add => {
                 let (b, a) = (self.pop()?, self.pop()?);
-                // `b - a` reads better than `-a + b`.
-                if self.is_negation(a) && !self.is_negation(b) { Term::Add(b, a) } else { Term::Add(a, b) }
+                let sum = self.add(a, b)?;
+                self.built.push(sum);
+                return Ok(());
             }
             Build::Mul => {
                 let (b, a) = (self.pop()?, self.pop()?);
-                // Numbers first, then what is guarded.
-                let rank = |e: TermId| match self.term.terms[e] {
-                    Term::Number(_) => 0,
-                    Term::Iverson { .. } => 1,
-                    _ => 2,
-                };
-                if rank(b) < rank(a) { Term::Mul(b, a) } else { Term::Mul(a, b) }
+                let product = self.mul(a, b)?;
+                self.built.push(product);
+                return Ok(());
             }
             Build::Apply(function, n) => {
                 let from = self.built.len().checked_sub(n).ok_or_else(|| bug("an argument is missing"))?;
@@ -405,18 +403,9 @@ impl<'a> Presenter<'a> {
         Ok(())
     }
 
-    fn is_negation(&self, e: TermId) -> bool {
-        match self.term.terms[e] {
-            Term::Mul(a, _) => matches!(self.term.terms[a], Term::Number(Number::Literal(x)) if x == -1.0),
-            _ => false,
-        }
-    }
-
     fn visit(&mut self, x: VarId, place: Vec<Affine>, context: Context, out: &mut Vec<Task>) -> Result<()> {
         let at = x.index();
-        if !self.plain[at] && !self.shared[at] && !self.is_affordable(x, &place, context) {
-            self.shared[at] = true;
-        }
+        self.share_costly(x, &place, context);
         // A parameter is read itself even where a guard needs a copy of it.
         if self.shared[at] && !self.plain[at] {
             let array = Term::Var(self.var(x));
@@ -426,6 +415,12 @@ impl<'a> Presenter<'a> {
             return Ok(());
         }
         self.expand(x, place, context, out)
+    }
+
+    /// Makes a statement a variable that would be computed more often at a place.
+    fn share_costly(&mut self, x: VarId, place: &[Affine], context: Context) {
+        let at = x.index();
+        self.shared[at] = self.shared[at] || !self.plain[at] && !self.is_affordable(x, place, context);
     }
 
     /// Whether writing a statement here does not repeat its work: it has none, or every loop around is one of its axes.
@@ -500,7 +495,7 @@ impl<'a> Presenter<'a> {
                 out.extend([Task::Build(Build::Apply(*function, args.len())), Task::Build(Build::Iverson(guard))]);
             }
             Rhs::Contract { sums, guard, operands } => {
-                let contraction = self.open(&place, sums, guard, operands, context)?;
+                let contraction = self.open(&place, sums, guard, operands)?;
                 let contraction = self.solve(contraction, context)?;
                 self.contract(contraction, context, out);
             }
@@ -545,7 +540,7 @@ impl<'a> Presenter<'a> {
                 if index.index() != place.len() {
                     return Err(bug("an index of an `exists` is out of order"));
                 }
-                let fresh = self.index(None, place.len());
+                let fresh = self.index(None);
                 let mut place = place.to_vec();
                 place.push(Affine::index(fresh));
                 let body = self.pred(body, &place)?;
@@ -576,11 +571,8 @@ impl<'a> Presenter<'a> {
         sums: &[Size],
         guard: &Pred,
         operands: &[Operand],
-        context: Context,
     ) -> Result<Contraction> {
-        let depth = self.depth(context);
-        let sums: Vec<(IndexId, Size)> =
-            sums.iter().enumerate().map(|(k, n)| (self.index(Some(n), depth + k), n.clone())).collect();
+        let sums: Vec<(IndexId, Size)> = sums.iter().map(|n| (self.index(Some(n)), n.clone())).collect();
         let place: Vec<Affine> = place.iter().cloned().chain(sums.iter().map(|(s, _)| Affine::index(*s))).collect();
         let guard = self.pred(guard, &place)?;
         let operands = operands
@@ -707,9 +699,11 @@ impl<'a> Presenter<'a> {
         let mut inner = self.enter_guard(&guard, context);
         for (index, _) in &sums {
             let depth = self.depth(inner);
-            self.term.indices[*index] = INDEX_NAMES[depth % INDEX_NAMES.len()].to_owned();
             self.loops.push((*index, inner.loops, depth + 1));
             inner.loops = self.loops.len();
+        }
+        for (x, place) in &operands {
+            self.share_costly(*x, place, inner);
         }
         let stored = self.stored(&operands, &guard, context);
         let mut innermost = levels.pop().unwrap_or_default();

@@ -636,14 +636,20 @@ impl<'a> Printer<'a> {
             (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
                 if self.latex() || self.spelt.contains(&id) =>
             {
-                let sign = match comparison {
-                    Comparison::Less => "<",
-                    Comparison::LessEqual => self.symbol("<="),
-                    Comparison::Equal => "=",
-                    Comparison::NotEqual => self.symbol("!="),
+                // `x > 0` reads better than `0 < x`, and is the same.
+                let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
+                let turned = number(*a) && !number(*b);
+                let sign = match (comparison, turned) {
+                    (Comparison::Less, false) => "<",
+                    (Comparison::Less, true) => ">",
+                    (Comparison::LessEqual, false) => self.symbol("<="),
+                    (Comparison::LessEqual, true) => self.symbol(">="),
+                    (Comparison::Equal, _) => "=",
+                    (Comparison::NotEqual, _) => self.symbol("!="),
                 };
-                out.extend([Task::Open(2), Task::Term(*a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
-                out.extend([Task::Term(*b, Level::Sum), Task::Close]);
+                let (a, b) = if turned { (*b, *a) } else { (*a, *b) };
+                out.extend([Task::Open(2), Task::Term(a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
+                out.extend([Task::Term(b, Level::Sum), Task::Close]);
             }
             _ => {
                 let name = self.function(f);
@@ -898,7 +904,8 @@ impl<'a> Printer<'a> {
             });
         }
         let free = |k: &String| !mentioned.contains(k.as_str()) && !self.names.is_used(k);
-        let index = (1..).map(|at| if at == 1 { "k".to_owned() } else { format!("k_{at}") }).find(free);
+        let letters = "kijlpqrstuv".chars().map(String::from);
+        let index = letters.chain((2..).map(|at| format!("k_{at}"))).find(free);
         let index = index.unwrap_or_default();
         let args: String = args.iter().map(|a| self.affine(a) + ", ").collect();
         match self.latex() {
