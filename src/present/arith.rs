@@ -39,13 +39,38 @@ impl Presenter<'_> {
         let sum = self.term.push(Term::Add(a, b))?;
         match common {
             Pred::True => Ok(sum),
-            guard => self.term.push(Term::Iverson { guard, body: sum }),
+            guard => {
+                let guarded = self.guarded(guard, sum);
+                self.term.push(guarded)
+            }
         }
     }
 
     /// `a * b`, with the factors in the order in which they read best.
     pub(super) fn mul(&mut self, a: TermId, b: TermId) -> Result<TermId> {
         let (a, b) = if self.reads_better_swapped(a, b) { (b, a) } else { (a, b) };
+        // `-2 * b` reads better than `2 * -b`, `-a * b` better than `a * -b`.
+        if let Term::Mul(minus, factor) = self.term.terms[b]
+            && self.is_literal(minus, -1.0)
+            && !self.is_negation(factor)
+        {
+            match &mut self.term.terms[a] {
+                Term::Number(Number::Literal(x)) if *x != -1.0 => {
+                    *x = -*x;
+                    return self.term.push(Term::Mul(a, factor));
+                }
+                Term::Number(_) => {}
+                _ => {
+                    let product = self.term.push(Term::Mul(a, factor))?;
+                    return self.negated_product(minus, product);
+                }
+            }
+        }
+        self.negated_product(a, b)
+    }
+
+    /// `a * b`, where the sign of -1 goes to the first factor of a product.
+    fn negated_product(&mut self, a: TermId, b: TermId) -> Result<TermId> {
         if self.is_literal(a, -1.0) {
             // `-a * b` reads better than `-(a * b)`.
             let inner = match &self.term.terms[b] {
@@ -113,7 +138,14 @@ impl Presenter<'_> {
     }
 
     fn is_sum(&self, e: TermId) -> bool {
-        matches!(self.term.terms[e], Term::Add(..))
+        let limit = |e: TermId| match self.term.terms[e] {
+            Term::Iverson { body, .. } => {
+                self.is_literal(body, f64::INFINITY) || self.is_literal(body, f64::NEG_INFINITY)
+            }
+            _ => false,
+        };
+        // A largest element is written `max i < n. v[i]`.
+        matches!(self.term.terms[e], Term::Add(_, b) if !limit(b))
     }
 
     /// Whether a term is written `a * b` or `a / b`.
@@ -122,6 +154,25 @@ impl Presenter<'_> {
             Term::Mul(a, _) => !self.is_literal(*a, -1.0),
             Term::Apply(Function::Value(Primitive::Op(Op::Div)), _) => true,
             _ => false,
+        }
+    }
+
+    /// `[guard] * body`, in one bracket with that of the body.
+    ///
+    /// Conjuncts that apply maps stay inside of what keeps their sources in range.
+    pub(super) fn guarded(&mut self, guard: Pred, body: TermId) -> Term {
+        match &self.term.terms[body] {
+            Term::Iverson { guard: inner, body: innermost } if !self.is_stored_read(inner, *innermost) => {
+                let mut plain = true;
+                inner.visit_affine(&mut |a| plain &= a.nesting() == 0);
+                if !plain {
+                    return Term::Iverson { guard, body };
+                }
+                let merged = Term::Iverson { guard: guard.and(inner.clone()), body: *innermost };
+                self.drop_term(body);
+                merged
+            }
+            _ => Term::Iverson { guard, body },
         }
     }
 
@@ -209,9 +260,16 @@ impl Presenter<'_> {
         let Term::Iverson { guard, body } = &mut self.term.terms[e] else { return e };
         let rest = Pred::all(guard.conjuncts().iter().filter(|p| !conjuncts.contains(p)).cloned());
         if rest.is_true() {
-            return *body;
+            let body = *body;
+            self.drop_term(e);
+            return body;
         }
         *guard = rest;
         e
+    }
+
+    /// A term that nothing refers to any more binds and reads nothing.
+    fn drop_term(&mut self, e: TermId) {
+        self.term.terms[e] = Term::Number(Number::Literal(0.0));
     }
 }
