@@ -4,8 +4,8 @@ use super::expr::Expr;
 use super::graph::{Graph, Scope};
 use super::matching::{Bindings, Value};
 use super::rule::{Kind, Meta};
-use crate::base::IndexId;
 use crate::error::Result;
+use crate::base::IndexId;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Parity, Primitive};
 
@@ -264,3 +264,4 @@ fn parity(f: Function) -> Option<Parity> {
         _ => None,
     }
 }
+

@@ -175,10 +175,7 @@ impl<'a> Model<'a> {
                     }
                 }
                 Pred::NonNegative(a) => {
-                    let tied = a
-                        .terms()
-                        .iter()
-                        .filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
+                    let tied = a.terms().iter().filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
                     if tied.count() >= 2 {
                         growth = growth.scaled(0.5);
                     }

@@ -217,9 +217,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
             (Pattern::Product { .. }, Expr::Product(product)) => {
                 self.product(pattern, (**product).clone(), true, bindings, &mut keep);
             }
-            (Pattern::Sum(patterns), Expr::Sum(terms)) => {
-                self.terms(patterns, terms.clone(), true, bindings, &mut keep)
-            }
+            (Pattern::Sum(patterns), Expr::Sum(terms)) => self.terms(patterns, terms.clone(), true, bindings, &mut keep),
             (Pattern::Product { .. }, _) => {}
             (Pattern::Apply(..), Expr::Product(product)) => {
                 // A factor of a product.
@@ -438,13 +436,8 @@ impl<'g, 'a> Matcher<'g, 'a> {
                         return;
                     }
                     for order in orders(&known, &subject.sums) {
-                        let rename =
-                            |i: IndexId| order.iter().find(|(from, _)| *from == i).map(|(_, to)| Affine::index(*to));
-                        let factors = subject
-                            .factors
-                            .iter()
-                            .map(|e| e.substitute(&rename))
-                            .collect::<crate::index::Checked<Vec<_>>>();
+                        let rename = |i: IndexId| order.iter().find(|(from, _)| *from == i).map(|(_, to)| Affine::index(*to));
+                        let factors = subject.factors.iter().map(|e| e.substitute(&rename)).collect::<crate::index::Checked<Vec<_>>>();
                         let (Ok(factors), Ok(guard)) = (factors, subject.guard.substitute(&rename)) else { continue };
                         self.binders(rest, Product { sums: Vec::new(), guard, factors }, bindings.clone(), then);
                     }
@@ -669,8 +662,7 @@ fn plausible(pattern: &Pattern, subject: &Expr, opening: bool) -> bool {
                 Pattern::Number(x) => product.factors.iter().any(|e| e.as_number() == Some(*x)),
                 Pattern::Real(_) => product.factors.iter().any(|e| matches!(e, Expr::Index(_))),
                 Pattern::Apply(..) | Pattern::Sum(_) | Pattern::Element(_) => product.factors.iter().any(|e| {
-                    matches!(e, Expr::Apply(..) | Expr::Sum(_) | Expr::Product(_))
-                        || opening && matches!(e, Expr::Read(_))
+                    matches!(e, Expr::Apply(..) | Expr::Sum(_) | Expr::Product(_)) || opening && matches!(e, Expr::Read(_))
                 }),
                 _ => true,
             });
@@ -783,12 +775,7 @@ fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
 }
 
 /// What a pattern stands for under bindings; nothing where a metavariable has no value or a number leaves its range.
-pub(super) fn instantiate(
-    graph: &mut Graph<'_>,
-    scope: &Scope,
-    pattern: &Pattern,
-    bindings: &Bindings,
-) -> Option<Expr> {
+pub(super) fn instantiate(graph: &mut Graph<'_>, scope: &Scope, pattern: &Pattern, bindings: &Bindings) -> Option<Expr> {
     Some(match pattern {
         Pattern::Meta(meta, args) => {
             let Value::Expr(params, body) = bindings.get(*meta)? else { return None };
@@ -841,10 +828,7 @@ pub(super) fn instantiate(
                     _ => return None,
                 },
             };
-            Expr::Apply(
-                function,
-                args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?,
-            )
+            Expr::Apply(function, args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?)
         }
     })
 }

@@ -140,14 +140,14 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let before: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let saturation = saturate::saturate(&mut graph, &rules, options.budget, false)?;
-    if std::env::var("DUMP").is_ok() {
-        graph.dump();
-    }
+    if std::env::var("DUMP").is_ok() { graph.dump(); }
     let model = cost::Model::new(&signature, &options.hints);
     let table = extract::Table::new(&graph, &model);
     let before: Vec<(egg::Id, lang::Node)> = before
         .into_iter()
-        .map(|(class, node)| (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id))))
+        .map(|(class, node)| {
+            (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id)))
+        })
         .collect();
     let given = table.selection(&before);
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();

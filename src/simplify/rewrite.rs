@@ -26,7 +26,8 @@ pub(super) struct Rules<'r> {
 impl<'r> Rules<'r> {
     /// Those that hold at least as far as a tier says.
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
-        let (normal, graph) = rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
+        let (normal, graph) =
+            rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
         Rules { normal, graph }
     }
 
@@ -66,7 +67,13 @@ impl<'r> Rules<'r> {
         Ok(e)
     }
 
-    fn normalise_parts(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
+    fn normalise_parts(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        e: &Expr,
+        used: &mut Vec<&'r str>,
+    ) -> Result<Expr> {
         Ok(match e {
             Expr::Number(_) | Expr::Index(_) => e.clone(),
             Expr::Read(read) => self.read(graph, scope, read, used)?,
