@@ -12,14 +12,24 @@
 //!    joins the guard. An atom `f(b, s)` of a map fixes `s = f(b)`, with `b` in the range of the map.
 //! 3. **Guards.** What follows from the ranges of the indices around, the guards around and the assumptions on sizes is dropped. The
 //!    rest stands as far out as its indices allow: `sum s. [p] * e == [p] * sum s. e` where `p` does not mention `s`.
+//!    `[p] * a + [p] * b == [p] * (a + b)`. A comparison that only guards read stands in the bracket itself.
 //! 4. **Sparse parameters.** `[A?(a) and p] * A.value(a) * y` reads `[p] * A[a] * y` where `y` is a plain access that needs no guard.
 //!    This is the only place where a factor is read outside a guard that it had: the products differ where `y` is infinite or
 //!    NaN and `A` has no entry.
 //!
-//! All other steps keep every bit of every value, except that `0 + x` may lose the sign of a zero. No statement with work is written
+//! 5. **Arithmetic.** Operands change places, and signs move, such that chains need no parentheses: `a - 2 * b` for `-2 * b + a`. A one-hot
+//!    sum over an `argmax` is the `max` that it came from.
+//!
+//! All other steps keep every bit of every value, except that `0 + x` may lose the sign of a zero: so does `a - [p] * b` for
+//! `a + [p] * -b`. No statement with work is written
 //! twice, so the result is linear in the program; nothing recurses on statements.
 
-use std::collections::BTreeSet;
+mod arith;
+mod brackets;
+mod largest;
+mod naming;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
@@ -29,6 +39,8 @@ use crate::term::{self, NormalForm, Term, TermId};
 use crate::tssa::{Operand, Output, Program, Rhs};
 use crate::ty::{RelationKind, Side, Type, Types};
 
+use largest::Largest;
+
 const PASS: &str = "present";
 
 /// How many of the guards around take part in a proof, innermost first.
@@ -36,9 +48,6 @@ const MAX_GUARDS: usize = 16;
 
 /// How many atoms a guard may have to be simplified.
 const MAX_WEIGHT: usize = 32;
-
-/// Names for indices, by the number of loops around.
-const INDEX_NAMES: [&str; 8] = ["i", "j", "k", "l", "p", "q", "r", "s"];
 
 /// The program as a term: the outputs as a tuple (one output: itself), with pairs of tensors where an output is a tensor of
 /// pairs.
@@ -49,6 +58,7 @@ pub fn present(program: &Program) -> Result<term::Program> {
     let mut presenter = Presenter::new(program)?;
     presenter.outputs()?;
     presenter.bindings()?;
+    naming::name_indices(&mut presenter.term);
     Ok(presenter.term)
 }
 
@@ -76,6 +86,15 @@ enum Build {
     Mul,
     Apply(Function, usize),
     Iverson(Pred),
+    /// `[rest and f(..) != 0] * e`, with the opposite of the comparison where it does not hold.
+    Compare {
+        function: Function,
+        arity: usize,
+        holds: bool,
+        rest: Pred,
+    },
+    /// `e + [n <= 0] * limit`.
+    OrLimit(Size, f64),
     Sum(IndexId, Size),
     Gen(IndexId, Size),
     Pair,
@@ -90,6 +109,16 @@ struct Presenter<'a> {
     /// Views that are written wherever they are read.
     plain: Vec<bool>,
     vars: Vec<Option<VarId>>,
+    /// The statements that are comparisons and read as relations only.
+    comparison: Vec<bool>,
+    /// Those of them that have a variable, by that.
+    comparison_of: BTreeMap<VarId, VarId>,
+    /// Those of them that some guard reads by name.
+    asked: Vec<bool>,
+    /// Sizes that are positive wherever what is being written is looked at.
+    assured: BTreeSet<Size>,
+    /// The same for the variables that are still to be written, by their uses so far.
+    assured_by_uses: Vec<Option<BTreeSet<Size>>>,
     /// The loops around some place: the index and what is around it, and how many loops that makes.
     loops: Vec<(IndexId, usize, usize)>,
     /// The guards around some place: the guard and what is around it.
@@ -123,7 +152,11 @@ impl<'a> Presenter<'a> {
     fn new(source: &'a Program) -> Result<Self> {
         let n = source.stmts.len();
         let mut uses = vec![0u32; n];
-        let mut read_as_relation = vec![false; n];
+        // How often a guard reads it, and whether as something else than its support.
+        let mut read_as_relation = vec![0u32; n];
+        let mut read_as_map = vec![false; n];
+        let mut comparison = vec![false; n];
+        let mut compared = vec![false; n];
         let mut count = |x: VarId| match uses.get_mut(x.index()) {
             Some(uses) => {
                 *uses = uses.saturating_add(1);
@@ -147,8 +180,10 @@ impl<'a> Presenter<'a> {
             stmt.rhs.for_each_operand(|y| uses[y.index()] = uses[y.index()].saturating_add(1));
             let mut relation = |p: &Pred| {
                 p.visit_relations(&mut |r| {
-                    if let RelationRef::Computed { var, .. } = r {
-                        read_as_relation[var.index()] = true;
+                    if let RelationRef::Computed { var, view } = r {
+                        let reads = &mut read_as_relation[var.index()];
+                        *reads = reads.saturating_add(1);
+                        read_as_map[var.index()] |= view != View::Support;
                     }
                 });
             };
@@ -157,6 +192,11 @@ impl<'a> Presenter<'a> {
                 Rhs::Add(sides) => sides.iter().for_each(|(p, _)| relation(p)),
                 Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => relation(guard),
             }
+            let relation_only = uses[x.index()] == read_as_relation[x.index()] && !read_as_map[x.index()];
+            if relation_only && brackets::is_comparison(source, x) {
+                comparison[x.index()] = true;
+                stmt.rhs.for_each_operand(|y| compared[y.index()] = true);
+            }
         }
         let mut presenter = Presenter {
             source,
@@ -164,6 +204,11 @@ impl<'a> Presenter<'a> {
             shared: vec![false; n],
             plain: vec![false; n],
             vars: vec![None; n],
+            comparison,
+            comparison_of: BTreeMap::new(),
+            asked: vec![false; n],
+            assured: BTreeSet::new(),
+            assured_by_uses: vec![None; n],
             loops: Vec::new(),
             guards: Vec::new(),
             ranges: Vec::new(),
@@ -175,7 +220,8 @@ impl<'a> Presenter<'a> {
             let leaf = matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_));
             presenter.plain[at] = leaf || presenter.is_view(x)?;
             let direct = presenter.whole_param(x).is_some();
-            presenter.shared[at] = read_as_relation[at] && !direct || uses[at] > 1 && !presenter.plain[at];
+            let several = (uses[at] > 1 || compared[at]) && !presenter.plain[at];
+            presenter.shared[at] = read_as_relation[at] > 0 && !direct || several;
         }
         Ok(presenter)
     }
@@ -263,6 +309,7 @@ impl<'a> Presenter<'a> {
     fn leaf(&mut self, x: VarId, tasks: &mut Vec<Task>) -> Result<()> {
         let pattern = self.whole_param(x).and_then(|p| self.source.signature.params[p].storage.pattern());
         if self.shared[x.index()] {
+            self.record_other_use(x);
             let var = self.var(x);
             tasks.push(Task::Build(Build::Var(var)));
         } else if let (Some(param), None) = (self.whole_param(x), pattern) {
@@ -294,6 +341,10 @@ impl<'a> Presenter<'a> {
         for x in self.source.stmts.ids().rev() {
             // All uses have been written, so it is known whether anything refers to the variable.
             let (true, Some(var)) = (self.shared[x.index()], self.vars[x.index()]) else { continue };
+            if self.comparison[x.index()] && !self.asked[x.index()] {
+                continue;
+            }
+            self.assured = self.assured_by_uses[x.index()].take().unwrap_or_default();
             let mut tasks = Vec::new();
             self.tensor(x, &mut tasks)?;
             let value = self.run(tasks)?;
@@ -315,19 +366,22 @@ impl<'a> Presenter<'a> {
         let ty = self.term.types.tensor_of(&self.source.stmts[x].dims, Types::REAL);
         let var = self.term.fresh_var(self.source.names[x].clone(), ty);
         self.vars[x.index()] = Some(var);
+        if self.comparison[x.index()] {
+            self.comparison_of.insert(var, x);
+        }
         var
     }
 
     fn enter_loop(&mut self, extent: &Size, context: &mut Context) -> IndexId {
         let depth = self.depth(*context);
-        let index = self.index(Some(extent), depth);
+        let index = self.index(Some(extent));
         self.loops.push((index, context.loops, depth + 1));
         context.loops = self.loops.len();
         index
     }
 
-    fn index(&mut self, extent: Option<&Size>, depth: usize) -> IndexId {
-        let index = self.term.fresh_index(INDEX_NAMES[depth % INDEX_NAMES.len()]);
+    fn index(&mut self, extent: Option<&Size>) -> IndexId {
+        let index = self.term.fresh_index("i");
         self.ranges.push(extent.cloned());
         index
     }
@@ -372,18 +426,15 @@ impl<'a> Presenter<'a> {
             Build::Var(x) => Term::Var(x),
             Build::Add => {
                 let (b, a) = (self.pop()?, self.pop()?);
-                // `b - a` reads better than `-a + b`.
-                if self.is_negation(a) && !self.is_negation(b) { Term::Add(b, a) } else { Term::Add(a, b) }
+                let sum = self.add(a, b)?;
+                self.built.push(sum);
+                return Ok(());
             }
             Build::Mul => {
                 let (b, a) = (self.pop()?, self.pop()?);
-                // Numbers first, then what is guarded.
-                let rank = |e: TermId| match self.term.terms[e] {
-                    Term::Number(_) => 0,
-                    Term::Iverson { .. } => 1,
-                    _ => 2,
-                };
-                if rank(b) < rank(a) { Term::Mul(b, a) } else { Term::Mul(a, b) }
+                let product = self.mul(a, b)?;
+                self.built.push(product);
+                return Ok(());
             }
             Build::Apply(function, n) => {
                 let from = self.built.len().checked_sub(n).ok_or_else(|| bug("an argument is missing"))?;
@@ -391,8 +442,16 @@ impl<'a> Presenter<'a> {
             }
             Build::Iverson(guard) => match guard {
                 Pred::True => return Ok(()),
-                guard => Term::Iverson { guard, body: self.pop()? },
+                guard => {
+                    let body = self.pop()?;
+                    self.guarded(guard, body)
+                }
             },
+            Build::Compare { function, arity, holds, rest } => self.build_compare(function, arity, holds, rest)?,
+            Build::OrLimit(n, limit) => {
+                let e = self.pop()?;
+                self.or_limit(e, &n, limit)?
+            }
             Build::Sum(index, extent) => Term::Sum { index, extent, body: self.pop()? },
             Build::Gen(index, extent) => Term::Gen { index, extent, body: self.pop()? },
             Build::Pair => {
@@ -405,20 +464,12 @@ impl<'a> Presenter<'a> {
         Ok(())
     }
 
-    fn is_negation(&self, e: TermId) -> bool {
-        match self.term.terms[e] {
-            Term::Mul(a, _) => matches!(self.term.terms[a], Term::Number(Number::Literal(x)) if x == -1.0),
-            _ => false,
-        }
-    }
-
     fn visit(&mut self, x: VarId, place: Vec<Affine>, context: Context, out: &mut Vec<Task>) -> Result<()> {
         let at = x.index();
-        if !self.plain[at] && !self.shared[at] && !self.is_affordable(x, &place, context) {
-            self.shared[at] = true;
-        }
+        self.share_costly(x, &place, context);
         // A parameter is read itself even where a guard needs a copy of it.
         if self.shared[at] && !self.plain[at] {
+            self.record_use(x, context);
             let array = Term::Var(self.var(x));
             let array = self.term.push(array)?;
             let read = self.term.access(array, place)?;
@@ -426,6 +477,12 @@ impl<'a> Presenter<'a> {
             return Ok(());
         }
         self.expand(x, place, context, out)
+    }
+
+    /// Makes a statement a variable that would be computed more often at a place.
+    fn share_costly(&mut self, x: VarId, place: &[Affine], context: Context) {
+        let at = x.index();
+        self.shared[at] = self.shared[at] || !self.plain[at] && !self.is_affordable(x, place, context);
     }
 
     /// Whether writing a statement here does not repeat its work: it has none, or every loop around is one of its axes.
@@ -480,7 +537,8 @@ impl<'a> Presenter<'a> {
                     }
                     summands += 1;
                     let inner = self.enter_guard(&guard, context);
-                    out.extend([Task::Visit(*y, place.clone(), inner), Task::Build(Build::Iverson(guard))]);
+                    out.push(Task::Visit(*y, place.clone(), inner));
+                    self.bracket(&guard, context, out);
                 }
                 out.push(Task::Build(match summands {
                     0 => Build::Literal(0.0),
@@ -497,12 +555,16 @@ impl<'a> Presenter<'a> {
                 }
                 let inner = self.enter_guard(&guard, context);
                 out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), inner)));
-                out.extend([Task::Build(Build::Apply(*function, args.len())), Task::Build(Build::Iverson(guard))]);
+                out.push(Task::Build(Build::Apply(*function, args.len())));
+                self.bracket(&guard, context, out);
             }
             Rhs::Contract { sums, guard, operands } => {
-                let contraction = self.open(&place, sums, guard, operands, context)?;
-                let contraction = self.solve(contraction, context)?;
-                self.contract(contraction, context, out);
+                let mut contraction = self.open(&place, sums, guard, operands)?;
+                let largest = self.largest(&contraction, context);
+                if let Largest::No = largest {
+                    contraction = self.solve(contraction, context)?;
+                }
+                self.contract(contraction, context, largest, out);
             }
         }
         Ok(())
@@ -545,19 +607,22 @@ impl<'a> Presenter<'a> {
                 if index.index() != place.len() {
                     return Err(bug("an index of an `exists` is out of order"));
                 }
-                let fresh = self.index(None, place.len());
+                let fresh = self.index(None);
                 let mut place = place.to_vec();
                 place.push(Affine::index(fresh));
                 let body = self.pred(body, &place)?;
                 Pred::exists(fresh, extent.clone(), body)
             }
             Pred::Relation { relation, args, holds } => {
-                let relation = match *relation {
-                    RelationRef::Computed { var, view } => RelationRef::Computed { var: self.relation_var(var), view },
-                    input => input,
-                };
-                let args = args.iter().map(|a| self.affine(a, place)).collect::<Result<_>>()?;
-                Pred::Relation { relation, args, holds: *holds }
+                let args = args.iter().map(|a| self.affine(a, place)).collect::<Result<Vec<_>>>()?;
+                match *relation {
+                    RelationRef::Computed { var, view } => {
+                        let own = self.guard_of_comparison(var, &args, *holds)?;
+                        let relation = RelationRef::Computed { var: self.relation_var(var), view };
+                        own.and(Pred::Relation { relation, args, holds: *holds })
+                    }
+                    relation => Pred::Relation { relation, args, holds: *holds },
+                }
             }
             atom => atom.substitute(&|i| place.get(i.index()).cloned())?,
         })
@@ -566,21 +631,15 @@ impl<'a> Presenter<'a> {
     fn relation_var(&mut self, x: VarId) -> VarId {
         match self.whole_param(x) {
             Some(param) => self.term.param(param),
-            None => self.var(x),
+            None => {
+                self.record_other_use(x);
+                self.var(x)
+            }
         }
     }
 
-    fn open(
-        &mut self,
-        place: &[Affine],
-        sums: &[Size],
-        guard: &Pred,
-        operands: &[Operand],
-        context: Context,
-    ) -> Result<Contraction> {
-        let depth = self.depth(context);
-        let sums: Vec<(IndexId, Size)> =
-            sums.iter().enumerate().map(|(k, n)| (self.index(Some(n), depth + k), n.clone())).collect();
+    fn open(&mut self, place: &[Affine], sums: &[Size], guard: &Pred, operands: &[Operand]) -> Result<Contraction> {
+        let sums: Vec<(IndexId, Size)> = sums.iter().map(|n| (self.index(Some(n)), n.clone())).collect();
         let place: Vec<Affine> = place.iter().cloned().chain(sums.iter().map(|(s, _)| Affine::index(*s))).collect();
         let guard = self.pred(guard, &place)?;
         let operands = operands
@@ -692,7 +751,7 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    fn contract(&mut self, contraction: Contraction, context: Context, out: &mut Vec<Task>) {
+    fn contract(&mut self, contraction: Contraction, context: Context, largest: Largest, out: &mut Vec<Task>) {
         let Contraction { sums, guard, operands } = contraction;
         if guard.is_false() {
             out.push(Task::Build(Build::Literal(0.0)));
@@ -707,9 +766,11 @@ impl<'a> Presenter<'a> {
         let mut inner = self.enter_guard(&guard, context);
         for (index, _) in &sums {
             let depth = self.depth(inner);
-            self.term.indices[*index] = INDEX_NAMES[depth % INDEX_NAMES.len()].to_owned();
             self.loops.push((*index, inner.loops, depth + 1));
             inner.loops = self.loops.len();
+        }
+        for (x, place) in &operands {
+            self.share_costly(*x, place, inner);
         }
         let stored = self.stored(&operands, &guard, context);
         let mut innermost = levels.pop().unwrap_or_default();
@@ -722,9 +783,13 @@ impl<'a> Presenter<'a> {
             out.extend(atom.map(|p| Task::Build(Build::Iverson(p))));
         }
         out.extend((1..factors).map(|_| Task::Build(Build::Mul)));
-        out.push(Task::Build(Build::Iverson(Pred::all(innermost))));
+        self.bracket(&Pred::all(innermost), context, out);
         for ((index, extent), guard) in sums.into_iter().zip(levels).rev() {
-            out.extend([Task::Build(Build::Sum(index, extent)), Task::Build(Build::Iverson(Pred::all(guard)))]);
+            out.push(Task::Build(Build::Sum(index, extent.clone())));
+            if let Largest::Or(limit) = largest {
+                out.push(Task::Build(Build::OrLimit(extent, limit)));
+            }
+            self.bracket(&Pred::all(guard), context, out);
         }
     }
 

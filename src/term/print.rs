@@ -8,6 +8,7 @@
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
+//! | the sum of `v[i, k]` over the place `k` of its largest element | `max k < n. v[i, k]` |
 //!
 //! Everything else is written as it stands: a comparison of reals elsewhere is `less(a, b)`, its use in a bracket `c[i] != 0`, the place of a
 //! largest element `(argmax k < n. v[k])`, and a partial derivative kept as a black box `exp'0(x)`.
@@ -113,6 +114,9 @@ pub(super) struct Printer<'a> {
     folded: BTreeMap<VarId, TermId>,
     /// The terms of these comparisons.
     spelt: BTreeSet<TermId>,
+    /// The terms written as largest elements, with their sums.
+    largest: BTreeMap<TermId, TermId>,
+    folded_sums: BTreeSet<TermId>,
     /// The next term of the chain of `let`s at the top, which LaTeX aligns.
     top: TermId,
 }
@@ -213,10 +217,126 @@ fn folds_into(guard: &Pred, var: VarId) -> bool {
     }
 }
 
+/// Which terms are written `max k < n. v[i, k]`, with the sum over the place of the largest element in each.
+///
+/// ```text
+/// (sum k < n. [(argmax l < n. v[i, l]) = k] * v[i, k]) + [n <= 0] * -inf
+/// ```
+///
+/// Where `n >= 1` by what stands around, the sum alone, as it is read back. The other indices of `v` are those of loops over its
+/// axes: these are in range.
+fn fold_largest(program: &Program) -> BTreeMap<TermId, TermId> {
+    /// What stands around a place: one more, around that of the given number less one.
+    enum Around<'a> {
+        Range(IndexId, &'a Size, usize),
+        Guard(&'a Pred, usize),
+    }
+    let mut found = BTreeMap::new();
+    let mut scopes: Vec<Around<'_>> = Vec::new();
+    let mut stack = vec![(program.root, 0usize)];
+    while let Some((e, at)) = stack.pop() {
+        let Some(term) = program.terms.get(e) else { continue };
+        let range = |i: IndexId| {
+            let mut at = at;
+            for _ in 0..MAX_AROUND {
+                match scopes.get(at.checked_sub(1)?)? {
+                    Around::Range(j, extent, _) if *j == i => return Some(*extent),
+                    Around::Range(_, _, outer) | Around::Guard(_, outer) => at = *outer,
+                }
+            }
+            None
+        };
+        let positive = |n: &Size| {
+            let claims = |p: &Pred| matches!(p, Pred::NonNegative(a) if n.add_constant(-1).as_ref() == Ok(a));
+            let mut known = n.as_constant().is_some_and(|n| n >= 1) || program.signature.assumptions.iter().any(claims);
+            let mut at = at;
+            for _ in 0..MAX_AROUND {
+                match at.checked_sub(1).and_then(|at| scopes.get(at)) {
+                    Some(Around::Range(_, extent, outer)) => {
+                        known |= *extent == n;
+                        at = *outer;
+                    }
+                    Some(Around::Guard(p, outer)) => {
+                        known |= p.conjuncts().iter().any(claims);
+                        at = *outer;
+                    }
+                    None => break,
+                }
+            }
+            known
+        };
+        let sum = match *term {
+            Term::Add(sum, otherwise) => largest(program, sum, &range).filter(|(view, n)| {
+                let limit = if *view == View::ArgMax { f64::NEG_INFINITY } else { f64::INFINITY };
+                let Term::Iverson { guard, body } = &program.terms[otherwise] else { return false };
+                matches!(program.terms[*body], Term::Number(Number::Literal(x)) if x == limit)
+                    && n.scale(-1).is_ok_and(|n| *guard == Pred::non_negative(n))
+                    && !positive(n)
+            }),
+            Term::Sum { .. } => largest(program, e, &range).filter(|(_, n)| positive(n)),
+            _ => None,
+        };
+        if sum.is_some() {
+            let sum = if let Term::Add(sum, _) = *term { sum } else { e };
+            found.insert(e, sum);
+            continue;
+        }
+        let inner = match term {
+            Term::Gen { index, extent, .. } | Term::Sum { index, extent, .. } => {
+                scopes.push(Around::Range(*index, extent, at));
+                scopes.len()
+            }
+            Term::Iverson { guard, .. } => {
+                scopes.push(Around::Guard(guard, at));
+                scopes.len()
+            }
+            _ => at,
+        };
+        term.for_each_operand(|operand| stack.push((operand, inner)));
+    }
+    found
+}
+
+/// How far out a fact is looked for.
+const MAX_AROUND: usize = 16;
+
+/// `sum k < n. [(argmax l < n. v[i, l]) = k] * v[i, k]`: which end, and `n`.
+fn largest<'a>(
+    program: &'a Program,
+    e: TermId,
+    range: &impl Fn(IndexId) -> Option<&'a Size>,
+) -> Option<(View, &'a Size)> {
+    let Term::Sum { index, extent, body } = &program.terms[e] else { return None };
+    let Term::Iverson { guard, body } = &program.terms[*body] else { return None };
+    let Pred::Relation { relation: RelationRef::Computed { var, view }, args, holds: true } = guard else {
+        return None;
+    };
+    let dims = program.types.real_dims(program.variables.get(*var)?.ty)?;
+    let (last, outer) = args.split_last()?;
+    let mut array = *body;
+    for a in args.iter().rev() {
+        let Term::Access { array: inner, index } = &program.terms[array] else { return None };
+        if index != a {
+            return None;
+        }
+        array = *inner;
+    }
+    let sparse = program.signature.params.values().nth(var.index()).is_some_and(|p| p.storage.pattern().is_some());
+    let found = *view != View::Support
+        && !sparse
+        && program.terms[array] == Term::Var(*var)
+        && last.as_index() == Some(*index)
+        && dims.len() == args.len()
+        && dims.last() == Some(extent)
+        && outer.iter().zip(&dims).all(|(a, n)| a.as_index().is_some_and(|i| i != *index && range(i) == Some(n)));
+    found.then_some((*view, extent))
+}
+
 impl<'a> Printer<'a> {
     fn new(program: &'a Program, style: Style) -> Self {
         let signature = &program.signature;
         let folded = fold_comparisons(program);
+        let largest = fold_largest(program);
         let mut names = Names::new();
         let mut taken = |wish: &str, default: &str| names.take(wish, default);
         // What the user of a program sees keeps its name before all else.
@@ -244,6 +364,8 @@ impl<'a> Printer<'a> {
             indices: Vec::new(),
             spelt: folded.values().copied().collect(),
             folded,
+            folded_sums: largest.values().copied().collect(),
+            largest,
             top: program.root,
         }
     }
@@ -265,6 +387,8 @@ impl<'a> Printer<'a> {
             ">=" => (">=", "\\ge"),
             "!=" => ("≠", "\\ne"),
             "*" => ("·", "\\,"),
+            "max" => ("max", "\\max"),
+            "min" => ("min", "\\min"),
             "argmax" => ("argmax", "\\operatorname{argmax}"),
             "argmin" => ("argmin", "\\operatorname{argmin}"),
             same => (same, same),
@@ -455,6 +579,9 @@ impl<'a> Printer<'a> {
             return;
         }
         let program = self.program;
+        if let Some(sum) = self.largest.get(&id) {
+            return self.binder(*sum, out);
+        }
         match &program.terms[id] {
             Term::Number(Number::Literal(x)) => out.push(Task::text(self.literal(*x))),
             Term::Number(Number::Index(a)) => {
@@ -545,6 +672,9 @@ impl<'a> Printer<'a> {
 
     fn level(&self, id: TermId) -> Level {
         let program = self.program;
+        if self.largest.contains_key(&id) {
+            return Level::Open;
+        }
         match &program.terms[id] {
             Term::Number(Number::Literal(x)) if x.is_sign_negative() && !x.is_nan() => Level::Unary,
             Term::Number(Number::Index(a)) if self.latex() && a.terms().len() != 1 => Level::Sum,
@@ -578,7 +708,8 @@ impl<'a> Printer<'a> {
         let terms = &self.program.terms;
         let mut chain = Vec::new();
         let mut first = id;
-        while let Term::Add(a, b) = terms[first] {
+        while let (Term::Add(a, b), false) = (&terms[first], self.largest.contains_key(&first)) {
+            let (a, b) = (*a, *b);
             chain.push(match &terms[b] {
                 Term::Mul(minus, c) if is_minus_one(&terms[*minus]) => ("- ", *c),
                 _ => ("+ ", b),
@@ -636,14 +767,20 @@ impl<'a> Printer<'a> {
             (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
                 if self.latex() || self.spelt.contains(&id) =>
             {
-                let sign = match comparison {
-                    Comparison::Less => "<",
-                    Comparison::LessEqual => self.symbol("<="),
-                    Comparison::Equal => "=",
-                    Comparison::NotEqual => self.symbol("!="),
+                // `x > 0` reads better than `0 < x`, and is the same.
+                let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
+                let turned = number(*a) && !number(*b);
+                let sign = match (comparison, turned) {
+                    (Comparison::Less, false) => "<",
+                    (Comparison::Less, true) => ">",
+                    (Comparison::LessEqual, false) => self.symbol("<="),
+                    (Comparison::LessEqual, true) => self.symbol(">="),
+                    (Comparison::Equal, _) => "=",
+                    (Comparison::NotEqual, _) => self.symbol("!="),
                 };
-                out.extend([Task::Open(2), Task::Term(*a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
-                out.extend([Task::Term(*b, Level::Sum), Task::Close]);
+                let (a, b) = if turned { (*b, *a) } else { (*a, *b) };
+                out.extend([Task::Open(2), Task::Term(a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
+                out.extend([Task::Term(b, Level::Sum), Task::Close]);
             }
             _ => {
                 let name = self.function(f);
@@ -684,16 +821,21 @@ impl<'a> Printer<'a> {
     /// `gen i < n, j < m. e`.
     fn binder(&mut self, id: TermId, out: &mut Vec<Task>) {
         let program = self.program;
-        let word = match program.terms[id] {
-            Term::Gen { .. } => "gen",
+        let word = match (&program.terms[id], self.largest_of(id)) {
+            (_, Some(View::ArgMin)) => "min",
+            (_, Some(_)) => "max",
+            (Term::Gen { .. }, None) => "gen",
             _ => "sum",
         };
         let mut bound = String::new();
         let mut scopes = 0;
         let mut rest = id;
-        while let (Term::Gen { index, extent, body }, "gen") | (Term::Sum { index, extent, body }, "sum") =
-            (&program.terms[rest], word)
+        while let (Term::Gen { index, extent, body }, "gen")
+        | (Term::Sum { index, extent, body }, "sum" | "max" | "min") = (&program.terms[rest], word)
         {
+            if rest != id && self.largest.contains_key(&rest) {
+                break;
+            }
             let (index, body) = (*index, *body);
             self.take_index(index);
             if self.latex() {
@@ -705,6 +847,10 @@ impl<'a> Printer<'a> {
             scopes += 1;
             rest = body;
         }
+        // Of `[(argmax l < n. v[i, l]) = k] * v[i, k]` the element.
+        if let ("max" | "min", Term::Iverson { body, .. }) = (word, &program.terms[rest]) {
+            rest = *body;
+        }
         if self.latex() {
             out.extend([Task::Open(2), Task::text(bound.trim_end().to_owned())]);
         } else {
@@ -712,6 +858,19 @@ impl<'a> Printer<'a> {
         }
         out.extend([Task::Line, Task::Last(rest, Level::Open), Task::Close]);
         out.extend(std::iter::repeat_with(|| Task::Leave).take(scopes));
+    }
+
+    /// Which end of a row a sum is, if it is written as that.
+    fn largest_of(&self, sum: TermId) -> Option<View> {
+        let Term::Sum { body, .. } = &self.program.terms[sum] else { return None };
+        match &self.program.terms[*body] {
+            Term::Iverson { guard: Pred::Relation { relation: RelationRef::Computed { view, .. }, .. }, .. }
+                if self.folded_sums.contains(&sum) =>
+            {
+                Some(*view)
+            }
+            _ => None,
+        }
     }
 
     /// `x[i, j]`, and `A.value(i, j)` where `A` is sparse.
@@ -898,7 +1057,8 @@ impl<'a> Printer<'a> {
             });
         }
         let free = |k: &String| !mentioned.contains(k.as_str()) && !self.names.is_used(k);
-        let index = (1..).map(|at| if at == 1 { "k".to_owned() } else { format!("k_{at}") }).find(free);
+        let letters = "kijlpqrstuv".chars().map(String::from);
+        let index = letters.chain((2..).map(|at| format!("k_{at}"))).find(free);
         let index = index.unwrap_or_default();
         let args: String = args.iter().map(|a| self.affine(a) + ", ").collect();
         match self.latex() {
@@ -980,6 +1140,8 @@ impl<'a> Printer<'a> {
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
             folded: BTreeMap::new(),
             spelt: BTreeSet::new(),
+            largest: BTreeMap::new(),
+            folded_sums: BTreeSet::new(),
             top: program.root,
         }
     }
