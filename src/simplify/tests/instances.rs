@@ -367,7 +367,8 @@ impl Source<'_, '_, '_> {
                 Kind::Expr if has(Name::Mixed) && self.one_in(2) => Value::Expr(params, self.mixed(&visible)),
                 Kind::Expr => {
                     let depth = self.rng.u32(0..3);
-                    let e = self.expr(&visible, depth);
+                    // No sum has a term 0, so no metavariable of a sum stands for it.
+                    let e = Some(self.expr(&visible, depth)).filter(|e| e.as_number() != Some(0.0))?;
                     let e = match self.rng.choice(&known) {
                         Some(p) if self.rng.bool() => Expr::product(Vec::new(), p.clone(), vec![e]),
                         _ if self.one_in(4) => Expr::product(Vec::new(), self.pred(&visible), vec![e]),
