@@ -99,8 +99,8 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
-pub mod present;
 pub mod simplify;
+pub mod present;
 
 pub mod tensor;
 
