@@ -101,8 +101,8 @@ pub mod normalize;
 pub mod tssa;
 
 pub mod diff;
-pub mod simplify;
 pub mod present;
+pub mod simplify;
 
 pub mod tensor;
 
