@@ -103,8 +103,8 @@ pub mod tssa;
 
 pub mod certificate;
 pub mod diff;
-pub mod simplify;
 pub mod present;
+pub mod simplify;
 
 pub mod tensor;
 

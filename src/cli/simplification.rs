@@ -16,8 +16,9 @@ pub(super) struct SimplifyArguments {
     /// Simplify by rules that keep every bit of every result.
     #[arg(long)]
     strict: bool,
-    /// How large a size is, or how many tuples a relation has for each place of an axis, compared with the others; 1 and 16 where nothing
-    /// is said.
+    /// How large a size is compared with the others; 1 where nothing is said.
+    ///
+    /// Of a relation, the tuples that it has for each place of an axis; 16 where nothing is said.
     #[arg(long = "hint", value_name = "NAME=NUMBER")]
     hints: Vec<String>,
     /// How many nodes simplification may make.

@@ -28,6 +28,9 @@ param S : csr [n, n] real
 param u : [m] real
 ";
 
+/// No hints of sizes.
+static NO_HINTS: std::collections::BTreeMap<String, f64> = std::collections::BTreeMap::new();
+
 /// A body as a program.
 fn program(body: &str) -> Program {
     let text = format!("{HEADER}gen i < n, j < n. {body}");
@@ -41,7 +44,7 @@ fn program(body: &str) -> Program {
 fn fires(rules: &[Rule], name: &str, body: &str) -> bool {
     let program = program(body);
     let signature = program.signature.clone();
-    let mut graph = Graph::new(&signature);
+    let mut graph = Graph::new(&signature, &NO_HINTS);
     let rules = Rules::new(rules, Tier::Finite);
     let encoded = encode(&mut graph, &rules, &program).unwrap();
     let saturation = saturate(&mut graph, &rules, Budget::default(), false).unwrap();

@@ -134,7 +134,7 @@ fn about_elements(pattern: &Pattern) -> bool {
 /// Checks a rule.
 pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
     let signature = signature();
-    let mut graph = Graph::new(&signature);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS);
     let mut judge = Judge::new(rule.tier);
     let mut rng = fastrand::Rng::with_seed(7);
     let mut checked = Checked::default();
@@ -147,7 +147,7 @@ pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
             break;
         }
         if graph.egraph.total_number_of_nodes() > 4000 {
-            graph = Graph::new(&signature);
+            graph = Graph::new(&signature, &super::NO_HINTS);
         }
         let mut source = Source { rng: &mut rng, graph: &mut graph };
         let outer = source.scope();
@@ -247,7 +247,7 @@ fn every_rule_is_sound() {
 #[test]
 fn the_oracle_decides_guards_as_the_index_language_does() {
     let signature = signature();
-    let mut graph = Graph::new(&signature);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS);
     let mut rng = fastrand::Rng::with_seed(5);
     let mut worlds = fastrand::Rng::with_seed(6);
     let mut seen = [0; 2];
