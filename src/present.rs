@@ -59,7 +59,27 @@ pub fn present(program: &Program) -> Result<term::Program> {
     presenter.outputs()?;
     presenter.bindings()?;
     naming::name_indices(&mut presenter.term);
-    Ok(presenter.term)
+    without_unused(presenter.term)
+}
+
+/// The program without terms that nothing uses: reading forms replace parts of what was built.
+fn without_unused(mut program: term::Program) -> Result<term::Program> {
+    let mut used = crate::base::SideTable::new(program.terms.len(), false);
+    used.set(program.root, true);
+    for (e, term) in program.terms.iter().rev() {
+        if used[e] {
+            term.for_each_operand(|operand| used.set(operand, true));
+        }
+    }
+    let terms = std::mem::take(&mut program.terms);
+    program.term_types = crate::base::Arena::new();
+    let mut moved = crate::base::SideTable::new(terms.len(), TermId(0));
+    for (e, term) in terms.iter().filter(|(e, _)| used[*e]) {
+        let kept = program.push(term.map_operands(|operand| moved[operand]))?;
+        moved.set(e, kept);
+    }
+    program.root = moved[program.root];
+    Ok(program)
 }
 
 /// What stands around a place: the innermost loop and guard.

@@ -188,7 +188,7 @@ fn present_single_uses_in_place() {
 fn present_shares_what_is_used_twice() {
     let expected = "\
 let t0 = sum i < n. z[i]^2
-in let t1 = gen i < n. z[i] * t0
+in let t1 = gen i < n. t0 * z[i]
 in gen i < n. t1[i] * t1[i]";
     check(expected, tensor(&['n']), |b| {
         let z = b.input(2, &[n()]);
@@ -217,7 +217,7 @@ fn present_sparse_reads() {
         vec![b.contract(&[m()], &[n()], guard, vec![operand(a, &[1, 0]), operand(z, &[1])])]
     });
     // What needs the guard keeps it.
-    let expected = "gen i < n, j < m. [A?(i, j)] * A.value(i, j) * (A.value(i, j) * w[j])";
+    let expected = "gen i < n, j < m. [A?(i, j)] * w[j] * A.value(i, j) * A.value(i, j)";
     check(expected, tensor(&['n', 'm']), |b| {
         let (a, w) = (b.input(3, &[n(), m()]), b.input(1, &[m()]));
         let inner = b.contract(&[n(), m()], &[], pattern(0, 1), vec![operand(a, &[0, 1]), operand(w, &[1])]);
@@ -295,7 +295,7 @@ fn present_exists_under_its_own_name() {
 #[test]
 fn present_relations_computed_from_tensors() {
     let expected = "\
-let t0 = gen i < n. z[i] * s
+let t0 = gen i < n. s * z[i]
 in gen i < n. [t0[i] != 0] * z[i]";
     check(expected, tensor(&['n']), |b| {
         let (z, s) = (b.input(2, &[n()]), b.input(5, &[]));

@@ -140,7 +140,7 @@ fn let_lifting_of_computed_relations() {
     check(
         lift_lets,
         "gen i < n. max j < m. B[i, j] * x[i]",
-        "let v = gen i < n, j < m. B[i, j] * x[i] in gen i < n. sum j < m. [(argmax k < m. v[i, k]) = j] * v[i, j]",
+        "let v = gen i < n, j < m. B[i, j] * x[i] in gen i < n. max j < m. v[i, j]",
     );
     check(
         lift_lets,

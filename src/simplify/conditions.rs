@@ -9,8 +9,8 @@ use super::graph::{Graph, Scope};
 use super::lang::{Head, Slot};
 use super::matching::{Bindings, Value};
 use super::rule::{Kind, Meta};
-use crate::error::Result;
 use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Op, Parity, Primitive};
 
@@ -298,7 +298,9 @@ fn is_total_function(f: Function) -> bool {
     let Function::Value(Primitive::Op(op)) = f else { return false };
     match op {
         Op::Powi(k) => k >= 0,
-        Op::Min | Op::Max | Op::Compare(_) | Op::Sign | Op::Abs | Op::Exp | Op::Expm1 | Op::Sin | Op::Cos | Op::Tan => true,
+        Op::Min | Op::Max | Op::Compare(_) | Op::Sign | Op::Abs | Op::Exp | Op::Expm1 | Op::Sin | Op::Cos | Op::Tan => {
+            true
+        }
         Op::Tanh | Op::Atan | Op::Atan2 | Op::Erf | Op::Sigmoid | Op::Softplus => true,
         _ => false,
     }
@@ -342,4 +344,3 @@ fn parity(f: Function) -> Option<Parity> {
         _ => None,
     }
 }
-

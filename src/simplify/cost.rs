@@ -176,7 +176,10 @@ impl<'a> Model<'a> {
                     }
                 }
                 Pred::NonNegative(a) => {
-                    let tied = a.terms().iter().filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
+                    let tied = a
+                        .terms()
+                        .iter()
+                        .filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
                     if tied.count() >= 2 {
                         growth = growth.scaled(0.5);
                     }
@@ -233,30 +236,26 @@ impl<'a> Model<'a> {
 
     /// Whether the factors of `a * (sum I. e)` are cheaper to multiply in an order that does not begin with those of `e`. The last
     /// `summed` indices are `I`; what comes before are the indices around, of which those are summed that the whole product sums.
-    pub(super) fn reorders(
-        &self,
-        all: &[(IndexId, Size)],
-        given: &Pred,
-        a: &Expr,
-        e: &Expr,
-        summed: usize,
-    ) -> bool {
+    pub(super) fn reorders(&self, all: &[(IndexId, Size)], given: &Pred, a: &Expr, e: &Expr, summed: usize) -> bool {
         if summed == 0 {
             return true;
         }
         let (outer, inner) = (a.clone().into_product(), e.clone().into_product());
         let guard = given.clone().and(outer.guard).and(inner.guard);
-        let set = |e: &Expr| all.iter().zip(0..).filter(|((i, _), _)| e.mentions(*i)).fold(0u64, |set, (_, k)| set | 1 << k);
+        let set =
+            |e: &Expr| all.iter().zip(0..).filter(|((i, _), _)| e.mentions(*i)).fold(0u64, |set, (_, k)| set | 1 << k);
         let is_literal = |e: &&Expr| e.as_number().is_none();
         let first: Vec<u64> = outer.factors.iter().filter(is_literal).map(set).collect();
         let second: Vec<u64> = inner.factors.iter().filter(is_literal).map(set).collect();
         if all.len() >= 60 || first.len() + second.len() > 5 {
             return false;
         }
-        let order = Contraction { model: self, all, guard: &guard, factors: first.iter().chain(&second).copied().collect() };
+        let order =
+            Contraction { model: self, all, guard: &guard, factors: first.iter().chain(&second).copied().collect() };
         let whole = (1usize << order.factors.len()) - 1;
         let unit = whole & !((1 << first.len()) - 1);
-        let (free, kept) = (order.least(whole, 0, &mut BTreeMap::new()), order.least(whole, unit, &mut BTreeMap::new()));
+        let (free, kept) =
+            (order.least(whole, 0, &mut BTreeMap::new()), order.least(whole, unit, &mut BTreeMap::new()));
         free.compare(&kept) == Ordering::Less
     }
 

@@ -104,10 +104,7 @@ impl Decoder<'_> {
             {
                 self.var(*class)
             }
-            leaf => self.product(
-                gens,
-                Product { sums: Vec::new(), guard: guard.clone(), factors: vec![leaf.clone()] },
-            ),
+            leaf => self.product(gens, Product { sums: Vec::new(), guard: guard.clone(), factors: vec![leaf.clone()] }),
         }
     }
 
@@ -189,7 +186,8 @@ impl Decoder<'_> {
             }
             return self.chain(gens, outside, operands);
         }
-        let mut found = Operands { sums: product.sums.clone(), guard: guard.conjuncts().to_vec(), operands: Vec::new() };
+        let mut found =
+            Operands { sums: product.sums.clone(), guard: guard.conjuncts().to_vec(), operands: Vec::new() };
         for e in &inner {
             self.read(&scope, e, &mut found)?;
         }
@@ -278,11 +276,8 @@ impl Decoder<'_> {
             let Some(n) = relation.and_then(|r| r.shape.last()).cloned() else {
                 return Err(Error::bug("simplify", "a map without a target"));
             };
-            let args = application
-                .args
-                .iter()
-                .map(|arg| self.without_targets(arg, into))
-                .collect::<Result<Vec<_>>>()?;
+            let args =
+                application.args.iter().map(|arg| self.without_targets(arg, into)).collect::<Result<Vec<_>>>()?;
             let t = self.target(&application.map, args, &n, into);
             let whole = Var::Apply(Box::new(application));
             a = a.replace(&mut |v| Ok((*v == whole).then(|| Affine::index(t))))?;

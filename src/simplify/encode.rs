@@ -81,11 +81,8 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
             Rhs::Contract { guard: p, operands, .. } => {
                 let mut factors = Vec::new();
                 for operand in operands {
-                    let at: Vec<Affine> = operand
-                        .indices
-                        .iter()
-                        .map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i)))
-                        .collect();
+                    let at: Vec<Affine> =
+                        operand.indices.iter().map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i))).collect();
                     factors.push(encoder.element(operand.var, &at)?);
                 }
                 Expr::product(fresh, guard(graph, p)?, factors)

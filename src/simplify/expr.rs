@@ -118,7 +118,8 @@ impl Expr {
             [] if sums.is_empty() && guard.is_true() => Expr::Number(Real::ONE),
             // sum s. [p] * (sum t. [q] * e)  ==  sum s t. [p and q] * e
             [Expr::Product(inner)] => {
-                let inner = std::mem::replace(&mut **inner, Product { sums: vec![], guard: Pred::True, factors: vec![] });
+                let inner =
+                    std::mem::replace(&mut **inner, Product { sums: vec![], guard: Pred::True, factors: vec![] });
                 let sums = sums.into_iter().chain(inner.sums).collect();
                 Expr::Product(Box::new(Product { sums, guard: guard.and(inner.guard), factors: inner.factors }))
             }
@@ -198,9 +199,7 @@ impl Expr {
                 Expr::product(product.sums.clone(), product.guard.substitute(replace)?, factors)
             }
             Expr::Sum(es) => Expr::sum(es.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?),
-            Expr::Apply(f, es) => {
-                Expr::Apply(*f, es.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?)
-            }
+            Expr::Apply(f, es) => Expr::Apply(*f, es.iter().map(|e| e.substitute(replace)).collect::<Checked<_>>()?),
         })
     }
 

@@ -172,7 +172,10 @@ impl<'a> Graph<'a> {
     /// What a read is without any work, if its class has a view.
     pub(super) fn view(&self, read: &Read) -> crate::index::Checked<Option<Expr>> {
         let at = |i: IndexId| read.indices.get(i.index()).cloned();
-        self.data(read.class).view.as_ref().map(|view| view.substitute(&at)).transpose()
+        let view = self.data(read.class).view.as_ref().map(|view| view.substitute(&at)).transpose()?;
+        let itself =
+            |e: &Expr| e.reads().iter().any(|(next, _)| self.egraph.find(next.class) == self.egraph.find(read.class));
+        Ok(view.filter(|e| !itself(e)))
     }
 
     /// The class of `gen g. e` for given axes `g`.
@@ -444,20 +447,6 @@ impl<'a> Graph<'a> {
         Ok(self.egraph.add(Node { head: Head::Apply { dims: dims(gens), guard, function, args }, children }))
     }
 
-    pub(super) fn dump(&mut self) {
-        let mut classes: Vec<Id> = self.egraph.classes().map(|c| c.id).collect();
-        classes.sort();
-        for class in classes {
-            println!("{class} {:?}", self.data(class).view.is_some());
-            for node in self.egraph[class].nodes.clone() {
-                let at: Vec<Affine> = self.slots(class).iter().map(|(i, _)| Affine::index(*i)).collect();
-                if let Head::Input { param, .. } = &node.head { println!("    input {param:?}"); continue }
-                let e = self.open(&node, &at);
-                if let Ok(e) = e { println!("    {}", show(&e)); }
-            }
-        }
-    }
-
     /// A leaf of a parameter.
     pub(super) fn input(
         &mut self,
@@ -475,16 +464,15 @@ impl<'a> Graph<'a> {
             Expr::Number(_) | Expr::Index(_) | Expr::Apply(..) => false,
             Expr::Read(read) => {
                 let class = &self.egraph[read.class];
-                class.data.pattern.is_some() || class.nodes.iter().any(|node| match &node.head {
-                    Head::Product { guard, sums, .. } => sums.is_empty() && has_relation(guard),
-                    Head::Apply { guard, .. } => has_relation(guard),
-                    Head::Sum { terms, .. } => terms.iter().all(|(p, _)| has_relation(p)),
-                    Head::Input { .. } => false,
-                })
+                class.data.pattern.is_some()
+                    || class.nodes.iter().any(|node| match &node.head {
+                        Head::Product { guard, sums, .. } => sums.is_empty() && has_relation(guard),
+                        Head::Apply { guard, .. } => has_relation(guard),
+                        Head::Sum { terms, .. } => terms.iter().all(|(p, _)| has_relation(p)),
+                        Head::Input { .. } => false,
+                    })
             }
-            Expr::Product(product) => {
-                has_relation(&product.guard) || product.factors.iter().any(|e| self.is_sparse(e))
-            }
+            Expr::Product(product) => has_relation(&product.guard) || product.factors.iter().any(|e| self.is_sparse(e)),
             Expr::Sum(terms) => terms.iter().all(|e| self.is_sparse(e)),
         }
     }
@@ -512,7 +500,8 @@ fn dims(gens: &[(IndexId, Size)]) -> Vec<Size> {
 /// Orders the factors without regard to the names of `sum` indices, then these by their first occurrence.
 fn canonical_factors(mut product: Product) -> (Product, Scope) {
     let summed: Vec<IndexId> = product.sums.iter().map(|(i, _)| *i).collect();
-    let masked = |e: &Expr| e.substitute(&|i| summed.contains(&i).then(|| Affine::constant(0))).unwrap_or_else(|_| e.clone());
+    let masked =
+        |e: &Expr| e.substitute(&|i| summed.contains(&i).then(|| Affine::constant(0))).unwrap_or_else(|_| e.clone());
     product.factors.sort_by_cached_key(|e| (masked(e), e.clone()));
     let mut order: Scope = Vec::with_capacity(summed.len());
     let mut meet = |a: &Affine| {
@@ -535,7 +524,8 @@ fn canonical_factors(mut product: Product) -> (Product, Scope) {
     // Once more under the final names, which decide between reads of one tensor.
     let number: BTreeMap<IndexId, u32> = order.iter().zip(0..).map(|((i, _), at)| (*i, at)).collect();
     let named = |e: &Expr| {
-        e.substitute(&|i| number.get(&i).map(|at| Affine::index(IndexId(u32::MAX / 2 + at)))).unwrap_or_else(|_| e.clone())
+        e.substitute(&|i| number.get(&i).map(|at| Affine::index(IndexId(u32::MAX / 2 + at))))
+            .unwrap_or_else(|_| e.clone())
     };
     product.factors.sort_by_cached_key(named);
     (product, order)
@@ -593,21 +583,5 @@ impl Closing {
         });
         let rename = |x: VarId| self.computed.get(&class_of(x)).map_or(x, |at| VarId::from_index(*at));
         Ok(Renaming(&rename).pred(&p)?)
-    }
-}
-
-fn show(e: &Expr) -> String {
-    let aff = |a: &Affine| {
-        let mut t = String::new();
-        let _ = a.write(&mut t, &mut |v| match v { Var::Index(i) if i.0 > 1000 => format!("s{}", i.0 % 100), Var::Index(i) => format!("i{}", i.0), Var::Size(n) => format!("n{}", n.0), Var::Apply(_) => "f()".into() });
-        t
-    };
-    match e {
-        Expr::Number(x) => format!("{x:?}"),
-        Expr::Index(a) => format!("real({})", aff(a)),
-        Expr::Read(r) => format!("T{}[{}]", r.class, r.indices.iter().map(aff).collect::<Vec<_>>().join(",")),
-        Expr::Product(p) => format!("(sum {} . {} {})", p.sums.iter().map(|(i, _)| format!("s{}", i.0 % 100)).collect::<Vec<_>>().join(","), if p.guard.is_true() { String::new() } else { format!("[{}]", p.guard.weight()) }, p.factors.iter().map(show).collect::<Vec<_>>().join("*")),
-        Expr::Sum(ts) => format!("({})", ts.iter().map(show).collect::<Vec<_>>().join(" + ")),
-        Expr::Apply(f, ts) => format!("{f:?}({})", ts.iter().map(show).collect::<Vec<_>>().join(", ")),
     }
 }

@@ -221,7 +221,9 @@ impl<'g, 'a> Matcher<'g, 'a> {
             (Pattern::Product { .. }, Expr::Product(product)) => {
                 self.product(pattern, (**product).clone(), true, bindings, &mut keep);
             }
-            (Pattern::Sum(patterns), Expr::Sum(terms)) => self.terms(patterns, terms.clone(), true, bindings, &mut keep),
+            (Pattern::Sum(patterns), Expr::Sum(terms)) => {
+                self.terms(patterns, terms.clone(), true, bindings, &mut keep)
+            }
             (Pattern::Product { .. }, _) => {}
             (Pattern::Apply(..), Expr::Product(product)) => {
                 // A factor of a product.
@@ -396,13 +398,12 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// Matches a product. At the top, what is left over is handed on; elsewhere there must be nothing.
     fn product(&mut self, pattern: &Pattern, subject: Product, top: bool, bindings: Bindings, then: Then<'_, 'g, 'a>) {
         let Pattern::Product { binders, guard, factors } = pattern else { return };
-        let absorbs = factors.iter().any(|f| matches!(f, Pattern::Meta(..)));
         self.binders(binders, subject, bindings, &mut |m, bindings, subject| {
             let alone = guard.len() == 1;
             // Sums that stay inside of the match bind what no predicate of the pattern may mention.
             let inner = if top { Vec::new() } else { subject.product.sums.iter().map(|(i, _)| *i).collect() };
             m.conjuncts(guard, (alone, &inner), subject.product, bindings, &mut |m, bindings, subject| {
-                m.factors(factors, subject.product, top, absorbs, bindings, then);
+                m.factors(factors, subject.product, top, bindings, then);
             });
         });
     }
@@ -443,8 +444,13 @@ impl<'g, 'a> Matcher<'g, 'a> {
                         return;
                     }
                     for order in orders(&known, &subject.sums) {
-                        let rename = |i: IndexId| order.iter().find(|(from, _)| *from == i).map(|(_, to)| Affine::index(*to));
-                        let factors = subject.factors.iter().map(|e| e.substitute(&rename)).collect::<crate::index::Checked<Vec<_>>>();
+                        let rename =
+                            |i: IndexId| order.iter().find(|(from, _)| *from == i).map(|(_, to)| Affine::index(*to));
+                        let factors = subject
+                            .factors
+                            .iter()
+                            .map(|e| e.substitute(&rename))
+                            .collect::<crate::index::Checked<Vec<_>>>();
                         let (Ok(factors), Ok(guard)) = (factors, subject.guard.substitute(&rename)) else { continue };
                         self.binders(rest, Product { sums: Vec::new(), guard, factors }, bindings.clone(), then);
                     }
@@ -507,8 +513,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                         let mut bindings = bindings.clone();
                         let mut hidden = bindings.bound();
                         hidden.extend(inner);
-                        let closed =
-                            !inner.contains(&i) && !hidden.iter().any(|j| *j != i && solution.mentions(*j));
+                        let closed = !inner.contains(&i) && !hidden.iter().any(|j| *j != i && solution.mentions(*j));
                         if closed
                             && bindings.bind(*index, Value::Index(i))
                             && bindings.bind(*value, Value::Affine(solution))
@@ -532,7 +537,6 @@ impl<'g, 'a> Matcher<'g, 'a> {
         patterns: &[Pattern],
         subject: Product,
         top: bool,
-        absorbs: bool,
         bindings: Bindings,
         then: Then<'_, 'g, 'a>,
     ) {
@@ -559,7 +563,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 let x = position.and_then(|k| subject.factors.remove(k).as_number()).unwrap_or(1.0);
                 let mut bindings = bindings;
                 if bindings.bind(*meta, Value::Literal(x)) {
-                    self.factors(&others, subject, top, absorbs, bindings, then);
+                    self.factors(&others, subject, top, bindings, then);
                 }
             }
             Pattern::Meta(meta, args) => {
@@ -577,7 +581,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                         if bindings.bind(*meta, Value::Expr(params.clone(), factor.clone())) {
                             let mut subject = subject.clone();
                             subject.factors.remove(at);
-                            self.factors(&others, subject, top, absorbs, bindings, then);
+                            self.factors(&others, subject, top, bindings, then);
                         }
                     }
                     return;
@@ -610,7 +614,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 let value = Expr::product(sums, Pred::all(inner), taken);
                 let Some(bindings) = self.bind_expr(*meta, args, value, bindings) else { return };
                 let subject = Product { sums: outer_sums, guard: Pred::all(outer), factors: left };
-                self.factors(&others, subject, top, absorbs, bindings, then);
+                self.factors(&others, subject, top, bindings, then);
             }
             structured => {
                 for at in 0..subject.factors.len() {
@@ -618,7 +622,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     let factor = subject.factors.remove(at);
                     self.expr(structured, &factor, bindings.clone(), &mut |m, bindings, inner| {
                         if inner.is_none() {
-                            m.factors(&others, subject.clone(), top, absorbs, bindings, then);
+                            m.factors(&others, subject.clone(), top, bindings, then);
                         }
                     });
                 }
@@ -672,7 +676,8 @@ fn plausible(pattern: &Pattern, subject: &Expr, opening: bool) -> bool {
                 Pattern::Number(x) => product.factors.iter().any(|e| e.as_number() == Some(*x)),
                 Pattern::Real(_) => product.factors.iter().any(|e| matches!(e, Expr::Index(_))),
                 Pattern::Apply(..) | Pattern::Sum(_) | Pattern::Element(_) => product.factors.iter().any(|e| {
-                    matches!(e, Expr::Apply(..) | Expr::Sum(_) | Expr::Product(_)) || opening && matches!(e, Expr::Read(_))
+                    matches!(e, Expr::Apply(..) | Expr::Sum(_) | Expr::Product(_))
+                        || opening && matches!(e, Expr::Read(_))
                 }),
                 _ => true,
             });
@@ -785,7 +790,12 @@ pub(super) fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
 }
 
 /// What a pattern stands for under bindings; nothing where a metavariable has no value or a number leaves its range.
-pub(super) fn instantiate(graph: &mut Graph<'_>, scope: &Scope, pattern: &Pattern, bindings: &Bindings) -> Option<Expr> {
+pub(super) fn instantiate(
+    graph: &mut Graph<'_>,
+    scope: &Scope,
+    pattern: &Pattern,
+    bindings: &Bindings,
+) -> Option<Expr> {
     Some(match pattern {
         Pattern::Meta(meta, args) => {
             let Value::Expr(params, body) = bindings.get(*meta)? else { return None };
@@ -838,7 +848,10 @@ pub(super) fn instantiate(graph: &mut Graph<'_>, scope: &Scope, pattern: &Patter
                     _ => return None,
                 },
             };
-            Expr::Apply(function, args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?)
+            Expr::Apply(
+                function,
+                args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?,
+            )
         }
     })
 }

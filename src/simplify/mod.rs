@@ -63,6 +63,9 @@ pub fn rules() -> std::result::Result<Vec<Rule>, RuleError> {
     read_all(&FILES)
 }
 
+/// Programs of more statements are left as they are.
+const MAX_STATEMENTS: usize = 120;
+
 /// How much saturation may do. Counts, never clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -128,6 +131,13 @@ pub struct Simplified {
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
+    let live = program.live();
+    let live = program.stmts.ids().filter(|x| live[*x]).count();
+    if live > MAX_STATEMENTS {
+        let (nodes, classes, applied) = (live, live, BTreeMap::new());
+        let report = Report { nodes, classes, rounds: 0, matches: 0, stop: Stop::Nodes, applied };
+        return Ok(Simplified { program: program.clone(), report });
+    }
     let Run { mut graph, encoded, saturation, model, table, selection } = run(program, options, false)?;
     let mut applied = saturation.applied;
     for rule in &encoded.used {
@@ -141,7 +151,9 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
         stop: saturation.stop,
         applied,
     };
-    let program = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
+    let simplified = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
+    // A guard that would apply a map cannot be written in Tensor-SSA.
+    let program = if simplified.verify().is_ok() { simplified } else { program.clone() };
     Ok(Simplified { program, report })
 }
 
@@ -165,21 +177,15 @@ fn run<'a>(program: &'a Program, options: &'a Options, record: bool) -> Result<R
     graph.egraph.rebuild();
     let before: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
-    let start = std::time::Instant::now();
     let saturation = saturate::saturate(&mut graph, &rules, options.budget, record)?;
-    if std::env::var("DUMP").is_ok() { println!("saturate {:?}", start.elapsed()); }
-    if std::env::var("DUMP").is_ok() { graph.dump(); }
     let model = cost::Model::new(signature, &options.hints);
     let table = extract::Table::new(&graph, &model);
     let before: Vec<(egg::Id, lang::Node)> = before
         .into_iter()
-        .map(|(class, node)| {
-            (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id)))
-        })
+        .map(|(class, node)| (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id))))
         .collect();
     let given = table.selection(&before);
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
     let selection = table.extract(&roots, &given)?;
-    if std::env::var("DUMP").is_ok() { println!("extract {:?}", start.elapsed()); }
     Ok(Run { graph, encoded, saturation, model, table, selection })
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::index::{Pred, Var};
 
 /// How many rules one expression may be rewritten by while it is normalised.
-const MAX_STEPS: usize = 200;
+const MAX_STEPS: usize = 60;
 
 /// How many views are looked through.
 const MAX_VIEWS: usize = 32;
@@ -26,8 +26,7 @@ pub(super) struct Rules<'r> {
 impl<'r> Rules<'r> {
     /// Those that hold at least as far as a tier says.
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
-        let (normal, graph) =
-            rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
+        let (normal, graph) = rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
         Rules { normal, graph }
     }
 
@@ -67,13 +66,7 @@ impl<'r> Rules<'r> {
         Ok(e)
     }
 
-    fn normalise_parts(
-        &self,
-        graph: &mut Graph<'_>,
-        scope: &Scope,
-        e: &Expr,
-        used: &mut Vec<&'r str>,
-    ) -> Result<Expr> {
+    fn normalise_parts(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
         Ok(match e {
             Expr::Number(_) | Expr::Index(_) => e.clone(),
             Expr::Read(read) => self.read(graph, scope, read, used)?,
@@ -101,15 +94,23 @@ impl<'r> Rules<'r> {
     fn read(&self, graph: &mut Graph<'_>, scope: &Scope, read: &Read, used: &mut Vec<&'r str>) -> Result<Expr> {
         let mut read = read.clone();
         let mut guard = Pred::True;
+        // Views may go in circles: a tensor is its own part where it is not zero.
+        let mut seen = Vec::new();
         for _ in 0..MAX_VIEWS {
             read.class = graph.egraph.find(read.class);
             let product = match graph.view(&read)? {
                 None => break,
                 Some(view) => view.into_product(),
             };
+            seen.push(read.class);
+            if let [Expr::Read(next)] = product.factors.as_slice()
+                && seen.contains(&graph.egraph.find(next.class))
+            {
+                break;
+            }
             guard = guard.and(product.guard);
             match product.factors.as_slice() {
-                [Expr::Read(next)] if next.class != read.class => read = next.clone(),
+                [Expr::Read(next)] => read = next.clone(),
                 [leaf @ (Expr::Number(_) | Expr::Index(_))] => {
                     let e = Expr::product(Vec::new(), guard, vec![leaf.clone()]);
                     return self.normalise_top(graph, scope, e, used);

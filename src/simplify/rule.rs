@@ -136,7 +136,11 @@ pub(super) enum Pattern {
     Number(f64),
     Literal(Meta),
     Real(Linear),
-    Product { binders: Vec<Binder>, guard: Vec<PredPattern>, factors: Vec<Pattern> },
+    Product {
+        binders: Vec<Binder>,
+        guard: Vec<PredPattern>,
+        factors: Vec<Pattern>,
+    },
     Sum(Vec<Pattern>),
     Apply(Head, Vec<Pattern>),
     /// Any read of a tensor.

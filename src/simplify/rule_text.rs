@@ -1,8 +1,8 @@
 //! Reading rule files. `rules/README.md` says how they are written.
 
 use super::conditions::{Condition, Name};
-use super::rule_check::{Wrong, check};
 use super::rule::{Arg, Binder, Head, Integer, Kind, Linear, Meta, Mode, Pattern, PredPattern, Rule, Tier};
+use super::rule_check::{Wrong, check};
 use crate::scalar::{Function, Op};
 
 /// What is wrong with a rule file, and where.
@@ -196,7 +196,10 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             // Names of conditions have hyphens between letters.
             while rest[end..].starts_with('-') && rest[end + 1..].starts_with(|c: char| c.is_alphabetic()) {
                 let next = rest[end + 1..].find(|c: char| !is_word(c)).map_or(rest.len(), |k| end + 1 + k);
-                if Name::parse(&rest[..next]).is_none() && !rest[..end].starts_with("not") && !is_condition_prefix(&rest[..next]) {
+                if Name::parse(&rest[..next]).is_none()
+                    && !rest[..end].starts_with("not")
+                    && !is_condition_prefix(&rest[..next])
+                {
                     break;
                 }
                 end = next;
@@ -380,9 +383,7 @@ impl<'a> Reader<'a> {
     fn integer_atom(&mut self) -> Result<Integer, String> {
         match self.next() {
             Token::Number(k, true) => Ok(Integer::Constant(whole(k)?)),
-            Token::Mark("-") => {
-                Ok(Integer::Mul(Box::new(Integer::Constant(-1)), Box::new(self.integer_atom()?)))
-            }
+            Token::Mark("-") => Ok(Integer::Mul(Box::new(Integer::Constant(-1)), Box::new(self.integer_atom()?))),
             Token::Name(name) => Ok(Integer::Meta(self.integer(&name)?)),
             other => Err(format!("expected an integer, found {}", describe(&other))),
         }
@@ -519,7 +520,11 @@ impl<'a> Reader<'a> {
         match self.next() {
             Token::Number(k, true) => {
                 let k = whole(k)?;
-                if self.eat("*") { Ok(Linear::Scaled(k, Box::new(self.linear_atom()?))) } else { Ok(Linear::Constant(k)) }
+                if self.eat("*") {
+                    Ok(Linear::Scaled(k, Box::new(self.linear_atom()?)))
+                } else {
+                    Ok(Linear::Constant(k))
+                }
             }
             Token::Mark("-") => Ok(Linear::Scaled(-1, Box::new(self.linear_atom()?))),
             Token::Name(name) => match self.meta(&name)? {

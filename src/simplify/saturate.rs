@@ -70,13 +70,8 @@ struct Engine<'e, 'a, 'r> {
 
 /// Applies rules until nothing changes or a budget is used up.
 pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget, record: bool) -> Result<Saturation> {
-    let state = Saturation {
-        rounds: 0,
-        matches: 0,
-        stop: Stop::Saturated,
-        applied: BTreeMap::new(),
-        steps: Vec::new(),
-    };
+    let state =
+        Saturation { rounds: 0, matches: 0, stop: Stop::Saturated, applied: BTreeMap::new(), steps: Vec::new() };
     let mut engine =
         Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashMap::default(), record, state };
     engine.graph.egraph.rebuild();

@@ -404,8 +404,8 @@ fn compared(b: &mut Make, op: Comparison, again: bool, holds: bool) -> TermId {
 
 #[test]
 fn print_comparisons_of_reals() {
-    check("s * ([0 < s] * s)", |b| compared(b, Comparison::Less, false, true));
-    check("s * ([not 0 <= s] * s)", |b| compared(b, Comparison::LessEqual, false, false));
+    check("s * ([s > 0] * s)", |b| compared(b, Comparison::Less, false, true));
+    check("s * ([not s >= 0] * s)", |b| compared(b, Comparison::LessEqual, false, false));
     check("s * (let c = less(0, s)\n     in [c != 0] * c)", |b| compared(b, Comparison::Less, true, true));
     check("s * (let c = equal(0, s)\n     in [c = 0] * s)", |b| compared(b, Comparison::Equal, false, false));
 }
@@ -418,7 +418,7 @@ fn print_one_hot_relations() {
             Pred::relation(relation, args.iter().map(|a| (*a).clone()).collect())
         }
     };
-    check("sum k < n. [(argmax k_2 < n. x[k_2]) = k] * x[k]", |b| {
+    check("sum k < n. [(argmax i < n. x[i]) = k] * x[k]", |b| {
         let (k, at) = b.index("k");
         let x = b.at(X, std::slice::from_ref(&at));
         let body = b.guard(view(View::ArgMax)(&[&at]), x);

@@ -259,7 +259,7 @@ fn shared_expressions() {
             let relu = node(ast, Expr::Iverson { guard, body: e });
             gen_i(ast, relu)
         },
-        "gen i < n. let e = x[i] in [0 < e] * e",
+        "gen i < n. let e = x[i] in [e > 0] * e",
     );
     // In bounds only inside the brackets.
     check_built(
@@ -321,7 +321,7 @@ fn doubling() {
 fn meaning() {
     let x = "param x : [n] real\nparam t : real\n";
     for (head, text, expected) in [
-        (x, "sum i < n. [x[i] > 0] * ln(x[i])", "sum i < n. [0 < x[i]] * ln(x[i])"),
+        (x, "sum i < n. [x[i] > 0] * ln(x[i])", "sum i < n. [x[i] > 0] * ln(x[i])"),
         // A moved comparison keeps what its accesses need, and no more.
         (
             x,
@@ -356,7 +356,7 @@ fn meaning() {
         (
             x,
             "max i < n. x[i]^2",
-            "let v = gen i < n. x[i]^2 in (sum i < n. [(argmax k < n. v[k]) = i] * v[i]) + [n <= 0] * -inf",
+            "let v = gen i < n. x[i]^2 in max i < n. v[i]",
         ),
         ("param x : [n] real\nassume n >= 1\n", "min i < n. x[i]", "sum i < n. [(argmin k < n. x[k]) = i] * x[i]"),
         (
