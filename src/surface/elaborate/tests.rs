@@ -353,12 +353,8 @@ fn meaning() {
             "sum i < n. let c = less_equal(1, x[i]) in [c != 0] * x[i] + [c = 0] * -x[i]",
         ),
         (x, "sum i < n. [x[i] != 0] * x[i] + [0 = x[i]] * 1", "sum i < n. [x[i] != 0] * x[i] + [x[i] = 0] * 1"),
-        (
-            x,
-            "max i < n. x[i]^2",
-            "let v = gen i < n. x[i]^2 in max i < n. v[i]",
-        ),
-        ("param x : [n] real\nassume n >= 1\n", "min i < n. x[i]", "sum i < n. [(argmin k < n. x[k]) = i] * x[i]"),
+        (x, "max i < n. x[i]^2", "let v = gen i < n. x[i]^2 in max i < n. v[i]"),
+        ("param x : [n] real\nassume n >= 1\n", "min i < n. x[i]", "min i < n. x[i]"),
         (
             "param a : [n, m] real\nparam x : [m] real\n",
             "gen j < m. [exists i < n. (argmax k < m. a[i, k]^2) = j] * x[j]",
