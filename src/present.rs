@@ -46,6 +46,9 @@ const PASS: &str = "present";
 /// How many of the guards around take part in a proof, innermost first.
 const MAX_GUARDS: usize = 16;
 
+/// Inside of more loops every statement with work has a variable.
+const MAX_LOOPS: usize = 64;
+
 /// How many atoms a guard may have to be simplified.
 const MAX_WEIGHT: usize = 32;
 
@@ -159,6 +162,19 @@ fn bug(message: &str) -> Error {
     Error::bug(PASS, message)
 }
 
+/// What a statement is -1 times, without a guard.
+fn negation(source: &Program, x: VarId) -> Option<VarId> {
+    let Rhs::Contract { sums, guard: Pred::True, operands } = &source.stmts[x].rhs else { return None };
+    let [a, b] = operands.as_slice() else { return None };
+    let minus = |y: VarId| matches!(source.stmts[y].rhs, Rhs::Number(Number::Literal(-1.0)));
+    match (minus(a.var), minus(b.var)) {
+        _ if !sums.is_empty() => None,
+        (true, _) => Some(b.var),
+        (_, true) => Some(a.var),
+        _ => None,
+    }
+}
+
 /// The value of an index that a conjunct fixes, and what must hold for it.
 struct Solution {
     index: IndexId,
@@ -197,7 +213,9 @@ impl<'a> Presenter<'a> {
             if !sound {
                 return Err(bug("an operand does not come before its user"));
             }
-            stmt.rhs.for_each_operand(|y| uses[y.index()] = uses[y.index()].saturating_add(1));
+            // A negation is written wherever it is read, as a sign.
+            let readers = if negation(source, x).is_some() { uses[x.index()].max(1) } else { 1 };
+            stmt.rhs.for_each_operand(|y| uses[y.index()] = uses[y.index()].saturating_add(readers));
             let mut relation = |p: &Pred| {
                 p.visit_relations(&mut |r| {
                     if let RelationRef::Computed { var, view } = r {
@@ -238,7 +256,7 @@ impl<'a> Presenter<'a> {
         for (x, stmt) in source.stmts.iter() {
             let at = x.index();
             let leaf = matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_));
-            presenter.plain[at] = leaf || presenter.is_view(x)?;
+            presenter.plain[at] = leaf || presenter.is_view(x)? || negation(source, x).is_some();
             let direct = presenter.whole_param(x).is_some();
             let several = (uses[at] > 1 || compared[at]) && !presenter.plain[at];
             presenter.shared[at] = read_as_relation[at] > 0 && !direct || several;
@@ -278,6 +296,12 @@ impl<'a> Presenter<'a> {
             Rhs::Input { param, path } if path.is_empty() => Some(*param),
             _ => None,
         }
+    }
+
+    /// Where a sparse parameter is read, the atom of its pattern: with it the element is written `A[i, j]`.
+    fn pattern(&self, x: VarId, place: &[Affine]) -> Option<Pred> {
+        let pattern = self.source.signature.params[self.whole_param(x)?].storage.pattern()?;
+        Some(Pred::relation(RelationRef::Input(pattern), place.to_vec()))
     }
 
     fn outputs(&mut self) -> Result<()> {
@@ -347,8 +371,7 @@ impl<'a> Presenter<'a> {
         let dims = &self.source.stmts[x].dims;
         let gens: Vec<(IndexId, Size)> = dims.iter().map(|n| (self.enter_loop(n, &mut context), n.clone())).collect();
         let place: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
-        let pattern = self.whole_param(x).and_then(|p| self.source.signature.params[p].storage.pattern());
-        let stored = pattern.map(|r| Build::Iverson(Pred::relation(RelationRef::Input(r), place.clone())));
+        let stored = self.pattern(x, &place).map(Build::Iverson);
         tasks.push(Task::Expand(x, place, context));
         tasks.extend(stored.map(Task::Build));
         tasks.extend(gens.into_iter().rev().map(|(i, n)| Task::Build(Build::Gen(i, n))));
@@ -505,7 +528,8 @@ impl<'a> Presenter<'a> {
         self.shared[at] = self.shared[at] || !self.plain[at] && !self.is_affordable(x, place, context);
     }
 
-    /// Whether writing a statement here does not repeat its work: it has none, or every loop around is one of its axes.
+    /// Whether writing a statement here does not repeat its work: it has none, or every loop around is one of its axes, or makes a single
+    /// round for them, by an equation or a map.
     fn is_affordable(&self, x: VarId, place: &[Affine], context: Context) -> bool {
         if let Rhs::Contract { sums, operands, .. } = &self.source.stmts[x].rhs
             && sums.is_empty()
@@ -513,18 +537,50 @@ impl<'a> Presenter<'a> {
         {
             return true;
         }
-        if self.depth(context) > place.len() {
-            return false;
-        }
+        let mut open = BTreeSet::new();
         let mut at = context.loops;
         while let Some(here) = at.checked_sub(1) {
             let (index, around, _) = self.loops[here];
-            if !place.iter().any(|a| a.as_index() == Some(index)) {
+            open.insert(index);
+            // More loops than a few are not looked at.
+            if open.len() > MAX_LOOPS {
                 return false;
             }
             at = around;
         }
-        true
+        open.retain(|i| !place.iter().any(|a| a.as_index() == Some(*i)));
+        let mut at = context.guards;
+        for _ in 0..MAX_GUARDS {
+            let Some(here) = at.checked_sub(1) else { break };
+            let (guard, around) = &self.guards[here];
+            guard.conjuncts().iter().for_each(|p| self.close(p, &mut open));
+            at = *around;
+        }
+        open.is_empty()
+    }
+
+    /// Removes the index that a conjunct fixes by others than the open ones.
+    fn close(&self, p: &Pred, open: &mut BTreeSet<IndexId>) {
+        let mentioned = |a: &Affine| open.iter().copied().filter(|i| a.mentions(*i)).collect::<Vec<_>>();
+        let fixed = match p {
+            Pred::Zero(a) => match mentioned(a).as_slice() {
+                [i] => Some(*i),
+                _ => None,
+            },
+            Pred::Relation { relation, args, holds: true } if self.is_map(*relation) => match args.split_last() {
+                Some((target, source)) if source.iter().all(|a| mentioned(a).is_empty()) => target.as_index(),
+                _ => None,
+            },
+            _ => None,
+        };
+        open.retain(|i| fixed != Some(*i));
+    }
+
+    fn is_map(&self, relation: RelationRef) -> bool {
+        match relation {
+            RelationRef::Input(r) => self.source.signature.relations[r].kind == RelationKind::Map,
+            RelationRef::Computed { view, .. } => view != View::Support,
+        }
     }
 
     /// The right-hand side of a statement with its axes at a place.
@@ -549,15 +605,21 @@ impl<'a> Presenter<'a> {
             }
             Rhs::Add(sides) => {
                 let mut summands = 0;
-                for (p, y) in sides {
+                let mut guards = Vec::with_capacity(sides.len());
+                for (p, _) in sides {
                     let guard = self.pred(p, &place)?;
-                    let guard = self.simplify(&guard, context);
-                    if guard.is_false() {
-                        continue;
-                    }
+                    guards.push(self.simplify(&guard, context));
+                }
+                for (at, (_, y)) in sides.iter().enumerate().filter(|(at, _)| !guards[*at].is_false()) {
                     summands += 1;
-                    let inner = self.enter_guard(&guard, context);
+                    let inner = self.enter_guard(&guards[at], context);
                     out.push(Task::Visit(*y, place.clone(), inner));
+                    let atom = self.pattern(*y, &place);
+                    // Said by the element, unless it guards both sides.
+                    let both = atom.iter().all(|p| guards.iter().all(|guard| guard.conjuncts().contains(p)));
+                    let said = |p: &&Pred| both || atom.as_ref() != Some(*p);
+                    let guard = Pred::all(guards[at].conjuncts().iter().filter(said).cloned());
+                    out.extend(atom.clone().map(|p| Task::Build(Build::Iverson(p))));
                     self.bracket(&guard, context, out);
                 }
                 out.push(Task::Build(match summands {
@@ -574,7 +636,10 @@ impl<'a> Presenter<'a> {
                     return Ok(());
                 }
                 let inner = self.enter_guard(&guard, context);
-                out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), inner)));
+                for y in args {
+                    out.push(Task::Visit(*y, place.clone(), inner));
+                    out.extend(self.pattern(*y, &place).map(|p| Task::Build(Build::Iverson(p))));
+                }
                 out.push(Task::Build(Build::Apply(*function, args.len())));
                 self.bracket(&guard, context, out);
             }
@@ -688,10 +753,11 @@ impl<'a> Presenter<'a> {
         Ok(contraction)
     }
 
-    /// The best index to replace: one whose value is known to be in range, else any.
+    /// The best index to replace: one whose value is known to be in range, else that of the operand which is least known to the reader, so
+    /// that a sum runs over the places of a parameter rather than over those of what is computed from it.
     fn solution(&self, contraction: &Contraction, context: Context) -> Result<Option<Solution>> {
-        let Contraction { sums, guard, operands: _ } = contraction;
-        let mut best = None;
+        let Contraction { sums, guard, operands } = contraction;
+        let mut best: Option<(Option<_>, Solution)> = None;
         for (atom, p) in guard.conjuncts().iter().enumerate() {
             for (index, extent) in sums {
                 let Some((value, condition)) = self.fixed(p, *index, extent)? else { continue };
@@ -703,10 +769,22 @@ impl<'a> Presenter<'a> {
                 if known {
                     return Ok(Some(solution));
                 }
-                best.get_or_insert(solution);
+                let rank = operands.iter().filter(|(_, place)| place.iter().any(|a| a.mentions(*index)));
+                let rank = rank.map(|(x, _)| self.familiarity(*x)).min();
+                if best.as_ref().is_none_or(|(other, _)| rank > *other) {
+                    best = Some((rank, solution));
+                }
             }
         }
-        Ok(best)
+        Ok(best.map(|(_, solution)| solution))
+    }
+
+    /// Parameters come first, in order, and then what is computed.
+    fn familiarity(&self, x: VarId) -> (Option<VarId>, Option<ParamId>) {
+        match &self.source.stmts[x].rhs {
+            Rhs::Input { param, .. } => (None, Some(*param)),
+            _ => (Some(x), None),
+        }
     }
 
     /// The value that an atom fixes for an index, and when it has one.
@@ -728,10 +806,7 @@ impl<'a> Presenter<'a> {
             }
             Pred::Relation { relation, args, holds: true } => {
                 let Some((target, source)) = args.split_last() else { return Ok(None) };
-                let is_map = match *relation {
-                    RelationRef::Input(r) => self.source.signature.relations[r].kind == RelationKind::Map,
-                    RelationRef::Computed { view, .. } => view != View::Support,
-                };
+                let is_map = self.is_map(*relation);
                 let shape = self.shape(*relation);
                 let nested = source.iter().any(|a| a.nesting() >= Affine::MAX_NESTING);
                 if !is_map
@@ -816,9 +891,7 @@ impl<'a> Presenter<'a> {
     /// For each factor the atom that guards it as a read of a sparse parameter, if it can be written there.
     fn stored(&self, operands: &[(VarId, Vec<Affine>)], guard: &Pred, context: Context) -> Vec<Option<Pred>> {
         let atom = |(x, place): &(VarId, Vec<Affine>)| {
-            let param = self.whole_param(*x)?;
-            let pattern = self.source.signature.params[param].storage.pattern()?;
-            let atom = Pred::relation(RelationRef::Input(pattern), place.clone());
+            let atom = self.pattern(*x, place)?;
             guard.conjuncts().contains(&atom).then_some(atom)
         };
         let atoms: Vec<Option<Pred>> = operands.iter().map(atom).collect();

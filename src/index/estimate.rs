@@ -24,6 +24,8 @@ use crate::base::{IndexId, RelationId, SizeId};
 const MAX_CASES: usize = 24;
 /// How many bounds between indices halve a box.
 const MAX_HALVES: usize = 3;
+/// Coefficients that differ by less than this share of them are the same.
+const ROUNDING: f64 = 1e-9;
 
 /// What sizes and numbers of entries are, as multiples of a common `N`.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,10 +130,21 @@ impl Growth {
         Growth::trimmed(product)
     }
 
-    /// Which is larger for large `N`.
+    /// The smaller one for large `N`.
+    pub fn min(self, other: Growth) -> Growth {
+        if self.compare(&other) == Ordering::Greater { other } else { self }
+    }
+
+    /// Which is larger for large `N`, rounding aside.
     pub fn compare(&self, other: &Growth) -> Ordering {
-        let difference = self.add(&other.scale(-1.0));
-        difference.leading().1.total_cmp(&0.0)
+        let coefficient = |g: &Growth, k: usize| g.coefficients.get(k).copied().unwrap_or(0.0);
+        for k in (0..self.coefficients.len().max(other.coefficients.len())).rev() {
+            let (a, b) = (coefficient(self, k), coefficient(other, k));
+            if (a - b).abs() > ROUNDING * (a.abs() + b.abs()) {
+                return a.total_cmp(&b);
+            }
+        }
+        Ordering::Equal
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! a + (b + c)              reads  b + c + a              a + -2 * b       reads  a - 2 * b
 //! [p and q] * a + [p] * b  reads  [p] * ([q] * a + b)    -1 * (a * b)     reads  -a * b
+//! x[i] * x[i]              reads  x[i]^2
 //! ```
 //!
 //! Addition and multiplication commute bit for bit but do not associate, so operands change places where a chain can then be written without
@@ -48,6 +49,10 @@ impl Presenter<'_> {
 
     /// `a * b`, with the factors in the order in which they read best.
     pub(super) fn mul(&mut self, a: TermId, b: TermId) -> Result<TermId> {
+        if self.is_same_element(a, b) {
+            self.drop_term(b);
+            return self.term.push(Term::Apply(Op::Powi(2).into(), vec![a]));
+        }
         let (a, b) = if self.reads_better_swapped(a, b) { (b, a) } else { (a, b) };
         // `-2 * b` reads better than `2 * -b`, `-a * b` better than `a * -b`.
         if let Term::Mul(minus, factor) = self.term.terms[b]
@@ -129,6 +134,25 @@ impl Presenter<'_> {
             e = array;
         }
         indices
+    }
+
+    /// Whether two terms read the same element of a variable.
+    fn is_same_element(&self, mut a: TermId, mut b: TermId) -> bool {
+        loop {
+            match (&self.term.terms[a], &self.term.terms[b]) {
+                (Term::Iverson { guard: p, body: x }, Term::Iverson { guard: q, body: y })
+                    if p == q && self.is_stored_read(p, *x) =>
+                {
+                    (a, b) = (*x, *y);
+                }
+                (Term::Access { array: x, index: i }, Term::Access { array: y, index: j }) if i == j => {
+                    (a, b) = (*x, *y);
+                }
+                (Term::Fst(x), Term::Fst(y)) | (Term::Snd(x), Term::Snd(y)) => (a, b) = (*x, *y),
+                (Term::Var(x), Term::Var(y)) => return x == y,
+                _ => return false,
+            }
+        }
     }
 
     /// Whether a bracket is written `A[i, j]`: the pattern of a sparse parameter around an access.

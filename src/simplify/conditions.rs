@@ -72,18 +72,16 @@ conditions! {
     PositiveInteger = "positive-integer" (Integer);
     /// The index is not among those of the affine expression, which come earlier in the scope.
     Later = "later" (Index, Affine);
-    /// The size is not negative, as far as the assumptions tell.
-    NonNegative = "non-negative" (Size);
     /// The expression has an entry only where a relation has one.
     Sparse = "sparse" (Expr);
     /// The expression does not.
     Dense = "dense" (Expr);
-    /// The expression is not a literal, an index expression, or a plain element.
-    Compound = "compound" (Expr);
     /// The expression is not the literal 1.
     NotOne = "not-one" (Expr);
     /// The literal is not 0 or 1.
     Proper = "proper" (Literal);
+    /// The literal is not 1 or -1.
+    NotUnit = "not-unit" (Literal);
     /// The element under less of a guard: what follows from the guard around is left out.
     Unguarded = "unguarded" (Expr) -> Expr;
     /// The expression is zero wherever the predicate fails, which is about sizes only: other guards save work.
@@ -92,6 +90,8 @@ conditions! {
     Scalar = "scalar" (Expr);
     /// The opposite of the predicate, where the language has it.
     Negation = "negation" (Pred) -> Pred;
+    /// The product of the two, where it is a tensor already.
+    Known = "known" (Expr, Expr) -> Expr;
     /// The literals add up to zero.
     Opposite = "opposite" (Literal, Literal);
     /// The two expressions together read at most four tensors.
@@ -112,8 +112,6 @@ conditions! {
     Partial = "partial" (Expr);
     /// No bracket stands around the expression.
     Unconditional = "unconditional" (Expr);
-    /// One of the predicates holds, said in a shorter way.
-    Union = "union" (Pred, Pred) -> Pred;
 }
 
 impl Condition {
@@ -165,17 +163,11 @@ impl Condition {
                 });
                 return Ok(earlier);
             }
-            (Name::NonNegative, Some(Value::Affine(n)), _) => {
-                let p = Pred::non_negative(n.clone());
-                return Ok(graph.given(scope, &Pred::True, &p)?.is_true());
-            }
             (Name::Sparse, Some(Value::Expr(_, e)), _) => return Ok(graph.is_sparse(e)),
             (Name::Dense, Some(Value::Expr(_, e)), _) => return Ok(!graph.is_sparse(e)),
-            (Name::Compound, Some(Value::Expr(_, e)), _) => {
-                return Ok(!matches!(e, Expr::Number(_) | Expr::Index(_) | Expr::Read(_)));
-            }
             (Name::NotOne, Some(Value::Expr(_, e)), _) => return Ok(e.as_number() != Some(1.0)),
             (Name::Proper, Some(Value::Literal(c)), _) => return Ok(*c != 0.0 && *c != 1.0),
+            (Name::NotUnit, Some(Value::Literal(c)), _) => return Ok(c.abs() != 1.0),
             (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
                 let (params, read) = (params.clone(), read.clone());
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
@@ -189,6 +181,9 @@ impl Condition {
                 return Ok(matches!(e, Expr::Number(_) | Expr::Index(_)));
             }
             (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
+            (Name::Known, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {
+                graph.known_product(scope, a, b)?.map(|e| Value::Expr(params.clone(), e))
+            }
             (Name::Opposite, Some(Value::Literal(c)), Some(Value::Literal(d))) => return Ok(c + d == 0.0),
             (Name::Few, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
                 let reads = |e: &Expr| match e {
@@ -240,12 +235,6 @@ impl Condition {
             (Name::Unconditional, Some(Value::Expr(_, e)), _) => {
                 return Ok(!matches!(e, Expr::Product(product) if !product.guard.is_true()));
             }
-            (Name::Union, Some(Value::Pred(params, p)), Some(Value::Pred(_, q))) => {
-                let either = p.clone().or(q.clone());
-                let shorter = graph.given(scope, &Pred::True, &either)?;
-                (shorter.weight() < p.weight() + q.weight() || !matches!(shorter, Pred::Any(_)))
-                    .then(|| Value::Pred(params.clone(), shorter))
-            }
             _ => return Ok(false),
         };
         Ok(match (self.result, result) {
@@ -294,7 +283,7 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
     total
 }
 
-fn is_total_function(f: Function) -> bool {
+pub(super) fn is_total_function(f: Function) -> bool {
     let Function::Value(Primitive::Op(op)) = f else { return false };
     match op {
         Op::Powi(k) => k >= 0,

@@ -1,67 +1,30 @@
 //! What a node costs: scalar work first, then numbers stored, then its length as text.
 //!
 //! Costs are compared asymptotically: every size is a multiple of one large number `N`, so a cost is a polynomial in `N`, and the
-//! higher power decides. The multiples are hints; the number of tuples of a relation is a multiple of `N` too.
+//! higher power decides. The multiples are hints; the number of tuples of a relation is a multiple of `N` too. In order,
+//!
+//! 1. the power of `N` that work or storage grows with, whichever is higher: what is stored has to be written;
+//! 2. the work, where a number that is stored counts as half an operation;
+//! 3. the storage, and the length.
+//!
+//! A tensor is stored as a box, or at the tuples of a relation that ties all of its axes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::expr::Expr;
+use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
-use crate::base::{IndexId, SizeId};
+use crate::base::IndexId;
+use crate::index::estimate::{self, Growth, Hints};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::ty::{RelationKind, Signature};
+use crate::ty::Signature;
 
-/// How many powers of `N` are told apart.
-const POWERS: usize = 10;
-
-/// A polynomial in `N`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Growth([f64; POWERS]);
-
-impl Growth {
-    pub(super) const ZERO: Growth = Growth([0.0; POWERS]);
-
-    fn constant(c: f64) -> Growth {
-        let mut growth = Growth::ZERO;
-        growth.0[0] = c;
-        growth
-    }
-
-    fn plus(&self, other: &Growth) -> Growth {
-        Growth(std::array::from_fn(|k| self.0[k] + other.0[k]))
-    }
-
-    fn minus(&self, other: &Growth) -> Growth {
-        Growth(std::array::from_fn(|k| self.0[k] - other.0[k]))
-    }
-
-    fn scaled(&self, c: f64) -> Growth {
-        Growth(self.0.map(|x| c * x))
-    }
-
-    fn times(&self, other: &Growth) -> Growth {
-        let mut product = Growth::ZERO;
-        for (i, x) in self.0.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-            for (j, y) in other.0.iter().enumerate() {
-                product.0[(i + j).min(POWERS - 1)] += x * y;
-            }
-        }
-        product
-    }
-
-    pub(super) fn compare(&self, other: &Growth) -> Ordering {
-        for (x, y) in self.0.iter().zip(&other.0).rev() {
-            if (x - y).abs() > 1e-9 * (x.abs() + y.abs()) {
-                return x.total_cmp(y);
-            }
-        }
-        Ordering::Equal
-    }
-}
+/// The operations that a stored number counts for.
+const STORED: f64 = 0.5;
 
 /// The cost of a node, or of several.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cost {
     work: Growth,
     stored: Growth,
@@ -69,141 +32,69 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) const ZERO: Cost = Cost { work: Growth::ZERO, stored: Growth::ZERO, length: 0.0 };
+    /// Nothing.
+    pub(super) fn zero() -> Cost {
+        Cost { work: Growth::zero(), stored: Growth::zero(), length: 0.0 }
+    }
 
     /// A name for a tensor.
-    pub(super) const NAME: Cost = Cost { work: Growth::ZERO, stored: Growth::ZERO, length: 1.0 };
+    pub(super) fn name() -> Cost {
+        Cost { length: 1.0, ..Cost::zero() }
+    }
 
     pub(super) fn plus(&self, other: &Cost) -> Cost {
         Cost {
-            work: self.work.plus(&other.work),
-            stored: self.stored.plus(&other.stored),
+            work: self.work.add(&other.work),
+            stored: self.stored.add(&other.stored),
             length: self.length + other.length,
         }
     }
 
     pub(super) fn compare(&self, other: &Cost) -> Ordering {
-        self.work
-            .compare(&other.work)
+        let power = |cost: &Cost| cost.work.leading().0.max(cost.stored.leading().0);
+        let work = |cost: &Cost| cost.work.add(&cost.stored.scale(STORED));
+        power(self)
+            .cmp(&power(other))
+            .then_with(|| work(self).compare(&work(other)))
             .then_with(|| self.stored.compare(&other.stored))
             .then_with(|| self.length.total_cmp(&other.length))
     }
 }
 
 /// What sizes and relations are taken to be.
+#[derive(Clone)]
 pub(super) struct Model<'a> {
     signature: &'a Signature,
-    hints: &'a BTreeMap<String, f64>,
+    hints: Hints,
 }
 
-/// The tuples of a relation for each unit of `N`, without a hint.
-const ENTRIES: f64 = 16.0;
-
 impl<'a> Model<'a> {
-    pub(super) fn new(signature: &'a Signature, hints: &'a BTreeMap<String, f64>) -> Self {
-        Model { signature, hints }
-    }
-
-    fn size(&self, n: SizeId) -> f64 {
-        let name = self.signature.sizes.get(n);
-        name.and_then(|name| self.hints.get(name)).copied().unwrap_or(1.0)
-    }
-
-    fn extent(&self, n: &Size) -> Growth {
-        let mut growth = Growth::constant(n.offset() as f64);
-        for (v, k) in n.terms() {
-            if let Var::Size(size) = v {
-                growth.0[1] += *k as f64 * self.size(*size);
-            }
+    /// Hints are by name, of sizes and of relations; those of unknown names say nothing.
+    pub(super) fn new(signature: &'a Signature, hints: &BTreeMap<String, f64>) -> Self {
+        let mut found = Hints::new();
+        for (n, name) in signature.sizes.iter() {
+            found.sizes.extend(hints.get(name).map(|multiple| (n, *multiple)));
         }
-        // A difference of sizes that cancel out.
-        if growth.compare(&Growth::ZERO) == Ordering::Less { Growth::constant(1.0) } else { growth }
+        for (r, relation) in signature.relations.iter() {
+            found.entries.extend(hints.get(&relation.name).map(|multiple| (r, *multiple)));
+        }
+        Model { signature, hints: found }
     }
 
     /// About how many points of a box satisfy a guard.
     pub(super) fn points(&self, indices: &[(IndexId, Size)], guard: &Pred) -> Growth {
-        self.conjunction(indices, guard.conjuncts())
+        estimate::points(indices, guard, &self.hints, self.signature)
     }
 
-    fn conjunction(&self, indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Growth {
-        let mut left: Vec<(IndexId, Size)> = indices.to_vec();
-        let mut growth = Growth::constant(1.0);
-        // A relation that ties several indices counts once for all of them; those that tie most come first.
-        let mut relations: Vec<(Vec<IndexId>, RelationRef)> = Vec::new();
-        for p in conjuncts {
-            if let Pred::Relation { relation, args, holds: true } = p {
-                relations.push((args.iter().filter_map(Affine::as_index).collect(), *relation));
+    /// How many numbers a tensor takes that is zero where a guard fails.
+    fn stored(&self, gens: &[(IndexId, Size)], guard: &Pred) -> Growth {
+        let pattern = guard.conjuncts().iter().find(|p| match p {
+            Pred::Relation { relation: RelationRef::Input(_), args, holds: true } => {
+                gens.iter().all(|(i, _)| args.iter().any(|a| a.as_index() == Some(*i)))
             }
-        }
-        relations.sort_by_key(|(tied, _)| std::cmp::Reverse(tied.len()));
-        for (tied, relation) in relations {
-            let open = left.iter().filter(|(i, _)| tied.contains(i)).count();
-            let (is_map, entries) = match relation {
-                RelationRef::Input(r) => {
-                    let relation = self.signature.relations.get(r);
-                    let hint = relation.and_then(|r| self.hints.get(&r.name)).copied();
-                    (relation.is_some_and(|r| r.kind == RelationKind::Map), hint.unwrap_or(ENTRIES))
-                }
-                RelationRef::Computed { view, .. } => (view != crate::index::View::Support, ENTRIES),
-            };
-            if is_map {
-                // f(b, s) fixes s.
-                if let Some(target) = tied.last()
-                    && left.iter().any(|(i, _)| i == target)
-                {
-                    left.retain(|(i, _)| i != target);
-                }
-            } else if open >= 2 && open == tied.len() {
-                left.retain(|(i, _)| !tied.contains(i));
-                let mut tuples = Growth::ZERO;
-                tuples.0[1] = entries;
-                growth = growth.times(&tuples);
-            } else if open == 1 && tied.len() >= 2 {
-                // A row of the relation.
-                left.retain(|(i, _)| !tied.contains(i));
-                growth = growth.scaled(entries);
-            }
-        }
-        for p in conjuncts {
-            match p {
-                Pred::Zero(a) => {
-                    let fixed = a.terms().iter().rev().find_map(|(v, _)| match v {
-                        Var::Index(i) => left.iter().position(|(j, _)| i == j),
-                        _ => None,
-                    });
-                    if let Some(at) = fixed {
-                        left.remove(at);
-                    }
-                }
-                Pred::NonNegative(a) => {
-                    let tied = a
-                        .terms()
-                        .iter()
-                        .filter(|(v, _)| matches!(v, Var::Index(i) if left.iter().any(|(j, _)| i == j)));
-                    if tied.count() >= 2 {
-                        growth = growth.scaled(0.5);
-                    }
-                }
-                _ => {}
-            }
-        }
-        let whole = left.iter().fold(growth, |g, (_, n)| g.times(&self.extent(n)));
-        for p in conjuncts {
-            if let Pred::Any(cases) = p {
-                let others: Vec<Pred> = conjuncts.iter().filter(|q| *q != p).cloned().collect();
-                let mut sum = Growth::ZERO;
-                for case in cases.iter().take(8) {
-                    let mut all = others.clone();
-                    all.extend(case.conjuncts().iter().cloned());
-                    sum = sum.plus(&self.conjunction(indices, &all));
-                }
-                if cases.len() <= 8 && sum.compare(&whole) == Ordering::Less {
-                    return sum;
-                }
-                return whole;
-            }
-        }
-        whole
+            _ => false,
+        });
+        self.points(gens, pattern.unwrap_or(&Pred::True))
     }
 
     /// Which two of at least three factors, given by the indices they read, are multiplied first, over which indices, and at how many
@@ -234,7 +125,7 @@ impl<'a> Model<'a> {
         if tied.compare(&points) == Ordering::Less { Some((i, j, whole, tied)) } else { Some((i, j, union, points)) }
     }
 
-    /// Whether the factors of `a * (sum I. e)` are cheaper to multiply in an order that does not begin with those of `e`. The last
+    /// Whether the factors of `a * (sum I. e)` are cheaper to multiply, or to keep, in an order that does not begin with those of `e`. The last
     /// `summed` indices are `I`; what comes before are the indices around, of which those are summed that the whole product sums.
     pub(super) fn reorders(&self, all: &[(IndexId, Size)], given: &Pred, a: &Expr, e: &Expr, summed: usize) -> bool {
         if summed == 0 {
@@ -256,10 +147,19 @@ impl<'a> Model<'a> {
         let unit = whole & !((1 << first.len()) - 1);
         let (free, kept) =
             (order.least(whole, 0, &mut BTreeMap::new()), order.least(whole, unit, &mut BTreeMap::new()));
-        free.compare(&kept) == Ordering::Less
+        match free.compare(&kept) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            // As much work, but the tensor in between is larger than that.
+            Ordering::Equal => {
+                let axes: Scope = e.free(&all[..all.len() - summed]);
+                self.stored(&axes, &guard).leading().0 > kept.leading().0
+            }
+        }
     }
 
-    /// `sum s. [p] * f0 * ..`: factors are multiplied two at a time as [`decode`](super::decode) does, literals last.
+    /// `sum s. [p] * f0 * ..`: factors are multiplied two at a time as [`decode`](super::decode) does, literals
+    /// last. The work, and how many products stand between the factors and the result.
     fn product_work(
         &self,
         all: &[(IndexId, Size)],
@@ -268,7 +168,7 @@ impl<'a> Model<'a> {
         factors: &[Slot],
         points: &Growth,
         places: &Growth,
-    ) -> Growth {
+    ) -> (Growth, Growth) {
         let axes = |slot: &Slot| {
             let mut found = vec![false; all.len()];
             let mut meet = |a: &Affine| {
@@ -298,51 +198,55 @@ impl<'a> Model<'a> {
                 _ => sets.push(set),
             }
         }
-        let mut work = Growth::ZERO;
+        let (mut work, mut between) = (Growth::zero(), Growth::zero());
         while sets.len() > 2 {
             let Some((i, j, union, points)) = self.merge(all, guard, &sets) else { break };
             sets.remove(j);
             sets.remove(i);
-            work = work.plus(&points);
+            work = work.add(&points);
+            between = between.add(&points);
             sets.push(union);
         }
         if sets.len() == 2 {
-            work = work.plus(points);
+            work = work.add(points);
         }
         if has_sums {
-            work = work.plus(&points.minus(places));
+            work = work.add(&points.add(&places.scale(-1.0)));
         }
-        work.plus(&places.scaled(f64::from(scalars)))
+        (work.add(&places.scale(f64::from(scalars))), between)
     }
 
     /// The cost of a node, its children aside.
     pub(super) fn node(&self, node: &Node) -> Cost {
         let gens = super::graph::slots(node.head.dims());
         match &node.head {
-            Head::Input { .. } => Cost::ZERO,
+            Head::Input { .. } => Cost::zero(),
             Head::Product { sums, guard, factors, .. } => {
                 let all: Vec<(IndexId, Size)> =
                     gens.iter().map(|(_, n)| n).chain(sums).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
                 let summed: Vec<IndexId> = all.iter().skip(gens.len()).map(|(i, _)| *i).collect();
                 let outside = guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned();
                 let outside = Pred::all(outside);
-                let (points, places) = (self.points(&all, guard), self.points(&gens, &outside));
-                let work = self.product_work(&all, gens.len(), guard, factors, &points, &places);
-                let is_view = work == Growth::ZERO;
-                let stored = if is_view { Growth::ZERO } else { places };
+                let points = self.points(&all, guard);
+                // A place without any point needs no addition.
+                let places = self.points(&gens, &outside).min(points.clone());
+                let (work, between) = self.product_work(&all, gens.len(), guard, factors, &points, &places);
+                let is_view = work == Growth::zero();
+                let stored = if is_view { Growth::zero() } else { self.stored(&gens, &outside).add(&between) };
                 Cost { work, stored, length: 1.0 + sums.len() as f64 + length(guard, factors) }
             }
             Head::Sum { terms, .. } => {
                 let mut points: Vec<Growth> = terms.iter().map(|(p, _)| self.points(&gens, p)).collect();
                 points.sort_by(|a, b| b.compare(a));
-                let work = points.iter().skip(1).fold(Growth::ZERO, |sum, g| sum.plus(g));
+                let work = points.iter().skip(1).fold(Growth::zero(), |sum, g| sum.add(g));
                 let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a))).sum();
-                let stored = points.first().copied().unwrap_or(Growth::ZERO);
+                let stored =
+                    terms.iter().map(|(p, _)| self.stored(&gens, p)).max_by(Growth::compare).unwrap_or_default();
                 Cost { work, stored, length: text + 1.0 }
             }
             Head::Apply { guard, args, .. } => {
                 let points = self.points(&gens, guard);
-                Cost { work: points, stored: points, length: 1.0 + length(guard, args) }
+                Cost { work: points, stored: self.stored(&gens, guard), length: 1.0 + length(guard, args) }
             }
         }
     }
@@ -360,10 +264,10 @@ impl Contraction<'_, '_> {
     /// The least work to multiply a set of factors, where those of `unit` are multiplied among themselves first.
     fn least(&self, set: usize, unit: usize, known: &mut BTreeMap<usize, Growth>) -> Growth {
         if set.count_ones() < 2 {
-            return Growth::ZERO;
+            return Growth::zero();
         }
         if let Some(growth) = known.get(&set) {
-            return *growth;
+            return growth.clone();
         }
         let mut best: Option<Growth> = None;
         let mut part = (set - 1) & set;
@@ -377,15 +281,15 @@ impl Contraction<'_, '_> {
                 let union = self.needed(part) | self.needed(other);
                 let axes: Vec<bool> = (0..self.all.len()).map(|k| union >> k & 1 == 1).collect();
                 let points = self.model.points(&chosen(self.all, &axes), &inside(self.all, &axes, self.guard));
-                let growth = a.plus(&b).plus(&points.scaled(2.0));
-                if best.is_none_or(|least| growth.compare(&least) == Ordering::Less) {
+                let growth = a.add(&b).add(&points.scale(2.0));
+                if best.as_ref().is_none_or(|least| growth.compare(least) == Ordering::Less) {
                     best = Some(growth);
                 }
             }
             part = (part - 1) & set;
         }
-        let growth = best.unwrap_or(Growth::ZERO);
-        known.insert(set, growth);
+        let growth = best.unwrap_or(Growth::zero());
+        known.insert(set, growth.clone());
         growth
     }
 

@@ -2,8 +2,11 @@
 //!
 //! `[[T]] = X` with `X = gen g. T[g]`. A read at an affine expression becomes a `sum` index with an equation, `T[a] = sum s. [s = a] * T[s]`; a
 //! product of many factors becomes a chain of contractions over two operands, and literals are multiplied last, outside the sums.
+//!
+//! The axes of a class are numbered as its expression happens to mention them; those of `X` may come in another order, [`orders`], so that
+//! what reads `X` needs no transposed copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use egg::Id;
 
@@ -12,7 +15,7 @@ use super::expr::{Expr, Product, Read};
 use super::extract::{Selection, Table};
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Node, Renaming, class_of};
-use crate::base::{IndexId, VarId};
+use crate::base::{Id as _, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
@@ -32,10 +35,12 @@ pub(super) fn decode(
     let Some(order) = table.order(selection, &all) else {
         return Err(Error::bug("simplify", "the selected nodes are not a program"));
     };
-    let mut decoder = Decoder { model, builder: Builder::new(program.signature.clone()), vars: BTreeMap::new() };
+    let orders = orders(table, selection, &order, &all);
+    let builder = Builder::new(program.signature.clone());
+    let mut decoder = Decoder { model, builder, vars: BTreeMap::new(), orders };
     for class in order {
         let Some(node) = table.node(selection, class) else { continue };
-        let x = decoder.node(graph, node)?;
+        let x = decoder.node(graph, class, node)?;
         for (_, name) in names.iter().filter(|(id, _)| graph.egraph.find(*id) == class) {
             decoder.builder.suggest_name(x, name);
         }
@@ -53,6 +58,57 @@ pub(super) struct Decoder<'m> {
     pub(super) model: &'m Model<'m>,
     pub(super) builder: Builder,
     pub(super) vars: BTreeMap<Id, VarId>,
+    /// For each axis of the tensor of a class, the slot that it is; where nothing is said, axes are slots.
+    pub(super) orders: BTreeMap<Id, Vec<usize>>,
+}
+
+/// In which order the axes of each class are stored. Results, and tensors that guards read as relations, have the order of slots. Sums and
+/// functions need their operands as they have their own axes; so an operand follows its readers where these are decided, else a reader follows
+/// its first operand.
+fn orders(table: &Table, selection: &Selection, order: &[Id], roots: &[Id]) -> BTreeMap<Id, Vec<usize>> {
+    let nodes: Vec<(Id, &Node)> = order.iter().filter_map(|id| Some((*id, table.node(selection, *id)?))).collect();
+    let mut decided: BTreeMap<Id, Vec<usize>> = BTreeMap::new();
+    let own = |node: &Node| (0..node.head.dims().len()).collect::<Vec<usize>>();
+    let fixed: BTreeSet<Id> = nodes.iter().flat_map(|(_, node)| node.operands().1).chain(roots).copied().collect();
+    for (class, node) in nodes.iter().filter(|(id, node)| fixed.contains(id) || matches!(node.head, Head::Input { .. }))
+    {
+        decided.insert(*class, own(node));
+    }
+    for (class, node) in nodes.iter().rev() {
+        let Some(chosen) = decided.get(class).cloned() else { continue };
+        for (child, indices) in aligned(node) {
+            let wanted = chosen.iter().map(|slot| indices.iter().position(|i| i == slot)).collect::<Option<Vec<_>>>();
+            if let Some(wanted) = wanted {
+                decided.entry(child).or_insert(wanted);
+            }
+        }
+    }
+    for (class, node) in &nodes {
+        if decided.contains_key(class) {
+            continue;
+        }
+        let follows = aligned(node).into_iter().find_map(|(child, indices)| {
+            decided.get(&child)?.iter().map(|slot| indices.get(*slot).copied()).collect::<Option<Vec<_>>>()
+        });
+        decided.insert(*class, follows.unwrap_or_else(|| own(node)));
+    }
+    decided
+}
+
+/// The operands that a node needs in the order of its own axes, with the slot of the node that each of their slots is.
+fn aligned(node: &Node) -> Vec<(Id, Vec<usize>)> {
+    let copies = match &node.head {
+        Head::Input { .. } => false,
+        Head::Product { sums, guard, factors, .. } => sums.is_empty() && guard.is_true() && factors.len() == 1,
+        Head::Sum { .. } | Head::Apply { .. } => true,
+    };
+    let axes = node.head.dims().len();
+    let slots = |indices: &[Affine]| -> Option<Vec<usize>> {
+        let slots: Vec<usize> = indices.iter().map(|a| Some(a.as_index()?.index())).collect::<Option<_>>()?;
+        (slots.len() == axes && (0..axes).all(|slot| slots.contains(&slot))).then_some(slots)
+    };
+    let reads = node.operands().0.into_iter().filter(|_| copies);
+    reads.filter_map(|(child, indices)| Some((child, slots(indices)?))).collect()
 }
 
 /// An operand with the indices and conditions that its reads need.
@@ -67,19 +123,33 @@ impl Decoder<'_> {
         self.vars.get(&class).copied().ok_or_else(|| Error::bug("simplify", "a class is read before it is computed"))
     }
 
-    /// The tensor of a node whose children are known.
-    pub(super) fn node(&mut self, graph: &mut Graph<'_>, node: &Node) -> Result<VarId> {
+    /// What is read of the tensor of a class, axis by axis.
+    fn stored(&self, read: &Read) -> Result<(VarId, Vec<Affine>)> {
+        let indices = match self.orders.get(&read.class) {
+            Some(order) => order.iter().filter_map(|slot| read.indices.get(*slot).cloned()).collect(),
+            None => read.indices.clone(),
+        };
+        Ok((self.var(read.class)?, indices))
+    }
+
+    /// The tensor of a class, by a node whose children are known.
+    pub(super) fn node(&mut self, graph: &mut Graph<'_>, class: Id, node: &Node) -> Result<VarId> {
         if let Head::Input { param, path, dims, .. } = &node.head {
             return Ok(self.builder.input(*param, path.clone(), dims.clone()));
         }
-        let gens = self.builder.fresh_indices(node.head.dims());
-        let at: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let slots = self.builder.fresh_indices(node.head.dims());
+        let at: Vec<Affine> = slots.iter().map(|(i, _)| Affine::index(*i)).collect();
         let e = graph.open(node, &at)?;
+        let gens = match self.orders.get(&class) {
+            Some(order) => order.iter().filter_map(|slot| slots.get(*slot).cloned()).collect(),
+            None => slots,
+        };
         match e {
             Expr::Sum(terms) => self.sum(&gens, &terms),
             Expr::Apply(function, args) => self.apply(&gens, Pred::True, function, &args),
             Expr::Product(product) => match (product.sums.is_empty(), product.factors.as_slice()) {
                 (true, [Expr::Apply(function, args)]) => self.apply(&gens, product.guard.clone(), *function, args),
+                (true, [leaf]) => self.leaf(&gens, &product.guard, leaf),
                 _ => self.product(&gens, *product),
             },
             leaf => self.leaf(&gens, &Pred::True, &leaf),
@@ -93,19 +163,12 @@ impl Decoder<'_> {
 
     /// `gen g. [p] * leaf`, with all axes.
     pub(super) fn leaf(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<VarId> {
-        match leaf {
-            Expr::Number(x) if guard.is_true() => self.builder.number(gens, Number::Literal(x.get())),
-            Expr::Index(a) if guard.is_true() => self.builder.number(gens, Number::Index(a.clone())),
-            Expr::Read(Read { class, indices })
-                if guard.is_true()
-                    && indices.len() == gens.len()
-                    && indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
-                    && self.builder.dims(self.var(*class)?).iter().zip(gens).all(|(m, (_, n))| m == n) =>
-            {
-                self.var(*class)
-            }
-            leaf => self.product(gens, Product { sums: Vec::new(), guard: guard.clone(), factors: vec![leaf.clone()] }),
+        if guard.is_true()
+            && let Some(x) = self.plain(gens, leaf)?
+        {
+            return Ok(x);
         }
+        self.product(gens, Product { sums: Vec::new(), guard: guard.clone(), factors: vec![leaf.clone()] })
     }
 
     /// `gen g. [p0] * a0 + ..` of leaves.
@@ -136,8 +199,8 @@ impl Decoder<'_> {
     /// The tensor of a leaf that is read at exactly the given indices.
     fn plain(&mut self, gens: &Scope, leaf: &Expr) -> Result<Option<VarId>> {
         Ok(match leaf {
-            Expr::Read(Read { class, indices }) => {
-                let x = self.var(*class)?;
+            Expr::Read(read) => {
+                let (x, indices) = self.stored(read)?;
                 let whole = indices.len() == gens.len()
                     && indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
                     && self.builder.dims(x).iter().zip(gens).all(|(m, (_, n))| m == n);
@@ -227,12 +290,12 @@ impl Decoder<'_> {
 
     /// Adds a factor, with a `sum` index for each axis that is not read at a plain index of its range.
     fn read(&mut self, scope: &Scope, e: &Expr, into: &mut Operands) -> Result<()> {
-        let Expr::Read(Read { class, indices }) = e else {
+        let Expr::Read(read) = e else {
             let operand = self.operand(scope, e)?;
             into.operands.push(operand);
             return Ok(());
         };
-        let var = self.var(*class)?;
+        let (var, indices) = self.stored(read)?;
         let dims = self.builder.dims(var).to_vec();
         let mut at = Vec::with_capacity(dims.len());
         for (a, n) in indices.iter().zip(&dims) {
@@ -310,7 +373,12 @@ impl Decoder<'_> {
             let guard = Pred::all(found.guard.iter().cloned());
             let set = |x: &Operand| scope.iter().map(|(i, _)| x.indices.contains(i)).collect::<Vec<bool>>();
             let sets: Vec<Vec<bool>> = found.operands.iter().map(set).collect();
-            let Some((i, j, union, _)) = self.model.merge(&scope, &guard, &sets) else { break };
+            let Some((i, j, union)) = squared(&found.operands, &sets).or_else(|| {
+                let (i, j, union, _) = self.model.merge(&scope, &guard, &sets)?;
+                Some((i, j, union))
+            }) else {
+                break;
+            };
             let (b, a) = (found.operands.remove(j), found.operands.remove(i));
             let axes = chosen(&scope, &union);
             let indices = axes.iter().map(|(i, _)| *i).collect();
@@ -319,4 +387,12 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
+
+/// Two equal operands: no other product of two is cheaper.
+fn squared(operands: &[Operand], sets: &[Vec<bool>]) -> Option<(usize, usize, Vec<bool>)> {
+    (0..operands.len()).find_map(|j| {
+        let i = operands.iter().take(j).position(|x| *x == operands[j])?;
+        Some((i, j, sets.get(i)?.clone()))
+    })
 }

@@ -2,7 +2,9 @@
 
 use egg::Language;
 
+use super::cost::Model;
 use super::lang::Head;
+use super::needless::without_needless_guards;
 use super::text::Text;
 use super::{Options, Run, run};
 use crate::base::dot;
@@ -13,12 +15,14 @@ use crate::tssa::Program;
 /// Larger e-graphs are no pictures any more.
 const MAX_NODES: usize = 400;
 
-/// The e-graph of a program after saturation, in the DOT language. The nodes of the result are filled.
+/// The e-graph of a program after its first saturation, in the DOT language. The nodes of the result are filled.
 ///
 /// # Errors
 /// [`Error::Request`] if it has more than some hundred nodes; [`Error::Overflow`] and [`Error::Bug`].
 pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
-    let Run { mut graph, encoded, table, selection, .. } = run(program, options, false)?;
+    let model = Model::new(&program.signature, &options.hints);
+    let (program, _) = without_needless_guards(program, &model, options.tier)?;
+    let Run { mut graph, encoded, table, selection, .. } = run(&program, options, false)?;
     let count = graph.egraph.total_number_of_nodes();
     if count > MAX_NODES {
         return Err(Error::Request(format!(

@@ -9,7 +9,7 @@ use super::lang::{class_of, var_of};
 use super::rewrite::Rules;
 use crate::base::{Id as _, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef};
+use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::Number;
 use crate::tssa::{Builder, Program, Rhs};
 
@@ -26,6 +26,7 @@ pub(super) struct Encoded {
 }
 
 /// A statement that was brought to normal form: `gen g. before  ==  gen g. after`.
+#[derive(Clone)]
 pub(super) struct Normalised {
     pub(super) var: VarId,
     pub(super) gens: Scope,
@@ -131,8 +132,16 @@ impl Encoder<'_> {
         Ok(e.substitute(&|i| at.get(i.index()).cloned())?)
     }
 
-    /// A guard whose computed relations name classes.
+    /// A guard whose computed relations name classes. A name for a long guard is the guard: `([p] * 1)[a] != 0  ==  p[a]`.
     fn guard(&self, graph: &mut Graph<'_>, p: &Pred) -> Result<Pred> {
+        let p = &p.rebuild(&mut |atom| match atom {
+            Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds } => {
+                let named = self.named(graph, *var, args)?;
+                let named = named.and_then(|p| if *holds { Some(p) } else { p.negate() });
+                Ok::<_, Error>(named.unwrap_or_else(|| atom.clone()))
+            }
+            other => Ok(other.clone()),
+        })?;
         let mut computed = Vec::new();
         p.visit_relations(&mut |r| {
             if let RelationRef::Computed { var, .. } = r {
@@ -152,5 +161,17 @@ impl Encoder<'_> {
         let rename = |x: VarId| classes.get(&x).copied().unwrap_or(x);
         debug_assert!(classes.values().all(|x| usize::from(class_of(*x)) == x.index()));
         Ok(super::lang::Renaming(&rename).pred(p)?)
+    }
+
+    /// The guard that a statement is a name for: it is a literal under a guard.
+    fn named(&self, graph: &Graph<'_>, x: VarId, at: &[Affine]) -> Result<Option<Pred>> {
+        let e = self.element(x, at)?;
+        let view = match &e {
+            Expr::Read(read) => graph.view(read)?,
+            _ => None,
+        };
+        let product = view.unwrap_or(e).into_product();
+        let literal = matches!(product.factors.as_slice(), [Expr::Number(c)] if c.get() != 0.0);
+        Ok((product.sums.is_empty() && literal).then_some(product.guard))
     }
 }

@@ -15,12 +15,14 @@ use egg::{Id, Language};
 
 use super::cost::Model;
 use super::decode::Decoder;
+use super::encode::Normalised;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Node, class_of};
+use super::needless::Weakened;
 use super::saturate::Step;
 use super::text::Text;
-use super::{Options, Run, run};
+use super::{Options, Run, for_each_pass};
 use crate::base::VarId;
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef};
@@ -41,40 +43,55 @@ pub struct Equation {
     pub rules: Vec<String>,
 }
 
-/// Why a simplified program is the same function.
+/// What one pass over a program did.
 #[derive(Clone, Debug)]
-pub struct Explanation {
+pub struct Part {
+    /// Statements that lost a guard which says nothing to those that read them: both sides agree wherever they are read.
+    pub weakened: Vec<Equation>,
     /// Tensors that have no name in the program, and what they are.
     pub definitions: Vec<(String, String)>,
     /// The equations, operands first.
     pub equations: Vec<Equation>,
     /// Computes both sides of each equation.
-    sides: Program,
+    sides: Option<Program>,
+}
+
+/// Why a simplified program is the same function, part by part.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The parts, in order.
+    pub parts: Vec<Part>,
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, definition) in &self.definitions {
-            writeln!(f, "where {name} = {definition}")?;
-        }
-        for Equation { tensor, before, after, rules } in &self.equations {
-            writeln!(f, "{tensor}: {before}  ==  {after}   by {}", rules.join(", "))?;
+        for (at, Part { weakened, definitions, equations, .. }) in self.parts.iter().enumerate() {
+            if at > 0 {
+                writeln!(f, "then, of the result")?;
+            }
+            for (name, definition) in definitions {
+                writeln!(f, "where {name} = {definition}")?;
+            }
+            for Equation { tensor, before, after, rules } in weakened.iter().chain(equations) {
+                writeln!(f, "{tensor}: {before}  ==  {after}   by {}", rules.join(", "))?;
+            }
         }
         Ok(())
     }
 }
 
 impl Explanation {
-    /// The values of both sides of each equation, at some inputs of the program.
+    /// The values of both sides of each equation of the parts, at some inputs of the program.
     ///
     /// # Errors
     /// Those of evaluation.
     pub fn replay(&self, inputs: &Inputs) -> Result<Vec<[Value; 2]>> {
-        let values = crate::reference::evaluate(&self.sides, inputs)?;
-        let mut values = values.into_iter().map(|(_, value)| value);
-        let mut sides = Vec::with_capacity(self.equations.len());
-        while let (Some(before), Some(after)) = (values.next(), values.next()) {
-            sides.push([before, after]);
+        let mut sides = Vec::new();
+        for program in self.parts.iter().filter_map(|part| part.sides.as_ref()) {
+            let mut values = crate::reference::evaluate(program, inputs)?.into_iter().map(|(_, value)| value);
+            while let (Some(before), Some(after)) = (values.next(), values.next()) {
+                sides.push([before, after]);
+            }
         }
         Ok(sides)
     }
@@ -94,19 +111,37 @@ struct Equality {
 /// # Errors
 /// Those of [`simplify`](super::simplify()).
 pub fn explain(program: &Program, options: &Options) -> Result<Explanation> {
-    let Run { mut graph, encoded, saturation, model, table, selection } = run(program, options, true)?;
-    let text = Text::new(&graph, &encoded.names);
+    let mut parts = Vec::new();
+    for_each_pass(program, options, true, &mut |pass| {
+        let mut part = match pass.run {
+            Some((run, program)) => equations(run, program)?,
+            None => Part { weakened: Vec::new(), definitions: Vec::new(), equations: Vec::new(), sides: None },
+        };
+        let rules = vec!["needless-guards".to_owned()];
+        let equation = |[tensor, before, after]: Weakened| Equation { tensor, before, after, rules: rules.clone() };
+        part.weakened = pass.weakened.into_iter().map(equation).collect();
+        if !(part.weakened.is_empty() && part.equations.is_empty()) {
+            parts.push(part);
+        }
+        Ok(())
+    })?;
+    Ok(Explanation { parts })
+}
+
+/// The equations of one pass.
+fn equations(run: &mut Run<'_>, program: &Program) -> Result<Part> {
+    let Run { graph, encoded, saturation, model, table, selection, cheaper: _ } = run;
+    let text = Text::new(graph, &encoded.names);
     let names = program.stmt_names();
     let mut equalities: Vec<Equality> = Vec::new();
-    for step in encoded.steps {
-        let (tensor, rules) = (names.get(step.var), step.rules);
-        equalities.push(Equality { tensor, scope: step.gens, before: step.before, after: step.after, rules });
+    for Normalised { var, gens, rules, before, after } in encoded.steps.clone() {
+        equalities.push(Equality { tensor: names.get(var), scope: gens, before, after, rules });
     }
     let roots: Vec<Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
-    let ties = Ties::new(&graph, &saturation.steps);
+    let ties = Ties::new(graph, &saturation.steps);
     let mut told = BTreeSet::new();
-    for class in table.order(&selection, &roots).unwrap_or_default() {
-        let Some(chosen) = table.node(&selection, class) else { continue };
+    for class in table.order(selection, &roots).unwrap_or_default() {
+        let Some(chosen) = table.node(selection, class) else { continue };
         for at in ties.way(class, chosen) {
             let Some(step) = saturation.steps.get(at).filter(|_| told.insert(at)) else { continue };
             let Step { rules, before, after, .. } = step.clone();
@@ -123,9 +158,9 @@ pub fn explain(program: &Program, options: &Options) -> Result<Explanation> {
         rules: by(&e.rules),
     });
     let equations = equations.collect();
-    let sides = sides(&mut graph, &model, program, &equalities)?;
-    let definitions = definitions(&mut graph, &text, &equalities)?;
-    Ok(Explanation { definitions, equations, sides })
+    let sides = Some(sides(graph, model, program, &equalities)?);
+    let definitions = definitions(graph, &text, &equalities)?;
+    Ok(Part { weakened: Vec::new(), definitions, equations, sides })
 }
 
 /// What the tensors are that the equations mention and the program does not name.
@@ -244,7 +279,7 @@ fn sides(graph: &mut Graph<'_>, model: &Model<'_>, program: &Program, equalities
         })
         .collect();
     let builder = Builder::new(Arc::new(signature));
-    let decoder = Decoder { model, builder, vars: BTreeMap::new() };
+    let decoder = Decoder { model, builder, vars: BTreeMap::new(), orders: BTreeMap::new() };
     let mut evaluator = Evaluator { decoder, next: graph.egraph.nodes().len() };
     evaluator.operands(graph, equalities)?;
     let mut outputs = Vec::with_capacity(2 * equalities.len());
@@ -309,7 +344,7 @@ impl Evaluator<'_> {
         }
         for class in order.into_iter().filter(|class| needed.contains(class)) {
             let Some(node) = chosen.get(&class) else { continue };
-            let x = self.decoder.node(graph, node)?;
+            let x = self.decoder.node(graph, class, node)?;
             for id in aliases.get(&class).into_iter().flatten() {
                 self.decoder.vars.insert(*id, x);
             }

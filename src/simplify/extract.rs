@@ -5,7 +5,8 @@
 //! 1. *Sets bottom up.* Each class keeps the set of nodes of the cheapest way found so far, its own node included; the cost of a node
 //!    is that of the union of the sets of its children. Repeated until nothing gets cheaper.
 //! 2. *One exchange at a time.* For each class of the result, each other node is tried, with the sets of step 1 for children that are not in
-//!    the result yet. The exchange stays if the whole result gets cheaper.
+//!    the result yet. To share a tensor pays only when several nodes read it: for each class outside of the result, all that can read it are
+//!    tried at once, and for each class inside, nodes that do without it. An exchange stays if the whole result gets cheaper.
 //!
 //! The first result is compared with the nodes of the program that came in, so no result is dearer than that.
 
@@ -94,7 +95,7 @@ impl Table {
     /// What the classes that the roots reach cost together.
     pub(super) fn total(&self, selection: &Selection, roots: &[Id]) -> Option<Cost> {
         let order = self.order(selection, roots)?;
-        let mut total = Cost::ZERO;
+        let mut total = Cost::zero();
         let mut used: BTreeMap<Id, bool> = BTreeMap::new();
         for class in order {
             let (node, cost) = self.entry(class, *selection.get(&class)?)?;
@@ -105,7 +106,7 @@ impl Table {
                     None => drop(used.insert(*child, false)),
                     Some(false) if !matches!(self.node(selection, *child)?.head, Head::Input { .. }) => {
                         used.insert(*child, true);
-                        total = total.plus(&Cost::NAME);
+                        total = total.plus(&Cost::name());
                     }
                     Some(_) => {}
                 }
@@ -157,8 +158,8 @@ impl Table {
         Some(union)
     }
 
-    /// The cheapest selection found for the roots, starting from a given one.
-    pub(super) fn extract(&self, roots: &[Id], given: &Selection) -> Result<Selection> {
+    /// The cheapest selection found for the roots, and whether it is cheaper than a given one.
+    pub(super) fn extract(&self, roots: &[Id], given: &Selection) -> Result<(Selection, bool)> {
         let best = self.sets();
         let mut joined = Selection::new();
         for root in roots {
@@ -169,40 +170,21 @@ impl Table {
             }
         }
         let given_total = self.total(given, roots);
-        let mut result = match (self.total(&joined, roots), given_total) {
-            (Some(a), Some(b)) if b.compare(&a) == Ordering::Less => (given.clone(), b),
+        let result = match (self.total(&joined, roots), given_total.clone()) {
+            (Some(a), Some(b)) if b.compare(&a) != Ordering::Greater => (given.clone(), b),
             (Some(a), _) => (joined, a),
             (None, Some(b)) => (given.clone(), b),
             (None, None) => return Err(Error::bug("simplify", "no program can be taken out of the e-graph")),
         };
-        let mut exchanges = 0;
         let allowed = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + result.0.len()));
-        loop {
-            let mut improved = false;
-            for class in self.order(&result.0, roots).unwrap_or_default() {
-                let count = self.classes.get(&class).map_or(0, Vec::len);
-                for at in 0..count {
-                    if result.0.get(&class) == Some(&at) || exchanges >= allowed {
-                        continue;
-                    }
-                    exchanges += 1;
-                    let mut tried = result.0.clone();
-                    tried.insert(class, at);
-                    self.complete(&mut tried, &best, class);
-                    let Some(total) = self.total(&tried, roots) else { continue };
-                    if total.compare(&result.1) == Ordering::Less {
-                        result = (tried, total);
-                        improved = true;
-                    }
-                }
-            }
-            if !improved {
-                break;
-            }
-        }
-        let needed: BTreeSet<Id> = self.order(&result.0, roots).unwrap_or_default().into_iter().collect();
-        result.0.retain(|id, _| needed.contains(id));
-        Ok(result.0)
+        let mut exchange =
+            Exchange { table: self, roots, best: &best, selection: result.0, total: result.1, left: allowed };
+        while exchange.nodes() | exchange.shared() | exchange.unshared() {}
+        let cheaper = given_total.is_none_or(|given| exchange.total.compare(&given) == Ordering::Less);
+        let mut result = exchange.selection;
+        let needed: BTreeSet<Id> = self.order(&result, roots).unwrap_or_default().into_iter().collect();
+        result.retain(|id, _| needed.contains(id));
+        Ok((result, cheaper))
     }
 
     /// Adds nodes for the children that a selection lacks.
@@ -220,5 +202,88 @@ impl Table {
     /// The selection of given nodes.
     pub(super) fn selection(&self, nodes: &[(Id, Node)]) -> Selection {
         nodes.iter().filter_map(|(class, node)| Some((*class, self.place(*class, node)?))).collect()
+    }
+}
+
+/// Step 2.
+struct Exchange<'t> {
+    table: &'t Table,
+    roots: &'t [Id],
+    best: &'t BTreeMap<Id, (Selection, Cost)>,
+    selection: Selection,
+    total: Cost,
+    left: usize,
+}
+
+impl Exchange<'_> {
+    /// Takes other nodes for some classes, if that makes the result cheaper.
+    fn attempt(&mut self, nodes: &[(Id, usize)]) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        let mut tried = self.selection.clone();
+        tried.extend(nodes.iter().copied());
+        for (class, _) in nodes {
+            self.table.complete(&mut tried, self.best, *class);
+        }
+        match self.table.total(&tried, self.roots) {
+            Some(total) if total.compare(&self.total) == Ordering::Less => {
+                (self.selection, self.total) = (tried, total);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Each other node of each class of the result.
+    fn nodes(&mut self) -> bool {
+        let mut improved = false;
+        for class in self.table.order(&self.selection, self.roots).unwrap_or_default() {
+            for at in 0..self.table.classes.get(&class).map_or(0, Vec::len) {
+                improved |= self.selection.get(&class) != Some(&at) && self.attempt(&[(class, at)]);
+            }
+        }
+        improved
+    }
+
+    /// Each class outside of the result, for all that can read it.
+    fn shared(&mut self) -> bool {
+        let inside = self.table.order(&self.selection, self.roots).unwrap_or_default();
+        let known: BTreeSet<Id> = inside.iter().copied().collect();
+        let mut readers: BTreeMap<Id, Vec<(Id, usize)>> = BTreeMap::new();
+        for class in &inside {
+            for (at, (node, _)) in self.table.classes.get(class).into_iter().flatten().enumerate() {
+                let mut outside = node.children.iter().filter(|child| !known.contains(child));
+                let (Some(child), None) = (outside.next(), outside.next()) else { continue };
+                let readers = readers.entry(*child).or_default();
+                // One node of each class.
+                if readers.last().is_none_or(|(last, _)| last != class) {
+                    readers.push((*class, at));
+                }
+            }
+        }
+        let mut improved = false;
+        for nodes in readers.into_values().filter(|nodes| nodes.len() > 1) {
+            improved |= self.attempt(&nodes);
+        }
+        improved
+    }
+
+    /// Each class of the result, where all that read it can do without it.
+    fn unshared(&mut self) -> bool {
+        let inside = self.table.order(&self.selection, self.roots).unwrap_or_default();
+        let mut improved = false;
+        for class in &inside {
+            let reads = |node: &Node| node.children.contains(class);
+            let readers = inside.iter().filter(|id| self.table.node(&self.selection, **id).is_some_and(reads));
+            let without = readers.map(|reader| {
+                let nodes = self.table.classes.get(reader)?.iter().enumerate().filter(|(_, (node, _))| !reads(node));
+                let (at, _) = nodes.min_by(|(_, (_, a)), (_, (_, b))| a.compare(b))?;
+                Some((*reader, at))
+            });
+            if let Some(nodes) = without.collect::<Option<Vec<_>>>() {
+                improved |= nodes.len() > 1 && self.attempt(&nodes);
+            }
+        }
+        improved
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(signature: &'a Signature, hints: &'a BTreeMap<String, f64>) -> Self {
+    pub(super) fn new(signature: &'a Signature, hints: &BTreeMap<String, f64>) -> Self {
         let model = Model::new(signature, hints);
         let mut assumed = Facts::new();
         signature.assumptions.iter().for_each(|p| assumed.assume(p));
@@ -377,6 +377,23 @@ impl<'a> Graph<'a> {
         let dims = dims(gens);
         let children = closing.children;
         Ok(self.egraph.add(Node { head: Head::Product { dims, sums, guard, factors }, children }))
+    }
+
+    /// `a * b` as an element of the class that holds these products, if there is one.
+    pub(super) fn known_product(&mut self, scope: &Scope, a: &Expr, b: &Expr) -> Result<Option<Expr>> {
+        let (Expr::Read(_), Expr::Read(_)) = (a, b) else { return Ok(None) };
+        let e = Expr::product(Vec::new(), Pred::True, vec![a.clone(), b.clone()]);
+        let gens = e.axes(scope);
+        if a == b || !self.guarded(&gens, Pred::True, &[a.clone(), b.clone()])?.is_true() {
+            return Ok(None);
+        }
+        let (product, _) = canonical_factors(e.into_product());
+        let mut closing = Closing::new(&gens, &[]);
+        let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
+        let head = Head::Product { dims: dims(&gens), sums: Vec::new(), guard: Pred::True, factors };
+        let known = self.egraph.lookup(Node { head, children: closing.children });
+        let indices = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        Ok(known.map(|class| Expr::Read(Read { class, indices })))
     }
 
     /// `gen g. leaf`

@@ -67,6 +67,25 @@ impl egg::Language for Node {
     }
 }
 
+impl Node {
+    /// The children that are read, with the indices, and those that guards read as relations.
+    pub(super) fn operands(&self) -> (Vec<(Id, &[Affine])>, &[Id]) {
+        let slots: Vec<&Slot> = match &self.head {
+            Head::Input { .. } => Vec::new(),
+            Head::Product { factors, .. } => factors.iter().collect(),
+            Head::Sum { terms, .. } => terms.iter().map(|(_, slot)| slot).collect(),
+            Head::Apply { args, .. } => args.iter().collect(),
+        };
+        let indices = slots.into_iter().filter_map(|slot| match slot {
+            Slot::Read(indices) => Some(indices.as_slice()),
+            _ => None,
+        });
+        let reads: Vec<(Id, &[Affine])> = self.children.iter().copied().zip(indices).collect();
+        let relations = self.children.get(reads.len()..).unwrap_or_default();
+        (reads, relations)
+    }
+}
+
 impl Head {
     /// The axes.
     pub(super) fn dims(&self) -> &[Size] {

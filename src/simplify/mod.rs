@@ -24,6 +24,7 @@ mod extract;
 mod graph;
 mod lang;
 mod matching;
+mod needless;
 mod rewrite;
 mod rule;
 mod rule_check;
@@ -34,12 +35,13 @@ mod tests;
 mod text;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
 use crate::tssa::Program;
 
 pub use dot::to_dot;
-pub use explain::{Equation, Explanation, explain};
+pub use explain::{Equation, Explanation, Part, explain};
 pub use rule::{Mode, Rule, Tier};
 use rule_text::read_all;
 pub use rule_text::{RuleError, read};
@@ -55,16 +57,20 @@ const FILES: [(&str, &str); 6] = [
     ("rules/functions.rules", include_str!("../../rules/functions.rules")),
 ];
 
-/// All rules, in order.
+/// All rules, in order; read once.
 ///
 /// # Errors
 /// The first thing wrong in a rule file.
-pub fn rules() -> std::result::Result<Vec<Rule>, RuleError> {
-    read_all(&FILES)
+pub fn rules() -> std::result::Result<&'static [Rule], &'static RuleError> {
+    static RULES: LazyLock<std::result::Result<Vec<Rule>, RuleError>> = LazyLock::new(|| read_all(&FILES));
+    RULES.as_deref()
 }
 
+/// Programs of more statements are brought to normal form, and not searched for cheaper ones.
+const MAX_SATURATED: usize = 400;
+
 /// Programs of more statements are left as they are.
-const MAX_STATEMENTS: usize = 120;
+const MAX_STATEMENTS: usize = 20_000;
 
 /// How much saturation may do. Counts, never clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +132,9 @@ pub struct Simplified {
     pub report: Report,
 }
 
+/// A result is simplified again as long as that makes it cheaper: what was shared, or summed first, opens new ways.
+const MAX_PASSES: usize = 4;
+
 /// The program with less work, or as it is.
 ///
 /// # Errors
@@ -133,28 +142,68 @@ pub struct Simplified {
 pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let live = program.live();
     let live = program.stmts.ids().filter(|x| live[*x]).count();
+    let mut report =
+        Report { nodes: live, classes: live, rounds: 0, matches: 0, stop: Stop::Nodes, applied: BTreeMap::new() };
     if live > MAX_STATEMENTS {
-        let (nodes, classes, applied) = (live, live, BTreeMap::new());
-        let report = Report { nodes, classes, rounds: 0, matches: 0, stop: Stop::Nodes, applied };
         return Ok(Simplified { program: program.clone(), report });
     }
-    let Run { mut graph, encoded, saturation, model, table, selection } = run(program, options, false)?;
-    let mut applied = saturation.applied;
-    for rule in &encoded.used {
-        *applied.entry(rule.clone()).or_default() += 1;
-    }
-    let report = Report {
-        nodes: graph.egraph.total_number_of_nodes(),
-        classes: graph.egraph.number_of_classes(),
-        rounds: saturation.rounds,
-        matches: saturation.matches,
-        stop: saturation.stop,
-        applied,
-    };
-    let simplified = decode::decode(&mut graph, &table, &model, &selection, program, &encoded.roots, &encoded.names)?;
-    // A guard that would apply a map cannot be written in Tensor-SSA.
-    let program = if simplified.verify().is_ok() { simplified } else { program.clone() };
+    let program = for_each_pass(program, options, false, &mut |pass| {
+        if let Some((run, _)) = pass.run {
+            report.add(run);
+        }
+        Ok(())
+    })?;
     Ok(Simplified { program, report })
+}
+
+/// One pass: guards that went, and then the e-graph with what it was made of.
+struct Pass<'p, 'r> {
+    weakened: Vec<needless::Weakened>,
+    run: Option<(&'p mut Run<'r>, &'p Program)>,
+}
+
+/// Simplifies; every pass is shown.
+fn for_each_pass(
+    program: &Program,
+    options: &Options,
+    record: bool,
+    show: &mut dyn FnMut(Pass<'_, '_>) -> Result<()>,
+) -> Result<Program> {
+    let model = cost::Model::new(&program.signature, &options.hints);
+    let (mut program, mut weakened) = needless::without_needless_guards(program, &model, options.tier)?;
+    let mut options = options.clone();
+    for _ in 0..MAX_PASSES {
+        let mut run = run(&program, &options, record)?;
+        options.budget.rounds = options.budget.rounds.saturating_sub(run.saturation.rounds);
+        options.budget.matches = options.budget.matches.saturating_sub(run.saturation.matches);
+        let next = run.program(&program, &options)?;
+        // A pass that changed nothing has nothing to show but its guards.
+        let shown = (next.is_some() || !record).then_some((&mut run, &program));
+        show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
+        match next {
+            Some((next, fewer)) => (program, weakened) = (next, fewer),
+            None => break,
+        }
+    }
+    show(Pass { weakened, run: None })?;
+    Ok(program)
+}
+
+impl Report {
+    /// Adds a pass. The e-graph is that of the first one; a budget that was used up then is what ended it.
+    fn add(&mut self, run: &Run<'_>) {
+        if self.rounds == 0 {
+            self.nodes = run.graph.egraph.total_number_of_nodes();
+            self.classes = run.graph.egraph.number_of_classes();
+            self.stop = run.saturation.stop;
+        }
+        self.rounds += run.saturation.rounds;
+        self.matches += run.saturation.matches;
+        let once = run.encoded.used.iter().map(|rule| (rule, 1));
+        for (rule, count) in run.saturation.applied.iter().map(|(rule, count)| (rule, *count)).chain(once) {
+            *self.applied.entry(rule.clone()).or_default() += count;
+        }
+    }
 }
 
 /// An e-graph and what was chosen from it.
@@ -165,20 +214,41 @@ struct Run<'a> {
     model: cost::Model<'a>,
     table: extract::Table,
     selection: extract::Selection,
+    /// Whether the selection costs less than the program did.
+    cheaper: bool,
+}
+
+impl Run<'_> {
+    /// What was chosen, as a program; nothing where the one that came in is as good.
+    fn program(&mut self, before: &Program, options: &Options) -> Result<Option<(Program, Vec<needless::Weakened>)>> {
+        if !self.cheaper && self.encoded.steps.is_empty() {
+            return Ok(None);
+        }
+        let Run { graph, encoded, model, table, selection, .. } = self;
+        let after = decode::decode(graph, table, model, selection, before, &encoded.roots, &encoded.names)?;
+        // A guard that would apply a map cannot be written in Tensor-SSA.
+        if after.verify().is_err() {
+            return Ok(None);
+        }
+        let (after, weakened) = needless::without_needless_guards(&after, model, options.tier)?;
+        Ok((after != *before).then_some((after, weakened)))
+    }
 }
 
 /// Encodes, saturates and extracts.
-fn run<'a>(program: &'a Program, options: &'a Options, record: bool) -> Result<Run<'a>> {
+fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<Run<'a>> {
     let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
-    let rules = rewrite::Rules::new(&all, options.tier);
+    let rules = rewrite::Rules::new(all, options.tier);
     let signature = &*program.signature;
     let mut graph = graph::Graph::new(signature, &options.hints);
     let encoded = encode::encode(&mut graph, &rules, program)?;
     graph.egraph.rebuild();
     let before: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
-    let saturation = saturate::saturate(&mut graph, &rules, options.budget, record)?;
-    let model = cost::Model::new(signature, &options.hints);
+    let large = graph.egraph.number_of_classes() > MAX_SATURATED;
+    let budget = if large { Budget { rounds: 0, ..options.budget } } else { options.budget };
+    let saturation = saturate::saturate(&mut graph, &rules, budget, record)?;
+    let model = graph.model.clone();
     let table = extract::Table::new(&graph, &model);
     let before: Vec<(egg::Id, lang::Node)> = before
         .into_iter()
@@ -186,6 +256,6 @@ fn run<'a>(program: &'a Program, options: &'a Options, record: bool) -> Result<R
         .collect();
     let given = table.selection(&before);
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
-    let selection = table.extract(&roots, &given)?;
-    Ok(Run { graph, encoded, saturation, model, table, selection })
+    let (selection, cheaper) = if large { (given, false) } else { table.extract(&roots, &given)? };
+    Ok(Run { graph, encoded, saturation, model, table, selection, cheaper })
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 use egg::{Id, Language};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::Budget;
 use super::expr::Expr;
@@ -63,7 +63,7 @@ struct Engine<'e, 'a, 'r> {
     budget: Budget,
     /// What a node looked like, children included, when it was last looked at.
     seen: FxHashMap<Node, u64>,
-    retired: FxHashMap<Node, ()>,
+    retired: FxHashSet<Node>,
     record: bool,
     state: Saturation,
 }
@@ -73,7 +73,7 @@ pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget,
     let state =
         Saturation { rounds: 0, matches: 0, stop: Stop::Saturated, applied: BTreeMap::new(), steps: Vec::new() };
     let mut engine =
-        Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashMap::default(), record, state };
+        Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashSet::default(), record, state };
     engine.graph.egraph.rebuild();
     while engine.round()? {}
     engine.graph.egraph.rebuild();
@@ -97,7 +97,7 @@ impl Engine<'_, '_, '_> {
         let mut changed = false;
         for (class, node) in work {
             let stamp = self.stamp(&node);
-            if self.retired.contains_key(&node) || self.seen.get(&node) == Some(&stamp) {
+            if self.retired.contains(&node) || self.seen.get(&node) == Some(&stamp) {
                 continue;
             }
             self.seen.insert(node.clone(), stamp);
@@ -151,7 +151,7 @@ impl Engine<'_, '_, '_> {
                 let names = used.iter().map(|name| (*name).to_owned()).collect();
                 changed |= self.add(class, names, &e, &after)?;
                 if rule.mode == Mode::Reduce {
-                    self.retired.insert(node.clone(), ());
+                    self.retired.insert(node.clone());
                     return Ok(changed);
                 }
             }

@@ -828,8 +828,9 @@ fn explanations_are_replayed() {
         let explanation =
             simplify::explain(program.tensor_ssa(), &options).unwrap_or_else(|e| panic!("{e}\n{program}"));
         let sides = explanation.replay(&given).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{program}"));
-        assert_eq!(sides.len(), explanation.equations.len());
-        for (equation, [before, after]) in explanation.equations.iter().zip(sides) {
+        let told: Vec<_> = explanation.parts.iter().flat_map(|part| &part.equations).collect();
+        assert_eq!(sides.len(), told.len());
+        for (equation, [before, after]) in told.into_iter().zip(sides) {
             let data = |value: &iverson::tensor::Value| -> Vec<f64> {
                 value.leaves().iter().flat_map(|leaf| leaf.data().to_vec()).collect()
             };

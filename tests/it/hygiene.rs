@@ -356,7 +356,8 @@ impl<'a> Checker<'a> {
             self.report(Fault::SumOfOneTerm, format!("sum {name}, of one index"));
         }
         for term in self.addends(body) {
-            if self.support(term).iter().any(|(p, bound)| self.fixes(p, index, bound)) {
+            // `max i < n. x[i]` is made of such a sum.
+            if !self.is_largest(term) && self.support(term).iter().any(|(p, bound)| self.fixes(p, index, bound)) {
                 self.report(Fault::SumOfOneTerm, format!("sum {name}: {}", self.text(term)));
             }
         }
@@ -376,12 +377,25 @@ impl<'a> Checker<'a> {
                 _ => break,
             }
         }
-        for factor in self.factors(inner) {
+        // Behind the sum there may be more places than terms in it, where a map leaves each term to one of them.
+        let scattered = self.support(body).iter().any(|(p, _)| matches!(p, Pred::Relation { relation: RelationRef::Input(r), args, .. }
+            if self.program.signature.relations[*r].kind == RelationKind::Map && args.last().is_some_and(|a| !nest.iter().any(|i| a.mentions(*i)))));
+        for factor in self.factors(inner).into_iter().filter(|_| !scattered) {
             let constant = matches!(self.get(factor), Term::Number(Number::Literal(x)) if *x == -1.0);
             if !constant && self.factors(inner).len() > 1 && self.free_indices(factor).is_disjoint(&nest) {
                 self.report(Fault::WorkDoneAgain, format!("{} in each term of sum {name}", self.text(factor)));
             }
         }
+    }
+
+    /// Whether a term is `[(argmax j < n. x[j]) = i] * x[i]`.
+    fn is_largest(&self, e: TermId) -> bool {
+        let Term::Iverson { guard, body } = self.get(e) else { return false };
+        let Pred::Relation { relation: RelationRef::Computed { var, view }, args, holds: true } = guard else {
+            return false;
+        };
+        let (array, place) = self.access(*body);
+        *view != View::Support && matches!(self.get(array), Term::Var(x) if x == var) && place == *args
     }
 
     /// Whether a predicate leaves one value to an index, given the indices outside.

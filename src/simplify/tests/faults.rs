@@ -25,7 +25,7 @@ fn caught_by(text: &str) -> Option<&'static str> {
         Ok(checked) if !enough(&rule, &checked) => return Some("too few instances"),
         Ok(_) => {}
     }
-    let mut all = rules().unwrap();
+    let mut all = rules().unwrap().to_vec();
     let at = all.iter().position(|other| other.name == rule.name).unwrap();
     all[at] = rule.clone();
     if !fires(&all, &rule.name, &rule.example) {

@@ -107,7 +107,7 @@ fn difference(body: &str) -> Option<String> {
 fn every_rule_fires_on_its_example() {
     let rules = rules().unwrap();
     let silent: Vec<&str> =
-        rules.iter().filter(|rule| !fires(&rules, &rule.name, &rule.example)).map(|rule| rule.name.as_str()).collect();
+        rules.iter().filter(|rule| !fires(rules, &rule.name, &rule.example)).map(|rule| rule.name.as_str()).collect();
     assert!(silent.is_empty(), "these rules do not fire: {silent:#?}");
 }
 
@@ -118,7 +118,7 @@ fn no_rule_fires_on_its_near_misses() {
     let mut wrong: Vec<String> = Vec::new();
     for (name, body) in &misses {
         assert!(rules.iter().any(|rule| rule.name == *name), "there is no rule `{name}`");
-        if fires(&rules, name, body) {
+        if fires(rules, name, body) {
             wrong.push(format!("{name}: {body}"));
         }
     }
@@ -127,7 +127,7 @@ fn no_rule_fires_on_its_near_misses() {
 
 #[test]
 fn simplified_examples_have_the_same_values() {
-    let examples = rules().unwrap().into_iter().map(|rule| rule.example);
+    let examples = rules().unwrap().iter().map(|rule| rule.example.clone());
     let bodies = examples.chain(near_misses().into_iter().map(|(_, body)| body));
     let wrong: Vec<String> = bodies.filter_map(|body| difference(&body)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -230,11 +230,11 @@ fn every_rule_is_sound() {
     let mut wrong = Vec::new();
     println!("{:22} {:>9} {:>10} {:>7}", "rule", "instances", "rewritings", "points");
     for rule in rules().unwrap() {
-        match check(&rule, USUAL) {
+        match check(rule, USUAL) {
             Ok(checked) => {
                 let Checked { instances, same: _, rewritings, points } = checked;
                 println!("{:22} {instances:9} {rewritings:10} {points:7}", rule.name);
-                if !enough(&rule, &checked) {
+                if !enough(rule, &checked) {
                     wrong.push(format!("{}: too little could be checked: {checked:?}", rule.name));
                 }
             }

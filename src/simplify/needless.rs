@@ -1,0 +1,432 @@
+//! Guards that say nothing: about sizes, at the border of a range, and that some entry exists.
+//!
+//! Derivatives come with guards that keep them from computing what nobody reads: `[n >= 1]` before a loop that is empty without it, and
+//! `[exists k < n. S?(k, i)]` for the rows that some entry of `S` reads. A conjunct `p` of the guard of a statement `X` goes if
+//!
+//! ```text
+//!   readers:   wherever X is read, p holds, by the ranges and the guard of the reader
+//!   operands:  X = gen g. sum s. [p and q] * Y[a] * Z[b], and Y[a] is 0 wherever p fails, and Z is finite
+//! ```
+//!
+//! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
+//! condition on sizes that fails wherever `X` is read makes it 0.
+//!
+//! **Work.** Only guards go that save none by the [estimate](crate::index::estimate): those about sizes restrict nothing unless a size is 0, a bound
+//! that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
+//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
+
+use crate::base::{Id as _, IndexId, SideTable, VarId};
+use crate::error::Result;
+use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
+use crate::tssa::print::rhs_text;
+use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
+use crate::ty::{RelationKind, Signature};
+
+use super::conditions::is_total_function;
+use super::cost::Model;
+use super::expr::{rename_pred, visit_bound};
+use super::graph::slots;
+use super::rule::Tier;
+
+/// One guard may go after another.
+const MAX_PASSES: usize = 4;
+
+/// How far operands of operands are asked where they are zero.
+const MAX_DEPTH: usize = 3;
+
+/// How many cases are looked at where sums are not zero.
+const MAX_CASES: usize = 4;
+
+/// Indices of other statements are renamed to numbers from here on.
+const FIRST_FRESH: u32 = 1 << 20;
+
+/// A statement with fewer guards: its name, and its right-hand side before and after.
+pub(super) type Weakened = [String; 3];
+
+/// The program without guards that say nothing, and the statements that had some.
+pub(super) fn without_needless_guards(
+    program: &Program,
+    model: &Model<'_>,
+    tier: Tier,
+) -> Result<(Program, Vec<Weakened>)> {
+    let mut program = program.clone();
+    let mut weakened = Vec::new();
+    for _ in 0..MAX_PASSES {
+        let pass = Pass { program: &program, model, tier, total: total(&program), next: FIRST_FRESH };
+        match pass.run(&mut weakened)? {
+            Some(next) => program = next,
+            None => break,
+        }
+    }
+    Ok((program, weakened))
+}
+
+/// An element of a statement.
+type Element = (VarId, Vec<Affine>);
+
+/// A place at which a statement is read: at which indices, and what holds there. Where one of the factors is zero the result is zero,
+/// whatever is read.
+#[derive(Clone)]
+struct Reading {
+    at: Vec<Affine>,
+    ranges: Vec<(IndexId, Size)>,
+    holds: Vec<Pred>,
+    factors: Vec<Element>,
+}
+
+struct Pass<'a> {
+    program: &'a Program,
+    model: &'a Model<'a>,
+    tier: Tier,
+    /// Whether all elements of a statement are finite, over finite data.
+    total: SideTable<VarId, bool>,
+    next: u32,
+}
+
+impl Pass<'_> {
+    /// The program with fewer guards; nothing where all stay.
+    fn run(mut self, weakened: &mut Vec<Weakened>) -> Result<Option<Program>> {
+        let program = self.program;
+        let count = program.stmts.len();
+        let mut readings: SideTable<VarId, Vec<Reading>> = SideTable::new(count, Vec::new());
+        for x in program.outputs.iter().flat_map(|output| &output.leaves) {
+            let ranges = slots(&program.stmts[*x].dims);
+            let at = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+            readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Vec::new() });
+        }
+        let mut weaker: SideTable<VarId, Option<Stmt>> = SideTable::new(count, None);
+        let mut changed = false;
+        let names = program.stmt_names();
+        // Users come after their operands, so all readings of a statement are known when it is met.
+        let live = program.live();
+        for x in program.stmts.ids().rev().filter(|x| live[*x]) {
+            let mut known = common_sizes(&readings[x]);
+            let rhs = self.weaker(x, &readings[x], &mut known)?;
+            let stmt = Stmt { dims: program.stmts[x].dims.clone(), rhs };
+            if stmt != program.stmts[x] {
+                changed = true;
+                let text = |stmt: &Stmt| rhs_text(&program.signature, &names, stmt);
+                weakened.push([names.get(x), text(&program.stmts[x]), text(&stmt)]);
+            }
+            for (operand, mut reading) in self.reads(&stmt) {
+                reading.holds.extend(known.iter().cloned());
+                readings[operand].push(reading);
+            }
+            weaker.set(x, Some(stmt));
+        }
+        if changed { rebuilt(program, &weaker).map(Some) } else { Ok(None) }
+    }
+
+    /// A right-hand side with fewer guards. What all readers know, and so what is read by `X` may rely on, is added to `known`.
+    fn weaker(&mut self, x: VarId, readings: &[Reading], known: &mut Vec<Pred>) -> Result<Rhs> {
+        let stmt = &self.program.stmts[x];
+        let ranges = slots(&stmt.dims);
+        Ok(match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => stmt.rhs.clone(),
+            Rhs::Add([(p, y), (q, z)]) => {
+                let here: Vec<Affine> = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+                let mut side = |p: &Pred, y: VarId| self.guard(p, readings, &ranges, &[(y, here.clone())], known);
+                Rhs::Add([(side(p, *y)?, *y), (side(q, *z)?, *z)])
+            }
+            Rhs::Map { guard, function, args } => Rhs::Map {
+                guard: self.guard(guard, readings, &ranges, &[], known)?,
+                function: *function,
+                args: args.clone(),
+            },
+            Rhs::Contract { sums, guard, operands } => {
+                let all: Vec<Size> = stmt.dims.iter().chain(sums).cloned().collect();
+                let zeros = self.zeros(operands, operands.len());
+                let guard = self.guard(guard, readings, &slots(&all), &zeros, known)?;
+                Rhs::Contract { sums: sums.clone(), guard, operands: operands.clone() }
+            }
+        })
+    }
+
+    /// The operands but one that make a product zero wherever they are: all others are finite.
+    fn zeros(&self, operands: &[Operand], but: usize) -> Vec<Element> {
+        let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.total[x.var]);
+        operands.iter().enumerate().filter(|(k, _)| *k != but && finite(*k)).map(|(_, x)| element(x)).collect()
+    }
+
+    /// A guard without conjuncts that say nothing. Where one of the operands is zero so is what is guarded.
+    fn guard(
+        &mut self,
+        p: &Pred,
+        readings: &[Reading],
+        ranges: &[(IndexId, Size)],
+        operands: &[Element],
+        known: &mut Vec<Pred>,
+    ) -> Result<Pred> {
+        let mut kept: Vec<Pred> = p.conjuncts().to_vec();
+        let mut at = 0;
+        while at < kept.len() {
+            let goal = kept[at].clone();
+            let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
+            if !is_about_sizes(&goal) && !self.restricts_nothing(&goal, &others, ranges) {
+                at += 1;
+                continue;
+            }
+            let by_readers = self.holds_for_readers(&goal, readings)?;
+            if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
+                known.extend(by_readers.then_some(goal));
+                kept.remove(at);
+                continue;
+            }
+            if let Some(opposite) = goal.negate().filter(|_| is_about_sizes(&goal))
+                && self.holds_for_readers(&opposite, readings)?
+            {
+                return Ok(Pred::False);
+            }
+            at += 1;
+        }
+        Ok(Pred::all(kept))
+    }
+
+    /// Whether a conjunct saves no work for large sizes: an `exists` if there are more entries than places.
+    fn restricts_nothing(&self, p: &Pred, others: &[Pred], ranges: &[(IndexId, Size)]) -> bool {
+        let around = Pred::all(others.iter().cloned());
+        let Pred::Exists { index, extent, body } = p else {
+            let affine = matches!(p, Pred::NonNegative(_));
+            let restricted = || self.model.points(ranges, &around.clone().and(p.clone()));
+            return affine && self.model.points(ranges, &around).compare(&restricted()).is_eq();
+        };
+        let inner: Vec<(IndexId, Size)> = ranges.iter().cloned().chain([(*index, extent.clone())]).collect();
+        let entries = self.model.points(&inner, &around.clone().and((**body).clone()));
+        self.model.points(ranges, &around).compare(&entries).is_lt()
+    }
+
+    fn holds_for_readers(&mut self, p: &Pred, readings: &[Reading]) -> Result<bool> {
+        for Reading { at, ranges, holds, factors } in readings {
+            let goal = self.fresh(p)?.substitute(&|i| at.get(i.index()).cloned())?;
+            if !self.facts(ranges, holds, factors)?.iter().all(|facts| facts.proves(&goal)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds_for_operands(
+        &mut self,
+        p: &Pred,
+        others: &[Pred],
+        ranges: &[(IndexId, Size)],
+        operands: &[Element],
+    ) -> Result<bool> {
+        let goal = self.fresh(p)?;
+        Ok(!operands.is_empty()
+            && self.tier >= Tier::Finite
+            && self.facts(ranges, others, operands)?.iter().all(|facts| facts.proves(&goal)))
+    }
+
+    /// What holds where some predicates hold and some elements are not zero, in each of several cases.
+    fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
+        let mut facts = assumed(&self.program.signature);
+        ranges.iter().for_each(|(i, n)| facts.range(*i, n));
+        holds.iter().for_each(|p| facts.assume(p));
+        let mut cases = vec![facts];
+        if self.tier >= Tier::Finite {
+            for (x, at) in factors {
+                self.nonzero(*x, at, MAX_DEPTH, &mut cases)?;
+            }
+        }
+        Ok(cases)
+    }
+
+    /// What a statement reads.
+    fn reads(&self, stmt: &Stmt) -> Vec<(VarId, Reading)> {
+        let mut found = Vec::new();
+        let gens = slots(&stmt.dims);
+        let here: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let around = Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Vec::new() };
+        let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => {
+                for (p, x) in sides.iter().filter(|(p, _)| !p.is_false()) {
+                    found.push((*x, under(p)));
+                    guard_reads(self.program, p, &around, &mut found);
+                }
+            }
+            Rhs::Map { guard, args, .. } => {
+                found.extend(args.iter().map(|x| (*x, under(guard))));
+                guard_reads(self.program, guard, &around, &mut found);
+            }
+            Rhs::Contract { sums, guard, operands } => {
+                let all: Vec<Size> = stmt.dims.iter().chain(sums).cloned().collect();
+                let around = Reading { ranges: slots(&all), ..around };
+                for (k, operand) in operands.iter().enumerate() {
+                    let (x, at) = element(operand);
+                    let (holds, factors) = (vec![guard.clone()], self.zeros(operands, k));
+                    found.push((x, Reading { at, holds, factors, ..around.clone() }));
+                }
+                let around = Reading { factors: self.zeros(operands, operands.len()), ..around };
+                guard_reads(self.program, guard, &around, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Adds what holds wherever `X[at]` is not zero: its guard for some values of its `sum` indices, and the same of its operands. One of the
+    /// terms of a sum is not zero, which makes a case for each.
+    fn nonzero(&mut self, x: VarId, at: &[Affine], depth: usize, cases: &mut Vec<Facts>) -> Result<()> {
+        let stmt = &self.program.stmts[x];
+        let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
+            Rhs::Number(_) => return Ok(()),
+            Rhs::Input { param, .. } => {
+                let param = self.program.signature.params.get(*param);
+                if let Some(pattern) = param.and_then(|param| param.storage.pattern()) {
+                    let atom = Pred::relation(RelationRef::Input(pattern), at.to_vec());
+                    cases.iter_mut().for_each(|facts| facts.assume(&atom));
+                }
+                return Ok(());
+            }
+            Rhs::Add(sides) => {
+                if depth == 0 || cases.len() >= MAX_CASES {
+                    return Ok(());
+                }
+                let before = std::mem::take(cases);
+                for (p, y) in sides {
+                    let p = self.fresh(p)?.substitute(&|i| at.get(i.index()).cloned())?;
+                    let mut side = before.clone();
+                    side.iter_mut().for_each(|facts| facts.assume(&p));
+                    self.nonzero(*y, at, depth - 1, &mut side)?;
+                    cases.extend(side);
+                }
+                return Ok(());
+            }
+            Rhs::Map { guard, .. } => (&[], guard, &[]),
+            Rhs::Contract { sums, guard, operands } => (sums, guard, operands),
+        };
+        let mut places = at.to_vec();
+        for n in sums {
+            let i = self.fresh_index();
+            cases.iter_mut().for_each(|facts| facts.range(i, n));
+            places.push(Affine::index(i));
+        }
+        let guard = self.fresh(guard)?.substitute(&|i| places.get(i.index()).cloned())?;
+        cases.iter_mut().for_each(|facts| facts.assume(&guard));
+        if depth > 0 {
+            for operand in operands {
+                let at: Vec<Affine> = operand.indices.iter().filter_map(|i| places.get(i.index()).cloned()).collect();
+                self.nonzero(operand.var, &at, depth - 1, cases)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fresh_index(&mut self) -> IndexId {
+        self.next += 1;
+        IndexId(self.next)
+    }
+
+    /// A predicate with new names for the indices that it binds, so that nothing is captured.
+    fn fresh(&mut self, p: &Pred) -> Result<Pred> {
+        let mut names = std::collections::BTreeMap::new();
+        visit_bound(p, &mut |i| {
+            names.insert(i, self.fresh_index());
+        });
+        Ok(if names.is_empty() { p.clone() } else { rename_pred(p, &names)? })
+    }
+}
+
+fn element(operand: &Operand) -> Element {
+    (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect())
+}
+
+/// What is known without any statement.
+fn assumed(signature: &Signature) -> Facts {
+    let mut facts = Facts::new();
+    signature.assumptions.iter().for_each(|p| facts.assume(p));
+    for (r, relation) in signature.relations.iter() {
+        if relation.kind == RelationKind::Map {
+            facts.functional(RelationRef::Input(r));
+        }
+    }
+    facts
+}
+
+/// Whether a predicate mentions sizes only.
+fn is_about_sizes(p: &Pred) -> bool {
+    let mut plain = !matches!(p, Pred::Exists { .. });
+    p.visit_affine(&mut |a| plain &= a.is_size());
+    p.visit_relations(&mut |_| plain = false);
+    plain
+}
+
+/// The facts about sizes that hold at all readings.
+fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
+    let facts = |reading: &Reading| -> Vec<Pred> {
+        let not_empty = |(_, n): &(IndexId, Size)| n.add_constant(-1).map(Pred::non_negative).ok();
+        let holds = reading.holds.iter().flat_map(|p| p.conjuncts()).filter(|p| is_about_sizes(p)).cloned();
+        reading.ranges.iter().filter_map(not_empty).chain(holds).collect()
+    };
+    let mut each = readings.iter().map(facts);
+    let mut common = each.next().unwrap_or_default();
+    each.for_each(|others| common.retain(|p| others.contains(p)));
+    common
+}
+
+/// What a guard reads as relations, given what holds around it: what stands beside an atom holds, or the atom does not matter.
+fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(VarId, Reading)>) {
+    match p {
+        Pred::All(ps) => {
+            for (at, part) in ps.iter().enumerate() {
+                let mut inner = around.clone();
+                inner.holds.extend(ps.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()));
+                guard_reads(program, part, &inner, found);
+            }
+        }
+        Pred::Any(ps) => ps.iter().for_each(|p| guard_reads(program, p, around, found)),
+        Pred::Exists { index, extent, body } => {
+            let mut inner = around.clone();
+            inner.ranges.push((*index, extent.clone()));
+            guard_reads(program, body, &inner, found);
+        }
+        Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } => {
+            let reading = match view {
+                View::Support => Reading { at: args.clone(), ..around.clone() },
+                // A row is read as a whole to find its largest element.
+                View::ArgMax | View::ArgMin => {
+                    let ranges = slots(&program.stmts[*var].dims);
+                    let at = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+                    Reading { at, ranges, holds: common_sizes(std::slice::from_ref(around)), factors: Vec::new() }
+                }
+            };
+            found.push((*var, reading));
+        }
+        _ => {}
+    }
+}
+
+/// Which statements have finite elements only, over finite data.
+fn total(program: &Program) -> SideTable<VarId, bool> {
+    let mut total = SideTable::new(program.stmts.len(), false);
+    for (x, stmt) in program.stmts.iter() {
+        let mut finite = match &stmt.rhs {
+            Rhs::Number(crate::scalar::Number::Literal(c)) => c.is_finite(),
+            Rhs::Map { function, .. } => is_total_function(*function),
+            _ => true,
+        };
+        stmt.rhs.for_each_operand(|operand| finite &= total[operand]);
+        total.set(x, finite);
+    }
+    total
+}
+
+/// The program of other statements.
+fn rebuilt(program: &Program, stmts: &SideTable<VarId, Option<Stmt>>) -> Result<Program> {
+    let mut builder = Builder::new(program.signature.clone());
+    let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
+    for x in program.stmts.ids() {
+        let Some(stmt) = &stmts[x] else { continue };
+        let y = builder.push(&stmt.rename(&|operand| vars[operand])?)?;
+        builder.suggest_name(y, &program.names[x]);
+        vars.set(x, Some(y));
+    }
+    let outputs = program.outputs.iter().map(|output| {
+        let leaves = output.leaves.iter().filter_map(|x| vars[*x]).collect();
+        Output { leaves, ..output.clone() }
+    });
+    let outputs = outputs.collect();
+    builder.finish(outputs).prune()
+}
