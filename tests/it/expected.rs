@@ -412,9 +412,9 @@ fn mistakes_have_other_values() {
         ("e01_trace_of_diagonal.x", "gen i < n. k", "gen i < n. n"),
         ("e07_convolution.x", "[0 <= k + j - m + 1 < n]", "[0 <= k + j - m + 1 < n and j > 0]"),
         ("e08_deconvolution.w", "2 * (", "3 * ("),
-        ("k03_sparse_logistic_regression.w", "-(y", "-0.99999999999 * (y"),
+        ("k03_sparse_logistic_regression.w", "-t0", "-0.99999999999 * t0"),
         ("k05_matrix_factorisation.U", "[A?(i, j)] * 2", "2"),
-        ("k15_embedding.E", "E[v, q]", "E[v, q] + 1"),
+        ("k15_embedding.E", "E[tok(k), j]", "E[tok(k), j] + 1"),
     ] {
         let path = root().join(format!("tests/expected/{file}.iv"));
         let text = read(&path);
