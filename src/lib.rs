@@ -108,6 +108,12 @@ pub mod simplify;
 
 pub mod tensor;
 
+pub mod loops;
+pub mod lower;
+
+pub mod codegen;
+pub mod kernel;
+
 pub mod reference;
 
 pub mod driver;
