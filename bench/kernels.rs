@@ -2,7 +2,8 @@
 //!
 //! Value and gradient of K1, K3, K4 and K5 of the workloads. The hand-written kernels are what an expert writes in Rust: fused where that
 //! saves memory traffic, with partial sums in lanes, the transposed structure built beforehand. All kernels of a workload run in turn,
-//! round after round; times are medians, one thread unless `RAYON_NUM_THREADS` says otherwise, and the ratio is native over hand-written.
+//! round after round; times are medians. So that `rustc` may use the same instructions for both, run it with
+//! `RUSTFLAGS="-C target-cpu=native"`. One thread unless `RAYON_NUM_THREADS` says otherwise, and the ratio is native over hand-written.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,9 @@ fn compare(name: &str, by_hand: Run<'_>, native: Run<'_>, interpreter: Run<'_>) 
 fn kernels(text: &str, wrt: &[&str], inputs: &Inputs) -> Result<[[Kernel; 2]; 2]> {
     let value = Function::parse(text)?;
     let gradient = value.value_and_gradient(wrt)?;
-    let both = |f: &Function| Ok([f.kernel(inputs, Engine::Native)?, f.kernel(inputs, Engine::Interpreter)?]);
+    let both = |f: &Function| {
+        Ok::<_, iverson::Error>([f.kernel(inputs, Engine::Native)?, f.kernel(inputs, Engine::Interpreter)?])
+    };
     Ok([both(&value)?, both(&gradient)?])
 }
 

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Id, IndexId};
+use super::names::Names;
+use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked};
-use crate::loops::{ArrayId, Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
+use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt};
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
@@ -127,7 +127,7 @@ fn reads_its_row(nest: &Nest, left: &Parts<'_>, right: &Parts<'_>) -> bool {
 fn join(left: &Nest, right: &Nest) -> Result<Nest> {
     let (Some(a), Some(b)) = (parts(left), parts(right)) else { return Ok(left.clone()) };
     let mut names = Names::after(&left.body);
-    names.indices.insert(b.index, a.index);
+    names.keep(b.index, a.index);
     let mut body = a.before.to_vec();
     body.extend(names.body(b.before)?);
     let mut inner = a.body.to_vec();
@@ -137,130 +137,4 @@ fn join(left: &Nest, right: &Nest) -> Result<Nest> {
     reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
     reasons.extend(right.reasons.iter().cloned());
     Ok(Nest { buffers: [left.buffers.as_slice(), &right.buffers].concat(), reasons, body })
-}
-
-/// New names for the indices and registers of a nest.
-struct Names {
-    indices: BTreeMap<IndexId, IndexId>,
-    reals: BTreeMap<RealId, RealId>,
-    next_index: usize,
-    next_real: usize,
-}
-
-impl Names {
-    /// Names that do not occur in these statements.
-    fn after(body: &[Stmt]) -> Names {
-        let (mut next_index, mut next_real) = (0, 0);
-        for stmt in body {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
-                    next_index = next_index.max(index.index() + 1);
-                }
-                Stmt::Extremum { index, at, .. } => next_index = next_index.max(index.index().max(at.index()) + 1),
-                Stmt::Define(r, _) | Stmt::Local(r) => next_real = next_real.max(r.index() + 1),
-                Stmt::If { .. } | Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
-            });
-        }
-        Names { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
-    }
-
-    fn index(&mut self, i: IndexId) -> IndexId {
-        let next = self.next_index;
-        *self.indices.entry(i).or_insert_with(|| {
-            self.next_index += 1;
-            IndexId::from_index(next)
-        })
-    }
-
-    fn real(&mut self, r: RealId) -> RealId {
-        let next = self.next_real;
-        *self.reals.entry(r).or_insert_with(|| {
-            self.next_real += 1;
-            RealId::from_index(next)
-        })
-    }
-
-    fn affine(&self, a: &Affine) -> Checked<Affine> {
-        a.substitute(&|i| self.indices.get(&i).map(|j| (*j).into()))
-    }
-
-    fn place(&self, place: &Place) -> Checked<Place> {
-        let at = place.at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?;
-        Ok(Place { buffer: place.buffer, at })
-    }
-
-    fn segment(&self, segment: &Segment) -> Checked<Segment> {
-        Ok(Segment { pointers: segment.pointers, at: self.affine(&segment.at)? })
-    }
-
-    fn bounds(&self, bounds: &[Bound]) -> Checked<Vec<Bound>> {
-        let bound = |b: &Bound| Ok(Bound { numerator: self.affine(&b.numerator)?, divisor: b.divisor });
-        bounds.iter().map(bound).collect()
-    }
-
-    fn cond(&mut self, cond: &Cond) -> Checked<Cond> {
-        Ok(match cond {
-            Cond::NonNegative(a) => Cond::NonNegative(self.affine(a)?),
-            Cond::Zero(a) => Cond::Zero(self.affine(a)?),
-            Cond::NonZero(a) => Cond::NonZero(self.affine(a)?),
-            Cond::Support(r) => Cond::Support(self.real(*r)),
-            Cond::NoSupport(r) => Cond::NoSupport(self.real(*r)),
-            Cond::All(conds) => Cond::All(conds.iter().map(|c| self.cond(c)).collect::<Checked<_>>()?),
-            Cond::Any(conds) => Cond::Any(conds.iter().map(|c| self.cond(c)).collect::<Checked<_>>()?),
-        })
-    }
-
-    fn body(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
-    }
-
-    fn stmt(&mut self, stmt: &Stmt) -> Checked<Stmt> {
-        Ok(match stmt {
-            Stmt::For { index, domain, lanes, parallel, body } => {
-                let domain = match domain {
-                    Domain::Range { lower, upper } => {
-                        Domain::Range { lower: self.bounds(lower)?, upper: self.bounds(upper)? }
-                    }
-                    Domain::Segment(segment) => Domain::Segment(self.segment(segment)?),
-                };
-                let index = self.index(*index);
-                Stmt::For { index, domain, lanes: *lanes, parallel: *parallel, body: self.body(body)? }
-            }
-            Stmt::Let { index, array, at } => {
-                let at = self.affine(at)?;
-                Stmt::Let { index: self.index(*index), array: *array, at }
-            }
-            Stmt::Find { index, segment, key } => {
-                let segment = self.segment(segment)?;
-                let key = match key {
-                    Some((nodes, key)) => Some((*nodes, self.affine(key)?)),
-                    None => None,
-                };
-                Stmt::Find { index: self.index(*index), segment, key }
-            }
-            Stmt::Extremum { index, view, extent, at, body, value } => {
-                let (index, at) = (self.index(*index), self.index(*at));
-                let body = self.body(body)?;
-                Stmt::Extremum { index, view: *view, extent: extent.clone(), at, body, value: self.real(*value) }
-            }
-            Stmt::If { cond, body } => Stmt::If { cond: self.cond(cond)?, body: self.body(body)? },
-            Stmt::Define(r, real) => {
-                let real = match real {
-                    Real::Literal(x) => Real::Literal(*x),
-                    Real::Index(a) => Real::Index(self.affine(a)?),
-                    Real::Load(place) => Real::Load(self.place(place)?),
-                    Real::Add(a, b) => Real::Add(self.real(*a), self.real(*b)),
-                    Real::Mul(a, b) => Real::Mul(self.real(*a), self.real(*b)),
-                    Real::Select(a, b) => Real::Select(self.real(*a), self.real(*b)),
-                    Real::Apply(f, args) => Real::Apply(*f, args.iter().map(|a| self.real(*a)).collect()),
-                };
-                Stmt::Define(self.real(*r), real)
-            }
-            Stmt::Local(r) => Stmt::Local(self.real(*r)),
-            Stmt::Assign(r, a) => Stmt::Assign(self.real(*r), self.real(*a)),
-            Stmt::Accumulate(r, a) => Stmt::Accumulate(self.real(*r), self.real(*a)),
-            Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.real(*a)),
-            Stmt::Fill(buffer) => Stmt::Fill(*buffer),
-        })
-    }
 }

@@ -4,7 +4,7 @@
 //!
 //! | loop | lanes | why |
 //! |---|---|---|
-//! | around other loops, where each load and store is of neighbours or the same for all lanes | 32 | vectors of outputs; the inner loops are not cut |
+//! | around other loops, where each load and store is of neighbours or the same for all lanes | 32 | vectors of elements; the inner loops are not cut |
 //! | innermost over a range, adds to a register | 16 | enough partial sums to hide the latency of an addition |
 //! | innermost over the entries of a relation, adds to a register | 4 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries | |
@@ -64,6 +64,12 @@ fn lanes(body: &mut [Stmt]) {
     }
 }
 
+/// Whether a loop around others runs in lanes that are independent of each other.
+pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
+    let whole = Domain::Range { lower: Vec::new(), upper: Vec::new() };
+    body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })) && choose(index, &whole, body).is_some()
+}
+
 /// The lanes of a loop, nothing where it has none.
 fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     let mut seen = Seen {
@@ -80,8 +86,7 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     let over_entries = matches!(domain, Domain::Segment(_));
     match (seen.has_loops, changes_outside(body)) {
         (true, _) if seen.gathers || !seen.neighbours => None,
-        (true, false) => Some(32),
-        (true, true) => None,
+        (true, _) => Some(32),
         (false, true) if over_entries => Some(4),
         (false, true) => Some(16),
         (false, false) if over_entries => Some(8),

@@ -24,6 +24,8 @@ mod element;
 mod fuse;
 mod guard;
 mod lanes;
+mod names;
+mod peel;
 mod plan;
 mod points;
 mod scope;
@@ -74,6 +76,7 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
     }
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
+        peel::peel(nest)?;
         lanes::assign(nest);
     }
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
