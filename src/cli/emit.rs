@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iverson::codegen::rust::{Target, source};
+use iverson::codegen::source::{Target, source};
 use iverson::stages::Stages;
 
 use super::simplification::{SimplifyArguments, compiled};

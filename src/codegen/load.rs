@@ -1,7 +1,7 @@
 //! Loading compiled kernels and calling them.
 //!
 //! This module holds the only unsafe code of the crate. Why it is sound:
-//! - A library is one that [`compile`](super::compile) made of a source that [`rust`](super::rust) wrote, in a directory that only its owner
+//! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, in a directory that only its owner
 //!   can write. Its functions have the types declared here, which the source repeats.
 //! - The functions live as long as the [`Library`](libloading::Library), which is kept beside them.
 //! - A nest reads parameters and buffers of earlier nests and writes its own. A [`Session`] borrows the parameters as shared slices and the

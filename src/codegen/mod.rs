@@ -2,7 +2,8 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`rust`] | writes the source, for people and for `rustc` |
+//! | [`source`] | writes the source of a program, for people and for `rustc` |
+//! | [`rust`] | the function of each nest |
 //! | [`vector`] | vectors and functions of them, the text that every source holds |
 //! | [`compile`] | runs `rustc`, unless the cache has the library already |
 //! | [`load`] | loads a library and calls it: the only unsafe code of the crate |
@@ -16,6 +17,7 @@ mod accuracy;
 pub mod compile;
 pub mod load;
 pub mod rust;
+pub mod source;
 /// Vectors of numbers and functions of them, lane by lane.
 pub mod vector;
 

@@ -1,4 +1,4 @@
-//! Loop nests as Rust source.
+//! The function of a nest as Rust source.
 //!
 //! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, and what
 //! is left over: groups of fewer lanes where lanes are independent, and single values, each added to its own lane, where they are added up.
@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Var, View};
@@ -16,257 +17,14 @@ use crate::scalar::{Comparison, Function, Op, Primitive};
 
 const PASS: &str = "codegen";
 
-/// The text of [`vector`](super::vector).
-const VECTOR: &str = include_str!("vector.rs");
-
-/// A source and the functions that it calls back, by number.
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// The text.
-    pub text: String,
-    /// The functions that are called back.
-    pub functions: Vec<Function>,
-}
-
-/// What the source is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A module of somebody's crate.
-    Module,
-    /// A library that is loaded at run time: a crate of its own whose functions have names.
-    Library,
-}
-
-const ABI: &str = "\
-//! Everything is passed in a [`Call`]: the sizes, the arrays that describe relations, and the buffers, all in the order listed at the end
-//! of this text. [`run`] fills the buffers of the outputs and the workspaces. Each function `nest_k` computes some buffers, or one of
-//! `parts` independent parts of it; they must run in order.
-//!
-//! # Safety
-//! Arrays and buffers must have the lengths that the list says, for the sizes given. Outputs and workspaces must not overlap anything.
-";
-
-const TYPES: &str = "\
-/// Integers.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Ints {
-    pub data: *const u32,
-    pub len: usize,
-}
-
-/// Numbers; written only where they are outputs or workspaces.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Reals {
-    pub data: *mut f64,
-    pub len: usize,
-}
-
-/// A function of this number, called back with its arguments.
-pub type Callback = unsafe extern \"C\" fn(host: *const core::ffi::c_void, function: u32, args: *const f64) -> f64;
-
-/// What a kernel is given.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Call {
-    pub sizes: *const i64,
-    pub arrays: *const Ints,
-    pub buffers: *const Reals,
-    pub callback: Callback,
-    pub host: *const core::ffi::c_void,
-}
-
-impl Call {
-    unsafe fn size(&self, k: usize) -> i64 {
-        unsafe { *self.sizes.add(k) }
-    }
-
-    unsafe fn array(&self, k: usize) -> &[u32] {
-        unsafe {
-            let Ints { data, len } = *self.arrays.add(k);
-            core::slice::from_raw_parts(data, len)
-        }
-    }
-
-    unsafe fn buffer(&self, k: usize) -> &[f64] {
-        unsafe {
-            let Reals { data, len } = *self.buffers.add(k);
-            core::slice::from_raw_parts(data, len)
-        }
-    }
-
-    unsafe fn target(&self, k: usize) -> *mut f64 {
-        unsafe { (*self.buffers.add(k)).data }
-    }
-
-    unsafe fn fill(&self, k: usize) {
-        unsafe {
-            let Reals { data, len } = *self.buffers.add(k);
-            core::ptr::write_bytes(data, 0, len);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn apply<const K: usize>(&self, function: u32, args: [f64; K]) -> f64 {
-        unsafe { (self.callback)(self.host, function, args.as_ptr()) }
-    }
-}
-
-#[inline(always)]
-unsafe fn at(x: &[f64], k: i64) -> f64 {
-    unsafe { *x.get_unchecked(k as usize) }
-}
-
-#[inline(always)]
-unsafe fn load<const N: usize>(x: &[f64], k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.as_ptr().add(k as usize) as *const [f64; N])) }
-}
-
-/// Loads what this nest has stored.
-#[inline(always)]
-unsafe fn again(x: *mut f64, k: i64) -> f64 {
-    unsafe { *x.add(k as usize) }
-}
-
-#[inline(always)]
-unsafe fn reload<const N: usize>(x: *mut f64, k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.add(k as usize) as *const [f64; N])) }
-}
-
-#[inline(always)]
-unsafe fn put(x: *mut f64, k: i64, value: f64) {
-    unsafe { *x.add(k as usize) = value }
-}
-
-#[inline(always)]
-unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
-    unsafe { core::ptr::write_unaligned(x.add(k as usize) as *mut [f64; N], value.0) }
-}
-
-#[inline(always)]
-unsafe fn int(x: &[u32], k: i64) -> i64 {
-    unsafe { *x.get_unchecked(k as usize) as i64 }
-}
-
-/// The nodes below a node, none where there is no such node.
-#[inline(always)]
-fn segment(pointers: &[u32], at: i64) -> (i64, i64) {
-    if at < 0 || at + 1 >= pointers.len() as i64 {
-        return (0, 0);
-    }
-    unsafe { (int(pointers, at), int(pointers, at + 1)) }
-}
-
-/// The node with a coordinate, -1 where there is none.
-#[inline(always)]
-unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
-    let (mut low, mut high) = (from, to);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if unsafe { int(nodes, middle) } < key {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
-}
-
-/// A part of a range, both ends included.
-#[inline(always)]
-fn cut(from: i64, to: i64, part: i64, parts: i64) -> (i64, i64) {
-    if parts <= 1 {
-        return (from, to);
-    }
-    let each = (to - from + parts) / parts;
-    let start = from + part * each;
-    (start, if start + each - 1 < to { start + each - 1 } else { to })
-}
-";
-
-/// The source of a program.
-///
-/// # Errors
-/// [`Error::Overflow`], and [`Error::Bug`] for nests that are not well formed.
-pub fn source(program: &Program, target: Target) -> Result<Source> {
-    let mut functions = Vec::new();
-    let mut text = String::new();
-    let outputs: Vec<String> = program.outputs.iter().map(|(name, _)| plain(name)).collect();
-    let _ = writeln!(text, "//! A kernel that computes {}.\n//!", outputs.join(", "));
-    text.push_str(ABI);
-    let allowed = "clippy::all, dead_code, unused_mut, unused_unsafe, unused_variables, unused_parens, non_snake_case";
-    if target == Target::Library {
-        text.push_str("#![no_std]\n");
-    }
-    let _ = writeln!(text, "#![allow({allowed}, unused_assignments)]\n");
-    text.push_str(TYPES);
-    text.push('\n');
-    for (k, nest) in program.nests.iter().enumerate() {
-        let mut emitter = Emitter::new(program, &mut functions);
-        emitter.nest(k, nest, target)?;
-        text.push_str(&emitter.text);
-    }
-    run(program, &mut text);
-    text.push_str("\n// Vectors.\n\n");
-    text.push_str(VECTOR);
-    if target == Target::Library {
-        text.push_str("\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n");
-        // The precompiled `core` may ask for it, though nothing unwinds.
-        text.push_str("\n#[unsafe(no_mangle)]\npub extern \"C\" fn rust_eh_personality() {}\n");
-    }
-    legend(program, &functions, &mut text);
-    Ok(Source { text, functions })
-}
-
-/// The function that runs all nests.
-fn run(program: &Program, text: &mut String) {
-    text.push_str("/// Computes everything.\npub unsafe fn run(call: &Call) {\n    unsafe {\n");
-    for (k, nest) in program.nests.iter().enumerate() {
-        for buffer in fills(nest) {
-            let _ = writeln!(text, "        call.fill({});", buffer.index());
-        }
-        let _ = writeln!(text, "        nest_{k}(call, 0, 1);");
-    }
-    text.push_str("    }\n}\n");
-}
-
 /// The buffers that are zero before a nest runs.
 pub fn fills(nest: &Nest) -> Vec<BufferId> {
     let filled = |stmt: &Stmt| if let Stmt::Fill(buffer) = stmt { Some(*buffer) } else { None };
     nest.body.iter().filter_map(filled).collect()
 }
 
-/// What is passed, in order.
-fn legend(program: &Program, functions: &[Function], text: &mut String) {
-    text.push_str("\n// sizes:\n");
-    for (k, name) in program.signature.sizes.values().enumerate() {
-        let _ = writeln!(text, "//   {k}: {}", plain(name));
-    }
-    text.push_str("// arrays:\n");
-    for (k, array) in program.arrays.values().enumerate() {
-        let relation = program.signature.relations.get(array.relation).map_or(String::new(), |r| plain(&r.name));
-        let axes: Vec<String> = array.axes.iter().map(usize::to_string).collect();
-        let _ = writeln!(text, "//   {k}: {:?} of {relation}, sorted by axes {}", array.part, axes.join(", "));
-    }
-    text.push_str("// buffers:\n");
-    for (k, buffer) in program.buffers.values().enumerate() {
-        let entries = buffer.entries.and_then(|r| program.signature.relations.get(r));
-        let entries = entries.map(|r| format!("entries of {}", plain(&r.name)));
-        let dims = buffer.dims.iter().map(|n| program.affine_text(n));
-        let axes: Vec<String> = entries.into_iter().chain(dims).collect();
-        let _ = writeln!(text, "//   {k}: {:?} {}[{}]", buffer.kind, plain(&buffer.name), axes.join(", "));
-    }
-    if !functions.is_empty() {
-        text.push_str("// functions called back:\n");
-    }
-    for (k, function) in functions.iter().enumerate() {
-        let _ = writeln!(text, "//   {k}: {}", plain(&program.function_text(*function)));
-    }
-}
-
 /// A name that can stand in a comment.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).take(64).collect()
 }
 
@@ -281,10 +39,11 @@ enum Mode {
     Tail,
 }
 
-struct Emitter<'a> {
+/// Writes the function of a nest.
+pub(super) struct Emitter<'a> {
     program: &'a Program,
     functions: &'a mut Vec<Function>,
-    text: String,
+    pub text: String,
     depth: usize,
     mode: Mode,
     /// The index of the loop with lanes.
@@ -303,7 +62,7 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, functions: &'a mut Vec<Function>) -> Self {
+    pub fn new(program: &'a Program, functions: &'a mut Vec<Function>) -> Self {
         Emitter {
             program,
             functions,
@@ -335,7 +94,7 @@ impl<'a> Emitter<'a> {
         self.line("}");
     }
 
-    fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
+    pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {
