@@ -113,8 +113,8 @@ impl Nester<'_> {
         let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
         self.reasons.push(reason);
         // The pattern of the storage first: its order is that of the entries.
-        let mut conjuncts: Vec<Pred> = storage.pattern(&indices).into_iter().collect();
-        let complete = conjuncts.len();
+        let places = storage.pattern(&indices);
+        let mut conjuncts: Vec<Pred> = places.iter().cloned().collect();
         for pattern in &self.plan.patterns[x] {
             let p = pattern.atom(&indices);
             if !conjuncts.contains(&p) {
@@ -127,7 +127,8 @@ impl Nester<'_> {
             }
         }
         let known = self.prune(conjuncts)?;
-        if known.len() > complete {
+        // Unless every place is visited.
+        if known.iter().any(|p| places.as_ref() != Some(p)) {
             self.emit(Stmt::Fill(storage.buffer));
         }
         self.points(gens, known, &mut |nester, point| {

@@ -92,6 +92,8 @@ fn campaign(first: u64, count: u64, Campaign { simplify, native }: Campaign) {
 #[test]
 fn random_programs() {
     campaign(0, 300, Campaign { simplify: false, native: 0 });
+    // A sparse result that is zero everywhere, since its guard is false.
+    campaign(12_771, 1, Campaign { simplify: false, native: 0 });
 }
 
 #[test]
