@@ -1,14 +1,17 @@
 //! The pipeline: which passes run, and in which order. No other module knows.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Derivation, Options, Seed};
 use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
+use crate::kernel::{Engine, Kernel};
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
-use crate::{normalize, present, simplify, surface, term, tssa};
+use crate::tensor::Inputs;
+use crate::{loops, lower as lowering, normalize, present, simplify, surface, term, tssa};
 
 /// A stage of the pipeline, named as its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -245,6 +248,22 @@ impl Function {
     pub fn simplify(&self, options: &simplify::Options) -> Result<Simplification> {
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
         Ok(Simplification { function: Function::from_tensor_ssa(program), report })
+    }
+
+    /// The program as loop nests.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Bug`].
+    pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
+        stages.run("lower", || lowering::lower(&self.tssa))
+    }
+
+    /// The program as a kernel for the sizes and relations of inputs.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`], and [`Error::Bug`].
+    pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        Kernel::bind(Arc::new(self.loops(&mut Stages::new())?), inputs, engine)
     }
 
     /// A derivative.

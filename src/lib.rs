@@ -16,6 +16,22 @@
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
+//! It runs on data as a kernel, which is bound to sizes and sparse structures once:
+//!
+//! ```
+//! use iverson::kernel::Engine;
+//! use iverson::tensor::{Inputs, Value};
+//! # let loss = iverson::Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
+//!
+//! let mut inputs = Inputs::new();
+//! inputs.value("x", Value::vector(vec![1.0, 2.0, 3.0]));
+//! let kernel = loss.value_and_gradient(&["x"])?.kernel(&inputs, Engine::Interpreter)?;
+//! let (mut value, mut gradient) = ([0.0], [0.0; 3]);
+//! kernel.call_into(&[&[1.0, 2.0, 3.0]], &mut [&mut value, &mut gradient])?;
+//! assert_eq!((value, gradient), ([14.0], [2.0, 4.0, 6.0]));
+//! # Ok::<(), iverson::Error>(())
+//! ```
+//!
 //! The gradient is again a program: it has no `+=`, no tape and no scatter, it prints, parses, and can be differentiated again.
 //! The theory is that of *Differentiating a Tensor Language* by Bernstein, Mara, Li, Maclaurin and Ragan-Kelley, called *the paper* here;
 //! numbers such as 5.6 or 6.28 are its rules.
@@ -33,9 +49,10 @@
 //!                              │         │ forward             D f(x; dx)                                 6.1-6.13
 //!                              │         │ adjoint             D^T f(x; dy), by inner products            6.14-6.29
 //!                              │         │ expand-partials     f' becomes an expression
-//!                              └─────────┤ simplify            the same function, with never more work
-//!                                        v
-//!                                     present ───> term        for reading, and for parsing back
+//!                              ├─────────┤ simplify            the same function, with never more work
+//!                              │         v
+//!                              │      present ───> term        for reading, and for parsing back
+//!                              └───> lower ───> loops ───> kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
 //! [`driver`] is the only module that knows this order. After every pass a verifier runs, always in debug builds, and an error names
@@ -48,6 +65,7 @@
 //! | [`surface::ast`] | what was written | nothing |
 //! | [`term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
+//! | [`loops`] | loop nests over buffers and the arrays of relations | operands first; no `+=` to memory; every sum in a fixed order |
 //! | [`diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
 //! All are arenas in which operands come before their users. A pass is a loop forwards, or backwards and then forwards; nothing
@@ -68,6 +86,9 @@
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
 //! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
+//! | [`loops`], [`mod@lower`] | loop nests; how guards become loops, what is stored and what is computed in place |
+//! | [`kernel`] | programs bound to sizes and relations: the interpreter, memory, calls |
+//! | [`codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
 //!
@@ -107,6 +128,12 @@ pub mod present;
 pub mod simplify;
 
 pub mod tensor;
+
+pub mod loops;
+pub mod lower;
+
+pub mod codegen;
+pub mod kernel;
 
 pub mod reference;
 

@@ -23,6 +23,12 @@ impl Dialect for crate::tssa::Program {
     }
 }
 
+impl Dialect for crate::loops::Program {
+    fn check(&self) -> std::result::Result<(), Vec<String>> {
+        self.verify()
+    }
+}
+
 /// Called with the name of each pass and what it produced.
 pub type Observer<'a> = dyn FnMut(&'static str, &dyn fmt::Display) + 'a;
 

@@ -2,6 +2,7 @@
 
 mod check;
 mod check_derivative;
+mod emit;
 mod files;
 mod run;
 mod show;
@@ -47,6 +48,9 @@ enum Command {
     /// Evaluates a program, or a derivative of it, on data.
     #[command(after_help = run::EXAMPLES)]
     Run(run::Arguments),
+    /// Writes a program, or a derivative of it, as Rust source that needs nothing but `core`.
+    #[command(after_help = emit::EXAMPLES)]
+    Emit(emit::Arguments),
     /// Checks derivatives at given data: adjoint identity, finite differences, complex step.
     #[command(after_help = check_derivative::EXAMPLES)]
     CheckDerivative(check_derivative::Arguments),
@@ -148,6 +152,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Emit(arguments) => emit::run(arguments),
         Command::CheckDerivative(arguments) => check_derivative::run(arguments),
     };
     match outcome {

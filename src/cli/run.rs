@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use iverson::driver::Function;
+use iverson::kernel::Engine;
 use iverson::reference::{self, Partials};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Tensor, Value};
@@ -30,9 +31,22 @@ pub(super) struct Arguments {
     /// Where to write the results as files; made if there is none.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// What evaluates the program.
+    #[arg(long, value_enum, default_value_t = EngineName::Reference)]
+    engine: EngineName,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum EngineName {
+    /// The evaluator that defines what programs mean: slow.
+    Reference,
+    /// Loop nests, interpreted.
+    Interpreter,
+    /// Loop nests, compiled by rustc.
+    Native,
 }
 
 /// What `--help` ends with.
@@ -73,7 +87,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
     let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
-    let results = evaluate(function, &inputs)?;
+    let results = match arguments.engine {
+        EngineName::Reference => evaluate(function, &inputs)?,
+        EngineName::Interpreter => function.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?,
+        EngineName::Native => function.kernel(&inputs, Engine::Native)?.call(&inputs)?,
+    };
     for (name, value) in &results {
         print(&summary(name, value))?;
     }

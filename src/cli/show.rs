@@ -9,7 +9,7 @@ use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
 
-use super::simplification::{SimplifyArguments, tell};
+use super::simplification::{SimplifyArguments, compiled, tell};
 use super::{Derivative, DerivativeKind, Outcome, load, print};
 
 #[derive(Debug, clap::Args)]
@@ -33,8 +33,9 @@ pub(super) struct Arguments {
     /// theory promises.
     #[arg(long, conflicts_with_all = ["stage", "format", "derivation"])]
     cost: bool,
-    /// Print why the simplified program is the same: the equations that lead to it, each by named rules.
-    #[arg(long, conflicts_with_all = ["stage", "format", "no_simplify", "derivation"])]
+    /// Print why: of the stage loops the decisions that lead to each nest, else the equations that lead to the simplified program, each by
+    /// named rules.
+    #[arg(long, conflicts_with_all = ["format", "no_simplify", "derivation"])]
     explain: bool,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -49,6 +50,7 @@ enum StageName {
     GenPushout,
     TensorSsa,
     Simplify,
+    Loops,
     EGraph,
 }
 
@@ -60,7 +62,7 @@ impl From<StageName> for Stage {
             StageName::PairElimination => Stage::PairElimination,
             StageName::GenPushout => Stage::GenPushout,
             StageName::TensorSsa => Stage::TensorSsa,
-            StageName::Simplify | StageName::EGraph => Stage::Simplify,
+            StageName::Simplify | StageName::Loops | StageName::EGraph => Stage::Simplify,
         }
     }
 }
@@ -85,6 +87,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --no-simplify
   iverson show loss.iv --stage simplify --hint n=1000
   iverson show loss.iv --derivative gradient --wrt w --explain
+  iverson show loss.iv --derivative gradient --wrt w --stage loops --explain
   iverson show loss.iv --stage e-graph --rounds 1 --format dot | dot -Tsvg > e-graph.svg
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
@@ -99,10 +102,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
     let program = load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
-    if stage == Stage::Simplify && options.is_none() {
+    if arguments.stage != StageName::Loops && stage == Stage::Simplify && options.is_none() {
         return Err(Error::Request("with --no-simplify nothing is simplified".to_owned()).into());
     }
     let mut stages = Stages::new();
+    if arguments.explain && !matches!(arguments.stage, StageName::Surface | StageName::Loops) {
+        return Err(Error::Request("only simplification and the stage loops are explained".to_owned()).into());
+    }
+    if arguments.stage == StageName::Loops {
+        return loops(arguments, program, options);
+    }
     if arguments.explain || arguments.stage == StageName::EGraph {
         return inspect(arguments, program, &options.unwrap_or_default());
     }
@@ -141,6 +150,17 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Stage::TensorSsa | Stage::Simplify => show(Staged::TensorSsa(function.tensor_ssa().clone()), format),
         stage => show(lower(&function.term()?, stage, &mut stages)?, format),
     }
+}
+
+/// Prints the loop nests of a program or a derivative.
+fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>) -> Outcome {
+    if arguments.format != Format::Text {
+        return Err(Error::Request("loop nests are printed as text".to_owned()).into());
+    }
+    let function = compiled(&arguments.derivative, program, options)?;
+    let nests = function.loops(&mut Stages::new())?;
+    print(&if arguments.explain { nests.explained() } else { nests.to_string() })?;
+    Ok(true)
 }
 
 /// Prints how simplification went: its equations, or its e-graph.

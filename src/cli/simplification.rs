@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use iverson::driver::Function;
 use iverson::simplify::{Budget, Options, Report, Stop, Tier};
+use iverson::stages::Stages;
 use iverson::ty::Signature;
-use iverson::{Error, Result};
+use iverson::{Error, Result, term};
+
+use super::Derivative;
 
 /// How to simplify.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,4 +77,20 @@ pub(super) fn tell(report: &Report) {
     };
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");
+}
+
+/// The program, or the derivative asked for, simplified unless nothing is to be.
+pub(super) fn compiled(derivative: &Derivative, program: term::Program, options: Option<Options>) -> Result<Function> {
+    let mut stages = Stages::new();
+    let request = derivative.request(&program.signature, options.clone());
+    let function = Function::compile(program, &mut stages)?;
+    if let Some(request) = request {
+        let derived = function.derive(&request, &mut stages)?;
+        derived.simplification.iter().for_each(tell);
+        return Ok(derived.function);
+    }
+    let Some(options) = options else { return Ok(function) };
+    let simplified = function.simplify(&options)?;
+    tell(&simplified.report);
+    Ok(simplified.function)
 }

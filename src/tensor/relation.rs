@@ -395,7 +395,7 @@ impl Relation {
     }
 
     /// The tuples by `axes`, ties in stored order: a stable sort for each axis, the least significant first.
-    fn sort_by(&self, axes: &[usize]) -> Vec<usize> {
+    pub(crate) fn sort_by(&self, axes: &[usize]) -> Vec<usize> {
         let mut entries: Vec<usize> = (0..self.len).collect();
         for &axis in axes.iter().rev() {
             let (column, length) = (&self.columns[axis], self.shape[axis]);

@@ -1,0 +1,36 @@
+//! `iverson emit`.
+
+use std::path::PathBuf;
+
+use iverson::codegen::source::{Target, source};
+use iverson::stages::Stages;
+
+use super::simplification::{SimplifyArguments, compiled};
+use super::{Derivative, Outcome, load, print};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The program, or `-` for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    derivative: Derivative,
+    #[command(flatten)]
+    simplification: SimplifyArguments,
+}
+
+/// What `--help` ends with.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  iverson emit loss.iv > kernel.rs
+  iverson emit loss.iv --derivative gradient --wrt w --with-value > kernel.rs
+
+The source is a module that needs `core` alone; its head says how it is called, its end what it is given.";
+
+/// Writes a program or a derivative as Rust source.
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let program = load(&arguments.file)?;
+    let options = arguments.simplification.options(&program.signature)?;
+    let function = compiled(&arguments.derivative, program, options)?;
+    print(&source(&function.loops(&mut Stages::new())?, Target::Module)?.text)?;
+    Ok(true)
+}

@@ -1,0 +1,138 @@
+// What a kernel is given, and how it reads and writes: the beginning of every source.
+
+/// Integers.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Ints {
+    pub data: *const u32,
+    pub len: usize,
+}
+
+/// Numbers; written only where they are outputs or workspaces.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Reals {
+    pub data: *mut f64,
+    pub len: usize,
+}
+
+/// A function of this number, called back with its arguments.
+pub type Callback = unsafe extern "C" fn(host: *const core::ffi::c_void, function: u32, args: *const f64) -> f64;
+
+/// What a kernel is given.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Call {
+    pub sizes: *const i64,
+    pub arrays: *const Ints,
+    pub buffers: *const Reals,
+    pub callback: Callback,
+    pub host: *const core::ffi::c_void,
+}
+
+impl Call {
+    unsafe fn size(&self, k: usize) -> i64 {
+        unsafe { *self.sizes.add(k) }
+    }
+
+    unsafe fn array(&self, k: usize) -> &[u32] {
+        unsafe {
+            let Ints { data, len } = *self.arrays.add(k);
+            core::slice::from_raw_parts(data, len)
+        }
+    }
+
+    unsafe fn buffer(&self, k: usize) -> &[f64] {
+        unsafe {
+            let Reals { data, len } = *self.buffers.add(k);
+            core::slice::from_raw_parts(data, len)
+        }
+    }
+
+    unsafe fn target(&self, k: usize) -> *mut f64 {
+        unsafe { (*self.buffers.add(k)).data }
+    }
+
+    unsafe fn fill(&self, k: usize) {
+        unsafe {
+            let Reals { data, len } = *self.buffers.add(k);
+            core::ptr::write_bytes(data, 0, len);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn apply<const K: usize>(&self, function: u32, args: [f64; K]) -> f64 {
+        unsafe { (self.callback)(self.host, function, args.as_ptr()) }
+    }
+}
+
+#[inline(always)]
+unsafe fn at(x: &[f64], k: i64) -> f64 {
+    unsafe { *x.get_unchecked(k as usize) }
+}
+
+#[inline(always)]
+unsafe fn load<const N: usize>(x: &[f64], k: i64) -> V<N> {
+    unsafe { V(core::ptr::read_unaligned(x.as_ptr().add(k as usize) as *const [f64; N])) }
+}
+
+/// Loads what this nest has stored.
+#[inline(always)]
+unsafe fn again(x: *mut f64, k: i64) -> f64 {
+    unsafe { *x.add(k as usize) }
+}
+
+#[inline(always)]
+unsafe fn reload<const N: usize>(x: *mut f64, k: i64) -> V<N> {
+    unsafe { V(core::ptr::read_unaligned(x.add(k as usize) as *const [f64; N])) }
+}
+
+#[inline(always)]
+unsafe fn put(x: *mut f64, k: i64, value: f64) {
+    unsafe { *x.add(k as usize) = value }
+}
+
+#[inline(always)]
+unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
+    unsafe { core::ptr::write_unaligned(x.add(k as usize) as *mut [f64; N], value.0) }
+}
+
+#[inline(always)]
+unsafe fn int(x: &[u32], k: i64) -> i64 {
+    unsafe { *x.get_unchecked(k as usize) as i64 }
+}
+
+/// The nodes below a node, none where there is no such node.
+#[inline(always)]
+fn segment(pointers: &[u32], at: i64) -> (i64, i64) {
+    if at < 0 || at + 1 >= pointers.len() as i64 {
+        return (0, 0);
+    }
+    unsafe { (int(pointers, at), int(pointers, at + 1)) }
+}
+
+/// The node with a coordinate, -1 where there is none.
+#[inline(always)]
+unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
+    let (mut low, mut high) = (from, to);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if unsafe { int(nodes, middle) } < key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
+}
+
+/// A part of a range, both ends included.
+#[inline(always)]
+fn cut(from: i64, to: i64, part: i64, parts: i64) -> (i64, i64) {
+    if parts <= 1 {
+        return (from, to);
+    }
+    let each = (to - from + parts) / parts;
+    let start = from + part * each;
+    (start, if start + each - 1 < to { start + each - 1 } else { to })
+}

@@ -1,0 +1,192 @@
+//! Loading compiled kernels and calling them.
+//!
+//! This module holds the only unsafe code of the crate. Why it is sound:
+//! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, in a directory that only its owner
+//!   can write. Its functions have the types declared here, which the source repeats.
+//! - The functions live as long as the [`Library`](libloading::Library), which is kept beside them.
+//! - A nest reads parameters and buffers of earlier nests and writes its own. A [`Session`] borrows the parameters as shared slices and the
+//!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
+//! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
+//!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::path::Path;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use super::compile::Unavailable;
+use crate::base::{Arena, FunctionId};
+use crate::scalar::{Function, Primitive, UserFunction, evaluate};
+
+/// Integers, as the source declares them.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Ints {
+    data: *const u32,
+    len: usize,
+}
+
+/// Numbers, as the source declares them.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Reals {
+    data: *mut f64,
+    len: usize,
+}
+
+/// What a kernel is given, as the source declares it.
+#[repr(C)]
+struct Call {
+    sizes: *const i64,
+    arrays: *const Ints,
+    buffers: *const Reals,
+    callback: unsafe extern "C" fn(*const c_void, u32, *const f64) -> f64,
+    host: *const c_void,
+}
+
+/// What the functions that are called back need.
+struct Host<'a> {
+    functions: &'a [Function],
+    users: &'a Arena<FunctionId, UserFunction>,
+}
+
+type Nest = unsafe extern "C" fn(*const Call, i64, i64);
+
+/// A loaded library.
+#[derive(Debug)]
+pub struct Native {
+    nests: Vec<Nest>,
+    functions: Vec<Function>,
+    /// Keeps the code in memory.
+    _library: libloading::Library,
+}
+
+impl Native {
+    /// Loads the library of a source with so many nests, which calls back these functions.
+    ///
+    /// # Errors
+    /// [`Unavailable::Load`].
+    pub fn load(path: &Path, nests: usize, functions: Vec<Function>) -> Result<Native, Unavailable> {
+        let failed = |error: libloading::Error| Unavailable::Load(error.to_string());
+        // SAFETY: the library was made of our own source; it has no initialisers.
+        let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+        let mut found = Vec::with_capacity(nests);
+        for k in 0..nests {
+            // SAFETY: the source declares `nest_k` with this type.
+            let nest = unsafe { library.get::<Nest>(format!("nest_{k}").as_bytes()) }.map_err(failed)?;
+            found.push(*nest);
+        }
+        Ok(Native { nests: found, functions, _library: library })
+    }
+}
+
+/// How a nest is run.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The buffers that are zero before.
+    pub fills: Vec<usize>,
+    /// Into how many parts it is cut.
+    pub parts: i64,
+}
+
+/// Room for pointers, kept between calls.
+#[derive(Default)]
+pub struct Pointers {
+    arrays: Vec<Ints>,
+    buffers: Vec<Reals>,
+}
+
+impl std::fmt::Debug for Pointers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pointers").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: outside of a session the pointers are not read; each session sets them anew.
+unsafe impl Send for Pointers {}
+
+impl Pointers {
+    /// Begins a call with these arrays and so many buffers, which hold nothing yet.
+    pub fn session<'a>(&'a mut self, arrays: &'a [Vec<u32>], buffers: usize) -> Session<'a> {
+        self.arrays.clear();
+        self.arrays.extend(arrays.iter().map(|a| Ints { data: a.as_ptr(), len: a.len() }));
+        self.buffers.clear();
+        self.buffers.resize(buffers, Reals { data: std::ptr::NonNull::dangling().as_ptr(), len: 0 });
+        Session { pointers: self, buffers: PhantomData }
+    }
+}
+
+/// A call: the slices that it is given are borrowed until it ends.
+pub struct Session<'a> {
+    pointers: &'a mut Pointers,
+    buffers: PhantomData<&'a mut [f64]>,
+}
+
+impl<'a> Session<'a> {
+    /// A buffer that is read only.
+    pub fn share(&mut self, buffer: usize, x: &'a [f64]) {
+        if let Some(place) = self.pointers.buffers.get_mut(buffer) {
+            // Never written: nests write outputs and workspaces only.
+            *place = Reals { data: x.as_ptr().cast_mut(), len: x.len() };
+        }
+    }
+
+    /// A buffer that a nest writes.
+    pub fn lend(&mut self, buffer: usize, x: &'a mut [f64]) {
+        if let Some(place) = self.pointers.buffers.get_mut(buffer) {
+            *place = Reals { data: x.as_mut_ptr(), len: x.len() };
+        }
+    }
+
+    /// Runs all nests in order. Buffers and arrays have the lengths of the layout that the program was bound to.
+    pub fn run(self, native: &Native, sizes: &[i64], users: &Arena<FunctionId, UserFunction>, steps: &[Step]) {
+        let host = Host { functions: &native.functions, users };
+        let call = Call {
+            sizes: sizes.as_ptr(),
+            arrays: self.pointers.arrays.as_ptr(),
+            buffers: self.pointers.buffers.as_ptr(),
+            callback,
+            host: (&raw const host).cast(),
+        };
+        for (nest, step) in native.nests.iter().zip(steps) {
+            for Reals { data, len } in step.fills.iter().filter_map(|b| self.pointers.buffers.get(*b)) {
+                // SAFETY: the buffer was lent, since a nest writes it.
+                unsafe { std::ptr::write_bytes(*data, 0, *len) };
+            }
+            // SAFETY: see the head of this module; parts write different places.
+            let run = |part: i64| unsafe { nest(&raw const call, part, step.parts) };
+            match step.parts {
+                ..=1 => run(0),
+                parts => {
+                    let shared = &call;
+                    (0..parts).into_par_iter().for_each(|part| {
+                        let call: &Call = shared;
+                        // SAFETY: as above.
+                        unsafe { nest(std::ptr::from_ref(call), part, parts) };
+                    });
+                }
+            }
+        }
+    }
+}
+
+// SAFETY: the parts of a nest read the same slices and write different places of one.
+unsafe impl Sync for Call {}
+
+/// The value of a function that the source calls back; NaN where it panics.
+unsafe extern "C" fn callback(host: *const c_void, function: u32, args: *const f64) -> f64 {
+    // SAFETY: `host` is what `run` passed, and outlives the call.
+    let host = unsafe { &*host.cast::<Host<'_>>() };
+    let Some(function) = host.functions.get(function as usize) else { return f64::NAN };
+    let (Function::Value(primitive) | Function::Partial(primitive, _)) = *function;
+    let arity = match primitive {
+        Primitive::Op(op) => op.arity(),
+        Primitive::User(id) => host.users.get(id).map_or(0, UserFunction::arity),
+    };
+    // SAFETY: the source passes an array of as many arguments as the function takes.
+    let args = unsafe { std::slice::from_raw_parts(args, usize::from(arity)) };
+    let value = || evaluate(*function, host.users, args);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or(f64::NAN)
+}

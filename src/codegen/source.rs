@@ -1,0 +1,116 @@
+//! The source of a program: what it is given, its nests, vectors, and a list of what is passed.
+
+use std::fmt::Write;
+
+use super::rust::{Emitter, fills, plain};
+use crate::base::Id;
+use crate::error::Result;
+use crate::loops::Program;
+use crate::scalar::Function;
+
+/// The text of [`vector`](super::vector).
+const VECTOR: &str = include_str!("vector.rs");
+
+/// The text of what a kernel is given.
+const TYPES: &str = include_str!("abi.rs");
+
+/// A source and the functions that it calls back, by number.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The text.
+    pub text: String,
+    /// The functions that are called back.
+    pub functions: Vec<Function>,
+}
+
+/// What the source is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A module of somebody's crate.
+    Module,
+    /// A library that is loaded at run time: a crate of its own whose functions have names.
+    Library,
+}
+
+const ABI: &str = "\
+//! Everything is passed in a [`Call`]: the sizes, the arrays that describe relations, and the buffers, all in the order listed at the end
+//! of this text. [`run`] fills the buffers of the outputs and the workspaces. Each function `nest_k` computes some buffers, or one of
+//! `parts` independent parts of it; they must run in order.
+//!
+//! # Safety
+//! Arrays and buffers must have the lengths that the list says, for the sizes given. Outputs and workspaces must not overlap anything.
+";
+
+/// The source of a program.
+///
+/// # Errors
+/// [`Error::Overflow`], and [`Error::Bug`] for nests that are not well formed.
+pub fn source(program: &Program, target: Target) -> Result<Source> {
+    let mut functions = Vec::new();
+    let mut text = String::new();
+    let outputs: Vec<String> = program.outputs.iter().map(|(name, _)| plain(name)).collect();
+    let _ = writeln!(text, "//! A kernel that computes {}.\n//!", outputs.join(", "));
+    text.push_str(ABI);
+    let allowed = "clippy::all, dead_code, unused_mut, unused_unsafe, unused_variables, unused_parens, non_snake_case";
+    if target == Target::Library {
+        text.push_str("#![no_std]\n");
+    }
+    let _ = writeln!(text, "#![allow({allowed}, unused_assignments)]\n");
+    text.push_str(TYPES);
+    text.push('\n');
+    for (k, nest) in program.nests.iter().enumerate() {
+        let mut emitter = Emitter::new(program, &mut functions);
+        emitter.nest(k, nest, target)?;
+        text.push_str(&emitter.text);
+    }
+    run(program, &mut text);
+    text.push_str("\n// Vectors.\n\n");
+    text.push_str(VECTOR);
+    if target == Target::Library {
+        text.push_str("\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n");
+        // The precompiled `core` may ask for it, though nothing unwinds.
+        text.push_str("\n#[unsafe(no_mangle)]\npub extern \"C\" fn rust_eh_personality() {}\n");
+    }
+    legend(program, &functions, &mut text);
+    Ok(Source { text, functions })
+}
+
+/// The function that runs all nests.
+fn run(program: &Program, text: &mut String) {
+    text.push_str("/// Computes everything.\npub unsafe fn run(call: &Call) {\n    unsafe {\n");
+    for (k, nest) in program.nests.iter().enumerate() {
+        for buffer in fills(nest) {
+            let _ = writeln!(text, "        call.fill({});", buffer.index());
+        }
+        let _ = writeln!(text, "        nest_{k}(call, 0, 1);");
+    }
+    text.push_str("    }\n}\n");
+}
+
+/// What is passed, in order.
+fn legend(program: &Program, functions: &[Function], text: &mut String) {
+    text.push_str("\n// sizes:\n");
+    for (k, name) in program.signature.sizes.values().enumerate() {
+        let _ = writeln!(text, "//   {k}: {}", plain(name));
+    }
+    text.push_str("// arrays:\n");
+    for (k, array) in program.arrays.values().enumerate() {
+        let relation = program.signature.relations.get(array.relation).map_or(String::new(), |r| plain(&r.name));
+        let axes: Vec<String> = array.axes.iter().map(usize::to_string).collect();
+        let _ = writeln!(text, "//   {k}: {:?} of {relation}, sorted by axes {}", array.part, axes.join(", "));
+    }
+    text.push_str("// buffers:\n");
+    for (k, buffer) in program.buffers.values().enumerate() {
+        let entries = buffer.entries.and_then(|r| program.signature.relations.get(r));
+        let entries = entries.map(|r| format!("entries of {}", plain(&r.name)));
+        let dims = buffer.dims.iter().map(|n| program.affine_text(n));
+        let axes: Vec<String> = entries.into_iter().chain(dims).collect();
+        let _ = writeln!(text, "//   {k}: {:?} {}[{}]", buffer.kind, plain(&buffer.name), axes.join(", "));
+    }
+    if !functions.is_empty() {
+        text.push_str("// functions called back:\n");
+    }
+    for (k, function) in functions.iter().enumerate() {
+        let _ = writeln!(text, "//   {k}: {}", plain(&program.function_text(*function)));
+    }
+}

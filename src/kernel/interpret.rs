@@ -1,0 +1,424 @@
+//! The interpreter: runs flat code, lane by lane as [`loops`](crate::loops) defines it.
+//!
+//! A real register has room for all lanes. Outside of loops with lanes, lane 0 is used; inside, registers that are defined there hold a
+//! number for each lane, the others are read as one number. Every load and store is checked, so a fault of the compiler is an error and
+//! nothing worse.
+
+use super::code::{Code, FloorDiv, Form, Op, Test, Values};
+use crate::base::{Arena, FunctionId, Id};
+use crate::codegen::in_lanes;
+use crate::error::{Error, Result};
+use crate::index::View;
+use crate::loops::{BufferId, Program};
+use crate::scalar::{self, Function, Primitive, UserFunction};
+
+const PASS: &str = "interpret";
+/// The room of a register.
+const ROOM: usize = Program::MAX_LANES as usize;
+
+/// Where a buffer is at run time.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Location {
+    Input(usize),
+    Output(usize),
+    Workspace(usize),
+}
+
+/// What a run reads and writes.
+pub(super) struct Memory<'r, 'd, 'o> {
+    pub locations: &'r [Location],
+    pub inputs: &'r [&'d [f64]],
+    pub outputs: &'r mut [&'o mut [f64]],
+    pub workspaces: &'r mut [Vec<f64>],
+    pub arrays: &'r [Vec<u32>],
+    pub functions: &'r Arena<FunctionId, UserFunction>,
+}
+
+impl Memory<'_, '_, '_> {
+    fn read(&self, buffer: BufferId) -> Result<&[f64]> {
+        let found = match self.locations.get(buffer.index()) {
+            Some(Location::Input(k)) => self.inputs.get(*k).copied(),
+            Some(Location::Output(k)) => self.outputs.get(*k).map(|out| &**out),
+            Some(Location::Workspace(k)) => self.workspaces.get(*k).map(Vec::as_slice),
+            None => None,
+        };
+        found.ok_or_else(|| outside("a buffer"))
+    }
+
+    fn write(&mut self, buffer: BufferId) -> Result<&mut [f64]> {
+        let found = match self.locations.get(buffer.index()) {
+            Some(Location::Output(k)) => self.outputs.get_mut(*k).map(|out| &mut **out),
+            Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(Vec::as_mut_slice),
+            Some(Location::Input(_)) | None => None,
+        };
+        found.ok_or_else(|| outside("a buffer"))
+    }
+
+    fn array(&self, array: usize) -> Result<&[u32]> {
+        self.arrays.get(array).map(Vec::as_slice).ok_or_else(|| outside("an array"))
+    }
+
+    /// The nodes below a node, none where there is no such node.
+    fn segment(&self, pointers: usize, at: i64) -> Result<(i64, i64)> {
+        let pointers = self.array(pointers)?;
+        let Ok(at) = usize::try_from(at) else { return Ok((0, 0)) };
+        match pointers.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some([from, to]) => Ok((i64::from(*from), i64::from(*to))),
+            None => Ok((0, 0)),
+        }
+    }
+}
+
+#[cold]
+fn outside(what: &str) -> Error {
+    Error::bug(PASS, format!("{what} is read or written outside"))
+}
+
+/// The registers of a run; kept between runs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Registers {
+    indices: Vec<i64>,
+    /// Indices that differ from lane to lane.
+    lane_indices: Vec<[i64; ROOM]>,
+    reals: Vec<[f64; ROOM]>,
+    /// Partial sums of registers outside of a loop with lanes.
+    partial: Vec<[f64; ROOM]>,
+}
+
+impl Registers {
+    /// Room for the registers of any of these.
+    pub fn reserve(&mut self, codes: &[Code]) {
+        let indices = codes.iter().map(|code| code.indices).max().unwrap_or(0);
+        let reals = codes.iter().map(|code| code.wide.len()).max().unwrap_or(0);
+        self.indices.resize(indices, 0);
+        self.lane_indices.resize(indices, [0; ROOM]);
+        self.reals.resize(reals, [0.0; ROOM]);
+        self.partial.resize(reals, [0.0; ROOM]);
+    }
+}
+
+/// Runs the code of a nest.
+pub(super) fn run(code: &Code, registers: &mut Registers, memory: &mut Memory<'_, '_, '_>) -> Result<()> {
+    let mut run = Run { code, registers, memory, width: 1, lanes: 1 };
+    let mut at = 0;
+    while let Some(op) = code.ops.get(at) {
+        at = run.step(op, at)?;
+    }
+    Ok(())
+}
+
+struct Run<'r, 'm, 'd, 'o> {
+    code: &'r Code,
+    registers: &'r mut Registers,
+    memory: &'r mut Memory<'m, 'd, 'o>,
+    /// How many lanes are in use, of how many.
+    width: usize,
+    lanes: usize,
+}
+
+impl Run<'_, '_, '_, '_> {
+    fn uniform(&self, form: &Form) -> i64 {
+        form.terms.iter().fold(form.constant, |sum, (r, k)| sum + k * self.registers.indices[*r])
+    }
+
+    fn lane(&self, form: &Form, base: i64, lane: usize) -> i64 {
+        let sum = base + form.step * lane as i64;
+        form.lanes.iter().fold(sum, |sum, (r, k)| sum + k * self.registers.lane_indices[*r][lane])
+    }
+
+    fn real(&self, r: usize) -> f64 {
+        self.registers.reals[r][0]
+    }
+
+    /// A register lane by lane.
+    fn fetch(&self, r: usize) -> [f64; ROOM] {
+        let x = &self.registers.reals[r];
+        if self.code.wide[r] { *x } else { [x[0]; ROOM] }
+    }
+
+    fn test(&self, test: &Test) -> bool {
+        match test {
+            Test::NonNegative(form) => self.uniform(form) >= 0,
+            Test::Zero(form) => self.uniform(form) == 0,
+            Test::NonZero(form) => self.uniform(form) != 0,
+            Test::Support(r) => self.real(*r) != 0.0,
+            Test::NoSupport(r) => self.real(*r) == 0.0,
+            Test::All(tests) => tests.iter().all(|test| self.test(test)),
+            Test::Any(tests) => tests.iter().any(|test| self.test(test)),
+        }
+    }
+
+    fn floor(&self, FloorDiv(form, divisor): &FloorDiv) -> i64 {
+        let value = self.uniform(form);
+        if *divisor == 1 { value } else { value.div_euclid(*divisor) }
+    }
+
+    fn step(&mut self, op: &Op, at: usize) -> Result<usize> {
+        let next = at + 1;
+        match op {
+            Op::For { index, limit, values, lanes, sums, end } => {
+                // The last value is included.
+                let (from, to) = match values {
+                    Values::Range(lower, upper) => (
+                        lower.iter().map(|b| self.floor(b)).max().unwrap_or(0),
+                        upper.iter().map(|b| self.floor(b)).min().unwrap_or(-1),
+                    ),
+                    Values::Segment(pointers, form) => {
+                        let (from, to) = self.memory.segment(*pointers, self.uniform(form))?;
+                        (from, to - 1)
+                    }
+                };
+                if from > to {
+                    return Ok(end + 1);
+                }
+                self.registers.indices[*index] = from;
+                self.registers.indices[*limit] = to;
+                if *lanes > 1 {
+                    self.lanes = *lanes;
+                    self.width = self.rest(from, to);
+                    for r in sums {
+                        self.registers.partial[*r] = [0.0; ROOM];
+                    }
+                }
+                Ok(next)
+            }
+            Op::Next { start } => {
+                let Some(Op::For { index, limit, lanes, sums, .. }) = self.code.ops.get(*start) else {
+                    return Err(Error::bug(PASS, "a loop without a beginning"));
+                };
+                let value = self.registers.indices[*index] + *lanes as i64;
+                let to = self.registers.indices[*limit];
+                self.registers.indices[*index] = value;
+                if value <= to {
+                    if *lanes > 1 {
+                        self.width = self.rest(value, to);
+                    }
+                    return Ok(start + 1);
+                }
+                if *lanes > 1 {
+                    for r in sums {
+                        let folded = fold(&mut self.registers.partial[*r], *lanes);
+                        self.registers.reals[*r][0] += folded;
+                    }
+                    (self.lanes, self.width) = (1, 1);
+                }
+                Ok(next)
+            }
+            Op::If { test, end } => Ok(if self.test(test) { next } else { *end }),
+            Op::Let { index, array, at } => {
+                let base = self.uniform(at);
+                let load = |place: i64| {
+                    let array = self.memory.array(*array)?;
+                    let x = usize::try_from(place).ok().and_then(|place| array.get(place));
+                    x.map(|x| i64::from(*x)).ok_or_else(|| outside("an array"))
+                };
+                if !at.varies() {
+                    self.registers.indices[*index] = load(base)?;
+                    return Ok(next);
+                }
+                for lane in 0..self.width {
+                    let array = self.memory.array(*array)?;
+                    let place = self.lane(at, base, lane);
+                    let x = usize::try_from(place).ok().and_then(|place| array.get(place));
+                    self.registers.lane_indices[*index][lane] =
+                        x.map(|x| i64::from(*x)).ok_or_else(|| outside("an array"))?;
+                }
+                Ok(next)
+            }
+            Op::Find { index, pointers, at, key } => {
+                let (from, to) = self.memory.segment(*pointers, self.uniform(at))?;
+                let found = match key {
+                    None => (from < to).then_some(from),
+                    Some((nodes, key)) => {
+                        let nodes = self.memory.array(*nodes)?;
+                        // Pointers are in the range of the nodes.
+                        let range = nodes.get(from as usize..to as usize).ok_or_else(|| outside("an array"))?;
+                        let key = self.uniform(key);
+                        range.binary_search_by(|x| i64::from(*x).cmp(&key)).ok().map(|k| from + k as i64)
+                    }
+                };
+                self.registers.indices[*index] = found.unwrap_or(-1);
+                Ok(next)
+            }
+            Op::Extremum { index, at, extent, end, .. } => {
+                self.registers.indices[*index] = -1;
+                self.registers.indices[*at] = 0;
+                Ok(if self.uniform(extent) > 0 { next } else { end + 1 })
+            }
+            Op::NextExtremum { start } => {
+                let Some(Op::Extremum { index, at, view, extent, best, value, .. }) = self.code.ops.get(*start) else {
+                    return Err(Error::bug(PASS, "an extremum without a beginning"));
+                };
+                let (place, x) = (self.registers.indices[*at], self.real(*value));
+                if place == 0 || better(*view, x, self.real(*best)) {
+                    self.registers.indices[*index] = place;
+                    self.registers.reals[*best][0] = x;
+                }
+                self.registers.indices[*at] = place + 1;
+                Ok(if place + 1 < self.uniform(extent) { start + 1 } else { next })
+            }
+            op => {
+                self.arithmetic(op)?;
+                Ok(next)
+            }
+        }
+    }
+
+    fn rest(&self, from: i64, to: i64) -> usize {
+        usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes)
+    }
+
+    fn arithmetic(&mut self, op: &Op) -> Result<()> {
+        match op {
+            Op::Literal { to, x } => self.registers.reals[*to] = [*x; ROOM],
+            Op::Index { to, form } => {
+                let base = self.uniform(form);
+                for lane in 0..self.width {
+                    self.registers.reals[*to][lane] = self.lane(form, base, lane) as f64;
+                }
+            }
+            Op::Load { to, buffer, at } => {
+                let base = self.uniform(at);
+                let buffer = self.memory.read(*buffer)?;
+                let place = |k: i64| usize::try_from(k).ok().and_then(|k| buffer.get(k)).copied();
+                if self.width == 1 || !at.varies() {
+                    let base = if at.varies() { self.lane(at, base, 0) } else { base };
+                    let x = place(base).ok_or_else(|| outside("a tensor"))?;
+                    self.registers.reals[*to] = [x; ROOM];
+                } else if at.lanes.is_empty() && at.step == 1 {
+                    let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
+                    let neighbours = buffer.get(from..from + self.width).ok_or_else(|| outside("a tensor"))?;
+                    self.registers.reals[*to][..self.width].copy_from_slice(neighbours);
+                } else {
+                    for lane in 0..self.width {
+                        let x = place(self.lane(at, base, lane)).ok_or_else(|| outside("a tensor"))?;
+                        self.registers.reals[*to][lane] = x;
+                    }
+                }
+            }
+            Op::Add { to, a, b } => self.binary(*to, *a, *b, |x, y| x + y),
+            Op::Mul { to, a, b } => self.binary(*to, *a, *b, |x, y| x * y),
+            Op::Select { to, a, b } => self.binary(*to, *a, *b, |p, x| if p != 0.0 { x } else { 0.0 }),
+            Op::Apply { to, function, args } => self.apply(*to, *function, args)?,
+            Op::Clear { to } => self.registers.reals[*to] = [0.0; ROOM],
+            Op::Assign { to, a } => self.registers.reals[*to] = self.fetch(*a),
+            Op::Accumulate { to, a, partial: true } => {
+                let x = self.fetch(*a);
+                let sums = &mut self.registers.partial[*to];
+                sums.iter_mut().zip(x).take(self.width).for_each(|(sum, x)| *sum += x);
+            }
+            Op::Accumulate { to, a, partial: false } => self.binary(*to, *to, *a, |x, y| x + y),
+            Op::Store { buffer, at, a } => {
+                let base = self.uniform(at);
+                for lane in 0..self.width {
+                    let place = usize::try_from(self.lane(at, base, lane)).map_err(|_| outside("a tensor"))?;
+                    let x = if self.code.wide[*a] { self.registers.reals[*a][lane] } else { self.real(*a) };
+                    let out = self.memory.write(*buffer)?;
+                    *out.get_mut(place).ok_or_else(|| outside("a tensor"))? = x;
+                }
+            }
+            Op::Fill { buffer } => self.memory.write(*buffer)?.fill(0.0),
+            Op::For { .. }
+            | Op::Next { .. }
+            | Op::If { .. }
+            | Op::Let { .. }
+            | Op::Find { .. }
+            | Op::Extremum { .. }
+            | Op::NextExtremum { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn binary(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
+        if self.width == 1 {
+            // A register outside of lanes is read at lane 0 too.
+            self.registers.reals[to][0] = f(self.real(a), self.real(b));
+            return;
+        }
+        match self.lanes {
+            4 => self.in_lanes::<4>(to, a, b, f),
+            8 => self.in_lanes::<8>(to, a, b, f),
+            16 => self.in_lanes::<16>(to, a, b, f),
+            _ => self.in_lanes::<ROOM>(to, a, b, f),
+        }
+    }
+
+    /// Unused lanes compute something that nobody reads.
+    fn in_lanes<const N: usize>(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
+        let (x, y) = (self.fetch(a), self.fetch(b));
+        let out = &mut self.registers.reals[to];
+        for lane in 0..N.min(ROOM) {
+            out[lane] = f(x[lane], y[lane]);
+        }
+    }
+
+    fn apply(&mut self, to: usize, function: Function, args: &[usize]) -> Result<()> {
+        if let (Function::Value(Primitive::Op(op)), [a]) = (function, args)
+            && self.in_vector(to, op, *a)
+        {
+            return Ok(());
+        }
+        let mut operands = [0.0; 4];
+        let width = if self.code.wide[to] { self.width } else { 1 };
+        for lane in 0..width {
+            for (operand, r) in operands.iter_mut().zip(args) {
+                let x = &self.registers.reals[*r];
+                *operand = if self.code.wide[*r] { x[lane] } else { x[0] };
+            }
+            let operands = operands.get(..args.len());
+            self.registers.reals[to][lane] = match (function, operands) {
+                (Function::Value(Primitive::Op(op)), Some(operands)) => op.value(operands),
+                (_, Some(operands)) => scalar::try_evaluate(function, self.memory.functions, operands)?,
+                (_, None) => {
+                    // Functions of the user may take many arguments.
+                    let many: Vec<f64> = args
+                        .iter()
+                        .map(|r| self.registers.reals[*r][if self.code.wide[*r] { lane } else { 0 }])
+                        .collect();
+                    scalar::try_evaluate(function, self.memory.functions, &many)?
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+impl Run<'_, '_, '_, '_> {
+    /// A function of the vector text, in as many lanes as there are; false for another function.
+    fn in_vector(&mut self, to: usize, op: scalar::Op, a: usize) -> bool {
+        if self.width == 1 {
+            let Some([y]) = in_lanes(op, [self.real(a)]) else { return false };
+            self.registers.reals[to][0] = y;
+            return true;
+        }
+        let x = self.fetch(a);
+        for (from, to) in x.chunks(8).zip(self.registers.reals[to].chunks_mut(8)).take(self.width.div_ceil(8)) {
+            let (Ok(from), Ok(to)) = (<[f64; 8]>::try_from(from), <&mut [f64; 8]>::try_from(to)) else { return false };
+            match in_lanes(op, from) {
+                Some(y) => *to = y,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1; the sum is in lane 0.
+fn fold(partial: &mut [f64; ROOM], lanes: usize) -> f64 {
+    let mut half = lanes / 2;
+    while half > 0 {
+        for lane in 0..half {
+            partial[lane] += partial[lane + half];
+        }
+        half /= 2;
+    }
+    partial[0]
+}
+
+/// Whether a value comes before the best so far; the first NaN comes before all.
+pub(super) fn better(view: View, x: f64, best: f64) -> bool {
+    if best.is_nan() || x.is_nan() {
+        return !best.is_nan();
+    }
+    if view == View::ArgMin { x < best } else { x > best }
+}

@@ -1,0 +1,183 @@
+//! The arrays that loop nests read relations through, built once from bound data.
+//!
+//! A view is the tuples of a relation in a sort order, as a tree: a node of level `k` is a run of tuples that agree on the first `k + 1`
+//! axes of the order. All numbers are kept in 32 bits, which halves what a sparse loop reads.
+
+use crate::base::{Arena, RelationId};
+use crate::error::{Error, Result};
+use crate::loops::{Array, ArrayId, Part};
+use crate::tensor::{Bindings, Relation};
+
+/// The arrays of a program, by id.
+pub(super) fn arrays(wanted: &Arena<ArrayId, Array>, bindings: &Bindings) -> Result<Vec<Vec<u32>>> {
+    let mut views: Vec<(RelationId, Vec<usize>, View)> = Vec::new();
+    let mut arrays = Vec::with_capacity(wanted.len());
+    for array in wanted.values() {
+        let known = views.iter().position(|(r, axes, _)| *r == array.relation && *axes == array.axes);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let relation = bindings.relations().get(array.relation);
+                let relation = relation.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
+                views.push((array.relation, array.axes.clone(), View::new(relation, &array.axes)?));
+                views.len() - 1
+            }
+        };
+        let (_, _, view) = views.get(at).ok_or_else(|| Error::bug("bind", "a view is missing"))?;
+        arrays.push(view.part(array.part)?);
+    }
+    Ok(arrays)
+}
+
+/// The tuples of a relation in a sort order.
+struct View {
+    /// The place of each tuple in the lexicographic order.
+    order: Vec<usize>,
+    /// For each level the tuples at which its nodes start.
+    starts: Vec<Vec<usize>>,
+    /// The coordinates of each node, by level.
+    nodes: Vec<Vec<u32>>,
+    /// The length of the first axis.
+    rows: usize,
+}
+
+fn narrow(x: usize) -> Result<u32> {
+    let limit = u64::from(u32::MAX);
+    u32::try_from(x).map_err(|_| Error::Limit { what: "entries or coordinates of a relation", limit, found: x as u64 })
+}
+
+impl View {
+    fn new(relation: &Relation, axes: &[usize]) -> Result<View> {
+        let len = relation.len();
+        narrow(len.saturating_add(1))?;
+        let order = match axes.iter().copied().eq(0..axes.len()) {
+            true => (0..len).collect(),
+            false => relation.sort_by(axes),
+        };
+        let mut starts = vec![Vec::new(); axes.len()];
+        let mut nodes = vec![Vec::new(); axes.len()];
+        for (at, entry) in order.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|before| order.get(before));
+            let mut new = before.is_none();
+            for (level, axis) in axes.iter().enumerate() {
+                let coordinate = |entry: usize| relation.column(*axis).get(entry).copied().unwrap_or(0);
+                new = new || before.is_some_and(|before| coordinate(*before) != coordinate(*entry));
+                if new {
+                    starts[level].push(at);
+                    nodes[level].push(narrow(coordinate(*entry))?);
+                }
+            }
+        }
+        let rows = axes.first().and_then(|axis| relation.shape().get(*axis)).copied().unwrap_or(0);
+        Ok(View { order, starts, nodes, rows })
+    }
+
+    fn nodes(&self, level: usize) -> Result<&[u32]> {
+        self.nodes
+            .get(level)
+            .map(Vec::as_slice)
+            .ok_or_else(|| Error::bug("bind", "a level that the view does not have"))
+    }
+
+    /// Where the nodes of the next level start below each node, and where the last ones end.
+    fn children(&self, level: usize) -> Result<Vec<u32>> {
+        let (Some(starts), Some(below)) = (self.starts.get(level), self.starts.get(level + 1)) else {
+            return Err(Error::bug("bind", "a level that the view does not have"));
+        };
+        let mut children = Vec::with_capacity(starts.len() + 1);
+        for start in starts {
+            children.push(narrow(below.partition_point(|at| at < start))?);
+        }
+        children.push(narrow(below.len())?);
+        Ok(children)
+    }
+
+    fn part(&self, part: Part) -> Result<Vec<u32>> {
+        match part {
+            Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
+            Part::Nodes(level) => Ok(self.nodes(usize::from(level))?.to_vec()),
+            Part::Children(level) => self.children(usize::from(level)),
+            Part::Entries => self.order.iter().map(|entry| narrow(*entry)).collect(),
+            Part::Rows => {
+                let below = match self.nodes.len() {
+                    1 => (0..=self.nodes(0)?.len()).map(narrow).collect::<Result<Vec<u32>>>()?,
+                    _ => self.children(0)?,
+                };
+                let mut rows: Vec<u32> = Vec::new();
+                let count = narrow(self.rows)? as usize + 1;
+                rows.try_reserve_exact(count).map_err(|_| Error::Limit {
+                    what: "rows of a relation",
+                    limit: u64::from(u32::MAX),
+                    found: count as u64,
+                })?;
+                // Each node starts its row and all empty ones before it.
+                for (node, row) in self.nodes(0)?.iter().enumerate() {
+                    rows.resize(rows.len().max(*row as usize + 1), below.get(node).copied().unwrap_or(0));
+                }
+                rows.resize(count, below.last().copied().unwrap_or(0));
+                Ok(rows)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By definition: prefixes of the sorted tuples.
+    #[test]
+    fn views_are_the_prefixes_of_sorted_tuples() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        for case in 0..300 {
+            let rank = rng.usize(1..=3);
+            let shape: Vec<usize> = (0..rank).map(|_| rng.usize(0..5)).collect();
+            let volume: usize = shape.iter().product();
+            let tuple = |mut k: usize| {
+                let mut tuple = vec![0; rank];
+                for (axis, n) in shape.iter().enumerate().rev() {
+                    tuple[axis] = k % n;
+                    k /= n;
+                }
+                tuple
+            };
+            let tuples: Vec<Vec<usize>> = (0..volume).filter(|_| rng.bool()).map(tuple).collect();
+            let relation = Relation::from_tuples(&shape, &tuples).unwrap();
+            let mut axes: Vec<usize> = (0..rank).collect();
+            rng.shuffle(&mut axes);
+            let view = View::new(&relation, &axes).unwrap();
+            let permuted = |t: &Vec<usize>| axes.iter().map(|axis| t[*axis]).collect::<Vec<usize>>();
+            let mut sorted: Vec<(Vec<usize>, usize)> = tuples.iter().map(permuted).zip(0..).collect();
+            sorted.sort();
+            let entries: Vec<u32> = sorted.iter().map(|(_, entry)| *entry as u32).collect();
+            assert_eq!(view.part(Part::Entries).unwrap(), entries, "case {case}");
+            for level in 0..rank {
+                let mut prefixes: Vec<Vec<usize>> = sorted.iter().map(|(t, _)| t[..=level].to_vec()).collect();
+                prefixes.dedup();
+                let nodes: Vec<u32> = prefixes.iter().map(|p| p[level] as u32).collect();
+                assert_eq!(view.part(Part::Nodes(level as u8)).unwrap(), nodes, "case {case}");
+                if level == 0 {
+                    assert_eq!(view.part(Part::Roots).unwrap(), [0, nodes.len() as u32]);
+                    let rows = view.part(Part::Rows).unwrap();
+                    let mut below: Vec<Vec<usize>> = sorted.iter().map(|(t, _)| t[..rank.min(2)].to_vec()).collect();
+                    below.dedup();
+                    for row in 0..shape[axes[0]] {
+                        let count = below.iter().filter(|p| p[0] == row).count() as u32;
+                        assert_eq!(rows[row + 1] - rows[row], count, "case {case}");
+                    }
+                    assert_eq!((rows.len(), rows[0]), (shape[axes[0]] + 1, 0));
+                }
+                if level + 1 < rank {
+                    let children = view.part(Part::Children(level as u8)).unwrap();
+                    let mut below: Vec<Vec<usize>> = sorted.iter().map(|(t, _)| t[..=level + 1].to_vec()).collect();
+                    below.dedup();
+                    for (node, prefix) in prefixes.iter().enumerate() {
+                        let range = children[node] as usize..children[node + 1] as usize;
+                        assert!(below[range.clone()].iter().all(|p| p.starts_with(prefix)), "case {case}");
+                        assert_eq!(range.len(), below.iter().filter(|p| p.starts_with(prefix)).count());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The data types of loop nests.
+
+use std::sync::Arc;
+
+use crate::base::{Arena, IndexId, RelationId};
+use crate::define_id;
+use crate::index::{Affine, Checked, Size, View};
+use crate::scalar::Function;
+use crate::ty::Signature;
+
+define_id!(
+    /// A register for a real number.
+    RealId,
+    "r"
+);
+define_id!(
+    /// A buffer of real numbers.
+    BufferId,
+    "b"
+);
+define_id!(
+    /// An array of integers that describes a relation.
+    ArrayId,
+    "s"
+);
+
+/// What an array of a view holds. A node of level `k` is a distinct prefix of length `k + 1`; nodes of the last level are the tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Two integers: 0 and the number of nodes of level 0.
+    Roots,
+    /// For each value `v` of the first axis where the nodes below it start, and at the end where the last ones end. These are nodes of
+    /// level 1, or, of a relation of one axis, of level 0.
+    Rows,
+    /// The last coordinate of each node of a level.
+    Nodes(u8),
+    /// Where the nodes below each node of a level start, and at the end where the last ones end.
+    Children(u8),
+    /// Where each tuple of the view stands in the lexicographic order of the relation.
+    Entries,
+}
+
+/// An array of a view of a relation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Array {
+    /// The relation.
+    pub relation: RelationId,
+    /// The order of its axes in the view, the most significant first.
+    pub axes: Vec<usize>,
+    /// What the array holds.
+    pub part: Part,
+}
+
+impl Array {
+    /// Whether the view is in the lexicographic order of the relation itself.
+    pub fn is_stored_order(&self) -> bool {
+        self.axes.iter().copied().eq(0..self.axes.len())
+    }
+}
+
+/// Where the numbers of a buffer come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferKind {
+    /// A leaf of a parameter, by number.
+    Param(crate::base::ParamId, usize),
+    /// A leaf of an output: their numbers. Written by one nest.
+    Output(usize, usize),
+    /// An intermediate result. Written by one nest, before any that reads it.
+    Workspace,
+}
+
+/// A buffer of reals in row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    /// What it holds, for reading.
+    pub name: String,
+    /// Where its numbers come from.
+    pub kind: BufferKind,
+    /// The relation whose entries, in lexicographic order, are its first axis.
+    pub entries: Option<RelationId>,
+    /// The other axes.
+    pub dims: Vec<Size>,
+}
+
+impl Buffer {
+    /// How many indices a place in it has.
+    pub fn rank(&self) -> usize {
+        usize::from(self.entries.is_some()) + self.dims.len()
+    }
+}
+
+/// A place in a buffer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// An index for each of its axes, in range.
+    pub at: Vec<Affine>,
+}
+
+/// `floor(numerator / divisor)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Over indices and sizes.
+    pub numerator: Affine,
+    /// Positive.
+    pub divisor: i64,
+}
+
+/// The nodes below a node: `pointers[at] .. pointers[at + 1]`, none where `at` is no place of the pointers but the last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// An array of parts `Roots`, `Rows` or `Children`.
+    pub pointers: ArrayId,
+    /// The node.
+    pub at: Affine,
+}
+
+/// The values of a loop index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Domain {
+    /// From the greatest of the lower bounds to the least of the upper ones, both included.
+    Range {
+        /// At least one.
+        lower: Vec<Bound>,
+        /// At least one.
+        upper: Vec<Bound>,
+    },
+    /// The nodes below a node.
+    Segment(Segment),
+}
+
+impl Bound {
+    /// The bound `a` itself.
+    pub fn exact(a: Affine) -> Bound {
+        Bound { numerator: a, divisor: 1 }
+    }
+}
+
+impl Domain {
+    /// A whole axis: `0 .. n - 1`.
+    ///
+    /// # Errors
+    /// Where a coefficient leaves the range of 64-bit integers.
+    pub fn whole(n: &Size) -> Checked<Domain> {
+        let bound = |a| vec![Bound::exact(a)];
+        Ok(Domain::Range { lower: bound(Affine::constant(0)), upper: bound(n.add_constant(-1)?) })
+    }
+}
+
+/// A condition on indices and registers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cond {
+    /// `0 <= a`.
+    NonNegative(Affine),
+    /// `a = 0`.
+    Zero(Affine),
+    /// `a != 0`.
+    NonZero(Affine),
+    /// The number is not zero; a NaN is not.
+    Support(RealId),
+    /// The number is zero.
+    NoSupport(RealId),
+    /// All of these; true of none.
+    All(Vec<Cond>),
+    /// Any of these; false of none.
+    Any(Vec<Cond>),
+}
+
+/// How a number is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Real {
+    /// A literal.
+    Literal(f64),
+    /// An integer as a real.
+    Index(Affine),
+    /// A load.
+    Load(Place),
+    /// `a + b`.
+    Add(RealId, RealId),
+    /// `a * b`.
+    Mul(RealId, RealId),
+    /// `f(x, ..)`.
+    Apply(Function, Vec<RealId>),
+    /// The second where the first is not zero, else 0.
+    Select(RealId, RealId),
+}
+
+/// A statement of a nest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// A loop; the body runs in the order of the values, in groups of `lanes`.
+    For {
+        /// The loop index.
+        index: IndexId,
+        /// Its values.
+        domain: Domain,
+        /// How many values the body takes at a time.
+        lanes: u32,
+        /// Whether iterations may run at the same time: no register declared outside is accumulated.
+        parallel: bool,
+        /// What is done for each value.
+        body: Vec<Stmt>,
+    },
+    /// `index = array[at]`.
+    Let {
+        /// The index defined.
+        index: IndexId,
+        /// The array.
+        array: ArrayId,
+        /// A place of the array.
+        at: Affine,
+    },
+    /// The first node of a segment whose coordinate is the key, or the first node where there is no key; -1 where there is none.
+    Find {
+        /// The index defined.
+        index: IndexId,
+        /// Where to look; coordinates within increase.
+        segment: Segment,
+        /// The coordinates and the one that is sought.
+        key: Option<(ArrayId, Affine)>,
+    },
+    /// The first place below `extent` of the largest or smallest value, as the view says; -1 where the extent is not positive.
+    Extremum {
+        /// The index defined.
+        index: IndexId,
+        /// `ArgMax` or `ArgMin`. A NaN comes before all.
+        view: View,
+        /// How many values.
+        extent: Size,
+        /// The loop index.
+        at: IndexId,
+        /// Computes the value.
+        body: Vec<Stmt>,
+        /// The value.
+        value: RealId,
+    },
+    /// The body, where a condition holds.
+    If {
+        /// The condition.
+        cond: Cond,
+        /// What is done.
+        body: Vec<Stmt>,
+    },
+    /// A number, defined once.
+    Define(RealId, Real),
+    /// A register with the value 0.
+    Local(RealId),
+    /// Gives a register a value, once, under a condition.
+    Assign(RealId, RealId),
+    /// Adds to a register.
+    Accumulate(RealId, RealId),
+    /// Writes a place, which no other iteration writes.
+    Store(Place, RealId),
+    /// Makes a buffer zero.
+    Fill(BufferId),
+}
+
+/// What computes one buffer, or several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nest {
+    /// The buffers that it writes.
+    pub buffers: Vec<BufferId>,
+    /// Why they are computed like this, a line for each decision.
+    pub reasons: Vec<String>,
+    /// How.
+    pub body: Vec<Stmt>,
+}
+
+/// A program of loop nests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What the program takes from outside.
+    pub signature: Arc<Signature>,
+    /// The arrays that describe relations.
+    pub arrays: Arena<ArrayId, Array>,
+    /// The buffers.
+    pub buffers: Arena<BufferId, Buffer>,
+    /// The nests, in the order in which they run.
+    pub nests: Vec<Nest>,
+    /// The names of the outputs, and the buffers of their leaves.
+    pub outputs: Vec<(String, Vec<BufferId>)>,
+}

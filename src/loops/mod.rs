@@ -1,0 +1,31 @@
+//! Loop nests: what a program does, step by step, on buffers of numbers and arrays of indices.
+//!
+//! A [`Program`] is a list of nests ([`Nest`]), each of which computes a buffer or several from parameters and buffers before it. A nest is a list
+//! of statements ([`Stmt`]): loops over ranges or over the nodes of a relation, tests, loads of indices, searches, real arithmetic in
+//! registers, stores. The order of every sum is fixed here, lane by lane, so all engines that run a program agree bit for bit.
+//!
+//! **Relations** are read through arrays ([`Array`]) of a *view*: the tuples of a relation sorted by some order of its axes, as a tree
+//! whose nodes at level `k` are the distinct prefixes of length `k + 1`. The rows of a CSR matrix are such a view, its columns (CSC) are
+//! the view with the axes swapped. Views are built once, when a program is bound to data.
+//!
+//! **Sums** are gathers: [`Stmt::Accumulate`] adds to a register that is declared in the same iteration of every enclosing parallel
+//! loop, and a store writes each place once. There is no `+=` to memory, no scatter and no atomic.
+//!
+//! **Lanes.** A loop with `lanes = L > 1` runs its body for `L` consecutive values at a time. A register declared outside and accumulated
+//! inside then has `L` partial sums: the value at `from + k` goes to lane `k mod L`, and after the loop lane `l` takes lane `l + h` for
+//! `h = L/2, L/4, .., 1`, and the register takes lane 0. All other registers hold one number for each lane.
+//!
+//! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
+
+mod data;
+mod print;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod visit;
+
+pub use data::{
+    Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
+    Segment, Stmt,
+};
+pub use visit::outer_sums;

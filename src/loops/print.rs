@@ -1,0 +1,235 @@
+//! Loop nests as text.
+//!
+//! ```text
+//! t3[n]:
+//!   parallel for i0 in 0 .. n - 1
+//!     local r0
+//!     for i1 in rows X?(0, 1) at i0, lanes 4
+//!       i2 = nodes 1 X?(0, 1)[i1]
+//!       r1 = X[i1]
+//!       r2 = w[i2]
+//!       r3 = r1 * r2
+//!       r0 += r3
+//!     t3[i0] = r0
+//! ```
+
+use std::fmt::{self, Write};
+
+use super::data::{Array, ArrayId, Bound, BufferId, Cond, Domain, Part, Place, Program, Real, Segment, Stmt};
+use crate::index::{Affine, Var, View};
+use crate::scalar::{Function, Op, Primitive};
+
+/// Writes nests with the names of a program.
+struct Printer<'a> {
+    program: &'a Program,
+    explain: bool,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { program: self, explain: false }.program(f)
+    }
+}
+
+impl Program {
+    /// The text with a line for each decision that lowering took.
+    pub fn explained(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = Printer { program: self, explain: true }.program(&mut text);
+        text
+    }
+
+    /// An index expression with the names of sizes.
+    pub fn affine_text(&self, a: &Affine) -> String {
+        let mut text = String::new();
+        let _ = a.write(&mut text, &mut |v| match v {
+            Var::Index(i) => i.to_string(),
+            Var::Size(n) => self.signature.sizes.get(*n).cloned().unwrap_or_else(|| n.to_string()),
+            // Nests hold no applications; the verifier says so.
+            Var::Apply(application) => format!("{:?}", application.map),
+        });
+        text
+    }
+
+    /// A function with the names of the user.
+    pub fn function_text(&self, function: Function) -> String {
+        let name = |primitive| match primitive {
+            Primitive::Op(Op::Powi(k)) => format!("powi[{k}]"),
+            Primitive::Op(op) => op.name().into_owned(),
+            Primitive::User(id) => {
+                self.signature.functions.get(id).map_or_else(|| id.to_string(), |f| f.name().to_owned())
+            }
+        };
+        match function {
+            Function::Value(primitive) => name(primitive),
+            Function::Partial(primitive, k) => format!("{}'{k}", name(primitive)),
+        }
+    }
+}
+
+impl Printer<'_> {
+    fn program(&self, f: &mut dyn Write) -> fmt::Result {
+        for nest in &self.program.nests {
+            let heads: Vec<String> = nest.buffers.iter().map(|b| self.head(*b)).collect();
+            writeln!(f, "{}:", heads.join(", "))?;
+            if self.explain {
+                nest.reasons.iter().try_for_each(|reason| writeln!(f, "  # {reason}"))?;
+            }
+            self.body(f, &nest.body, 1)?;
+        }
+        for (name, leaves) in &self.program.outputs {
+            let leaves: Vec<String> = leaves.iter().map(|b| self.buffer(*b)).collect();
+            writeln!(f, "out {name} = {}", leaves.join(", "))?;
+        }
+        Ok(())
+    }
+
+    /// `t3[n, entries of E]`
+    fn head(&self, b: BufferId) -> String {
+        let buffer = self.program.buffers.get(b);
+        let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
+        let dims = buffer.map_or(&[][..], |b| &b.dims).iter().map(|n| self.affine(n));
+        let axes: Vec<String> = entries.into_iter().chain(dims).collect();
+        match axes.as_slice() {
+            [] => self.buffer(b),
+            axes => format!("{}[{}]", self.buffer(b), axes.join(", ")),
+        }
+    }
+
+    fn body(&self, f: &mut dyn Write, body: &[Stmt], depth: usize) -> fmt::Result {
+        body.iter().try_for_each(|stmt| self.stmt(f, stmt, depth))
+    }
+
+    fn stmt(&self, f: &mut dyn Write, stmt: &Stmt, depth: usize) -> fmt::Result {
+        write!(f, "{:1$}", "", 2 * depth)?;
+        match stmt {
+            Stmt::For { index, domain, lanes, parallel, body } => {
+                let word = if *parallel { "parallel for" } else { "for" };
+                write!(f, "{word} {index} in {}", self.domain(domain))?;
+                match lanes {
+                    1 => writeln!(f)?,
+                    lanes => writeln!(f, ", lanes {lanes}")?,
+                }
+                self.body(f, body, depth + 1)
+            }
+            Stmt::Let { index, array, at } => writeln!(f, "{index} = {}[{}]", self.array(*array), self.affine(at)),
+            Stmt::Find { index, segment, key: None } => writeln!(f, "{index} = first in {}", self.segment(segment)),
+            Stmt::Find { index, segment, key: Some((nodes, key)) } => writeln!(
+                f,
+                "{index} = find {} in {} of {}",
+                self.affine(key),
+                self.segment(segment),
+                self.array(*nodes)
+            ),
+            Stmt::Extremum { index, view, extent, at, body, value } => {
+                let word = if *view == View::ArgMin { "argmin" } else { "argmax" };
+                writeln!(f, "{index} = {word} {at} < {}. {value} where", self.affine(extent))?;
+                self.body(f, body, depth + 1)
+            }
+            Stmt::If { cond, body } => {
+                writeln!(f, "if {}", self.cond(cond))?;
+                self.body(f, body, depth + 1)
+            }
+            Stmt::Define(r, real) => writeln!(f, "{r} = {}", self.real(real)),
+            Stmt::Local(r) => writeln!(f, "local {r}"),
+            Stmt::Assign(r, value) => writeln!(f, "{r} := {value}"),
+            Stmt::Accumulate(r, value) => writeln!(f, "{r} += {value}"),
+            Stmt::Store(place, value) => writeln!(f, "{} = {value}", self.place(place)),
+            Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
+        }
+    }
+
+    fn buffer(&self, b: BufferId) -> String {
+        self.program.buffers.get(b).map_or_else(|| b.to_string(), |buffer| buffer.name.clone())
+    }
+
+    fn relation(&self, r: crate::base::RelationId) -> String {
+        self.program.signature.relations.get(r).map_or_else(|| r.to_string(), |relation| relation.name.clone())
+    }
+
+    fn affine(&self, a: &Affine) -> String {
+        self.program.affine_text(a)
+    }
+
+    fn array(&self, array: ArrayId) -> String {
+        let Some(Array { relation, axes, part }) = self.program.arrays.get(array) else { return array.to_string() };
+        let part = match part {
+            Part::Roots => "roots".to_owned(),
+            Part::Rows => "rows".to_owned(),
+            Part::Nodes(level) => format!("nodes {level}"),
+            Part::Children(level) => format!("children {level}"),
+            Part::Entries => "entries".to_owned(),
+        };
+        let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
+        format!("{part} {}({})", self.relation(*relation), axes.join(", "))
+    }
+
+    fn segment(&self, segment: &Segment) -> String {
+        format!("{} at {}", self.array(segment.pointers), self.affine(&segment.at))
+    }
+
+    fn bounds(&self, bounds: &[Bound], word: &str) -> String {
+        let bound = |b: &Bound| match b.divisor {
+            1 => self.affine(&b.numerator),
+            d => format!("floor(({}) / {d})", self.affine(&b.numerator)),
+        };
+        let texts: Vec<String> = bounds.iter().map(bound).collect();
+        match texts.as_slice() {
+            [one] => one.clone(),
+            texts => format!("{word}({})", texts.join(", ")),
+        }
+    }
+
+    fn domain(&self, domain: &Domain) -> String {
+        match domain {
+            Domain::Range { lower, upper } => format!("{} .. {}", self.bounds(lower, "max"), self.bounds(upper, "min")),
+            Domain::Segment(segment) => self.segment(segment),
+        }
+    }
+
+    fn cond(&self, cond: &Cond) -> String {
+        let list = |conds: &[Cond], word: &str| {
+            let texts: Vec<String> = conds.iter().map(|cond| self.cond(cond)).collect();
+            format!("({})", texts.join(word))
+        };
+        match cond {
+            Cond::NonNegative(a) => format!("0 <= {}", self.affine(a)),
+            Cond::Zero(a) => format!("{} = 0", self.affine(a)),
+            Cond::NonZero(a) => format!("{} != 0", self.affine(a)),
+            Cond::Support(r) => format!("{r} != 0"),
+            Cond::NoSupport(r) => format!("{r} = 0"),
+            Cond::All(conds) => list(conds, " and "),
+            Cond::Any(conds) => list(conds, " or "),
+        }
+    }
+
+    fn place(&self, place: &Place) -> String {
+        let at: Vec<String> = place.at.iter().map(|a| self.affine(a)).collect();
+        match at.as_slice() {
+            [] => self.buffer(place.buffer),
+            at => format!("{}[{}]", self.buffer(place.buffer), at.join(", ")),
+        }
+    }
+
+    fn real(&self, real: &Real) -> String {
+        match real {
+            Real::Literal(x) => format!("{x:?}"),
+            Real::Index(a) => format!("real({})", self.affine(a)),
+            Real::Load(place) => self.place(place),
+            Real::Add(a, b) => format!("{a} + {b}"),
+            Real::Mul(a, b) => format!("{a} * {b}"),
+            Real::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 => {
+                format!("{} / {}", args[0], args[1])
+            }
+            Real::Apply(Function::Value(Primitive::Op(Op::Powi(k))), args) if args.len() == 1 => {
+                format!("{}^{k}", args[0])
+            }
+            Real::Apply(function, args) => {
+                let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+                format!("{}({})", self.program.function_text(*function), args.join(", "))
+            }
+            Real::Select(p, x) => format!("[{p} != 0] {x}"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What the verifier refuses, and how nests print.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
+use crate::index::{Affine, Size};
+use crate::ty::{Relation, RelationKind, Signature};
+
+const I: IndexId = IndexId(0);
+const J: IndexId = IndexId(1);
+const X: BufferId = BufferId(0);
+const Y: BufferId = BufferId(1);
+
+fn n() -> Size {
+    Affine::size(SizeId(0))
+}
+
+fn at(buffer: BufferId, i: IndexId) -> Place {
+    Place { buffer, at: vec![i.into()] }
+}
+
+fn each(index: IndexId, lanes: u32, body: Vec<Stmt>) -> Stmt {
+    Stmt::For { index, domain: Domain::whole(&n()).unwrap(), lanes, parallel: false, body }
+}
+
+fn load(r: u32, i: IndexId) -> Stmt {
+    Stmt::Define(RealId(r), Real::Load(at(X, i)))
+}
+
+/// A parameter `x : [n]`, a result `y : [n]` with this nest, and the rows of a relation `E : [n, n]`.
+fn program(body: Vec<Stmt>) -> Program {
+    let mut signature = Signature::default();
+    signature.sizes.push("n".to_owned());
+    signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
+    let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
+    let buffer = |name: &str, kind| Buffer { name: name.to_owned(), kind, entries: None, dims: vec![n()] };
+    let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];
+    Program {
+        signature: Arc::new(signature),
+        arrays: [Part::Rows, Part::Nodes(1)].into_iter().map(array).collect(),
+        buffers: buffers.into_iter().collect::<Arena<_, _>>(),
+        nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
+        outputs: vec![("y".to_owned(), vec![Y])],
+    }
+}
+
+fn rows(at: Affine) -> Domain {
+    Domain::Segment(Segment { pointers: ArrayId(0), at })
+}
+
+/// `y[i] = sum of x[j] over the row i of E`.
+fn row_sums() -> Vec<Stmt> {
+    let node = IndexId(2);
+    let inner = Stmt::For {
+        index: node,
+        domain: rows(I.into()),
+        lanes: 4,
+        parallel: false,
+        body: vec![
+            Stmt::Let { index: J, array: ArrayId(1), at: node.into() },
+            load(1, J),
+            Stmt::Accumulate(RealId(0), RealId(1)),
+        ],
+    };
+    vec![each(I, 1, vec![Stmt::Local(RealId(0)), inner, Stmt::Store(at(Y, I), RealId(0))])]
+}
+
+#[test]
+fn nests_print() {
+    let program = program(row_sums());
+    assert_eq!(program.verify(), Ok(()));
+    let expected = "y[n]:\n  for i0 in 0 .. n - 1\n    local r0\n    for i2 in rows E(0, 1) at i0, lanes 4\n      \
+        i1 = nodes 1 E(0, 1)[i2]\n      r1 = x[i1]\n      r0 += r1\n    y[i0] = r0\nout y = y\n";
+    assert_eq!(program.to_string(), expected);
+}
+
+#[test]
+fn wrong_nests_are_refused() {
+    let store = Stmt::Store(at(Y, I), RealId(0));
+    let parallel_sum = Stmt::For {
+        index: I,
+        domain: Domain::whole(&n()).unwrap(),
+        lanes: 1,
+        parallel: true,
+        body: vec![load(1, I), Stmt::Accumulate(RealId(0), RealId(1))],
+    };
+    let table: Vec<(Vec<Stmt>, &str)> = vec![
+        (vec![each(I, 1, vec![store.clone()])], "y: r0 is not defined here"),
+        (vec![load(0, I)], "y: i0 is not defined here"),
+        (vec![each(I, 1, vec![load(0, I), load(0, I)])], "y: an index or a register is defined twice"),
+        (vec![each(I, 1, vec![each(I, 1, vec![])])], "y: an index or a register is defined twice"),
+        (vec![Stmt::Local(RealId(0)), parallel_sum], "y: r0 is no local of this iteration"),
+        (vec![each(I, 1, vec![load(0, I), Stmt::Store(at(X, I), RealId(0))])], "y: it writes b0"),
+        (vec![each(I, 1, vec![Stmt::Define(RealId(0), Real::Load(at(Y, I)))])], "y: y is read before it is written"),
+        (vec![each(I, 3, vec![])], "y: 3 lanes"),
+        (vec![each(I, 64, vec![])], "y: 64 lanes"),
+        (vec![each(I, 4, vec![each(J, 4, vec![])])], "y: lanes inside of lanes"),
+        (
+            vec![each(
+                I,
+                4,
+                vec![Stmt::For { index: J, domain: rows(I.into()), lanes: 1, parallel: false, body: vec![] }],
+            )],
+            "y: a loop, a test or a search differs from lane to lane",
+        ),
+        (
+            vec![each(I, 4, vec![load(0, I), Stmt::If { cond: Cond::Support(RealId(0)), body: vec![] }])],
+            "y: a test of r0 differs from lane to lane",
+        ),
+        (
+            vec![Stmt::Define(RealId(0), Real::Load(Place { buffer: X, at: vec![] }))],
+            "y: x is read or written at 0 indices",
+        ),
+        (vec![Stmt::Let { index: I, array: ArrayId(0), at: 0.into() }], "y: the array s0 does not serve here"),
+        (vec![Stmt::Define(RealId(0), Real::Index(Affine::size(SizeId(7))))], "y: the size n7 is unknown"),
+    ];
+    for (body, expected) in table {
+        let complaints = program(body).verify().expect_err(expected);
+        assert!(complaints.iter().any(|c| c == expected), "{expected}: {complaints:?}");
+    }
+    let mut unwritten = program(row_sums());
+    unwritten.nests.clear();
+    assert_eq!(unwritten.verify(), Err(vec!["output y: no nest writes it".to_owned()]));
+}

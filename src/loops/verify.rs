@@ -1,0 +1,271 @@
+//! The verifier of loop nests.
+//!
+//! - *Scope*: an index or register is defined once in a nest, before its uses and in a scope around them; index expressions mention
+//!   indices in scope and known sizes, and no map application.
+//! - *Shape*: a place has an index for each axis of its buffer; arrays exist, and are of the part that their use needs.
+//! - *Order*: a nest writes its own buffers only, and reads parameters, the buffers of nests before it, and those that it stored to.
+//! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
+//! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
+//!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
+
+use std::collections::BTreeSet;
+
+use super::data::{
+    ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
+};
+use crate::base::{Id, IndexId};
+use crate::index::{Affine, Var};
+
+impl Program {
+    /// The most lanes of a loop.
+    pub const MAX_LANES: u32 = 32;
+
+    /// Checks every invariant of loop nests.
+    ///
+    /// # Errors
+    /// All violations, each with its nest.
+    pub fn verify(&self) -> Result<(), Vec<String>> {
+        let mut complaints = Vec::new();
+        let mut written = BTreeSet::new();
+        for nest in &self.nests {
+            let mut check =
+                Check { program: self, nest, written: &written, stored: BTreeSet::new(), complaints: Vec::new() };
+            check.nest();
+            let names = nest.buffers.iter().filter_map(|b| self.buffers.get(*b)).map(|b| b.name.as_str());
+            let name = names.collect::<Vec<_>>().join(", ");
+            complaints.extend(check.complaints.into_iter().map(|c| format!("{name}: {c}")));
+            if !nest.buffers.iter().all(|b| written.insert(b.index())) {
+                complaints.push(format!("{name} is written by two nests"));
+            }
+        }
+        for (name, leaves) in &self.outputs {
+            if leaves.iter().any(|b| !written.contains(&b.index())) {
+                complaints.push(format!("output {name}: no nest writes it"));
+            }
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+}
+
+/// What is in scope.
+#[derive(Clone, Default)]
+struct Scope {
+    indices: BTreeSet<IndexId>,
+    /// Indices and registers that differ from lane to lane.
+    varying: BTreeSet<IndexId>,
+    varying_reals: BTreeSet<RealId>,
+    reals: BTreeSet<RealId>,
+    /// Registers that may be accumulated here.
+    locals: BTreeSet<RealId>,
+    in_lanes: bool,
+}
+
+struct Check<'a> {
+    program: &'a Program,
+    nest: &'a Nest,
+    written: &'a BTreeSet<usize>,
+    /// The buffers that the statements so far store to.
+    stored: BTreeSet<BufferId>,
+    complaints: Vec<String>,
+}
+
+impl Check<'_> {
+    fn complain(&mut self, message: impl std::fmt::Display) {
+        self.complaints.push(message.to_string());
+    }
+
+    fn nest(&mut self) {
+        let mut defined = (BTreeSet::new(), BTreeSet::new());
+        let mut repeated = false;
+        let nest = self.nest;
+        for stmt in &nest.body {
+            stmt.visit(&mut |stmt| {
+                match stmt {
+                    Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+                        repeated |= !defined.0.insert(*index);
+                    }
+                    Stmt::Extremum { index, at, .. } => repeated |= !defined.0.insert(*index) | !defined.0.insert(*at),
+                    Stmt::Define(r, _) | Stmt::Local(r) => repeated |= !defined.1.insert(*r),
+                    Stmt::If { .. } | Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
+                };
+            });
+        }
+        if repeated {
+            self.complain("an index or a register is defined twice");
+        }
+        self.body(&nest.body, Scope::default());
+    }
+
+    fn body(&mut self, body: &[Stmt], mut scope: Scope) {
+        body.iter().for_each(|stmt| self.stmt(stmt, &mut scope));
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, scope: &mut Scope) {
+        stmt.visit_affine(&mut |a| self.affine(a, scope));
+        if !matches!(stmt, Stmt::Extremum { .. }) {
+            stmt.visit_reads(&mut |r| self.read(r, scope));
+        }
+        match stmt {
+            Stmt::For { index, domain, lanes, parallel, body } => {
+                if let Domain::Segment(segment) = domain {
+                    self.segment(segment);
+                }
+                if matches!(domain, Domain::Range { lower, upper } if lower.is_empty() || upper.is_empty()) {
+                    self.complain(format_args!("{index} has no bounds"));
+                }
+                self.uniform(stmt, scope);
+                let mut inner = scope.clone();
+                inner.indices.insert(*index);
+                if *parallel {
+                    inner.locals.clear();
+                }
+                if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
+                    self.complain(format_args!("{lanes} lanes"));
+                }
+                if *lanes > 1 {
+                    if scope.in_lanes {
+                        self.complain("lanes inside of lanes");
+                    }
+                    inner.in_lanes = true;
+                    inner.varying.insert(*index);
+                }
+                self.body(body, inner);
+            }
+            Stmt::Let { index, array, at } => {
+                self.part(*array, |part| matches!(part, Part::Nodes(_) | Part::Entries));
+                if varies(at, scope) {
+                    scope.varying.insert(*index);
+                }
+                scope.indices.insert(*index);
+            }
+            Stmt::Find { index, segment, key } => {
+                self.segment(segment);
+                self.uniform(stmt, scope);
+                if let Some((nodes, _)) = key {
+                    self.part(*nodes, |part| matches!(part, Part::Nodes(_)));
+                }
+                scope.indices.insert(*index);
+            }
+            Stmt::Extremum { index, view: _, extent: _, at, body, value } => {
+                self.uniform(stmt, scope);
+                if scope.in_lanes {
+                    self.complain("an extremum inside of lanes");
+                }
+                let mut inner = scope.clone();
+                inner.indices.insert(*at);
+                for stmt in body {
+                    self.stmt(stmt, &mut inner);
+                }
+                self.read(*value, &inner);
+                scope.indices.insert(*index);
+            }
+            Stmt::If { cond, body } => {
+                self.uniform(stmt, scope);
+                self.varying_cond(cond, scope);
+                self.body(body, scope.clone());
+            }
+            Stmt::Define(r, real) => {
+                let mut varying = false;
+                real.visit_reads(&mut |a| varying |= scope.varying_reals.contains(&a));
+                stmt.visit_affine(&mut |a| varying |= varies(a, scope));
+                if varying {
+                    scope.varying_reals.insert(*r);
+                }
+                if let Real::Load(place) = real {
+                    self.place(place, false);
+                }
+                scope.reals.insert(*r);
+            }
+            Stmt::Local(r) => {
+                // A register declared in lanes may hold a number for each lane.
+                if scope.in_lanes {
+                    scope.varying_reals.insert(*r);
+                }
+                scope.reals.insert(*r);
+                scope.locals.insert(*r);
+            }
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => {
+                if !scope.locals.contains(r) {
+                    self.complain(format_args!("{r} is no local of this iteration"));
+                }
+            }
+            Stmt::Store(place, _) => self.place(place, true),
+            Stmt::Fill(buffer) => self.writes(*buffer),
+        }
+    }
+
+    fn read(&mut self, r: RealId, scope: &Scope) {
+        if !scope.reals.contains(&r) {
+            self.complain(format_args!("{r} is not defined here"));
+        }
+    }
+
+    fn affine(&mut self, a: &Affine, scope: &Scope) {
+        a.visit(&mut |v| match v {
+            Var::Index(i) if !scope.indices.contains(i) => self.complain(format_args!("{i} is not defined here")),
+            Var::Index(_) => {}
+            Var::Size(n) if self.program.signature.sizes.get(*n).is_none() => {
+                self.complain(format_args!("the size {n} is unknown"));
+            }
+            Var::Size(_) => {}
+            Var::Apply(_) => self.complain("an index expression applies a map"),
+        });
+    }
+
+    /// No index expression of this statement differs from lane to lane.
+    fn uniform(&mut self, stmt: &Stmt, scope: &Scope) {
+        stmt.visit_affine(&mut |a| {
+            if varies(a, scope) {
+                self.complain("a loop, a test or a search differs from lane to lane");
+            }
+        });
+    }
+
+    fn varying_cond(&mut self, cond: &Cond, scope: &Scope) {
+        cond.visit_reads(&mut |r| {
+            if scope.varying_reals.contains(&r) {
+                self.complain(format_args!("a test of {r} differs from lane to lane"));
+            }
+        });
+    }
+
+    fn part(&mut self, array: ArrayId, allowed: impl Fn(Part) -> bool) {
+        match self.program.arrays.get(array) {
+            Some(found) if allowed(found.part) => {}
+            _ => self.complain(format_args!("the array {array} does not serve here")),
+        }
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        self.part(segment.pointers, |part| matches!(part, Part::Roots | Part::Rows | Part::Children(_)));
+    }
+
+    fn writes(&mut self, buffer: BufferId) {
+        if !self.nest.buffers.contains(&buffer) {
+            self.complain(format_args!("it writes {buffer}"));
+        }
+    }
+
+    fn place(&mut self, place: &Place, store: bool) {
+        let Some(buffer) = self.program.buffers.get(place.buffer) else {
+            return self.complain(format_args!("there is no buffer {}", place.buffer));
+        };
+        if buffer.rank() != place.at.len() {
+            self.complain(format_args!("{} is read or written at {} indices", buffer.name, place.at.len()));
+        }
+        if store {
+            self.writes(place.buffer);
+            self.stored.insert(place.buffer);
+        } else if !matches!(buffer.kind, BufferKind::Param(..))
+            && !self.written.contains(&place.buffer.index())
+            && !self.stored.contains(&place.buffer)
+        {
+            self.complain(format_args!("{} is read before it is written", buffer.name));
+        }
+    }
+}
+
+/// Whether an expression differs from lane to lane.
+fn varies(a: &Affine, scope: &Scope) -> bool {
+    a.terms().iter().any(|(v, _)| matches!(v, Var::Index(i) if scope.varying.contains(i)))
+}

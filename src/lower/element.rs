@@ -1,0 +1,259 @@
+//! The elements of tensors as numbers in registers.
+//!
+//! `[[X[a]]]` is a load where `X` is stored; else the right-hand side of `X` at `a`, with its guard tested around what the guard protects.
+
+use super::PASS;
+use super::plan::{Placement, Stored};
+use super::scope::Nester;
+use crate::base::{Id, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
+use crate::loops::{Cond, Place, Real, RealId, Stmt};
+use crate::scalar::Number;
+use crate::tssa::{Operand, Rhs};
+
+/// Work that may be done where a computed guard does not hold, and thrown away.
+const SPECULATED: u64 = 24;
+
+impl<'a> Nester<'a> {
+    /// An element at indices that are in range in the innermost scope.
+    pub fn element(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        if let Some(known) = self.computed(x, at) {
+            return Ok(known);
+        }
+        let level = self.element_level(x, at);
+        self.at_level(level, |nester| {
+            let r = nester.compute(x, at)?;
+            nester.remember(x, at, r);
+            Ok(r)
+        })
+    }
+
+    /// The outermost scope in which an element can be computed.
+    fn element_level(&self, x: VarId, at: &[Affine]) -> usize {
+        let mut level = 0;
+        for (a, n) in at.iter().zip(&self.program.stmts[x].dims) {
+            level = level.max(self.range_level(a, n).unwrap_or(self.innermost()));
+        }
+        if let Placement::Given(stored) | Placement::Stored(stored) = &self.plan.placements[x]
+            && let Some(pattern) = &stored.entries
+        {
+            let args: Vec<Affine> = pattern.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+            level = level.max(self.entry(pattern.relation, &args).map_or(self.innermost(), |(level, _)| level));
+        }
+        self.past_tests(level)
+    }
+
+    fn compute(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        match &self.plan.placements[x] {
+            Placement::Given(stored) | Placement::Stored(stored) => self.load(stored, at),
+            Placement::Inline { reason } => {
+                // Parameters and numbers say nothing of interest.
+                if !matches!(self.program.stmts[x].rhs, Rhs::Number(_)) {
+                    let name = self.program.stmt_names().get(x);
+                    self.reason(format!("{name} is computed in place: {reason}"));
+                }
+                self.value(x, at)
+            }
+            Placement::Dead => Err(Error::bug(PASS, format!("{x} is read but was taken to be dead"))),
+        }
+    }
+
+    /// An element of a buffer; 0 where a sparse one has no entry.
+    fn load(&mut self, stored: &'a Stored, at: &[Affine]) -> Result<RealId> {
+        let Some(pattern) = &stored.entries else {
+            let place = Place { buffer: stored.buffer, at: at.to_vec() };
+            return Ok(self.define(Real::Load(place)));
+        };
+        let args: Vec<Affine> = pattern.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+        if self.entry(pattern.relation, &args).is_some() {
+            let place = self.place_in(stored, at)?;
+            return Ok(self.define(Real::Load(place)));
+        }
+        let r = self.local();
+        let entry = self.locate(pattern.relation, &args)?;
+        self.test(Cond::NonNegative(entry.clone()), &mut |nester| {
+            nester.remember_entry(pattern.relation, &args, entry.clone());
+            let place = nester.place_in(stored, at)?;
+            let value = nester.define(Real::Load(place));
+            nester.emit(Stmt::Assign(r, value));
+            Ok(())
+        })?;
+        Ok(r)
+    }
+
+    /// The right-hand side of a statement.
+    pub fn value(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        let program = self.program;
+        match &program.stmts[x].rhs {
+            Rhs::Input { .. } => Err(Error::bug(PASS, "a parameter is computed")),
+            Rhs::Number(Number::Literal(c)) => Ok(self.define(Real::Literal(*c))),
+            Rhs::Number(Number::Index(a)) => {
+                let a = a.substitute(&|i| at.get(i.index()).cloned())?;
+                Ok(self.define(Real::Index(a)))
+            }
+            Rhs::Add([(p, y), (q, z)]) => {
+                let left = self.selected(p, at, &[*y], &mut |nester| nester.element(*y, at))?;
+                let right = self.selected(q, at, &[*z], &mut |nester| nester.element(*z, at))?;
+                Ok(match (left, right) {
+                    (Some(left), Some(right)) => self.define(Real::Add(left, right)),
+                    (Some(one), None) | (None, Some(one)) => one,
+                    (None, None) => self.define(Real::Literal(0.0)),
+                })
+            }
+            Rhs::Map { guard, function, args } => {
+                let value = self.selected(guard, at, args, &mut |nester| {
+                    let args = args.iter().map(|y| nester.element(*y, at)).collect::<Result<_>>()?;
+                    Ok(nester.define(Real::Apply(*function, args)))
+                })?;
+                Ok(self.or_zero(value))
+            }
+            Rhs::Contract { sums, guard, operands } if sums.is_empty() => {
+                let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();
+                let value = self.selected(guard, at, &reads, &mut |nester| nester.product(operands, at))?;
+                Ok(self.or_zero(value))
+            }
+            Rhs::Contract { sums, guard, operands } => self.sum(sums, guard, operands, at),
+        }
+    }
+
+    fn or_zero(&mut self, value: Option<RealId>) -> RealId {
+        value.unwrap_or_else(|| self.define(Real::Literal(0.0)))
+    }
+
+    fn product(&mut self, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
+        let mut product = None;
+        for Operand { var, indices } in operands {
+            let place: Option<Vec<Affine>> = indices.iter().map(|i| at.get(i.index()).cloned()).collect();
+            let place = place.ok_or_else(|| Error::bug(PASS, format!("{var} is read at an unknown index")))?;
+            let factor = self.element(*var, &place)?;
+            product = Some(match product {
+                Some(product) => self.define(Real::Mul(product, factor)),
+                None => factor,
+            });
+        }
+        product.ok_or_else(|| Error::bug(PASS, "a contraction without operands"))
+    }
+
+    /// `[p] * value`; nothing where the guard is false for sure.
+    fn selected(
+        &mut self,
+        guard: &Pred,
+        at: &[Affine],
+        reads: &[VarId],
+        value: &mut dyn FnMut(&mut Self) -> Result<RealId>,
+    ) -> Result<Option<RealId>> {
+        let guard = self.open(guard, at)?;
+        if guard.is_false() {
+            return Ok(None);
+        }
+        let conjuncts = self.prune(guard.conjuncts().to_vec())?;
+        if conjuncts.contains(&Pred::False) {
+            return Ok(None);
+        }
+        let (computed, tests) = self.computed_guards(conjuncts, reads)?;
+        if tests.is_empty() {
+            let r = value(self)?;
+            return self.select(&computed, r).map(Some);
+        }
+        let r = self.local();
+        self.guarded(&tests, &mut |nester| {
+            let inner = value(nester)?;
+            let inner = nester.select(&computed, inner)?;
+            nester.emit(Stmt::Assign(r, inner));
+            Ok(())
+        })?;
+        Ok(Some(r))
+    }
+
+    /// Conjuncts `X[a] != 0` whose place is in range, and the others. Little work is rather done in vain than tested for.
+    fn computed_guards(&mut self, conjuncts: Vec<Pred>, reads: &[VarId]) -> Result<(Vec<Computed>, Vec<Pred>)> {
+        let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();
+        let (mut computed, mut tests) = (Vec::new(), Vec::new());
+        for p in conjuncts {
+            if let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } =
+                &p
+                && work <= SPECULATED
+                && self.ranges_of(args, &self.program.stmts[*var].dims)?.is_empty()
+            {
+                computed.push((*var, args.clone()));
+                continue;
+            }
+            tests.push(p);
+        }
+        Ok((computed, tests))
+    }
+
+    fn select(&mut self, computed: &[Computed], mut r: RealId) -> Result<RealId> {
+        for (var, args) in computed {
+            let flag = self.element(*var, args)?;
+            r = self.define(Real::Select(flag, r));
+        }
+        Ok(r)
+    }
+
+    /// `sum s. [p] * product`
+    fn sum(&mut self, sums: &[Size], guard: &Pred, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
+        let indices: Vec<_> = sums.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+        let inner: Vec<Affine> = at.iter().cloned().chain(indices.iter().map(|(i, _)| (*i).into())).collect();
+        let guard = self.open(guard, &inner)?;
+        if guard.is_false() {
+            return Ok(self.define(Real::Literal(0.0)));
+        }
+        let mut conjuncts = guard.conjuncts().to_vec();
+        // Outside of its pattern an operand is zero.
+        for Operand { var, indices } in operands {
+            let place: Vec<Affine> = indices.iter().filter_map(|i| inner.get(i.index()).cloned()).collect();
+            for pattern in &self.plan.patterns[*var] {
+                let p = pattern.atom(&place);
+                if !conjuncts.contains(&p) {
+                    conjuncts.push(p);
+                }
+            }
+        }
+        let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();
+        let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();
+        // Guards that are computed at the point become a select.
+        let is_computed = |p: &Pred| {
+            matches!(p, Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, holds: true, .. })
+        };
+        let (computed, tests): (Vec<Pred>, Vec<Pred>) =
+            conjuncts.into_iter().partition(|p| work <= SPECULATED && is_computed(p));
+        let start = self.scope().stmts.len();
+        let depth = self.innermost();
+        let total = self.local();
+        let mut single = None;
+        self.points(indices, tests, &mut |nester, point| {
+            let place: Vec<Affine> = inner.iter().map(|a| point.value(a)).collect::<Checked<_>>()?;
+            let guards = computed.iter().map(|p| p.map_affine(&mut |a| point.value(a)));
+            let guards = guards.collect::<Checked<Vec<_>>>()?;
+            let guards = nester.prune(guards)?;
+            let (computed, tests) = nester.computed_guards(guards, &reads)?;
+            if tests.is_empty() {
+                let product = nester.product(operands, &place)?;
+                let product = nester.select(&computed, product)?;
+                if nester.innermost() == depth {
+                    single = Some(product);
+                } else {
+                    nester.emit(Stmt::Accumulate(total, product));
+                }
+                return Ok(());
+            }
+            nester.guarded(&tests, &mut |nester| {
+                let product = nester.product(operands, &place)?;
+                let product = nester.select(&computed, product)?;
+                nester.emit(Stmt::Accumulate(total, product));
+                Ok(())
+            })
+        })?;
+        if let Some(product) = single {
+            // One summand needs no register to add to.
+            self.scope().stmts.remove(start);
+            return Ok(product);
+        }
+        Ok(total)
+    }
+}
+
+/// A tensor read as a relation, and where.
+type Computed = (VarId, Vec<Affine>);

@@ -1,0 +1,140 @@
+//! Nests that run over the same rows become one.
+//!
+//! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
+//! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
+//!
+//! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
+//! it). Only nests with loops inside of the outer one are put together: what is computed element by element runs in lanes by itself.
+
+use std::collections::BTreeMap;
+
+use super::names::Names;
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt};
+
+/// Puts nests together, each with the first one that it can join.
+pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
+    let mut fused: Vec<Nest> = Vec::with_capacity(nests.len());
+    for nest in nests {
+        match partner(&fused, &nest) {
+            Some(at) => {
+                let joined = join(&fused[at], &nest)?;
+                fused[at] = joined;
+            }
+            None => fused.push(nest),
+        }
+    }
+    Ok(fused)
+}
+
+/// The parts of a nest: what comes before its only loop, and the loop.
+struct Parts<'a> {
+    before: &'a [Stmt],
+    index: IndexId,
+    domain: &'a Domain,
+    body: &'a [Stmt],
+}
+
+/// Takes apart a nest that is one loop around others, after numbers that all its iterations share.
+fn parts(nest: &Nest) -> Option<Parts<'_>> {
+    let (last, before) = nest.body.split_last()?;
+    let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = last else { return None };
+    let shared = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)));
+    let has_loops = body.iter().any(has_loop);
+    (shared && has_loops).then_some(Parts { before, index: *index, domain, body })
+}
+
+fn has_loop(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { .. }) || stmt.body().iter().any(has_loop)
+}
+
+/// The nest that another one can join.
+fn partner(fused: &[Nest], nest: &Nest) -> Option<usize> {
+    let right = parts(nest)?;
+    let reads = |other: &Nest| loads(&nest.body).iter().any(|place| other.buffers.contains(&place.buffer));
+    // It can move up to the last nest of which it reads something.
+    let first = fused.iter().rposition(reads).unwrap_or(0);
+    (first..fused.len()).find(|at| {
+        let Some(left) = parts(&fused[*at]) else { return false };
+        left.domain == right.domain && reads_its_row(&fused[*at], &left, &right)
+    })
+}
+
+fn loads(body: &[Stmt]) -> Vec<&Place> {
+    let mut loads = Vec::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| loads.extend(stmt.load()));
+    }
+    loads
+}
+
+/// Where the first index of a place is in an iteration of the outer loop.
+#[derive(PartialEq)]
+enum Row {
+    /// It is the outer index.
+    Own,
+    /// It is an entry below the outer index.
+    Entry(ArrayId),
+}
+
+fn row(place: &Place, outer: IndexId, segments: &BTreeMap<IndexId, ArrayId>) -> Option<Row> {
+    let first = place.at.first()?.as_index()?;
+    if first == outer {
+        return Some(Row::Own);
+    }
+    segments.get(&first).map(|pointers| Row::Entry(*pointers))
+}
+
+/// The loops over the nodes below the outer index.
+fn segments(body: &[Stmt], outer: IndexId) -> BTreeMap<IndexId, ArrayId> {
+    let mut segments = BTreeMap::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { index, domain: Domain::Segment(Segment { pointers, at }), .. } = stmt
+                && at.as_index() == Some(outer)
+            {
+                segments.insert(*index, *pointers);
+            }
+        });
+    }
+    segments
+}
+
+/// Whether an iteration of the right loop reads of what the left nest writes only what its same iteration writes.
+fn reads_its_row(nest: &Nest, left: &Parts<'_>, right: &Parts<'_>) -> bool {
+    if loads(right.before).iter().any(|place| nest.buffers.contains(&place.buffer)) {
+        return false;
+    }
+    let written = segments(left.body, left.index);
+    let read = segments(right.body, right.index);
+    let mut stores = Vec::new();
+    for stmt in left.body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::Store(place, _) = stmt {
+                stores.push(place);
+            }
+        });
+    }
+    loads(right.body).into_iter().filter(|place| nest.buffers.contains(&place.buffer)).all(|place| {
+        let wanted = row(place, right.index, &read);
+        let same = |store: &&&Place| store.buffer == place.buffer;
+        wanted.is_some() && stores.iter().filter(same).all(|store| row(store, left.index, &written) == wanted)
+    })
+}
+
+/// `for i { A(i) B(i) }`, with fresh names in `B`.
+fn join(left: &Nest, right: &Nest) -> Result<Nest> {
+    let (Some(a), Some(b)) = (parts(left), parts(right)) else { return Ok(left.clone()) };
+    let mut names = Names::after(&left.body);
+    names.keep(b.index, a.index);
+    let mut body = a.before.to_vec();
+    body.extend(names.body(b.before)?);
+    let mut inner = a.body.to_vec();
+    inner.extend(names.body(b.body)?);
+    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, parallel: false, body: inner });
+    let mut reasons = left.reasons.clone();
+    reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
+    reasons.extend(right.reasons.iter().cloned());
+    Ok(Nest { buffers: [left.buffers.as_slice(), &right.buffers].concat(), reasons, body })
+}

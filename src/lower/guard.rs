@@ -1,0 +1,295 @@
+//! Tests: what is left of guards when all their indices are known.
+
+use super::PASS;
+use super::scope::Nester;
+use crate::base::{Id, IndexId, RelationId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::loops::{Cond, Part, Real, Segment, Stmt};
+
+/// Calls `visit` on the indices of a predicate that it does not bind. `exists` binds indices that occur nowhere else.
+pub(super) fn visit_free(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
+    let mut bound = Vec::new();
+    visit_binders(p, &mut bound);
+    p.visit_affine(&mut |a| {
+        a.visit(&mut |v| match v {
+            Var::Index(i) if !bound.contains(i) => visit(*i),
+            _ => {}
+        });
+    });
+}
+
+fn visit_binders(p: &Pred, into: &mut Vec<IndexId>) {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_binders(p, into)),
+        Pred::Exists { index, extent: _, body } => {
+            into.push(*index);
+            visit_binders(body, into);
+        }
+        Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {}
+    }
+}
+
+impl Nester<'_> {
+    /// A guard over the indices of the nest: index `k` of the statement becomes `at[k]`, bound indices become fresh.
+    pub fn open(&mut self, p: &Pred, at: &[Affine]) -> Result<Pred> {
+        Ok(match p {
+            Pred::All(ps) => Pred::all(ps.iter().map(|p| self.open(p, at)).collect::<Result<Vec<_>>>()?),
+            Pred::Any(ps) => Pred::any(ps.iter().map(|p| self.open(p, at)).collect::<Result<Vec<_>>>()?),
+            Pred::Exists { index, extent, body } => {
+                let fresh = self.fresh_index();
+                let mut inner = at.to_vec();
+                // Bound indices are numbered on from those in scope.
+                inner.truncate(index.index());
+                inner.push(Affine::index(fresh));
+                if inner.len() != index.index() + 1 {
+                    return Err(Error::bug(PASS, "a bound index is out of order"));
+                }
+                Pred::exists(fresh, extent.clone(), self.open(body, &inner)?)
+            }
+            atom => atom.substitute(&|i| at.get(i.index()).cloned())?,
+        })
+    }
+
+    /// The conjuncts that do not follow from what is known.
+    pub fn prune(&mut self, conjuncts: Vec<Pred>) -> Result<Vec<Pred>> {
+        let all = Pred::all(conjuncts.iter().cloned());
+        if all.is_false() {
+            return Ok(vec![Pred::False]);
+        }
+        Ok(conjuncts.iter().flat_map(|p| p.conjuncts().to_vec()).filter(|p| !self.holds(p)).collect())
+    }
+
+    /// Runs `body` where all of these hold, and nowhere else.
+    pub fn guarded(&mut self, conjuncts: &[Pred], body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let Some((first, rest)) = conjuncts.split_first() else { return body(self) };
+        if self.holds(first) {
+            return self.guarded(rest, body);
+        }
+        if first.is_false() {
+            return Ok(());
+        }
+        if let Pred::All(ps) = first {
+            return self.guarded(&[ps, rest].concat(), body);
+        }
+        if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = first {
+            let entry = match self.entry(*relation, args) {
+                Some(_) => return self.guarded(rest, body),
+                None => self.locate(*relation, args)?,
+            };
+            let cond = Cond::NonNegative(entry.clone());
+            return self.test(cond, &mut |nester| {
+                nester.know(first);
+                nester.remember_entry(*relation, args, entry.clone());
+                nester.know_ranges(*relation, args);
+                nester.guarded(rest, body)
+            });
+        }
+        let cond = self.cond(first)?;
+        self.test(cond, &mut |nester| {
+            nester.know(first);
+            nester.guarded(rest, body)
+        })
+    }
+
+    /// The arguments of a relation that holds are in its shape.
+    pub fn know_ranges(&mut self, relation: RelationId, args: &[Affine]) {
+        let shape = self.program.signature.relations.get(relation).map(|r| r.shape.clone()).unwrap_or_default();
+        for (a, n) in args.iter().zip(&shape) {
+            if let Ok(p) = Pred::in_range(a, n) {
+                p.conjuncts().iter().for_each(|p| self.know(p));
+            }
+            self.claim(a, n);
+        }
+    }
+
+    pub fn test(&mut self, cond: Cond, body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.inside(true, body, |body| Stmt::If { cond, body })
+    }
+
+    /// A condition for a predicate whose indices are known, with what it needs computed before.
+    fn cond(&mut self, p: &Pred) -> Result<Cond> {
+        Ok(match p {
+            Pred::True => Cond::All(Vec::new()),
+            Pred::False => Cond::Any(Vec::new()),
+            Pred::NonNegative(a) => Cond::NonNegative(a.clone()),
+            Pred::Zero(a) => Cond::Zero(a.clone()),
+            Pred::NonZero(a) => Cond::NonZero(a.clone()),
+            Pred::All(ps) => Cond::All(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
+            Pred::Any(ps) => Cond::Any(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
+            Pred::Relation { relation: RelationRef::Input(relation), args, holds } => {
+                let entry = self.locate(*relation, args)?;
+                // -1 where there is none
+                let absent = entry.scale(-1)?.add_constant(-1)?;
+                Cond::NonNegative(if *holds { entry } else { absent })
+            }
+            Pred::Relation { relation: RelationRef::Computed { var, view }, args, holds } => {
+                let flag = self.computed_relation(*var, *view, args)?;
+                if *holds { Cond::Support(flag) } else { Cond::NoSupport(flag) }
+            }
+            Pred::Exists { index, extent, body } => return self.witness(*index, extent, body),
+        })
+    }
+
+    /// A register that is not zero where a relation that is computed from a tensor holds.
+    fn computed_relation(&mut self, x: VarId, view: View, args: &[Affine]) -> Result<crate::loops::RealId> {
+        let dims = self.program.stmts[x].dims.clone();
+        let ranges = self.ranges_of(args, &dims)?;
+        if view == View::Support && ranges.is_empty() {
+            return self.element(x, args);
+        }
+        let flag = self.local();
+        self.guarded(&ranges, &mut |nester| {
+            args.iter().zip(&dims).for_each(|(a, n)| nester.claim(a, n));
+            match (view, args.split_last()) {
+                (View::Support, _) | (_, None) => {
+                    let element = nester.element(x, args)?;
+                    nester.emit(Stmt::Assign(flag, element));
+                    Ok(())
+                }
+                (_, Some((last, source))) => {
+                    let place = nester.extremum(x, view, source)?;
+                    let same = Cond::Zero(Affine::index(place).sub(last)?);
+                    nester.test(same, &mut |nester| {
+                        let one = nester.define(Real::Literal(1.0));
+                        nester.emit(Stmt::Assign(flag, one));
+                        Ok(())
+                    })
+                }
+            }
+        })?;
+        Ok(flag)
+    }
+
+    /// The conjuncts that say that arguments are within axes, without those that are known.
+    pub fn ranges_of(&mut self, args: &[Affine], dims: &[Size]) -> Result<Vec<Pred>> {
+        let mut ranges = Vec::new();
+        for (a, n) in args.iter().zip(dims) {
+            if self.range_level(a, n).is_none() {
+                ranges.extend(Pred::in_range(a, n)?.conjuncts().iter().cloned());
+            }
+        }
+        self.prune(ranges)
+    }
+
+    /// The place of the largest or smallest element along the last axis; the source is in range.
+    pub fn extremum(&mut self, x: VarId, view: View, source: &[Affine]) -> Result<IndexId> {
+        if let Some(found) = self.extremum_found(x, view, source) {
+            return Ok(found);
+        }
+        let dims = &self.program.stmts[x].dims;
+        let extent = dims.last().cloned().ok_or_else(|| Error::bug(PASS, "an extremum of a number"))?;
+        let mut level = 0;
+        for (a, n) in source.iter().zip(dims) {
+            level = level.max(self.range_level(a, n).unwrap_or(self.innermost()));
+        }
+        let level = self.past_tests(level);
+        self.reason("the place of an extremum is found once for each row".to_owned());
+        self.at_level(level, |nester| {
+            let (index, at) = (nester.fresh_index(), nester.fresh_index());
+            let place: Vec<Affine> = source.iter().cloned().chain([at.into()]).collect();
+            let mut value = None;
+            let body = nester.body(false, &mut |nester| {
+                nester.claim_index(at, &extent);
+                value = Some(nester.element(x, &place)?);
+                Ok(())
+            })?;
+            let value = value.ok_or_else(|| Error::bug(PASS, "an extremum without elements"))?;
+            nester.emit(Stmt::Extremum { index, view, extent: extent.clone(), at, body, value });
+            nester.remember_extremum(x, view, source, index);
+            Ok(index)
+        })
+    }
+
+    /// The entry of a relation at a tuple, which may be anywhere; negative where there is none.
+    pub fn locate(&mut self, relation: RelationId, args: &[Affine]) -> Result<Affine> {
+        if let Some((_, entry)) = self.entry(relation, args) {
+            return Ok(entry);
+        }
+        let axes: Vec<usize> = (0..args.len()).collect();
+        let name = self.relation_name(relation);
+        self.reason(format!("{name} is tested by a search in its row"));
+        let (first, rest) = args.split_first().ok_or_else(|| Error::bug(PASS, "a relation without axes"))?;
+        let rows = self.array(relation, &axes, Part::Rows);
+        let mut segment = Segment { pointers: rows, at: first.clone() };
+        if rest.is_empty() {
+            return Ok(self.find(segment, None));
+        }
+        let mut node = first.clone();
+        for (level, key) in (1u8..).zip(rest) {
+            let nodes = self.array(relation, &axes, Part::Nodes(level));
+            node = self.find(segment.clone(), Some((nodes, key.clone())));
+            if usize::from(level) + 1 < axes.len() {
+                segment = Segment { pointers: self.array(relation, &axes, Part::Children(level)), at: node.clone() };
+            }
+        }
+        Ok(node)
+    }
+
+    pub fn relation_name(&self, relation: RelationId) -> String {
+        self.program.signature.relations.get(relation).map_or_else(|| relation.to_string(), |r| r.name.clone())
+    }
+
+    /// Whether there is an index such that.
+    fn witness(&mut self, index: IndexId, extent: &Size, body: &Pred) -> Result<Cond> {
+        if let Some(cond) = self.row_is_not_empty(index, extent, body)? {
+            return Ok(cond);
+        }
+        let flag = self.local();
+        let conjuncts = if body.is_false() { vec![Pred::False] } else { body.conjuncts().to_vec() };
+        self.points(vec![(index, extent.clone())], conjuncts, &mut |nester, _| {
+            let one = nester.define(Real::Literal(1.0));
+            nester.emit(Stmt::Accumulate(flag, one));
+            Ok(())
+        })?;
+        Ok(Cond::Support(flag))
+    }
+
+    /// `exists k. R(a, k, b)` is a search for the node of the known arguments.
+    fn row_is_not_empty(&mut self, index: IndexId, extent: &Size, body: &Pred) -> Result<Option<Cond>> {
+        let mut free = vec![(index, extent.clone())];
+        let mut body = body;
+        while let Pred::Exists { index, extent, body: inner } = body {
+            free.push((*index, extent.clone()));
+            body = inner;
+        }
+        let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = body else {
+            return Ok(None);
+        };
+        let Some(shape) = self.program.signature.relations.get(*relation).map(|r| r.shape.clone()) else {
+            return Ok(None);
+        };
+        let position = |a: &Affine| a.as_index().and_then(|i| free.iter().position(|(j, _)| *j == i));
+        let mut seen = Vec::new();
+        let (mut axes, mut open) = (Vec::new(), Vec::new());
+        for (axis, (a, n)) in args.iter().zip(&shape).enumerate() {
+            match position(a) {
+                Some(k) if free.get(k).is_some_and(|(_, extent)| extent == n) && !seen.contains(&k) => {
+                    seen.push(k);
+                    open.push(axis);
+                }
+                Some(_) => return Ok(None),
+                None if free.iter().any(|(i, _)| a.mentions(*i)) => return Ok(None),
+                None => axes.push(axis),
+            }
+        }
+        if seen.len() != free.len() {
+            return Ok(None);
+        }
+        let known = axes.len();
+        axes.extend(open);
+        let mut segment = match known {
+            0 => Segment { pointers: self.array(*relation, &axes, Part::Roots), at: Affine::constant(0) },
+            _ => Segment { pointers: self.array(*relation, &axes, Part::Rows), at: args[axes[0]].clone() },
+        };
+        for level in 1..known {
+            let depth = u8::try_from(level).map_err(|_| Error::bug(PASS, "too many axes"))?;
+            let nodes = self.array(*relation, &axes, Part::Nodes(depth));
+            let node = self.find(segment, Some((nodes, args[axes[level]].clone())));
+            segment = Segment { pointers: self.array(*relation, &axes, Part::Children(depth)), at: node };
+        }
+        let name = self.relation_name(*relation);
+        self.reason(format!("whether {name} has entries is seen from where its nodes start"));
+        Ok(Some(Cond::NonNegative(self.find(segment, None))))
+    }
+}

@@ -1,0 +1,169 @@
+//! Tensor-SSA to loop nests.
+//!
+//! Two steps:
+//! 1. [`plan`] decides which tensors are stored, and how; the others are computed where they are read.
+//! 2. One nest for each stored tensor: loops over the points of its guard ([`points`]), and in them the element
+//!    ([`element`]), with everything that it reads and that is not stored. [`lanes`] then gives loops their lanes.
+//!
+//! **Guards become loops.** A guard is a conjunction, and [`points`] takes its atoms one by one: an equation gives an index, bounds
+//! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
+//! is left is tested as soon as its indices are known. An atom that the ranges or the tests around it imply is not tested at all.
+//!
+//! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
+//! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
+//! at one place is computed once.
+//!
+//! **Why a load is in bounds.** An index expression is used at an axis only where the scopes around say that it lies within: as the index
+//! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
+//! an entry that a walk or a search has found.
+//!
+//! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
+//! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
+
+mod element;
+mod fuse;
+mod guard;
+mod lanes;
+mod names;
+mod peel;
+mod plan;
+mod points;
+mod scope;
+
+use crate::base::{Arena, Id, VarId};
+use crate::error::{Error, Result};
+use crate::index::Pred;
+use crate::loops::{self, BufferKind, Nest, Stmt};
+use crate::tssa;
+
+use plan::{Placement, Plan};
+use scope::Nester;
+
+const PASS: &str = "lower";
+
+/// Lowers a program.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
+    let mut plan = plan::plan(program)?;
+    let mut arrays = crate::base::Interner::new();
+    let mut nests = Vec::new();
+    for x in program.stmts.ids() {
+        if let Placement::Stored(_) = plan.placements[x] {
+            let mut nester = Nester::new(program, &plan, &mut arrays);
+            nests.push(nester.stored(x)?);
+        }
+    }
+    let mut outputs = Vec::new();
+    for (at, output) in program.outputs.iter().enumerate() {
+        let mut leaves = Vec::new();
+        for (leaf, x) in output.leaves.iter().enumerate() {
+            let kind = BufferKind::Output(at, leaf);
+            let stored = plan.buffers.iter().find(|(_, buffer)| buffer.kind == kind).map(|(buffer, _)| buffer);
+            let buffer = match stored {
+                Some(buffer) => buffer,
+                None => {
+                    let storage = plan.copy(program, *x, at, leaf)?;
+                    let mut nester = Nester::new(program, &plan, &mut arrays);
+                    nests.push(nester.copied(*x, &storage)?);
+                    storage.buffer
+                }
+            };
+            leaves.push(buffer);
+        }
+        outputs.push((output.name.clone(), leaves));
+    }
+    let mut nests = fuse::fuse(nests)?;
+    for nest in &mut nests {
+        peel::peel(nest)?;
+        lanes::assign(nest);
+    }
+    let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
+    let Plan { buffers, .. } = plan;
+    Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs })
+}
+
+impl Nester<'_> {
+    /// The nest that computes a stored tensor.
+    fn stored(&mut self, x: VarId) -> Result<Nest> {
+        let Placement::Stored(storage) = &self.plan.placements[x] else {
+            return Err(Error::bug(PASS, format!("{x} is not stored")));
+        };
+        let storage = storage.clone();
+        self.nest(x, &storage, storage.reason.clone(), &mut |nester, at| nester.value(x, at))
+    }
+
+    /// The nest that copies a tensor to an output.
+    fn copied(&mut self, x: VarId, storage: &plan::Stored) -> Result<Nest> {
+        self.nest(x, storage, storage.reason.clone(), &mut |nester, at| nester.element(x, at))
+    }
+
+    /// `buffer[at] = element(at)` for all places of the buffer.
+    fn nest(
+        &mut self,
+        x: VarId,
+        storage: &plan::Stored,
+        reason: String,
+        element: &mut dyn FnMut(&mut Self, &[crate::index::Affine]) -> Result<loops::RealId>,
+    ) -> Result<Nest> {
+        let program = self.program;
+        let dims = program.stmts[x].dims.clone();
+        let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+        let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
+        self.reasons.push(reason);
+        // The pattern of the storage first: its order is that of the entries.
+        let places = storage.pattern(&indices);
+        let mut conjuncts: Vec<Pred> = places.iter().cloned().collect();
+        for pattern in &self.plan.patterns[x] {
+            let p = pattern.atom(&indices);
+            if !conjuncts.contains(&p) {
+                conjuncts.push(p);
+            }
+        }
+        for p in self.outer_guard(x, &indices)? {
+            if !conjuncts.contains(&p) {
+                conjuncts.push(p);
+            }
+        }
+        let known = self.prune(conjuncts)?;
+        // Unless every place is visited.
+        if known.iter().any(|p| places.as_ref() != Some(p)) {
+            self.emit(Stmt::Fill(storage.buffer));
+        }
+        self.points(gens, known, &mut |nester, point| {
+            let at: Vec<_> = indices.iter().map(|a| point.value(a)).collect::<crate::index::Checked<_>>()?;
+            let value = element(nester, &at)?;
+            let place = nester.place_in(storage, &at)?;
+            nester.emit(Stmt::Store(place, value));
+            Ok(())
+        })?;
+        Ok(Nest { buffers: vec![storage.buffer], reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+    }
+
+    /// The conjuncts of the guard of a statement that mention its `gen` indices only.
+    fn outer_guard(&mut self, x: VarId, at: &[crate::index::Affine]) -> Result<Vec<Pred>> {
+        let program = self.program;
+        let rank = at.len();
+        let guard = match &program.stmts[x].rhs {
+            tssa::Rhs::Map { guard, .. } | tssa::Rhs::Contract { guard, .. } => guard,
+            tssa::Rhs::Input { .. } | tssa::Rhs::Number(_) | tssa::Rhs::Add(_) => return Ok(Vec::new()),
+        };
+        let sums = match &program.stmts[x].rhs {
+            tssa::Rhs::Contract { sums, .. } => sums.len(),
+            _ => 0,
+        };
+        // Indices that the guard binds are numbered behind the `sum` indices, which the conjuncts taken do not mention.
+        let unused = std::iter::repeat_n(crate::index::Affine::constant(0), sums);
+        let at: Vec<_> = at.iter().cloned().chain(unused).collect();
+        let mut outer = Vec::new();
+        for p in guard.conjuncts().iter().chain(guard.is_false().then_some(guard)) {
+            let mut free = true;
+            guard::visit_free(p, &mut |i| free &= i.index() < rank);
+            if free {
+                outer.push(self.open(p, &at)?);
+            }
+        }
+        Ok(outer)
+    }
+}

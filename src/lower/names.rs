@@ -1,0 +1,151 @@
+//! Statements under other names, for when they occur twice or beside others.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Id, IndexId};
+use crate::index::{Affine, Checked};
+use crate::loops::{Bound, Cond, Domain, Place, Real, RealId, Segment, Stmt};
+
+/// New names for the indices and registers that statements define.
+pub(super) struct Names {
+    indices: BTreeMap<IndexId, IndexId>,
+    reals: BTreeMap<RealId, RealId>,
+    next_index: usize,
+    next_real: usize,
+}
+
+impl Names {
+    /// Names that do not occur in these statements.
+    pub fn after(body: &[Stmt]) -> Names {
+        let (mut next_index, mut next_real) = (0, 0);
+        for stmt in body {
+            stmt.visit(&mut |stmt| match stmt {
+                Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+                    next_index = next_index.max(index.index() + 1);
+                }
+                Stmt::Extremum { index, at, .. } => next_index = next_index.max(index.index().max(at.index()) + 1),
+                Stmt::Define(r, _) | Stmt::Local(r) => next_real = next_real.max(r.index() + 1),
+                Stmt::If { .. } | Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
+            });
+        }
+        Names { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
+    }
+
+    /// The new name of an index.
+    pub fn index(&mut self, i: IndexId) -> IndexId {
+        let next = self.next_index;
+        *self.indices.entry(i).or_insert_with(|| {
+            self.next_index += 1;
+            IndexId::from_index(next)
+        })
+    }
+
+    /// One index takes the name of another.
+    pub fn keep(&mut self, i: IndexId, name: IndexId) {
+        self.indices.insert(i, name);
+    }
+
+    /// Forgets the names given so far; those to come are fresh as well.
+    pub fn again(&mut self) {
+        self.indices.clear();
+        self.reals.clear();
+    }
+
+    /// The new name of a register that is defined here.
+    fn real(&mut self, r: RealId) -> RealId {
+        let next = self.next_real;
+        *self.reals.entry(r).or_insert_with(|| {
+            self.next_real += 1;
+            RealId::from_index(next)
+        })
+    }
+
+    /// The name of a register that is read: what is defined elsewhere keeps its own.
+    fn read(&self, r: RealId) -> RealId {
+        self.reals.get(&r).copied().unwrap_or(r)
+    }
+
+    fn affine(&self, a: &Affine) -> Checked<Affine> {
+        a.substitute(&|i| self.indices.get(&i).map(|j| (*j).into()))
+    }
+
+    fn place(&self, place: &Place) -> Checked<Place> {
+        let at = place.at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?;
+        Ok(Place { buffer: place.buffer, at })
+    }
+
+    fn segment(&self, segment: &Segment) -> Checked<Segment> {
+        Ok(Segment { pointers: segment.pointers, at: self.affine(&segment.at)? })
+    }
+
+    fn bounds(&self, bounds: &[Bound]) -> Checked<Vec<Bound>> {
+        let bound = |b: &Bound| Ok(Bound { numerator: self.affine(&b.numerator)?, divisor: b.divisor });
+        bounds.iter().map(bound).collect()
+    }
+
+    fn cond(&self, cond: &Cond) -> Checked<Cond> {
+        Ok(match cond {
+            Cond::NonNegative(a) => Cond::NonNegative(self.affine(a)?),
+            Cond::Zero(a) => Cond::Zero(self.affine(a)?),
+            Cond::NonZero(a) => Cond::NonZero(self.affine(a)?),
+            Cond::Support(r) => Cond::Support(self.read(*r)),
+            Cond::NoSupport(r) => Cond::NoSupport(self.read(*r)),
+            Cond::All(conds) => Cond::All(conds.iter().map(|c| self.cond(c)).collect::<Checked<_>>()?),
+            Cond::Any(conds) => Cond::Any(conds.iter().map(|c| self.cond(c)).collect::<Checked<_>>()?),
+        })
+    }
+
+    pub fn body(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
+        body.iter().map(|stmt| self.stmt(stmt)).collect()
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Checked<Stmt> {
+        Ok(match stmt {
+            Stmt::For { index, domain, lanes, parallel, body } => {
+                let domain = match domain {
+                    Domain::Range { lower, upper } => {
+                        Domain::Range { lower: self.bounds(lower)?, upper: self.bounds(upper)? }
+                    }
+                    Domain::Segment(segment) => Domain::Segment(self.segment(segment)?),
+                };
+                let index = self.index(*index);
+                Stmt::For { index, domain, lanes: *lanes, parallel: *parallel, body: self.body(body)? }
+            }
+            Stmt::Let { index, array, at } => {
+                let at = self.affine(at)?;
+                Stmt::Let { index: self.index(*index), array: *array, at }
+            }
+            Stmt::Find { index, segment, key } => {
+                let segment = self.segment(segment)?;
+                let key = match key {
+                    Some((nodes, key)) => Some((*nodes, self.affine(key)?)),
+                    None => None,
+                };
+                Stmt::Find { index: self.index(*index), segment, key }
+            }
+            Stmt::Extremum { index, view, extent, at, body, value } => {
+                let (index, at) = (self.index(*index), self.index(*at));
+                let body = self.body(body)?;
+                Stmt::Extremum { index, view: *view, extent: extent.clone(), at, body, value: self.read(*value) }
+            }
+            Stmt::If { cond, body } => Stmt::If { cond: self.cond(cond)?, body: self.body(body)? },
+            Stmt::Define(r, real) => {
+                let real = match real {
+                    Real::Literal(x) => Real::Literal(*x),
+                    Real::Index(a) => Real::Index(self.affine(a)?),
+                    Real::Load(place) => Real::Load(self.place(place)?),
+                    Real::Add(a, b) => Real::Add(self.read(*a), self.read(*b)),
+                    Real::Mul(a, b) => Real::Mul(self.read(*a), self.read(*b)),
+                    Real::Select(a, b) => Real::Select(self.read(*a), self.read(*b)),
+                    Real::Apply(f, args) => Real::Apply(*f, args.iter().map(|a| self.read(*a)).collect()),
+                };
+                Stmt::Define(self.real(*r), real)
+            }
+            Stmt::Local(r) => Stmt::Local(self.real(*r)),
+            Stmt::Assign(r, a) => Stmt::Assign(self.read(*r), self.read(*a)),
+            Stmt::Accumulate(r, a) => Stmt::Accumulate(self.read(*r), self.read(*a)),
+            Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.read(*a)),
+            Stmt::Fill(buffer) => Stmt::Fill(*buffer),
+        })
+    }
+}

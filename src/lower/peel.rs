@@ -1,0 +1,129 @@
+//! Loops without their edges.
+//!
+//! The bounds of a sum in a loop over `i` may depend on `i`, as in `for i { sum of k in max(0, a - i) .. min(m, b - i) }`: a convolution
+//! at its ends. Where `a <= i <= b - m` they do not, and the loop is cut into three:
+//!
+//! ```text
+//! for i in lo .. min(hi, a - 1)            max(0, a - i) .. min(m, b - i)
+//! for i in max(lo, a) .. min(hi, b - m)    0 .. m
+//! for i in max(lo, a, b - m + 1) .. hi     max(0, a - i) .. min(m, b - i)
+//! ```
+//!
+//! Each value of `i` is in exactly one of them, also where the middle is empty. The middle one can then run in lanes, which is why this is
+//! done; where it cannot, the loop stays whole.
+
+use super::lanes::independent;
+use super::names::Names;
+use crate::base::IndexId;
+use crate::index::{Affine, Checked, Var};
+use crate::loops::{Bound, Domain, Nest, Stmt};
+
+/// Cuts the outer loops of a nest whose middle can run in lanes.
+pub(super) fn peel(nest: &mut Nest) -> Checked<()> {
+    let mut names = Names::after(&nest.body);
+    let mut body = Vec::with_capacity(nest.body.len());
+    let mut cut = false;
+    for stmt in std::mem::take(&mut nest.body) {
+        match three(&stmt, &mut names)? {
+            Some(parts) => {
+                cut = true;
+                body.extend(parts);
+            }
+            None => body.push(stmt),
+        }
+    }
+    nest.body = body;
+    if cut {
+        nest.reasons.push("the ends, where bounds of sums depend on the place, have loops of their own".to_owned());
+    }
+    Ok(())
+}
+
+/// From where, and up to where, bounds do not depend on the outer index.
+#[derive(Default)]
+struct Middle {
+    from: Vec<Affine>,
+    to: Vec<Affine>,
+}
+
+fn three(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 3]>> {
+    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
+    if independent(*index, body) {
+        return Ok(None);
+    }
+    let mut middle = Middle::default();
+    let Some(inner) = simpler(body, *index, &mut middle)? else { return Ok(None) };
+    let ([from], [to]) = (middle.from.as_slice(), middle.to.as_slice()) else { return Ok(None) };
+    if !independent(*index, &inner) {
+        return Ok(None);
+    }
+    let with = |bounds: &[Bound], more: Affine| {
+        let mut all = bounds.to_vec();
+        all.push(Bound::exact(more));
+        all
+    };
+    let mut part = |lower: Vec<Bound>, upper: Vec<Bound>, body: &[Stmt]| {
+        names.again();
+        let index = names.index(*index);
+        let body = names.body(body)?;
+        Ok(Stmt::For { index, domain: Domain::Range { lower, upper }, lanes: 1, parallel: false, body })
+    };
+    let begin = part(lower.clone(), with(upper, from.add_constant(-1)?), body)?;
+    let inside = part(with(lower, from.clone()), with(upper, to.clone()), &inner)?;
+    let end = part(with(&with(lower, from.clone()), to.add_constant(1)?), upper.clone(), body)?;
+    Ok(Some([begin, inside, end]))
+}
+
+/// The statements with the bounds that do not depend on the index, and where they are the ones in force; nothing where others do.
+fn simpler(body: &[Stmt], i: IndexId, middle: &mut Middle) -> Checked<Option<Vec<Stmt>>> {
+    let mut simple = Vec::with_capacity(body.len());
+    for stmt in body {
+        let Stmt::For { index, domain, lanes, parallel, body } = stmt else {
+            simple.push(stmt.clone());
+            continue;
+        };
+        let Some(body) = simpler(body, i, middle)? else { return Ok(None) };
+        let domain = match domain {
+            Domain::Range { lower, upper } => {
+                let lower = in_force(lower, i, middle, Side::Lower)?;
+                let upper = in_force(upper, i, middle, Side::Upper)?;
+                let (Some(lower), Some(upper)) = (lower, upper) else { return Ok(None) };
+                Domain::Range { lower, upper }
+            }
+            domain => domain.clone(),
+        };
+        simple.push(Stmt::For { index: *index, domain, lanes: *lanes, parallel: *parallel, body });
+    }
+    Ok(Some(simple))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Lower,
+    Upper,
+}
+
+/// Of two bounds the one without the index.
+fn in_force(bounds: &[Bound], i: IndexId, middle: &mut Middle, side: Side) -> Checked<Option<Vec<Bound>>> {
+    let (moving, fixed): (Vec<&Bound>, Vec<&Bound>) = bounds.iter().partition(|b| b.numerator.mentions(i));
+    let (moving, fixed) = match (moving.as_slice(), fixed.as_slice()) {
+        ([], _) => return Ok(Some(bounds.to_vec())),
+        ([moving], [fixed]) if moving.divisor == 1 && fixed.divisor == 1 => (*moving, *fixed),
+        _ => return Ok(None),
+    };
+    // k*i + rest is no tighter than the fixed bound: k*i <= fixed - rest for lower bounds, k*i >= fixed - rest for upper ones.
+    let k = moving.numerator.coefficient(&Var::Index(i));
+    let rest = moving.numerator.sub(&Affine::index(i).scale(k)?)?;
+    let limit = fixed.numerator.sub(&rest)?;
+    let limits = match (k, side) {
+        (1, Side::Lower) => (&mut middle.to, limit),
+        (1, Side::Upper) => (&mut middle.from, limit),
+        (-1, Side::Lower) => (&mut middle.from, limit.scale(-1)?),
+        (-1, Side::Upper) => (&mut middle.to, limit.scale(-1)?),
+        _ => return Ok(None),
+    };
+    if !limits.0.contains(&limits.1) {
+        limits.0.push(limits.1);
+    }
+    Ok(Some(vec![fixed.clone()]))
+}

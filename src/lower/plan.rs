@@ -1,0 +1,463 @@
+//! Which tensors are stored, and how.
+//!
+//! | tensor | is |
+//! |---|---|
+//! | a result | stored in its output |
+//! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
+//! | read at one place of one statement, each element once | computed there |
+//! | too large to be nested into others | stored |
+//! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
+//! | anything else | stored, since it would be computed again |
+//!
+//! "Each element once" holds where the reader runs over no index beyond those of the tensor, or where those it does not have lie further
+//! in, so that the element is read before them. Work is counted with everything that is computed in place, so a chain of cheap tensors
+//! ends at some point.
+//!
+//! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
+//! each entry, times the axes that the relation does not have. Everywhere else it is zero.
+
+use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
+use crate::error::Result;
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::loops::{Buffer, BufferId, BufferKind};
+use crate::scalar::{Function, Op, Primitive};
+use crate::tssa::{Program, Rhs, Stmt};
+use crate::ty::Storage;
+
+/// Work that is rather done again than stored.
+const CHEAP: u64 = 6;
+/// The work of a function that is more than a few instructions.
+const FUNCTION: u64 = 20;
+/// The work of a loop, whatever it does.
+const LOOP: u64 = 1 << 20;
+/// How many statements may be computed in place together, and how deep they may nest.
+const MAX_INLINED: usize = 192;
+const MAX_DEPTH: usize = 32;
+
+/// A relation over distinct `gen` indices outside of which a tensor is zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    pub relation: RelationId,
+    /// The `gen` index at each place of the relation.
+    pub gens: Vec<usize>,
+}
+
+impl Pattern {
+    /// The atom at indices.
+    pub fn atom(&self, at: &[Affine]) -> Pred {
+        let args = self.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+        Pred::relation(RelationRef::Input(self.relation), args)
+    }
+}
+
+/// How a tensor is stored.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub buffer: BufferId,
+    /// On the entries of a relation.
+    pub entries: Option<Pattern>,
+    /// The axes that are stored dense, in order.
+    pub dense: Vec<usize>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Stored {
+    /// The atom that holds where there are places.
+    pub fn pattern(&self, at: &[Affine]) -> Option<Pred> {
+        self.entries.as_ref().map(|pattern| pattern.atom(at))
+    }
+}
+
+/// Where the elements of a tensor come from.
+#[derive(Clone, Debug)]
+pub(super) enum Placement {
+    /// Nobody needs them.
+    Dead,
+    /// A parameter.
+    Given(Stored),
+    /// They are computed where they are read.
+    Inline {
+        /// Why, in words.
+        reason: &'static str,
+    },
+    /// They are computed once and stored.
+    Stored(Stored),
+}
+
+/// All decisions.
+pub(super) struct Plan {
+    pub placements: SideTable<VarId, Placement>,
+    pub patterns: SideTable<VarId, Vec<Pattern>>,
+    pub buffers: Arena<BufferId, Buffer>,
+    /// The work of computing an element in place; none where it is loaded.
+    pub work: SideTable<VarId, u64>,
+}
+
+/// A use of a tensor.
+struct Use {
+    user: VarId,
+    /// The indices of the user at which it is read; nothing where a guard reads it.
+    indices: Option<Vec<IndexId>>,
+}
+
+/// What it takes to compute an element in place.
+#[derive(Clone, Copy)]
+struct Effort {
+    work: u64,
+    statements: usize,
+    depth: usize,
+}
+
+/// Decides for all statements: one forward loop, operands first.
+pub(super) fn plan(program: &Program) -> Result<Plan> {
+    let len = program.stmts.len();
+    let live = program.live();
+    let mut uses: SideTable<VarId, Vec<usize>> = SideTable::new(len, Vec::new());
+    let mut all: Vec<Use> = Vec::new();
+    for (user, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        collect_uses(stmt, &mut |x, indices| {
+            let known = uses[x].iter().any(|k| all.get(*k).is_some_and(|u| u.user == user && u.indices == indices));
+            if !known {
+                uses[x].push(all.len());
+                all.push(Use { user, indices });
+            }
+        });
+    }
+    let names = program.stmt_names();
+    let mut plan = Plan {
+        placements: SideTable::new(len, Placement::Dead),
+        patterns: SideTable::new(len, Vec::new()),
+        buffers: Arena::new(),
+        work: SideTable::new(len, 0),
+    };
+    let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        plan.patterns.set(x, plan.patterns_of(program, stmt));
+        let output = output_of(program, x);
+        if let Rhs::Input { param, path } = &stmt.rhs {
+            let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
+            let leaf = leaves.iter().position(|leaf| leaf.path == *path).unwrap_or(0);
+            plan.given(program, x, BufferKind::Param(*param, leaf), names.get(x));
+            continue;
+        }
+        if let Rhs::Map { function, args, .. } = &stmt.rhs
+            && function_work(*function) >= FUNCTION
+            && !stmt.dims.is_empty()
+        {
+            for arg in args {
+                if matches!(plan.placements[*arg], Placement::Inline { .. }) && efforts[*arg].work >= LOOP {
+                    let why = "a function of its elements is computed in lanes";
+                    plan.store(program, *arg, None, names.get(*arg), why);
+                    plan.work.set(*arg, 0);
+                    efforts.set(*arg, Effort { work: 0, statements: 1, depth: 1 });
+                }
+            }
+        }
+        let effort = plan.effort(program, stmt, &efforts);
+        efforts.set(x, effort);
+        let readers: Vec<&Use> = uses[x].iter().filter_map(|k| all.get(*k)).collect();
+        let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
+        let reason = match (&stmt.rhs, readers.as_slice()) {
+            _ if output.is_some() => None,
+            (Rhs::Number(_), _) => Some("it is a number"),
+            _ if !small => None,
+            _ if effort.work <= 1 => Some("it is a view and costs nothing"),
+            _ if effort.work <= CHEAP => Some("it is cheaper to compute again than to store"),
+            (_, [once]) if reads_once(program, once) => Some("each of its elements is read once"),
+            _ => None,
+        };
+        match reason {
+            Some(reason) => {
+                plan.work.set(x, effort.work);
+                plan.placements.set(x, Placement::Inline { reason });
+            }
+            None => {
+                let why = match (output, readers.len()) {
+                    (Some(_), _) => "it is a result",
+                    _ if !small => "too much would be nested",
+                    (None, 1) => "its elements are read more than once",
+                    _ => "it has several readers",
+                };
+                plan.store(program, x, output, names.get(x), why);
+                efforts.set(x, Effort { work: 0, statements: 1, depth: 1 });
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// The first output of which a tensor is a leaf and whose storage it can have.
+fn output_of(program: &Program, x: VarId) -> Option<(usize, usize)> {
+    program.outputs.iter().enumerate().find_map(|(k, output)| {
+        let leaf = output.leaves.iter().position(|y| *y == x)?;
+        // Outside of its pattern a sparse result may not be zero for other readers.
+        let read = program.stmts.values().any(|stmt| {
+            let mut read = false;
+            stmt.rhs.for_each_operand(|y| read |= y == x);
+            read
+        });
+        (output.storage == Storage::Dense || !read).then_some((k, leaf))
+    })
+}
+
+fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
+    let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
+    let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
+        p.visit_relations(&mut |r| {
+            if let RelationRef::Computed { var, .. } = r {
+                add(var, None);
+            }
+        });
+    };
+    match &stmt.rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => {}
+        Rhs::Add(sides) => {
+            for (p, x) in sides {
+                add(*x, aligned());
+                guard_reads(p, add);
+            }
+        }
+        Rhs::Map { guard, function: _, args } => {
+            args.iter().for_each(|x| add(*x, aligned()));
+            guard_reads(guard, add);
+        }
+        Rhs::Contract { sums: _, guard, operands } => {
+            operands.iter().for_each(|operand| add(operand.var, Some(operand.indices.clone())));
+            guard_reads(guard, add);
+        }
+    }
+}
+
+/// Whether a reader reads each element at most once: see the head of this file.
+fn reads_once(program: &Program, read: &Use) -> bool {
+    let Some(indices) = &read.indices else { return false };
+    let stmt = &program.stmts[read.user];
+    let rank = stmt.dims.len();
+    let sums = match &stmt.rhs {
+        Rhs::Contract { sums, .. } => sums.len(),
+        _ => 0,
+    };
+    let all = (0..rank + sums).all(|k| indices.contains(&IndexId::from_index(k)));
+    let mut sorted: Vec<usize> = indices.iter().map(|i| i.index()).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
+    all || prefix
+}
+
+impl Plan {
+    fn given(&mut self, program: &Program, x: VarId, kind: BufferKind, name: String) {
+        let stmt = &program.stmts[x];
+        let storage = match &stmt.rhs {
+            Rhs::Input { param, .. } => program.signature.params[*param].storage,
+            _ => Storage::Dense,
+        };
+        let stored = self.buffer(stmt, kind, storage.pattern(), name, String::new());
+        self.placements.set(x, Placement::Given(stored));
+    }
+
+    /// A new buffer for a tensor, dense or with all axes on a pattern.
+    fn buffer(
+        &mut self,
+        stmt: &Stmt,
+        kind: BufferKind,
+        entries: Option<RelationId>,
+        name: String,
+        reason: String,
+    ) -> Stored {
+        let all: Vec<usize> = (0..stmt.dims.len()).collect();
+        let pattern = entries.map(|relation| Pattern { relation, gens: all.clone() });
+        let dense = if pattern.is_some() { Vec::new() } else { all };
+        self.buffer_on(stmt, kind, pattern, dense, name, reason)
+    }
+
+    fn buffer_on(
+        &mut self,
+        stmt: &Stmt,
+        kind: BufferKind,
+        entries: Option<Pattern>,
+        dense: Vec<usize>,
+        name: String,
+        reason: String,
+    ) -> Stored {
+        let dims: Vec<Size> = dense.iter().map(|k| stmt.dims[*k].clone()).collect();
+        let relation = entries.as_ref().map(|pattern| pattern.relation);
+        let buffer = self.buffers.push(Buffer { name, kind, entries: relation, dims });
+        Stored { buffer, entries, dense, reason }
+    }
+
+    fn store(&mut self, program: &Program, x: VarId, output: Option<(usize, usize)>, name: String, why: &str) {
+        let stmt = &program.stmts[x];
+        let stored = match output {
+            Some((k, leaf)) => {
+                let output = &program.outputs[k];
+                let pattern = output.storage.pattern();
+                let place = place_text(program, pattern);
+                let name =
+                    if output.leaves.len() == 1 { output.name.clone() } else { format!("{}.{leaf}", output.name) };
+                self.buffer(stmt, BufferKind::Output(k, leaf), pattern, name, format!("stored {place}: {why}"))
+            }
+            None => {
+                // The pattern with the most axes leaves the fewest places.
+                let pattern = self.patterns[x].iter().max_by_key(|pattern| pattern.gens.len()).cloned();
+                let place = place_text(program, pattern.as_ref().map(|p| p.relation));
+                let sparse = |k: &usize| pattern.as_ref().is_some_and(|p| p.gens.contains(k));
+                let dense: Vec<usize> = (0..stmt.dims.len()).filter(|k| !sparse(k)).collect();
+                let reason = format!("stored {place}: {why}");
+                self.buffer_on(stmt, BufferKind::Workspace, pattern, dense, name, reason)
+            }
+        };
+        self.placements.set(x, Placement::Stored(stored));
+    }
+
+    /// The storage of an output whose tensor is stored elsewhere.
+    pub fn copy(&mut self, program: &Program, x: VarId, output: usize, leaf: usize) -> Result<Stored> {
+        let o = &program.outputs[output];
+        let pattern = o.storage.pattern();
+        let name = if o.leaves.len() == 1 { o.name.clone() } else { format!("{}.{leaf}", o.name) };
+        let reason = format!("copied {}: it is a result that is stored elsewhere", place_text(program, pattern));
+        Ok(self.buffer(&program.stmts[x], BufferKind::Output(output, leaf), pattern, name, reason))
+    }
+
+    /// The relations that hold wherever an element of a statement is not zero.
+    fn patterns_of(&self, program: &Program, stmt: &Stmt) -> Vec<Pattern> {
+        let rank = stmt.dims.len();
+        let of_guard = |p: &Pred| -> Vec<Pattern> {
+            p.conjuncts().iter().filter_map(|p| pattern_of_atom(program, p, &stmt.dims)).collect()
+        };
+        match &stmt.rhs {
+            Rhs::Input { param, .. } => {
+                let pattern = program.signature.params[*param].storage.pattern();
+                pattern.map(|relation| Pattern { relation, gens: (0..rank).collect() }).into_iter().collect()
+            }
+            Rhs::Number(_) => Vec::new(),
+            Rhs::Add([(p, x), (q, y)]) => {
+                let side = |p: &Pred, x: &VarId| [of_guard(p), self.patterns[*x].clone()].concat();
+                let (left, right) = (side(p, x), side(q, y));
+                left.into_iter().filter(|pattern| right.contains(pattern)).collect()
+            }
+            Rhs::Map { guard, .. } => of_guard(guard),
+            Rhs::Contract { sums: _, guard, operands } => {
+                let mut found = of_guard(guard);
+                for operand in operands {
+                    for pattern in &self.patterns[operand.var] {
+                        let gens: Option<Vec<usize>> = pattern
+                            .gens
+                            .iter()
+                            .map(|g| operand.indices.get(*g).map(|i| i.index()).filter(|k| *k < rank))
+                            .collect();
+                        let Some(gens) = gens else { continue };
+                        let pattern = Pattern { relation: pattern.relation, gens };
+                        if distinct(&pattern.gens) && !found.contains(&pattern) {
+                            found.push(pattern);
+                        }
+                    }
+                }
+                found
+            }
+        }
+    }
+
+    /// What it takes to compute an element of a statement in place.
+    fn effort(&self, program: &Program, stmt: &Stmt, efforts: &SideTable<VarId, Effort>) -> Effort {
+        let mut effort = Effort { work: 0, statements: 1, depth: 0 };
+        collect_uses(stmt, &mut |x, _| {
+            let Effort { work, statements, depth } = match &self.placements[x] {
+                Placement::Inline { .. } => efforts[x],
+                _ => Effort { work: u64::from(!program.stmts[x].dims.is_empty()), statements: 0, depth: 0 },
+            };
+            effort.work = effort.work.saturating_add(work);
+            effort.statements += statements;
+            effort.depth = effort.depth.max(depth);
+        });
+        effort.depth += 1;
+        let own = match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => 0,
+            Rhs::Add([(p, _), (q, _)]) => 1 + guard_work(p) + guard_work(q),
+            Rhs::Map { guard, function, .. } => function_work(*function) + guard_work(guard),
+            Rhs::Contract { sums, guard, operands } => {
+                let product = operands.len().saturating_sub(1) as u64;
+                let loops = if sums_are_solved(program, stmt, sums.len(), guard) { 0 } else { LOOP };
+                product + loops + guard_work(guard)
+            }
+        };
+        effort.work = effort.work.saturating_add(own);
+        effort
+    }
+}
+
+fn place_text(program: &Program, pattern: Option<RelationId>) -> String {
+    match pattern.and_then(|r| program.signature.relations.get(r)) {
+        Some(relation) => format!("on the entries of {}", relation.name),
+        None => "dense".to_owned(),
+    }
+}
+
+fn distinct(gens: &[usize]) -> bool {
+    gens.iter().enumerate().all(|(at, g)| !gens[..at].contains(g))
+}
+
+/// `R(i, j)` over distinct `gen` indices whose axes are those of the relation.
+fn pattern_of_atom(program: &Program, p: &Pred, dims: &[Size]) -> Option<Pattern> {
+    let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p else { return None };
+    let shape = &program.signature.relations.get(*relation)?.shape;
+    let gens: Vec<usize> = args.iter().map(|a| a.as_index().map(Id::index)).collect::<Option<_>>()?;
+    let fits = gens.len() == shape.len() && gens.iter().zip(shape).all(|(g, n)| dims.get(*g) == Some(n));
+    (fits && distinct(&gens)).then_some(Pattern { relation: *relation, gens })
+}
+
+fn guard_work(p: &Pred) -> u64 {
+    match p {
+        Pred::True | Pred::False => 0,
+        Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => 0,
+        Pred::Relation { relation: RelationRef::Input(_), .. } => 0,
+        Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, .. } => 1,
+        Pred::Relation { relation: RelationRef::Computed { .. }, .. } => LOOP,
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().map(guard_work).sum(),
+        Pred::Exists { body, .. } => 4 + guard_work(body),
+    }
+}
+
+fn function_work(function: Function) -> u64 {
+    match function {
+        Function::Value(Primitive::Op(op)) => match op {
+            Op::Compare(_) | Op::Min | Op::Max | Op::Sign | Op::Abs => 1,
+            Op::Powi(k) => u64::from(u32::BITS - k.unsigned_abs().leading_zeros()) + u64::from(k < 0) * 4,
+            Op::Div | Op::Sqrt => 4,
+            _ => FUNCTION,
+        },
+        _ => FUNCTION,
+    }
+}
+
+/// Whether every `sum` index has a value that the `gen` indices determine, so that there is no loop.
+fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) -> bool {
+    let rank = stmt.dims.len();
+    let mut open: Vec<usize> = (rank..rank + sums).collect();
+    loop {
+        let mentions_other = |a: &Affine, k: usize| {
+            open.iter().any(|other| *other != k && a.coefficient(&Var::Index(IndexId::from_index(*other))) != 0)
+        };
+        let solved = open.iter().position(|k| {
+            let index = IndexId::from_index(*k);
+            guard.conjuncts().iter().any(|p| match p {
+                Pred::Zero(a) => a.coefficient(&Var::Index(index)).unsigned_abs() == 1 && !mentions_other(a, *k),
+                Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
+                    let is_map =
+                        program.signature.relations.get(*r).is_some_and(|r| r.kind == crate::ty::RelationKind::Map);
+                    let Some((target, sources)) = args.split_last() else { return false };
+                    let known = |a: &Affine| !open.iter().any(|k| a.mentions(IndexId::from_index(*k)));
+                    is_map && target.as_index() == Some(index) && sources.iter().all(known)
+                }
+                _ => false,
+            })
+        });
+        match solved {
+            Some(at) => {
+                open.remove(at);
+            }
+            None => return open.is_empty(),
+        }
+    }
+}

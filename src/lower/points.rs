@@ -1,0 +1,576 @@
+//! Loops over the points of a guard.
+//!
+//! `[[for indices where p. body]]` takes the conjuncts of `p` one by one, each time the first of these that applies:
+//!
+//! | conjunct | becomes | why |
+//! |---|---|---|
+//! | all its indices are known | a test around the rest, unless it is known to hold | tested once, as far out as possible |
+//! | `s = a` | `s` is replaced by `a`, `0 <= a < n` joins the guard | the range of `s` becomes bounds of the indices of `a` |
+//! | `f(b, s)`, `f` a map or the place of an extremum, `b` known | `s = f(b)` | there is one target |
+//! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
+//! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q` | the sides are disjoint |
+//! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
+//!
+//! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
+
+use super::PASS;
+use super::guard::visit_free;
+use super::scope::Nester;
+use crate::base::{IndexId, RelationId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Size, Var, View};
+use crate::loops::{Bound, Cond, Domain, Part, Segment, Stmt};
+use crate::ty::{RelationKind, Storage};
+
+/// How many sides of an `or` get loops of their own.
+const MAX_SIDES: usize = 3;
+
+/// The values of the indices at a point.
+pub(super) struct Point {
+    solved: Vec<(IndexId, Affine)>,
+}
+
+impl Point {
+    /// An expression over the indices, over those of the nest.
+    pub fn value(&self, a: &Affine) -> Checked<Affine> {
+        let mut a = a.clone();
+        // A value may mention an index that was solved later.
+        for (i, value) in &self.solved {
+            a = a.substitute(&|j| (j == *i).then(|| value.clone()))?;
+        }
+        Ok(a)
+    }
+}
+
+/// What is done at each point.
+type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &Point) -> Result<()>;
+
+/// What is left to do.
+#[derive(Clone)]
+struct Open {
+    /// The indices without a value.
+    unbound: Vec<(IndexId, Size)>,
+    conjuncts: Vec<Pred>,
+    /// Indices with a value, in the order in which they got it.
+    solved: Vec<(IndexId, Affine)>,
+    /// Values whose range is among the conjuncts.
+    pending: Vec<(Affine, Size)>,
+}
+
+impl Open {
+    fn is_unbound(&self, i: IndexId) -> bool {
+        self.unbound.iter().any(|(j, _)| *j == i)
+    }
+
+    /// Whether an expression mentions indices without a value.
+    fn waits(&self, a: &Affine) -> bool {
+        self.unbound.iter().any(|(i, _)| a.mentions(*i))
+    }
+
+    fn pred_waits(&self, p: &Pred) -> bool {
+        let mut waits = false;
+        visit_free(p, &mut |i| waits |= self.is_unbound(i));
+        waits
+    }
+
+    /// The only index without a value, if its coefficient is 1 or -1.
+    fn unit(&self, a: &Affine) -> Option<IndexId> {
+        let mut indices = self.unbound.iter().filter(|(i, _)| a.mentions(*i));
+        let (i, _) = indices.next()?;
+        let unit = a.coefficient(&Var::Index(*i)).unsigned_abs() == 1;
+        (indices.next().is_none() && unit).then_some(*i)
+    }
+
+    fn without(&self, at: usize) -> Open {
+        let mut next = self.clone();
+        next.conjuncts.remove(at);
+        next
+    }
+
+    /// `s = a`, where `in_range` says whether `a` is within the range of `s` anyway.
+    fn solve(&self, s: IndexId, a: &Affine, in_range: bool) -> Result<Open> {
+        let mut next = self.clone();
+        let Some(at) = next.unbound.iter().position(|(i, _)| *i == s) else {
+            return Err(Error::bug(PASS, "an index is solved twice"));
+        };
+        let (_, extent) = next.unbound.remove(at);
+        let replace = |i: IndexId| (i == s).then(|| a.clone());
+        for p in &mut next.conjuncts {
+            *p = p.substitute(&replace)?;
+        }
+        for (b, _) in &mut next.pending {
+            *b = b.substitute(&replace)?;
+        }
+        next.solved.push((s, a.clone()));
+        if !in_range {
+            next.conjuncts.extend(Pred::in_range(a, &extent)?.conjuncts().iter().cloned());
+        }
+        next.pending.push((a.clone(), extent));
+        next.conjuncts = next.conjuncts.iter().flat_map(flat).collect();
+        Ok(next)
+    }
+}
+
+/// The same indices, one of them first.
+fn rotated(indices: &[(IndexId, Size)], first: usize) -> Vec<(IndexId, Size)> {
+    let (before, from) = indices.split_at(first.min(indices.len()));
+    match from.split_first() {
+        Some((one, after)) => [std::slice::from_ref(one), before, after].concat(),
+        None => before.to_vec(),
+    }
+}
+
+/// The conjuncts, `false` among them.
+fn flat(p: &Pred) -> Vec<Pred> {
+    if p.is_false() { vec![Pred::False] } else { p.conjuncts().to_vec() }
+}
+
+/// A walk over a relation.
+struct Walk {
+    relation: RelationId,
+    args: Vec<Affine>,
+    axes: Vec<usize>,
+    shape: Vec<Size>,
+}
+
+/// Where a walk is.
+enum Node {
+    /// At the beginning.
+    Top,
+    /// At a node with nodes below.
+    Below(Segment),
+    /// At a tuple.
+    Entry(Affine),
+}
+
+impl<'a> Nester<'a> {
+    /// Runs `body` at every point of the indices where all conjuncts hold, each point once.
+    pub fn points(&mut self, indices: Vec<(IndexId, Size)>, conjuncts: Vec<Pred>, body: Body<'_, 'a>) -> Result<()> {
+        let conjuncts = conjuncts.iter().flat_map(flat).collect();
+        self.step(Open { unbound: indices, conjuncts, solved: Vec::new(), pending: Vec::new() }, body)
+    }
+
+    /// Tests what can be tested, and goes on inside.
+    fn settle(&mut self, open: Open, then: &mut dyn FnMut(&mut Nester<'a>, Open) -> Result<()>) -> Result<()> {
+        let (waiting, ready): (Vec<Pred>, Vec<Pred>) = open.conjuncts.iter().cloned().partition(|p| open.pred_waits(p));
+        let ready = self.prune(ready)?;
+        let open = Open { conjuncts: waiting, ..open };
+        self.guarded(&ready, &mut |nester| {
+            let mut open = open.clone();
+            let (waiting, known): (Vec<_>, Vec<_>) =
+                open.pending.drain(..).partition(|(a, _)| open.unbound.iter().any(|(i, _)| a.mentions(*i)));
+            open.pending = waiting;
+            for (a, extent) in &known {
+                nester.claim(a, extent);
+                if let Ok(p) = Pred::in_range(a, extent) {
+                    flat(&p).iter().for_each(|p| nester.know(p));
+                }
+            }
+            then(nester, open)
+        })
+    }
+
+    fn step(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
+        self.settle(open, &mut |nester, open| nester.bind_next(open, body))
+    }
+
+    /// Gives a value to an index.
+    fn bind_next(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
+        if open.unbound.is_empty() {
+            return body(self, &Point { solved: open.solved });
+        }
+        if let Some(next) = self.equation(&open)? {
+            return self.step(next, body);
+        }
+        if let Some(at) = self.target(&open) {
+            return self.bind_target(&open, at, body);
+        }
+        if let Some(at) = self.driver(&open) {
+            return match self.row(&open, at) {
+                Some(row) => self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body),
+                None => self.walk(&open, at, body),
+            };
+        }
+        if let Some((at, sides)) = self.sides(&open)? {
+            for side in sides {
+                let mut next = open.without(at);
+                next.conjuncts.extend(side);
+                // A scope of its own, since what one side finds out does not hold in the other.
+                let stmts = self.body(true, &mut |nester| nester.step(next.clone(), body))?;
+                stmts.into_iter().for_each(|stmt| self.emit(stmt));
+            }
+            return Ok(());
+        }
+        self.range(open, body)
+    }
+
+    /// `s = a`: an index that no relation mentions if possible, with a value that is in range anyway, the last of them.
+    fn equation(&mut self, open: &Open) -> Result<Option<Open>> {
+        let related = |i: IndexId| {
+            open.conjuncts.iter().any(|p| matches!(p, Pred::Relation { holds: true, .. }) && p.mentions(i))
+        };
+        let mut candidates = Vec::new();
+        for (at, p) in open.conjuncts.iter().enumerate() {
+            let Pred::Zero(a) = p else { continue };
+            for (place, (s, extent)) in open.unbound.iter().enumerate() {
+                let k = a.coefficient(&Var::Index(*s));
+                if k.unsigned_abs() == 1 {
+                    // k*s + rest = 0 with k = 1 or -1: s = -k * rest
+                    let value = a.sub(&Affine::index(*s).scale(k)?)?.scale(-k)?;
+                    candidates.push((at, place, *s, extent, value));
+                }
+            }
+        }
+        let mut around = None;
+        if candidates.len() > 1 {
+            let mut facts = self.scope().facts.clone();
+            open.unbound.iter().for_each(|(i, n)| facts.range(*i, n));
+            around = Some(facts);
+        }
+        let rank = |(_, place, s, extent, value): &(usize, usize, IndexId, &Size, Affine)| {
+            let inside =
+                around.as_ref().is_some_and(|facts| Pred::in_range(value, extent).is_ok_and(|p| facts.proves(&p)));
+            (!related(*s), inside, *place)
+        };
+        let Some((at, _, s, _, value)) = candidates.iter().max_by_key(|candidate| rank(candidate)) else {
+            return Ok(None);
+        };
+        self.reason("an index that an equation determines has no loop".to_owned());
+        open.without(*at).solve(*s, value, false).map(Some)
+    }
+
+    /// An atom of a map whose source is known.
+    fn target(&self, open: &Open) -> Option<usize> {
+        open.conjuncts.iter().position(|p| {
+            let Pred::Relation { relation, args, holds: true } = p else { return false };
+            let is_map = match relation {
+                RelationRef::Input(r) => {
+                    let relation = self.program.signature.relations.get(*r);
+                    args.len() == 2 && relation.is_some_and(|r| r.kind == RelationKind::Map)
+                }
+                RelationRef::Computed { view, .. } => *view != View::Support,
+            };
+            let Some((last, source)) = args.split_last() else { return false };
+            is_map && open.unit(last).is_some() && !source.iter().any(|a| open.waits(a))
+        })
+    }
+
+    fn bind_target(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
+        let atom = open.conjuncts[at].clone();
+        let next = open.without(at);
+        let Pred::Relation { relation, args, .. } = &atom else { return Err(Error::bug(PASS, "no atom of a map")) };
+        let Some((last, source)) = args.split_last() else { return Err(Error::bug(PASS, "a map without a target")) };
+        let shape = match relation {
+            RelationRef::Input(r) => self.program.signature.relations[*r].shape.clone(),
+            RelationRef::Computed { var, .. } => self.program.stmts[*var].dims.clone(),
+        };
+        let Some((extent, sources)) = shape.split_last() else { return Err(Error::bug(PASS, "a map without axes")) };
+        let ranges = self.ranges_of(source, sources)?;
+        self.guarded(&ranges, &mut |nester| {
+            source.iter().zip(sources).for_each(|(a, n)| nester.claim(a, n));
+            match relation {
+                RelationRef::Input(r) => {
+                    let name = nester.relation_name(*r);
+                    nester.reason(format!("{name} is a map: its target is loaded"));
+                    // The entries of a map of one source are the targets, in the order of the sources.
+                    let array = nester.array(*r, &[0, 1], Part::Nodes(1));
+                    let index = nester.fresh_index();
+                    nester.emit(Stmt::Let { index, array, at: source[0].clone() });
+                    nester.claim_index(index, extent);
+                    let args = [source[0].clone(), index.into()];
+                    nester.remember_entry(*r, &args, source[0].clone());
+                    nester.know(&Pred::relation(*relation, args.to_vec()));
+                    let next = nester.bind(&next, last, index, extent)?;
+                    nester.step(next, body)
+                }
+                RelationRef::Computed { var, view } => {
+                    let index = nester.extremum(*var, *view, source)?;
+                    nester.test(Cond::NonNegative(index.into()), &mut |nester| {
+                        nester.claim_index(index, extent);
+                        let args = source.iter().cloned().chain([index.into()]).collect();
+                        nester.know(&Pred::relation(*relation, args));
+                        let next = nester.bind(&next, last, index, extent)?;
+                        nester.step(next, body)
+                    })
+                }
+            }
+        })
+    }
+
+    /// `arg = v`, where `v` is within an extent.
+    fn bind(&mut self, open: &Open, arg: &Affine, v: IndexId, extent: &Size) -> Result<Open> {
+        let Some(s) = open.unit(arg) else {
+            let mut next = open.clone();
+            next.conjuncts.extend(flat(&Pred::equal(arg, &v.into())?));
+            return Ok(next);
+        };
+        // k*s + rest = v with k = 1 or -1: s = k * (v - rest)
+        let k = arg.coefficient(&Var::Index(s));
+        let rest = arg.sub(&Affine::index(s).scale(k)?)?;
+        let value = Affine::index(v).sub(&rest)?.scale(k)?;
+        let same = open.unbound.iter().any(|(i, n)| *i == s && n == extent);
+        open.solve(s, &value, same && arg.as_index().is_some())
+    }
+
+    /// The relation with the most known places whose other places give an index each.
+    fn driver(&self, open: &Open) -> Option<usize> {
+        let mut best: Option<(usize, usize)> = None;
+        for (at, p) in open.conjuncts.iter().enumerate() {
+            let Pred::Relation { relation: RelationRef::Input(_), args, holds: true } = p else { continue };
+            let known = args.iter().filter(|a| !open.waits(a)).count();
+            let walks = args.iter().all(|a| !open.waits(a) || open.unit(a).is_some());
+            if walks && best.is_none_or(|(most, _)| known > most) {
+                best = Some((known, at));
+            }
+        }
+        best.map(|(_, at)| at)
+    }
+
+    /// The index of the rows of a CSR matrix no place of which is known: its rows are visited in order, empty ones too, as dense loops
+    /// around others do.
+    fn row(&self, open: &Open, at: usize) -> Option<usize> {
+        let Some(Pred::Relation { relation: RelationRef::Input(relation), args, .. }) = open.conjuncts.get(at) else {
+            return None;
+        };
+        let signature = &self.program.signature;
+        let is_csr = signature.params.values().any(|param| param.storage == Storage::Csr(*relation));
+        let (first, extent) = (args.first()?, signature.relations.get(*relation)?.shape.first()?);
+        let row = open.unbound.iter().position(|(i, n)| first.as_index() == Some(*i) && n == extent)?;
+        (is_csr && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
+    }
+
+    fn walk(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
+        let Pred::Relation { relation: RelationRef::Input(relation), args, .. } = open.conjuncts[at].clone() else {
+            return Err(Error::bug(PASS, "a walk over no relation"));
+        };
+        let shape = self.program.signature.relations[relation].shape.clone();
+        let (unknown, mut axes): (Vec<usize>, Vec<usize>) = (0..args.len()).partition(|k| open.waits(&args[*k]));
+        let name = self.relation_name(relation);
+        let text = |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        self.reason(match axes.as_slice() {
+            [] => format!("the entries of {name} are visited, and no other places"),
+            known => format!("{name} is walked along axes {}, with axes {} known", text(&unknown), text(known)),
+        });
+        axes.extend(unknown);
+        let walk = Walk { relation, args, axes, shape };
+        self.descend(open.without(at), &walk, 0, Node::Top, body)
+    }
+
+    /// The levels of a view from `level` on.
+    fn descend(&mut self, open: Open, walk: &Walk, level: usize, from: Node, body: Body<'_, 'a>) -> Result<()> {
+        let solved = Point { solved: open.solved.clone() };
+        let args: Vec<Affine> = walk.args.iter().map(|a| solved.value(a)).collect::<Checked<_>>()?;
+        let Some(axis) = walk.axes.get(level).copied() else {
+            let Node::Entry(leaf) = from else { return Err(Error::bug(PASS, "a walk without an end")) };
+            return self.arrive(open, walk, &args, leaf, body);
+        };
+        let depth = u8::try_from(level).map_err(|_| Error::bug(PASS, "too many axes"))?;
+        let (arg, extent) = (&args[axis], &walk.shape[axis]);
+        let segment = match from {
+            Node::Below(segment) => segment,
+            Node::Entry(_) => return Err(Error::bug(PASS, "a walk past its end")),
+            Node::Top if open.waits(arg) => {
+                Segment { pointers: self.array(walk.relation, &walk.axes, Part::Roots), at: Affine::constant(0) }
+            }
+            Node::Top => {
+                // The rows of the first axis.
+                let ranges = self.ranges_of(std::slice::from_ref(arg), std::slice::from_ref(extent))?;
+                return self.guarded(&ranges, &mut |nester| {
+                    nester.claim(arg, extent);
+                    let rows = nester.array(walk.relation, &walk.axes, Part::Rows);
+                    let segment = Segment { pointers: rows, at: arg.clone() };
+                    nester.descend(open.clone(), walk, level + 1, Node::Below(segment), body)
+                });
+            }
+        };
+        let nodes = self.array(walk.relation, &walk.axes, Part::Nodes(depth));
+        if !open.waits(arg) {
+            let node = self.find(segment, Some((nodes, arg.clone())));
+            return self.test(Cond::NonNegative(node.clone()), &mut |nester| {
+                let below = nester.below(walk, depth, node.clone());
+                nester.descend(open.clone(), walk, level + 1, below, body)
+            });
+        }
+        let node = self.fresh_index();
+        self.inside(
+            false,
+            &mut |nester| {
+                let v = nester.fresh_index();
+                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into() });
+                nester.claim_index(v, extent);
+                let next = nester.bind(&open, arg, v, extent)?;
+                nester.settle(next, &mut |nester, next| {
+                    let below = nester.below(walk, depth, node.into());
+                    nester.descend(next, walk, level + 1, below, body)
+                })
+            },
+            |body| Stmt::For { index: node, domain: Domain::Segment(segment), lanes: 1, parallel: false, body },
+        )
+    }
+
+    /// What is below a node.
+    fn below(&mut self, walk: &Walk, level: u8, node: Affine) -> Node {
+        if usize::from(level) + 1 >= walk.axes.len() {
+            return Node::Entry(node);
+        }
+        Node::Below(Segment { pointers: self.array(walk.relation, &walk.axes, Part::Children(level)), at: node })
+    }
+
+    /// A tuple of the relation, given by its place in the view.
+    fn arrive(&mut self, open: Open, walk: &Walk, args: &[Affine], leaf: Affine, body: Body<'_, 'a>) -> Result<()> {
+        let in_order = walk.axes.iter().copied().eq(0..walk.axes.len());
+        let entry = match in_order {
+            true => leaf,
+            false => {
+                let array = self.array(walk.relation, &walk.axes, Part::Entries);
+                let index = self.fresh_index();
+                self.emit(Stmt::Let { index, array, at: leaf });
+                index.into()
+            }
+        };
+        self.remember_entry(walk.relation, args, entry);
+        self.know(&Pred::relation(RelationRef::Input(walk.relation), args.to_vec()));
+        self.step(open, body)
+    }
+
+    /// A conjunct with disjoint sides that get loops of their own.
+    fn sides(&self, open: &Open) -> Result<Option<(usize, Vec<Vec<Pred>>)>> {
+        for (at, p) in open.conjuncts.iter().enumerate() {
+            match p {
+                Pred::NonZero(a) if open.unbound.iter().filter(|(i, _)| a.mentions(*i)).count() == 1 => {
+                    let below = Pred::non_negative(a.scale(-1)?.add_constant(-1)?);
+                    let above = Pred::non_negative(a.add_constant(-1)?);
+                    return Ok(Some((at, vec![flat(&below), flat(&above)])));
+                }
+                Pred::Any(ps) if ps.len() <= MAX_SIDES => {
+                    let driven = |p: &Pred| {
+                        p.conjuncts().iter().any(|q| {
+                            let gives = matches!(
+                                q,
+                                Pred::Zero(_) | Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }
+                            );
+                            gives && open.pred_waits(q)
+                        })
+                    };
+                    let Some(negated) = ps.iter().map(Pred::negate).collect::<Option<Vec<_>>>() else { continue };
+                    if !ps.iter().all(driven) {
+                        continue;
+                    }
+                    let side = |k: usize| {
+                        let p = ps.iter().skip(k).take(1).chain(negated.iter().take(k));
+                        p.flat_map(flat).collect::<Vec<Pred>>()
+                    };
+                    return Ok(Some((at, (0..ps.len()).map(side).collect())));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// A loop over the first index, with the bounds that the conjuncts give.
+    fn range(&mut self, mut open: Open, body: Body<'_, 'a>) -> Result<()> {
+        let Some((s, extent)) = open.unbound.first().cloned() else {
+            return Err(Error::bug(PASS, "a loop over no index"));
+        };
+        if !self.loops_over(s) {
+            // The sides of an `or` loop over the same index.
+            let fresh = self.fresh_index();
+            open.unbound[0].0 = fresh;
+            for p in &mut open.conjuncts {
+                *p = p.substitute(&|i| (i == s).then(|| fresh.into()))?;
+            }
+            for (a, _) in &mut open.pending {
+                *a = a.substitute(&|i| (i == s).then(|| fresh.into()))?;
+            }
+            open.solved.push((s, fresh.into()));
+            return self.range(open, body);
+        }
+        open.unbound.remove(0);
+        let mut facts = self.scope().facts.clone();
+        let around = facts.clone();
+        facts.range(s, &extent);
+        let mut lower = vec![Bound::exact(Affine::constant(0))];
+        let mut upper = vec![Bound::exact(extent.add_constant(-1)?)];
+        let mut taken = Vec::new();
+        let mut left = Vec::new();
+        for p in std::mem::take(&mut open.conjuncts) {
+            let bounds = if open.pred_waits(&p) { None } else { bounds(&p, s)? };
+            match bounds {
+                Some(_) if facts.proves(&p) => {}
+                Some((from, to)) => {
+                    from.into_iter().for_each(|b| tighten(&mut lower, b, &around, Side::Lower));
+                    to.into_iter().for_each(|b| tighten(&mut upper, b, &around, Side::Upper));
+                    taken.push(p);
+                }
+                None => left.push(p),
+            }
+        }
+        if !taken.is_empty() {
+            self.reason("guards are bounds of loops".to_owned());
+        }
+        let domain = Domain::Range { lower, upper };
+        let open = Open { conjuncts: left, ..open };
+        self.inside(
+            false,
+            &mut |nester| {
+                nester.claim_index(s, &extent);
+                taken.iter().for_each(|p| nester.know(p));
+                nester.step(open.clone(), body)
+            },
+            |body| Stmt::For { index: s, domain, lanes: 1, parallel: false, body },
+        )
+    }
+}
+
+/// The lower and upper bounds that an atom gives for an index.
+type Limits = (Option<Bound>, Option<Bound>);
+
+/// The bounds of `s` in `k*s + rest >= 0` or `k*s + rest = 0`.
+fn bounds(p: &Pred, s: IndexId) -> Result<Option<Limits>> {
+    let (a, equation) = match p {
+        Pred::NonNegative(a) => (a, false),
+        Pred::Zero(a) => (a, true),
+        _ => return Ok(None),
+    };
+    let k = a.coefficient(&Var::Index(s));
+    if k == 0 {
+        return Ok(None);
+    }
+    let rest = a.sub(&Affine::index(s).scale(k)?)?;
+    // d*s >= -r and, for an equation, d*s <= -r with d positive.
+    let (d, r) = if k > 0 { (k, rest) } else { (k.checked_neg().ok_or(Error::Overflow)?, rest.scale(-1)?) };
+    let minus = r.scale(-1)?;
+    let ceiling = Bound { numerator: minus.add_constant(d - 1)?, divisor: d };
+    let floor = Bound { numerator: minus, divisor: d };
+    Ok(Some(match (equation, k > 0) {
+        (true, _) => (Some(ceiling), Some(floor)),
+        (false, true) => (Some(ceiling), None),
+        // k*s + rest >= 0 with k < 0: d*s <= rest = -r
+        (false, false) => (None, Some(floor)),
+    }))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Lower,
+    Upper,
+}
+
+/// Adds a bound; the first one, the end of the range, goes where the new one is at least as tight.
+fn tighten(bounds: &mut Vec<Bound>, b: Bound, facts: &Facts, side: Side) {
+    let tighter = match (b.divisor, bounds.first()) {
+        (1, Some(first)) if bounds.len() == 1 => {
+            let difference = match side {
+                Side::Lower => b.numerator.sub(&first.numerator),
+                Side::Upper => first.numerator.sub(&b.numerator),
+            };
+            difference.is_ok_and(|d| facts.proves(&Pred::non_negative(d)))
+        }
+        _ => false,
+    };
+    if tighter {
+        bounds.clear();
+    }
+    bounds.push(b);
+}
