@@ -18,6 +18,7 @@
 use crate::base::{Id as _, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
+use crate::scalar::Number;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 use crate::ty::{RelationKind, Signature};
@@ -271,7 +272,12 @@ impl Pass<'_> {
     fn nonzero(&mut self, x: VarId, at: &[Affine], depth: usize, cases: &mut Vec<Facts>) -> Result<()> {
         let stmt = &self.program.stmts[x];
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
-            Rhs::Number(_) => return Ok(()),
+            Rhs::Number(Number::Literal(_)) => return Ok(()),
+            Rhs::Number(Number::Index(a)) => {
+                let p = Pred::non_zero(a.substitute(&|i| at.get(i.index()).cloned())?);
+                cases.iter_mut().for_each(|facts| facts.assume(&p));
+                return Ok(());
+            }
             Rhs::Input { param, .. } => {
                 let param = self.program.signature.params.get(*param);
                 if let Some(pattern) = param.and_then(|param| param.storage.pattern()) {
@@ -403,7 +409,7 @@ fn total(program: &Program) -> SideTable<VarId, bool> {
     let mut total = SideTable::new(program.stmts.len(), false);
     for (x, stmt) in program.stmts.iter() {
         let mut finite = match &stmt.rhs {
-            Rhs::Number(crate::scalar::Number::Literal(c)) => c.is_finite(),
+            Rhs::Number(Number::Literal(c)) => c.is_finite(),
             Rhs::Map { function, .. } => is_total_function(*function),
             _ => true,
         };
