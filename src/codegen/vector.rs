@@ -307,7 +307,7 @@ pub fn tanh<const N: usize>(x: V<N>) -> V<N> {
     x.choose(|x| x == 0.0, x, y)
 }
 
-/// `1 / (1 + e^-x)`, at most 2 units in the last place off.
+/// `1 / (1 + e^-x)`, at most 2.5 units in the last place off.
 #[inline(always)]
 pub fn sigmoid<const N: usize>(x: V<N>) -> V<N> {
     let e = exp(x.map(|x| -x.abs()));
@@ -315,7 +315,7 @@ pub fn sigmoid<const N: usize>(x: V<N>) -> V<N> {
     numerator / (V::splat(1.0) + e)
 }
 
-/// `ln(1 + e^x)`, at most 2 units in the last place off.
+/// `ln(1 + e^x)`, at most 2.5 units in the last place off.
 #[inline(always)]
 pub fn softplus<const N: usize>(x: V<N>) -> V<N> {
     let tail = log1p(exp(x.map(|x| -x.abs())));
