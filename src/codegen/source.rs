@@ -44,7 +44,7 @@ const ABI: &str = "\
 /// The source of a program.
 ///
 /// # Errors
-/// [`Error::Overflow`], and [`Error::Bug`] for nests that are not well formed.
+/// [`Error::Overflow`](crate::Error::Overflow), and [`Error::Bug`](crate::Error::Bug) for nests that are not well formed.
 pub fn source(program: &Program, target: Target) -> Result<Source> {
     let mut functions = Vec::new();
     let mut text = String::new();

@@ -53,7 +53,8 @@ pub(super) fn without_needless_guards(
     let mut program = program.clone();
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
-        let pass = Pass { program: &program, model, tier, total: total(&program), next: FIRST_FRESH };
+        let weaker = SideTable::new(program.stmts.len(), None);
+        let pass = Pass { program: &program, model, tier, total: total(&program), weaker, next: FIRST_FRESH };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
             None => break,
@@ -81,6 +82,8 @@ struct Pass<'a> {
     tier: Tier,
     /// Whether all elements of a statement are finite, over finite data.
     total: SideTable<VarId, bool>,
+    /// The statements that were met, with the guards that they have left: what went may not be the reason for anything else.
+    weaker: SideTable<VarId, Option<Stmt>>,
     next: u32,
 }
 
@@ -95,14 +98,13 @@ impl Pass<'_> {
             let at = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
             readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Vec::new() });
         }
-        let mut weaker: SideTable<VarId, Option<Stmt>> = SideTable::new(count, None);
         let mut changed = false;
         let names = program.stmt_names();
         // Users come after their operands, so all readings of a statement are known when it is met.
         let live = program.live();
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
             let mut known = common_sizes(&readings[x]);
-            let rhs = self.weaker(x, &readings[x], &mut known)?;
+            let rhs = self.weaken(x, &readings[x], &mut known)?;
             let stmt = Stmt { dims: program.stmts[x].dims.clone(), rhs };
             if stmt != program.stmts[x] {
                 changed = true;
@@ -113,13 +115,13 @@ impl Pass<'_> {
                 reading.holds.extend(known.iter().cloned());
                 readings[operand].push(reading);
             }
-            weaker.set(x, Some(stmt));
+            self.weaker.set(x, Some(stmt));
         }
-        if changed { rebuilt(program, &weaker).map(Some) } else { Ok(None) }
+        if changed { rebuilt(program, &self.weaker).map(Some) } else { Ok(None) }
     }
 
     /// A right-hand side with fewer guards. What all readers know, and so what is read by `X` may rely on, is added to `known`.
-    fn weaker(&mut self, x: VarId, readings: &[Reading], known: &mut Vec<Pred>) -> Result<Rhs> {
+    fn weaken(&mut self, x: VarId, readings: &[Reading], known: &mut Vec<Pred>) -> Result<Rhs> {
         let stmt = &self.program.stmts[x];
         let ranges = slots(&stmt.dims);
         Ok(match &stmt.rhs {
@@ -270,7 +272,7 @@ impl Pass<'_> {
     /// Adds what holds wherever `X[at]` is not zero: its guard for some values of its `sum` indices, and the same of its operands. One of the
     /// terms of a sum is not zero, which makes a case for each.
     fn nonzero(&mut self, x: VarId, at: &[Affine], depth: usize, cases: &mut Vec<Facts>) -> Result<()> {
-        let stmt = &self.program.stmts[x];
+        let stmt = self.weaker[x].clone().unwrap_or_else(|| self.program.stmts[x].clone());
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
             Rhs::Number(Number::Index(a)) => {
@@ -278,14 +280,8 @@ impl Pass<'_> {
                 cases.iter_mut().for_each(|facts| facts.assume(&p));
                 return Ok(());
             }
-            Rhs::Input { param, .. } => {
-                let param = self.program.signature.params.get(*param);
-                if let Some(pattern) = param.and_then(|param| param.storage.pattern()) {
-                    let atom = Pred::relation(RelationRef::Input(pattern), at.to_vec());
-                    cases.iter_mut().for_each(|facts| facts.assume(&atom));
-                }
-                return Ok(());
-            }
+            // Whoever reads a sparse parameter has a guard for it, which must stay.
+            Rhs::Input { .. } => return Ok(()),
             Rhs::Add(sides) => {
                 if depth == 0 || cases.len() >= MAX_CASES {
                     return Ok(());

@@ -133,6 +133,18 @@ fn simplified_examples_have_the_same_values() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Two guards may each be needless because of the other; one of them stays. So does one that keeps a sparse read in its pattern.
+#[test]
+fn guards_that_say_something_stay() {
+    let bodies = [
+        "[n <= 2] * (min([n >= 2] * x[1], 3) * (0 + [n >= 2] * x[1])) + [n >= 3] * y[j]",
+        "[exists k < n. S?(i, k) and k = j] * S.value(i, j)",
+        "let t = gen k < n. [n >= 3] * exp(x[k]) in let s = gen k < n. [n >= 3] * y[k] in t[i] * s[j]",
+    ];
+    let wrong: Vec<String> = bodies.iter().filter_map(|body| difference(body)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// Guards and empty sums hide what is not finite; no rule may let it out.
 #[test]
 fn what_a_guard_hides_stays_hidden() {
