@@ -1,11 +1,11 @@
 //! Tensor-SSA to loop nests.
 //!
 //! Two steps:
-//! 1. [`plan`] decides which tensors are stored, and how; the others are computed where they are read.
-//! 2. One nest for each stored tensor: loops over the points of its guard ([`points`]), and in them the element
-//!    ([`element`]), with everything that it reads and that is not stored. [`lanes`] then gives loops their lanes.
+//! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
+//! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
+//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes.
 //!
-//! **Guards become loops.** A guard is a conjunction, and [`points`] takes its atoms one by one: an equation gives an index, bounds
+//! **Guards become loops.** A guard is a conjunction, and `points` takes its atoms one by one: an equation gives an index, bounds
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
 //! is left is tested as soon as its indices are known. An atom that the ranges or the tests around it imply is not tested at all.
 //!
