@@ -224,18 +224,6 @@ fn compile(p: &Pred, columns: &mut impl Interner, into: &mut Conj) {
     }
 }
 
-/// The indices that `p` binds. A witness that mentions one would be captured.
-fn collect_binders(p: &Pred, into: &mut Vec<IndexId>) {
-    match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| collect_binders(p, into)),
-        Pred::Exists { index, extent: _, body } => {
-            into.push(*index);
-            collect_binders(body, into);
-        }
-        Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {}
-    }
-}
-
 /// `row >= 1`, `row <= -1`.
 fn unequal(row: &Row) -> Option<[Conj; 2]> {
     let bound = |row| Conj { bounds: vec![row], ..Conj::default() };
@@ -405,7 +393,8 @@ impl Facts {
     fn witnesses(&self, index: IndexId, body: &Pred) -> Vec<Affine> {
         let mut witnesses: Vec<Affine> = Vec::new();
         let mut binders = Vec::new();
-        collect_binders(body, &mut binders);
+        // A witness that mentions one would be captured.
+        body.visit_binders(&mut |i| binders.push(i));
         let mut add = |a: Affine| {
             let bound = a.mentions(index) || binders.iter().any(|i| a.mentions(*i));
             if !bound && !witnesses.contains(&a) && witnesses.len() < MAX_WITNESSES {

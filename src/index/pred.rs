@@ -359,6 +359,19 @@ impl Pred {
         });
     }
 
+    /// Calls `visit` on every index that is bound, outside in.
+    pub fn visit_binders(&self, visit: &mut dyn FnMut(IndexId)) {
+        match self {
+            Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| p.visit_binders(visit)),
+            Pred::Exists { index, extent: _, body } => {
+                visit(*index);
+                body.visit_binders(visit);
+            }
+            Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => {}
+            Pred::Relation { .. } => {}
+        }
+    }
+
     /// Whether an index occurs free (or bound: bound indices are distinct from all others).
     pub fn mentions(&self, i: IndexId) -> bool {
         let mut found = false;

@@ -10,24 +10,13 @@ use crate::loops::{Cond, Part, Real, Segment, Stmt};
 /// Calls `visit` on the indices of a predicate that it does not bind. `exists` binds indices that occur nowhere else.
 pub(super) fn visit_free(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
     let mut bound = Vec::new();
-    visit_binders(p, &mut bound);
+    p.visit_binders(&mut |i| bound.push(i));
     p.visit_affine(&mut |a| {
         a.visit(&mut |v| match v {
             Var::Index(i) if !bound.contains(i) => visit(*i),
             _ => {}
         });
     });
-}
-
-fn visit_binders(p: &Pred, into: &mut Vec<IndexId>) {
-    match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_binders(p, into)),
-        Pred::Exists { index, extent: _, body } => {
-            into.push(*index);
-            visit_binders(body, into);
-        }
-        Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {}
-    }
 }
 
 impl Nester<'_> {

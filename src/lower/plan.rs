@@ -18,7 +18,7 @@
 
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::{Program, Rhs, Stmt};
@@ -443,9 +443,8 @@ fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) ->
             let index = IndexId::from_index(*k);
             guard.conjuncts().iter().any(|p| match p {
                 Pred::Zero(a) => a.coefficient(&Var::Index(index)).unsigned_abs() == 1 && !mentions_other(a, *k),
-                Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
-                    let is_map =
-                        program.signature.relations.get(*r).is_some_and(|r| r.kind == crate::ty::RelationKind::Map);
+                Pred::Relation { relation, args, holds: true } => {
+                    let is_map = program.signature.is_map(*relation);
                     let Some((target, sources)) = args.split_last() else { return false };
                     let known = |a: &Affine| !open.iter().any(|k| a.mentions(IndexId::from_index(*k)));
                     is_map && target.as_index() == Some(index) && sources.iter().all(known)

@@ -18,9 +18,9 @@ use super::guard::visit_free;
 use super::scope::Nester;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
 use crate::loops::{Bound, Cond, Domain, Part, Segment, Stmt};
-use crate::ty::{RelationKind, Storage};
+use crate::ty::Storage;
 
 /// How many sides of an `or` get loops of their own.
 const MAX_SIDES: usize = 3;
@@ -244,10 +244,7 @@ impl<'a> Nester<'a> {
         open.conjuncts.iter().position(|p| {
             let Pred::Relation { relation, args, holds: true } = p else { return false };
             let is_map = match relation {
-                RelationRef::Input(r) => {
-                    let relation = self.program.signature.relations.get(*r);
-                    args.len() == 2 && relation.is_some_and(|r| r.kind == RelationKind::Map)
-                }
+                RelationRef::Input(_) => args.len() == 2 && self.program.signature.is_map(*relation),
                 RelationRef::Computed { view, .. } => *view != View::Support,
             };
             let Some((last, source)) = args.split_last() else { return false };

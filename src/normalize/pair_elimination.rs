@@ -27,7 +27,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::renaming::{Renaming, same_relation, vars_of_affine, vars_of_pred};
 use crate::base::{Id, IndexId, Interner, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred};
+use crate::index::Affine;
 use crate::scalar::Number;
 use crate::term::{NormalForm, Program, Term, TermId, VariableKind};
 use crate::ty::{Side, Type, TypeId, Types};
@@ -353,7 +353,7 @@ impl Elimination<'_> {
             // Its `exists` are binders too.
             Term::Iverson { guard, body: _ } => {
                 let mut bound = Vec::new();
-                visit_bound(guard, &mut |i| bound.push(i));
+                guard.visit_binders(&mut |i| bound.push(i));
                 for i in bound {
                     self.bind(i);
                 }
@@ -393,16 +393,4 @@ impl Elimination<'_> {
 
 fn pop(done: &mut Vec<TermId>) -> Result<TermId> {
     done.pop().ok_or_else(|| Error::bug(PASS, "an operand is missing"))
-}
-
-/// The indices bound in a predicate; it nests to a bounded depth.
-fn visit_bound(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
-    match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_bound(p, visit)),
-        Pred::Exists { index, body, .. } => {
-            visit(*index);
-            visit_bound(body, visit);
-        }
-        _ => {}
-    }
 }

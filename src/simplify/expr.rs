@@ -281,7 +281,7 @@ impl Expr {
             Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => {}
             Expr::Product(product) => {
                 product.sums.iter().for_each(|(i, _)| visit(*i));
-                visit_bound(&product.guard, visit);
+                product.guard.visit_binders(visit);
                 product.factors.iter().for_each(|e| e.visit_binders(visit));
             }
             Expr::Sum(es) | Expr::Apply(_, es) => es.iter().for_each(|e| e.visit_binders(visit)),
@@ -371,16 +371,4 @@ pub(super) fn rename_pred(p: &Pred, names: &BTreeMap<IndexId, IndexId>) -> Check
         }
         atom => atom.substitute(&|i| name(i).map(Affine::index))?,
     })
-}
-
-/// The indices that a predicate binds.
-pub(super) fn visit_bound(p: &Pred, visit: &mut impl FnMut(IndexId)) {
-    match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| visit_bound(p, visit)),
-        Pred::Exists { index, body, .. } => {
-            visit(*index);
-            visit_bound(body, visit);
-        }
-        _ => {}
-    }
 }

@@ -10,12 +10,12 @@ use egg::{EGraph, Id};
 use rustc_hash::FxHashMap;
 
 use super::cost::Model;
-use super::expr::{Expr, Product, Read, rename_pred, visit_bound};
+use super::expr::{Expr, Product, Read, rename_pred};
 use super::lang::{Analysis, Data, Head, Node, Renaming, Slot, class_of, open};
 use crate::base::{Id as _, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, simplify_union};
-use crate::ty::{RelationKind, Signature};
+use crate::ty::Signature;
 
 /// Indices with their ranges, outermost first.
 pub(super) type Scope = Vec<(IndexId, Size)>;
@@ -43,13 +43,7 @@ pub(super) struct Graph<'a> {
 impl<'a> Graph<'a> {
     pub(super) fn new(signature: &'a Signature, hints: &BTreeMap<String, f64>) -> Self {
         let model = Model::new(signature, hints);
-        let mut assumed = Facts::new();
-        signature.assumptions.iter().for_each(|p| assumed.assume(p));
-        for (r, relation) in signature.relations.iter() {
-            if relation.kind == RelationKind::Map {
-                assumed.functional(RelationRef::Input(r));
-            }
-        }
+        let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
         Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo: FxHashMap::default() }
     }
@@ -105,8 +99,8 @@ impl<'a> Graph<'a> {
                 IndexId(depth - 1)
             });
         };
-        visit_bound(given, &mut bind);
-        visit_bound(p, &mut bind);
+        given.visit_binders(&mut bind);
+        p.visit_binders(&mut bind);
         let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
         let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
         if let Some(known) = self.memo.get(&key) {
@@ -584,7 +578,7 @@ impl Closing {
     fn guard(&mut self, p: &Pred) -> Result<Pred> {
         let mut numbers = self.numbers.clone();
         let mut next = numbers.len() as u32;
-        visit_bound(p, &mut |i| {
+        p.visit_binders(&mut |i| {
             numbers.insert(i, IndexId(next));
             next += 1;
         });

@@ -262,6 +262,6 @@ pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> 
 
 fn bound(p: &Pred) -> Vec<IndexId> {
     let mut found = Vec::new();
-    super::expr::visit_bound(p, &mut |i| found.push(i));
+    p.visit_binders(&mut |i| found.push(i));
     found
 }

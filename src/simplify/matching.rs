@@ -15,9 +15,8 @@ use super::lang::Head as NodeHead;
 use super::rule::{Arg, Binder, Head, Integer, Linear, Meta, Pattern, PredPattern, Rule};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Application, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{Function, Op, Primitive};
-use crate::ty::RelationKind;
 
 /// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
 #[derive(Clone, Debug, PartialEq)]
@@ -504,10 +503,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
             }
             PredPattern::Equal(Linear::Meta(index), Linear::Meta(value)) => {
                 let signature = self.graph.signature;
-                let maps = |r: RelationRef| match r {
-                    RelationRef::Input(r) => signature.relations.get(r).is_some_and(|r| r.kind == RelationKind::Map),
-                    RelationRef::Computed { .. } => false,
-                };
+                let maps = |r: RelationRef| signature.is_map(r);
                 for (at, p) in conjuncts.iter().enumerate() {
                     for (i, solution) in solutions(p, bindings.get(*index), &maps) {
                         let mut bindings = bindings.clone();

@@ -21,11 +21,10 @@ use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
 use crate::scalar::Number;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
-use crate::ty::{RelationKind, Signature};
 
 use super::conditions::is_total_function;
 use super::cost::Model;
-use super::expr::{rename_pred, visit_bound};
+use super::expr::rename_pred;
 use super::graph::slots;
 use super::rule::Tier;
 
@@ -223,7 +222,7 @@ impl Pass<'_> {
 
     /// What holds where some predicates hold and some elements are not zero, in each of several cases.
     fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
-        let mut facts = assumed(&self.program.signature);
+        let mut facts = self.program.signature.facts();
         ranges.iter().for_each(|(i, n)| facts.range(*i, n));
         holds.iter().for_each(|p| facts.assume(p));
         let mut cases = vec![facts];
@@ -324,7 +323,7 @@ impl Pass<'_> {
     /// A predicate with new names for the indices that it binds, so that nothing is captured.
     fn fresh(&mut self, p: &Pred) -> Result<Pred> {
         let mut names = std::collections::BTreeMap::new();
-        visit_bound(p, &mut |i| {
+        p.visit_binders(&mut |i| {
             names.insert(i, self.fresh_index());
         });
         Ok(if names.is_empty() { p.clone() } else { rename_pred(p, &names)? })
@@ -333,18 +332,6 @@ impl Pass<'_> {
 
 fn element(operand: &Operand) -> Element {
     (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect())
-}
-
-/// What is known without any statement.
-fn assumed(signature: &Signature) -> Facts {
-    let mut facts = Facts::new();
-    signature.assumptions.iter().for_each(|p| facts.assume(p));
-    for (r, relation) in signature.relations.iter() {
-        if relation.kind == RelationKind::Map {
-            facts.functional(RelationRef::Input(r));
-        }
-    }
-    facts
 }
 
 /// Whether a predicate mentions sizes only.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Pred, RelationRef, Relations, Size, Var};
+use crate::index::{Facts, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{self, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
@@ -103,6 +103,17 @@ impl Signature {
             }
         }
         Ok(())
+    }
+}
+
+impl Signature {
+    /// What is known before any data: the assumptions, and which relations are maps.
+    pub fn facts(&self) -> Facts {
+        let mut facts = Facts::new();
+        self.assumptions.iter().for_each(|p| facts.assume(p));
+        let relations = self.relations.ids().map(RelationRef::Input);
+        relations.filter(|r| self.is_map(*r)).for_each(|r| facts.functional(r));
+        facts
     }
 }
 

@@ -290,9 +290,9 @@ fn without_a_compiler() {
     assert_eq!(String::from_utf8_lossy(&interpreted.stdout), "value: 3.0\n");
 }
 
-/// `IVERSON_PROGRAMS` sets how many, `IVERSON_SEED` the first.
+/// `cargo test --release --test it kernels::full -- --ignored --nocapture`; `IVERSON_PROGRAMS` sets how many, `IVERSON_SEED` the first.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "thousands of programs take minutes; the command is in the doc comment"]
 fn full() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default);
     campaign(

@@ -359,7 +359,7 @@ impl PointSet {
             });
         });
         let mut bound = Vec::new();
-        collect_bound(guard, &mut bound);
+        guard.visit_binders(&mut |i| bound.push(i));
         outer.retain(|i| !bound.contains(i) && !indices.iter().any(|(j, _)| j == i));
         let first = outer.iter().max().map_or(0, |i| i.index() + 1);
         let mut names: BTreeMap<IndexId, IndexId> =
@@ -400,17 +400,6 @@ impl PointSet {
         f.write_str(" | ")?;
         write_pred(f, &self.guard, 0, names)?;
         f.write_str("}")
-    }
-}
-
-fn collect_bound(p: &Pred, bound: &mut Vec<IndexId>) {
-    match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| collect_bound(p, bound)),
-        Pred::Exists { index, extent: _, body } => {
-            bound.push(*index);
-            collect_bound(body, bound);
-        }
-        Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {}
     }
 }
 

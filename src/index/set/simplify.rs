@@ -416,7 +416,7 @@ mod tests {
 
     /// `cargo test --release --lib simplify_union_long -- --ignored --nocapture`
     #[test]
-    #[ignore = "takes minutes"]
+    #[ignore = "200,000 unions take minutes; the command is in the doc comment"]
     fn simplify_union_long() {
         check(60, 200_000);
     }
