@@ -8,6 +8,8 @@
 //!   operands:  X = gen g. sum s. [p and q] * Y[a] * Z[b], and Y[a] is 0 wherever p fails, and Z is finite
 //! ```
 //!
+//! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
+//!
 //! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
 //! condition on sizes that fails wherever `X` is read makes it 0.
 //!
@@ -103,7 +105,10 @@ impl Pass<'_> {
         let live = program.live();
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
             let mut known = common_sizes(&readings[x]);
-            let rhs = self.weaken(x, &readings[x], &mut known)?;
+            let mut rhs = self.weaken(x, &readings[x], &mut known)?;
+            if !self.reads_stored(&program.stmts[x].dims, &rhs)? {
+                rhs = program.stmts[x].rhs.clone();
+            }
             let stmt = Stmt { dims: program.stmts[x].dims.clone(), rhs };
             if stmt != program.stmts[x] {
                 changed = true;
@@ -142,6 +147,32 @@ impl Pass<'_> {
                 Rhs::Contract { sums: sums.clone(), guard, operands: operands.clone() }
             }
         })
+    }
+
+    /// Whether guards keep the reads of sparse parameters inside of their patterns, also where nobody looks.
+    fn reads_stored(&mut self, dims: &[Size], rhs: &Rhs) -> Result<bool> {
+        let here: Vec<IndexId> = slots(dims).into_iter().map(|(i, _)| i).collect();
+        let whole = |x: VarId| Operand { var: x, indices: here.clone() };
+        let (sums, reads): (&[Size], Vec<(&Pred, Operand)>) = match rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => return Ok(true),
+            Rhs::Add(sides) => (&[], sides.iter().map(|(p, x)| (p, whole(*x))).collect()),
+            Rhs::Map { guard, args, .. } => (&[], args.iter().map(|x| (guard, whole(*x))).collect()),
+            Rhs::Contract { sums, guard, operands } => (sums, operands.iter().map(|x| (guard, x.clone())).collect()),
+        };
+        let all: Vec<Size> = dims.iter().chain(sums).cloned().collect();
+        for (guard, operand) in reads {
+            let (x, at) = element(&operand);
+            let Rhs::Input { param, .. } = &self.program.stmts[x].rhs else { continue };
+            let param = self.program.signature.params.get(*param);
+            let Some(pattern) = param.and_then(|param| param.storage.pattern()) else { continue };
+            let atom = Pred::relation(RelationRef::Input(pattern), at);
+            let known = guard.is_false() || guard.conjuncts().contains(&atom);
+            let holds = std::slice::from_ref(guard);
+            if !known && !self.facts(&slots(&all), holds, &[])?.iter().all(|facts| facts.proves(&atom)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The operands but one that make a product zero wherever they are: all others are finite.

@@ -139,6 +139,7 @@ fn guards_that_say_something_stay() {
     let bodies = [
         "[n <= 2] * (min([n >= 2] * x[1], 3) * (0 + [n >= 2] * x[1])) + [n >= 3] * y[j]",
         "[exists k < n. S?(i, k) and k = j] * S.value(i, j)",
+        "let t = gen k < n, l < n. [exists p < n. S?(k, p) and p = l] * exp(S.value(k, l)) in sum k < n. [exists p < n. S?(i, p) and p = k] * t[i, k]",
         "let t = gen k < n. [n >= 3] * exp(x[k]) in let s = gen k < n. [n >= 3] * y[k] in t[i] * s[j]",
     ];
     let wrong: Vec<String> = bodies.iter().filter_map(|body| difference(body)).collect();
