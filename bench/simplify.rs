@@ -1,4 +1,5 @@
-//! What simplification takes, for each program of `tests/programs` and its derivative: `cargo bench --bench simplify`.
+//! What simplification takes, for each program of `tests/programs` and its derivative: `cargo bench --bench simplify`, or of those with
+//! a word in their names: `cargo bench --bench simplify -- k13`.
 //!
 //! The derivative is the gradient by all parameters, or the adjoint where there are several results. Times are medians of five runs.
 
@@ -23,8 +24,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     files.sort();
     println!("{:<44}{:>7}{:>9}{:>8}{:>9}{:>9}  stop", "", "nodes", "classes", "rounds", "matches", "ms");
     let (mut all, mut slow) = (0, 0);
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for file in files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if !words.is_empty() && !words.iter().any(|word| name.contains(word.as_str())) {
+            continue;
+        }
         let primal = Function::parse(&std::fs::read_to_string(&file)?)?;
         let names: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
         let wrt: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -1,9 +1,9 @@
 //! Affine index expressions with integer coefficients.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use smallvec::{SmallVec, smallvec};
 
 use super::{Checked, RelationRef};
 use crate::base::{IndexId, SizeId};
@@ -42,9 +42,12 @@ pub struct Application {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Affine {
-    terms: Vec<(Var, i64)>,
+    terms: Terms,
     constant: i64,
 }
+
+/// Most index expressions have one or two variables.
+type Terms = SmallVec<[(Var, i64); 2]>;
 
 #[derive(Serialize, Deserialize)]
 struct Parts(Vec<(Var, i64)>, i64);
@@ -58,7 +61,7 @@ impl TryFrom<Parts> for Affine {
 
 impl From<Affine> for Parts {
     fn from(affine: Affine) -> Parts {
-        Parts(affine.terms, affine.constant)
+        Parts(affine.terms.into_vec(), affine.constant)
     }
 }
 
@@ -68,12 +71,12 @@ impl Affine {
 
     /// The constant `k`.
     pub fn constant(k: i64) -> Self {
-        Affine { terms: Vec::new(), constant: k }
+        Affine { terms: Terms::new(), constant: k }
     }
 
     /// The expression `v`.
     pub fn var(v: Var) -> Self {
-        Affine { terms: vec![(v, 1)], constant: 0 }
+        Affine { terms: smallvec![(v, 1)], constant: 0 }
     }
 
     /// The expression `i`.
@@ -88,13 +91,17 @@ impl Affine {
 
     /// The sum of terms in any order, with repetitions.
     pub fn from_terms(terms: impl IntoIterator<Item = (Var, i64)>, constant: i64) -> Checked<Self> {
-        let mut sums: BTreeMap<Var, i64> = BTreeMap::new();
-        for (v, k) in terms {
-            let sum = sums.entry(v).or_insert(0);
-            *sum = sum.checked_add(k).ok_or(Overflow)?;
+        let mut all: Terms = terms.into_iter().collect();
+        all.sort_by(|(v, _), (w, _)| v.cmp(w));
+        let mut sums = Terms::new();
+        for (v, k) in all {
+            match sums.last_mut() {
+                Some((last, sum)) if *last == v => *sum = sum.checked_add(k).ok_or(Overflow)?,
+                _ => sums.push((v, k)),
+            }
         }
-        sums.retain(|_, k| *k != 0);
-        Ok(Affine { terms: sums.into_iter().collect(), constant })
+        sums.retain(|(_, k)| *k != 0);
+        Ok(Affine { terms: sums, constant })
     }
 
     /// The terms, sorted by variable.
@@ -167,7 +174,7 @@ impl Affine {
             .terms
             .iter()
             .map(|(v, c)| Ok((v.clone(), c.checked_mul(k).ok_or(Overflow)?)))
-            .collect::<Checked<Vec<_>>>()?;
+            .collect::<Checked<Terms>>()?;
         Ok(Affine { terms, constant: self.constant.checked_mul(k).ok_or(Overflow)? })
     }
 
@@ -181,7 +188,7 @@ impl Affine {
 
     /// Replaces variables; the arguments of map applications are replaced first, and the new application is then offered.
     pub fn replace(&self, replace: &mut impl FnMut(&Var) -> Checked<Option<Affine>>) -> Checked<Affine> {
-        let mut terms = Vec::with_capacity(self.terms.len());
+        let mut terms = Terms::new();
         let mut constant = self.constant;
         for (v, k) in &self.terms {
             let v = match v {

@@ -7,7 +7,7 @@ use egg::Id;
 use super::expr::Expr;
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Slot};
-use super::matching::{Bindings, Value};
+use super::matching::{Bindings, Params, Value};
 use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -130,7 +130,7 @@ impl Condition {
                 if simplified == *p {
                     return Ok(false);
                 }
-                Some(Value::Pred(Vec::new(), simplified))
+                Some(Value::Pred(Params::new(), simplified))
             }
             (Name::Excludes, Some(Value::Pred(_, p)), Some(Value::Pred(_, q))) => {
                 let both = p.clone().and(q.clone());
@@ -197,7 +197,7 @@ impl Condition {
                 let Some(Value::Indices(inner)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
                     return Ok(false);
                 };
-                let all: Scope = scope.iter().chain(inner).cloned().collect();
+                let all: Scope = scope.iter().chain(inner.iter()).cloned().collect();
                 return Ok(graph.model.reorders(&all, given, a, e, inner.len()));
             }
             (Name::Short, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
@@ -214,8 +214,8 @@ impl Condition {
             }
             (Name::Mixed, Some(Value::Expr(_, e)), _) => {
                 let Expr::Read(read) = e.clone() else { return Ok(false) };
-                let sums = graph.definitions(&read, &|head| matches!(head, Head::Sum { .. }))?;
-                return Ok(sums.iter().any(|sum| match sum {
+                let definitions = graph.definitions(&read)?;
+                return Ok(definitions.iter().any(|(_, e)| match e {
                     Expr::Sum(terms) => {
                         let sparse = terms.iter().filter(|e| graph.is_sparse(e)).count();
                         0 < sparse && sparse < terms.len()

@@ -129,7 +129,7 @@ impl Decoder<'_> {
             Some(order) => order.iter().filter_map(|slot| read.indices.get(*slot).cloned()).collect(),
             None => read.indices.clone(),
         };
-        Ok((self.var(read.class)?, indices))
+        Ok((self.var(read.class)?, indices.to_vec()))
     }
 
     /// The tensor of a class, by a node whose children are known.
@@ -150,7 +150,7 @@ impl Decoder<'_> {
             Expr::Product(product) => match (product.sums.is_empty(), product.factors.as_slice()) {
                 (true, [Expr::Apply(function, args)]) => self.apply(&gens, product.guard.clone(), *function, args),
                 (true, [leaf]) => self.leaf(&gens, &product.guard, leaf),
-                _ => self.product(&gens, *product),
+                _ => self.product(&gens, std::rc::Rc::unwrap_or_clone(product)),
             },
             leaf => self.leaf(&gens, &Pred::True, &leaf),
         }

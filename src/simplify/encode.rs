@@ -62,7 +62,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
             Rhs::Input { param, path } => {
                 let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
                 let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
-                Expr::Read(Read { class, indices: here.clone() })
+                Expr::Read(Read { class, indices: here.as_slice().into() })
             }
             Rhs::Number(Number::Literal(x)) => Expr::number(*x),
             Rhs::Number(Number::Index(a)) => {
@@ -98,7 +98,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
         let e = graph.close(&gens, &e)?;
         if let Expr::Read(read) = &e
             && !program.names[x].is_empty()
-            && read.indices == here
+            && *read.indices == *here
         {
             names.push((read.class, program.names[x].clone()));
         }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use egg::{Id, Language};
@@ -383,7 +384,7 @@ impl Evaluator<'_> {
         let mut products = Vec::with_capacity(terms.len());
         for term in terms {
             let term = Expr::product(Vec::new(), guard.clone(), vec![term.clone()]);
-            products.push(Expr::Product(Box::new(self.product(graph, gens, &term.into_product())?)));
+            products.push(Expr::Product(Rc::new(self.product(graph, gens, &term.into_product())?)));
         }
         self.decoder.sum(gens, &products)
     }
@@ -427,7 +428,7 @@ fn stored(graph: &Graph<'_>, guard: Pred, leaves: &[Expr]) -> Pred {
             let class = graph.egraph.find(read.class);
             let is_input = graph.egraph[class].nodes.iter().any(|node| matches!(node.head, Head::Input { .. }));
             let pattern = graph.data(class).pattern.filter(|_| is_input)?;
-            Some(Pred::relation(RelationRef::Input(pattern), read.indices.clone()))
+            Some(Pred::relation(RelationRef::Input(pattern), read.indices.to_vec()))
         }
         _ => None,
     });

@@ -7,6 +7,7 @@
 //! indices, a sum is a list of terms. Literals of a product are folded.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use egg::Id;
 
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Real {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Read {
     pub(super) class: Id,
-    pub(super) indices: Vec<Affine>,
+    pub(super) indices: Rc<[Affine]>,
 }
 
 /// `sum s. [p] * f0 * f1 * ..`
@@ -52,7 +53,7 @@ pub(super) struct Product {
     pub(super) factors: Vec<Expr>,
 }
 
-/// An open expression.
+/// An open expression. Parts are shared: matching copies expressions all the time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Expr {
     /// A literal.
@@ -62,11 +63,11 @@ pub(super) enum Expr {
     /// An element of a class.
     Read(Read),
     /// A guarded product under sums.
-    Product(Box<Product>),
+    Product(Rc<Product>),
     /// A sum of at least two terms, none of which is a sum.
-    Sum(Vec<Expr>),
+    Sum(Rc<[Expr]>),
     /// A scalar function.
-    Apply(Function, Vec<Expr>),
+    Apply(Function, Rc<[Expr]>),
 }
 
 impl Expr {
@@ -98,8 +99,8 @@ impl Expr {
         while let Some(factor) = pending.pop() {
             match factor {
                 Expr::Product(inner) if inner.sums.is_empty() => {
-                    guards.push(inner.guard);
-                    pending.extend(inner.factors.into_iter().rev());
+                    guards.push(inner.guard.clone());
+                    pending.extend(inner.factors.iter().rev().cloned());
                 }
                 Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c * x.get())),
                 other => flat.push(other),
@@ -118,12 +119,11 @@ impl Expr {
             [] if sums.is_empty() && guard.is_true() => Expr::Number(Real::ONE),
             // sum s. [p] * (sum t. [q] * e)  ==  sum s t. [p and q] * e
             [Expr::Product(inner)] => {
-                let inner =
-                    std::mem::replace(&mut **inner, Product { sums: vec![], guard: Pred::True, factors: vec![] });
-                let sums = sums.into_iter().chain(inner.sums).collect();
-                Expr::Product(Box::new(Product { sums, guard: guard.and(inner.guard), factors: inner.factors }))
+                let sums = sums.into_iter().chain(inner.sums.iter().cloned()).collect();
+                let guard = guard.and(inner.guard.clone());
+                Expr::Product(Rc::new(Product { sums, guard, factors: inner.factors.clone() }))
             }
-            _ => Expr::Product(Box::new(Product { sums, guard, factors: flat })),
+            _ => Expr::Product(Rc::new(Product { sums, guard, factors: flat })),
         }
     }
 
@@ -134,7 +134,7 @@ impl Expr {
         let mut pending: Vec<Expr> = terms.into_iter().rev().collect();
         while let Some(term) = pending.pop() {
             match term {
-                Expr::Sum(inner) => pending.extend(inner.into_iter().rev()),
+                Expr::Sum(inner) => pending.extend(inner.iter().rev().cloned()),
                 Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c + x.get())),
                 other => flat.push(other),
             }
@@ -146,14 +146,14 @@ impl Expr {
         match flat.len() {
             0 => Expr::Number(Real::ZERO),
             1 => flat.remove(0),
-            _ => Expr::Sum(flat),
+            _ => Expr::Sum(flat.into()),
         }
     }
 
     /// The expression as a product: itself as the only factor where it is none.
     pub(super) fn into_product(self) -> Product {
         match self {
-            Expr::Product(product) => *product,
+            Expr::Product(product) => Rc::unwrap_or_clone(product),
             other => Product { sums: Vec::new(), guard: Pred::True, factors: vec![other] },
         }
     }
@@ -256,7 +256,7 @@ impl Expr {
                 Expr::product(product.sums.clone(), product.guard.clone(), factors)
             }
             Expr::Sum(es) => Expr::sum(all(es)),
-            Expr::Apply(f, es) => Expr::Apply(*f, all(es)),
+            Expr::Apply(f, es) => Expr::Apply(*f, all(es).into()),
         }
     }
 

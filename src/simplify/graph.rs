@@ -5,13 +5,14 @@
 //! `[p and q] * f(e)  ==  [p and q] * ([p] * f(e))`. So a class can be evaluated by itself, at every place of its box.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use egg::{EGraph, Id};
 use rustc_hash::FxHashMap;
 
 use super::cost::Model;
 use super::expr::{Expr, Product, Read, rename_pred};
-use super::lang::{Analysis, Data, Head, Node, Renaming, Slot, class_of, open};
+use super::lang::{Analysis, Data, Form, Head, Node, Renaming, Slot, class_of, open};
 use crate::base::{Id as _, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, simplify_union};
@@ -38,6 +39,8 @@ pub(super) struct Graph<'a> {
     next: u32,
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
+    /// What reads stand for, until classes are united.
+    definitions: FxHashMap<Read, Rc<[(Form, Expr)]>>,
 }
 
 impl<'a> Graph<'a> {
@@ -45,7 +48,8 @@ impl<'a> Graph<'a> {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo: FxHashMap::default() }
+        let (memo, definitions) = (FxHashMap::default(), FxHashMap::default());
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, definitions }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -197,19 +201,62 @@ impl<'a> Graph<'a> {
             && self.data(read.class).dims.iter().zip(gens).all(|(m, (_, n))| m == n)
     }
 
-    /// The expressions that a read stands for, one for each node of its class, without those that the class itself occurs in.
-    pub(super) fn definitions(&mut self, read: &Read, wanted: &dyn Fn(&Head) -> bool) -> Result<Vec<Expr>> {
+    /// Whether a read goes over the whole box of a tensor: its places are indices of the same ranges, each another one.
+    fn is_plain(&self, scope: &[(IndexId, Size)], read: &Read) -> bool {
+        let place = |a: &Affine| a.as_index().and_then(|i| scope.iter().position(|(j, _)| *j == i));
+        let mut places: Vec<usize> = Vec::with_capacity(read.indices.len());
+        read.indices.iter().zip(&self.data(read.class).dims).all(|(a, n)| match place(a) {
+            Some(at) if scope[at].1 == *n && !places.contains(&at) => {
+                places.push(at);
+                true
+            }
+            _ => false,
+        })
+    }
+
+    /// Makes two classes one; whether they were two.
+    pub(super) fn unite(&mut self, a: Id, b: Id) -> bool {
+        let united = self.egraph.union(a, b);
+        if united {
+            self.definitions.clear();
+        }
+        united
+    }
+
+    /// Brings equal nodes together after classes were united; how often there were any.
+    pub(super) fn rebuild(&mut self) -> usize {
+        self.definitions.clear();
+        self.egraph.rebuild()
+    }
+
+    /// The expressions that a read stands for, one for each node of its class but inputs, without those that the class itself occurs in.
+    fn elements(&mut self, read: &Read) -> Result<Vec<(Form, Expr)>> {
         let class = self.egraph.find(read.class);
-        let usable = |node: &&Node| wanted(&node.head) && node.children.iter().all(|x| self.egraph.find(*x) != class);
+        let usable = |node: &&Node| {
+            node.head.form() != Form::Input && node.children.iter().all(|x| self.egraph.find(*x) != class)
+        };
         let nodes: Vec<Node> = self.egraph[class].nodes.iter().filter(usable).cloned().collect();
-        nodes.iter().map(|node| self.open(node, &read.indices)).collect()
+        nodes.iter().map(|node| Ok((node.head.form(), self.open(node, &read.indices)?))).collect()
+    }
+
+    /// The expressions that a read stands for, for looking at: those of the same read bind the same indices each time.
+    pub(super) fn definitions(&mut self, read: &Read) -> Result<Rc<[(Form, Expr)]>> {
+        if let Some(known) = self.definitions.get(read) {
+            return Ok(Rc::clone(known));
+        }
+        let found: Rc<[(Form, Expr)]> = self.elements(read)?.into();
+        self.definitions.insert(read.clone(), Rc::clone(&found));
+        Ok(found)
     }
 
     /// The element that a read stands for under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given; also
     /// inside `e`.
     pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read, depth: usize) -> Result<Option<Expr>> {
-        let definitions = self.definitions(read, &|head| !matches!(head, Head::Input { .. }))?;
-        for definition in definitions.into_iter().take(MAX_DEFINITIONS) {
+        // Every class was simplified over its own box; what its guards imply inside is found when the class itself is looked at.
+        if given.is_true() && self.is_plain(scope, read) {
+            return Ok(None);
+        }
+        for (_, definition) in self.elements(read)?.into_iter().take(MAX_DEFINITIONS) {
             if let Some(e) = self.strip(scope, given, &definition, depth)? {
                 // Guards that save work come back.
                 return Ok(Some(self.leaf(scope, given, &e)?));
@@ -227,13 +274,13 @@ impl<'a> Graph<'a> {
             Expr::Sum(es) | Expr::Apply(_, es) => {
                 let mut changed = false;
                 let mut parts = Vec::with_capacity(es.len());
-                for part in es {
+                for part in es.iter() {
                     let stripped = self.strip(scope, given, part, depth)?;
                     changed |= stripped.is_some();
                     parts.push(stripped.unwrap_or_else(|| part.clone()));
                 }
                 Ok(changed.then(|| match e {
-                    Expr::Apply(f, _) => Expr::Apply(*f, parts),
+                    Expr::Apply(f, _) => Expr::Apply(*f, parts.into()),
                     _ => Expr::sum(parts),
                 }))
             }
@@ -271,8 +318,10 @@ impl<'a> Graph<'a> {
         Ok(match e {
             Expr::Index(a) => self.given(scope, &fails, &Pred::zero(a.clone()))?.is_true(),
             Expr::Read(read) => {
-                for definition in self.definitions(read, &|head| matches!(head, Head::Product { .. }))? {
-                    if self.vanishes_product(scope, &definition.into_product(), &fails)? {
+                for (_, definition) in self.definitions(read)?.iter() {
+                    if let Expr::Product(product) = definition
+                        && self.vanishes_product(scope, product, &fails)?
+                    {
                         return Ok(true);
                     }
                 }
@@ -337,7 +386,7 @@ impl<'a> Graph<'a> {
                 guard = guard.and(missing);
             }
             if let Some(pattern) = pattern {
-                let atom = Pred::relation(RelationRef::Input(pattern), read.indices.clone());
+                let atom = Pred::relation(RelationRef::Input(pattern), read.indices.to_vec());
                 if !guard.conjuncts().contains(&atom) {
                     guard = guard.and(atom);
                 }
@@ -363,7 +412,7 @@ impl<'a> Graph<'a> {
         if product.sums.is_empty() && product.guard.is_true() && product.factors.len() == 1 {
             return self.leaf_class(gens, &product.factors[0]);
         }
-        let (product, order) = canonical_factors(*product);
+        let (product, order) = canonical_factors(Rc::unwrap_or_clone(product));
         let sums = order.iter().map(|(_, n)| n.clone()).collect();
         let mut closing = Closing::new(gens, &order);
         let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;

@@ -8,6 +8,8 @@
 //!
 //! **Work.** The forms are those of Tensor-SSA, with any number of factors and terms, and with affine expressions at reads.
 
+use std::rc::Rc;
+
 use egg::{DidMerge, EGraph, Id};
 
 use super::expr::{Expr, Product, Read, Real};
@@ -86,7 +88,25 @@ impl Node {
     }
 }
 
+/// Which form a node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Input,
+    Product,
+    Sum,
+    Apply,
+}
+
 impl Head {
+    pub(super) fn form(&self) -> Form {
+        match self {
+            Head::Input { .. } => Form::Input,
+            Head::Product { .. } => Form::Product,
+            Head::Sum { .. } => Form::Sum,
+            Head::Apply { .. } => Form::Apply,
+        }
+    }
+
     /// The axes.
     pub(super) fn dims(&self) -> &[Size] {
         match self {
@@ -151,7 +171,7 @@ fn view(node: &Node, class: Id) -> Option<Expr> {
             if read == class {
                 return None;
             }
-            Expr::Read(Read { class: read, indices: indices.clone() })
+            Expr::Read(Read { class: read, indices: indices.as_slice().into() })
         }
     };
     let mut plain = true;
@@ -234,7 +254,7 @@ pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> 
             Slot::Number(x) => Expr::Number(*x),
             Slot::Index(a) => Expr::index(affine(a)?),
             Slot::Read(at) => {
-                let at = at.iter().map(affine).collect::<Checked<Vec<_>>>()?;
+                let at = at.iter().map(affine).collect::<Checked<_>>()?;
                 match children.next() {
                     Some(class) => Expr::Read(Read { class: *class, indices: at }),
                     // Nodes are built with a child for each read.
@@ -247,7 +267,7 @@ pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> 
         Head::Input { .. } => Expr::Number(Real::new(f64::NAN)),
         Head::Product { guard, factors, .. } => {
             let factors = factors.iter().map(&mut slot).collect::<Checked<_>>()?;
-            Expr::Product(Box::new(Product { sums: opened.clone(), guard: pred(guard)?, factors }))
+            Expr::Product(Rc::new(Product { sums: opened.clone(), guard: pred(guard)?, factors }))
         }
         Head::Sum { terms, .. } => {
             let terms = terms.iter().map(|(p, a)| Ok(Expr::product(Vec::new(), pred(p)?, vec![slot(a)?])));

@@ -9,24 +9,32 @@
 //!
 //! Where a pattern has structure and the expression reads a class, every node of the class is tried.
 
-use super::expr::{Expr, Product, Read};
+use std::rc::Rc;
+
+use egg::Id;
+use smallvec::SmallVec;
+
+use super::expr::{Expr, Product, Read, Real};
 use super::graph::{Graph, Scope};
-use super::lang::Head as NodeHead;
+use super::lang::Form;
 use super::rule::{Arg, Binder, Head, Integer, Linear, Meta, Pattern, PredPattern, Rule};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{Function, Op, Primitive};
 
+/// The indices that a metavariable is applied to.
+pub(super) type Params = SmallVec<[IndexId; 4]>;
+
 /// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    Expr(Vec<IndexId>, Expr),
-    Pred(Vec<IndexId>, Pred),
+    Expr(Params, Expr),
+    Pred(Params, Pred),
     Literal(f64),
     Function(Function),
     Index(IndexId),
-    Indices(Vec<(IndexId, Size)>),
+    Indices(Rc<[(IndexId, Size)]>),
     Integer(i64),
     Affine(Affine),
 }
@@ -62,8 +70,8 @@ impl Bindings {
     }
 
     /// The indices that the pattern binds.
-    fn bound(&self) -> Vec<IndexId> {
-        let mut found = Vec::new();
+    fn bound(&self) -> Params {
+        let mut found = Params::new();
         for value in self.values.iter().flatten() {
             match value {
                 Value::Index(i) => found.push(*i),
@@ -75,8 +83,8 @@ impl Bindings {
     }
 
     /// The indices that a metavariable is applied to, on a left-hand side.
-    pub(super) fn params(&self, args: &[Arg]) -> Option<Vec<IndexId>> {
-        let mut found = Vec::new();
+    pub(super) fn params(&self, args: &[Arg]) -> Option<Params> {
+        let mut found = Params::new();
         for arg in args {
             match arg {
                 Arg::Linear(Linear::Meta(meta)) => match self.get(*meta)? {
@@ -158,6 +166,13 @@ struct Matcher<'g, 'a> {
     error: Option<Error>,
 }
 
+/// A factor that two terms may have in common, whatever its indices are.
+#[derive(Clone, Copy, PartialEq)]
+enum Factor {
+    Tensor(Id),
+    Literal(Real),
+}
+
 /// What to do with each way of matching.
 type Then<'k, 'g, 'a> = &'k mut dyn FnMut(&mut Matcher<'g, 'a>, Bindings, Rest);
 
@@ -221,12 +236,15 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 self.product(pattern, (**product).clone(), true, bindings, &mut keep);
             }
             (Pattern::Sum(patterns), Expr::Sum(terms)) => {
-                self.terms(patterns, terms.clone(), true, bindings, &mut keep)
+                self.terms(patterns, terms.to_vec(), true, bindings, &mut keep)
             }
             (Pattern::Product { .. }, _) => {}
             (Pattern::Apply(..), Expr::Product(product)) => {
                 // A factor of a product.
                 for at in 0..product.factors.len() {
+                    if !self.has_form(pattern, &product.factors[at]) {
+                        continue;
+                    }
                     let mut rest = Rest::none();
                     rest.product = (**product).clone();
                     let factor = rest.product.factors.remove(at);
@@ -241,18 +259,34 @@ impl<'g, 'a> Matcher<'g, 'a> {
         }
     }
 
-    /// The nodes of the class that an expression reads, as expressions.
-    fn opened(&mut self, subject: &Expr, wanted: impl Fn(&NodeHead) -> bool) -> Vec<Expr> {
+    /// The nodes of the class that an expression reads, as expressions, those that may match.
+    fn opened(&mut self, subject: &Expr, fits: &dyn Fn(Form, &Expr) -> bool) -> Vec<Expr> {
         let Expr::Read(read) = subject else { return Vec::new() };
         if !self.opening {
             return Vec::new();
         }
-        match self.graph.definitions(read, &wanted) {
-            Ok(found) => found,
+        match self.graph.definitions(read) {
+            Ok(found) => found.iter().filter(|(form, e)| fits(*form, e)).map(|(_, e)| e.clone()).collect(),
             Err(error) => {
                 self.error = Some(error);
                 Vec::new()
             }
+        }
+    }
+
+    /// Whether an expression has the form that a pattern asks for, itself or by a node of the class that it reads: a quick look.
+    fn has_form(&mut self, pattern: &Pattern, subject: &Expr) -> bool {
+        match (pattern, subject) {
+            (Pattern::Apply(head, _), Expr::Apply(function, _)) => admits(head, *function),
+            (Pattern::Apply(head, _), Expr::Read(_)) => {
+                let fits = |_, e: &Expr| matches!(e, Expr::Apply(function, _) if admits(head, *function));
+                !self.opened(subject, &fits).is_empty()
+            }
+            (Pattern::Apply(..), _) => false,
+            (Pattern::Sum(_), Expr::Sum(_)) => true,
+            (Pattern::Sum(_), Expr::Read(_)) => !self.opened(subject, &|form, _| form == Form::Sum).is_empty(),
+            (Pattern::Sum(_), _) => false,
+            _ => true,
         }
     }
 
@@ -314,13 +348,13 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 if !is_narrow(read) {
                     return;
                 }
-                for definition in self.opened(subject, |head| !matches!(head, NodeHead::Input { .. })) {
+                for definition in self.opened(subject, &|_, _| true) {
                     self.expr(inner, &definition, bindings.clone(), then);
                 }
             }
             Pattern::Apply(head, args) => {
                 let mut candidates = vec![subject.clone()];
-                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Apply { .. })));
+                candidates.extend(self.opened(subject, &|form, _| form == Form::Apply));
                 for candidate in candidates {
                     let Expr::Apply(function, found) = &candidate else { continue };
                     let mut bindings = bindings.clone();
@@ -331,14 +365,15 @@ impl<'g, 'a> Matcher<'g, 'a> {
             }
             Pattern::Product { .. } => {
                 let mut candidates = vec![subject.clone()];
-                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Product { .. })));
+                let fits = |form, e: &Expr| form == Form::Product && plausible(pattern, e, true);
+                candidates.extend(self.opened(subject, &fits));
                 // [p] * T[..]: the guard joins those of the nodes.
                 if let Expr::Product(product) = subject
                     && let ([], [factor]) = (product.sums.as_slice(), product.factors.as_slice())
                 {
-                    let opened = self.opened(factor, |head| matches!(head, NodeHead::Product { .. }));
+                    let opened = self.opened(factor, &|form, _| form == Form::Product);
                     let guarded = |e: Expr| Expr::product(Vec::new(), product.guard.clone(), vec![e]);
-                    candidates.extend(opened.into_iter().map(guarded));
+                    candidates.extend(opened.into_iter().map(guarded).filter(|e| plausible(pattern, e, true)));
                 }
                 for candidate in candidates {
                     self.product(pattern, candidate.into_product(), false, bindings.clone(), then);
@@ -346,10 +381,10 @@ impl<'g, 'a> Matcher<'g, 'a> {
             }
             Pattern::Sum(patterns) => {
                 let mut candidates = vec![subject.clone()];
-                candidates.extend(self.opened(subject, |head| matches!(head, NodeHead::Sum { .. })));
+                candidates.extend(self.opened(subject, &|form, _| form == Form::Sum));
                 for candidate in candidates {
                     if let Expr::Sum(terms) = candidate {
-                        self.terms(patterns, terms, false, bindings.clone(), then);
+                        self.terms(patterns, terms.to_vec(), false, bindings.clone(), then);
                     }
                 }
             }
@@ -366,8 +401,68 @@ impl<'g, 'a> Matcher<'g, 'a> {
         }
     }
 
+    /// Matches two terms that have a factor in common, in any order; only those that may have one are compared.
+    fn related(
+        &mut self,
+        patterns: [&Pattern; 2],
+        terms: &[Expr],
+        top: bool,
+        bindings: Bindings,
+        then: Then<'_, 'g, 'a>,
+    ) {
+        let factors: Vec<Option<Vec<Factor>>> = terms.iter().map(|term| self.factors_of(term)).collect();
+        let related = |a: &Option<Vec<Factor>>, b: &Option<Vec<Factor>>| match (a, b) {
+            (Some(a), Some(b)) => a.iter().any(|factor| b.contains(factor)),
+            _ => true,
+        };
+        for (first, second) in (0..terms.len()).flat_map(|i| (0..terms.len()).map(move |j| (i, j))) {
+            if first == second || terms.len() > 2 && !top || !related(&factors[first], &factors[second]) {
+                continue;
+            }
+            let others = || terms.iter().enumerate().filter(|(at, _)| *at != first && *at != second);
+            self.expr(patterns[0], &terms[first], bindings.clone(), &mut |m, bindings, _| {
+                m.expr(patterns[1], &terms[second], bindings, &mut |m, bindings, _| {
+                    let mut left = Rest::none();
+                    left.terms = others().map(|(_, term)| term.clone()).collect();
+                    then(m, bindings, left);
+                });
+            });
+        }
+    }
+
+    /// What a term may have as factors; nothing where it may have others than tensors and literals.
+    fn factors_of(&mut self, term: &Expr) -> Option<Vec<Factor>> {
+        let mut candidates = vec![term.clone()];
+        candidates.extend(self.opened(term, &|form, _| form == Form::Product));
+        if let Expr::Product(product) = term
+            && let ([], [factor]) = (product.sums.as_slice(), product.factors.as_slice())
+        {
+            candidates.extend(self.opened(factor, &|form, _| form == Form::Product));
+        }
+        let mut found = Vec::new();
+        for candidate in candidates {
+            let before = found.len();
+            for factor in candidate.into_product().factors {
+                match factor {
+                    Expr::Read(read) => found.push(Factor::Tensor(self.graph.egraph.find(read.class))),
+                    Expr::Number(x) => found.push(Factor::Literal(x)),
+                    _ => return None,
+                }
+            }
+            if found.len() == before {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
     /// Matches terms of a sum, in any order.
     fn terms(&mut self, patterns: &[Pattern], terms: Vec<Expr>, top: bool, bindings: Bindings, then: Then<'_, 'g, 'a>) {
+        if let [a, b] = patterns
+            && has_common_factor(a, b)
+        {
+            return self.related([a, b], &terms, top, bindings, then);
+        }
         let [pattern, rest @ ..] = patterns else {
             if terms.is_empty() || top {
                 let mut left = Rest::none();
@@ -402,7 +497,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
             // Sums that stay inside of the match bind what no predicate of the pattern may mention.
             let inner = if top { Vec::new() } else { subject.product.sums.iter().map(|(i, _)| *i).collect() };
             m.conjuncts(guard, (alone, &inner), subject.product, bindings, &mut |m, bindings, subject| {
-                m.factors(factors, subject.product, top, bindings, then);
+                m.factors(&in_order(factors), subject.product, top, bindings, then);
             });
         });
     }
@@ -417,6 +512,10 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 for at in 0..subject.sums.len() {
                     let mut subject = subject.clone();
                     let (i, n) = subject.sums.remove(at);
+                    // Two readings of one tensor bind the same indices.
+                    if bindings.get(*meta).is_none() && bindings.bound().contains(&i) {
+                        continue;
+                    }
                     let mut bindings = bindings.clone();
                     let fits = bindings.bind(*meta, Value::Index(i))
                         && match extent {
@@ -433,7 +532,8 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     let mut subject = subject;
                     let mut bindings = bindings;
                     let all = std::mem::take(&mut subject.sums);
-                    if bindings.bind(*meta, Value::Indices(all)) {
+                    let bound = bindings.bound();
+                    if !all.iter().any(|(i, _)| bound.contains(i)) && bindings.bind(*meta, Value::Indices(all.into())) {
                         self.binders(rest, subject, bindings, then);
                     }
                 }
@@ -480,7 +580,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
             PredPattern::Meta(meta, args) => {
                 let Some(params) = bindings.params(args) else { return };
                 let bound = bindings.bound().into_iter().filter(|i| !params.contains(i));
-                let hidden: Vec<IndexId> = bound.chain(inner.iter().copied()).collect();
+                let hidden: Params = bound.chain(inner.iter().copied()).collect();
                 let allowed = |p: &Pred| !hidden.iter().any(|i| p.mentions(*i));
                 let next_is_alike = matches!(rest.first(), Some(PredPattern::Meta(_, other)) if other == args);
                 if next_is_alike {
@@ -508,7 +608,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                     for (i, solution) in solutions(p, bindings.get(*index), &maps) {
                         let mut bindings = bindings.clone();
                         let mut hidden = bindings.bound();
-                        hidden.extend(inner);
+                        hidden.extend(inner.iter().copied());
                         let closed = !inner.contains(&i) && !hidden.iter().any(|j| *j != i && solution.mentions(*j));
                         if closed
                             && bindings.bind(*index, Value::Index(i))
@@ -528,9 +628,10 @@ impl<'g, 'a> Matcher<'g, 'a> {
         }
     }
 
+    /// Matches factors with patterns in the order that [`in_order`] gives.
     fn factors(
         &mut self,
-        patterns: &[Pattern],
+        patterns: &[&Pattern],
         subject: Product,
         top: bool,
         bindings: Bindings,
@@ -539,10 +640,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
         if self.full() {
             return;
         }
-        // Structure first, then metavariables, so that these take what is left.
-        let chosen = patterns.iter().position(|p| !matches!(p, Pattern::Meta(..) | Pattern::Literal(_)));
-        let chosen = chosen.or_else(|| patterns.iter().position(|p| matches!(p, Pattern::Literal(_))));
-        let Some(at) = chosen.or(if patterns.is_empty() { None } else { Some(0) }) else {
+        let [pattern, others @ ..] = patterns else {
             if top && !subject_mentions(&subject, &bindings.bound()) {
                 then(self, bindings, Rest { product: subject, terms: Vec::new() });
             } else if !top && subject.sums.is_empty() && subject.guard.is_true() && subject.factors.is_empty() {
@@ -550,24 +648,22 @@ impl<'g, 'a> Matcher<'g, 'a> {
             }
             return;
         };
-        let mut others = patterns.to_vec();
-        let pattern = others.remove(at);
-        match &pattern {
+        match pattern {
             Pattern::Literal(meta) => {
                 let position = subject.factors.iter().position(|e| e.as_number().is_some());
                 let mut subject = subject;
                 let x = position.and_then(|k| subject.factors.remove(k).as_number()).unwrap_or(1.0);
                 let mut bindings = bindings;
                 if bindings.bind(*meta, Value::Literal(x)) {
-                    self.factors(&others, subject, top, bindings, then);
+                    self.factors(others, subject, top, bindings, then);
                 }
             }
             Pattern::Meta(meta, args) => {
                 let Some(params) = bindings.params(args) else { return };
-                let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+                let hidden: Params = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
                 let next_is_alike = matches!(others.first(), Some(Pattern::Meta(_, other)) if other == args);
                 if next_is_alike || bindings.get(*meta).is_some() && !others.is_empty() {
-                    let summed: Vec<IndexId> = subject.sums.iter().map(|(i, _)| *i).collect();
+                    let summed: Params = subject.sums.iter().map(|(i, _)| *i).collect();
                     for at in 0..subject.factors.len() {
                         let factor = &subject.factors[at];
                         if factor.mentions_any(&hidden) || factor.mentions_any(&summed) {
@@ -577,7 +673,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                         if bindings.bind(*meta, Value::Expr(params.clone(), factor.clone())) {
                             let mut subject = subject.clone();
                             subject.factors.remove(at);
-                            self.factors(&others, subject, top, bindings, then);
+                            self.factors(others, subject, top, bindings, then);
                         }
                     }
                     return;
@@ -610,15 +706,18 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 let value = Expr::product(sums, Pred::all(inner), taken);
                 let Some(bindings) = self.bind_expr(*meta, args, value, bindings) else { return };
                 let subject = Product { sums: outer_sums, guard: Pred::all(outer), factors: left };
-                self.factors(&others, subject, top, bindings, then);
+                self.factors(others, subject, top, bindings, then);
             }
             structured => {
                 for at in 0..subject.factors.len() {
+                    if !self.has_form(structured, &subject.factors[at]) {
+                        continue;
+                    }
                     let mut subject = subject.clone();
                     let factor = subject.factors.remove(at);
                     self.expr(structured, &factor, bindings.clone(), &mut |m, bindings, inner| {
                         if inner.is_none() {
-                            m.factors(&others, subject.clone(), top, bindings, then);
+                            m.factors(others, subject.clone(), top, bindings, then);
                         }
                     });
                 }
@@ -629,7 +728,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// Binds a metavariable to an expression that mentions no index of the pattern but its arguments.
     fn bind_expr(&mut self, meta: Meta, args: &[Arg], e: Expr, bindings: Bindings) -> Option<Bindings> {
         let params = bindings.params(args)?;
-        let hidden: Vec<IndexId> = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
+        let hidden: Params = bindings.bound().into_iter().filter(|i| !params.contains(i)).collect();
         if e.mentions_any(&hidden) {
             return None;
         }
@@ -644,10 +743,35 @@ impl<'g, 'a> Matcher<'g, 'a> {
     }
 }
 
+/// Whether two patterns of products ask for the same factor.
+fn has_common_factor(a: &Pattern, b: &Pattern) -> bool {
+    let metas = |p: &Pattern| -> Vec<Meta> {
+        let Pattern::Product { factors, .. } = p else { return Vec::new() };
+        let plain = |f: &Pattern| match f {
+            Pattern::Meta(meta, _) => Some(*meta),
+            _ => None,
+        };
+        factors.iter().filter_map(plain).collect()
+    };
+    let others = metas(b);
+    metas(a).iter().any(|meta| others.contains(meta))
+}
+
+/// Patterns of factors: structure first, then literals, then metavariables, so that these take what is left.
+fn in_order(patterns: &[Pattern]) -> SmallVec<[&Pattern; 8]> {
+    let mut ordered: SmallVec<[&Pattern; 8]> = patterns.iter().collect();
+    ordered.sort_by_key(|pattern| match pattern {
+        Pattern::Meta(..) => 2,
+        Pattern::Literal(_) => 1,
+        _ => 0,
+    });
+    ordered
+}
+
 /// Whether fewer indices occur in a read than the tensor has axes.
 fn is_narrow(read: &Read) -> bool {
     let mut found = Vec::new();
-    for a in &read.indices {
+    for a in read.indices.iter() {
         a.visit(&mut |v| {
             if let Var::Index(i) = v
                 && !found.contains(i)
@@ -741,6 +865,15 @@ fn solutions(p: &Pred, index: Option<&Value>, maps: &dyn Fn(RelationRef) -> bool
             vec![(i, Affine::var(Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() }))))]
         }
         _ => Vec::new(),
+    }
+}
+
+/// Whether a function may be what a pattern asks for.
+fn admits(head: &Head, function: Function) -> bool {
+    match head {
+        Head::Fixed(f) => *f == function,
+        Head::Power(_) => matches!(function, Function::Value(Primitive::Op(Op::Powi(_)))),
+        Head::Meta(_) => true,
     }
 }
 
@@ -844,10 +977,7 @@ pub(super) fn instantiate(
                     _ => return None,
                 },
             };
-            Expr::Apply(
-                function,
-                args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<Vec<_>>>()?,
-            )
+            Expr::Apply(function, args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<_>>()?)
         }
     })
 }

@@ -72,7 +72,7 @@ const MAX_SATURATED: usize = 400;
 /// Programs of more statements are left as they are.
 const MAX_STATEMENTS: usize = 20_000;
 
-/// How much saturation may do. Counts, never clocks.
+/// How much saturation may do in one pass. Counts, never clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Nodes of the e-graph.
@@ -85,7 +85,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { nodes: 600, rounds: 8, matches: 1000 }
+        Budget { nodes: 600, rounds: 6, matches: 250 }
     }
 }
 
@@ -132,8 +132,9 @@ pub struct Simplified {
     pub report: Report,
 }
 
-/// A result is simplified again as long as that makes it cheaper: what was shared, or summed first, opens new ways.
-const MAX_PASSES: usize = 4;
+/// A result is simplified again as long as that makes it cheaper: what was shared, or summed first, opens new ways. Every pass has the
+/// whole budget, so the last one, which finds nothing, shows that simplifying the result once more changes nothing.
+const MAX_PASSES: usize = 6;
 
 /// The program with less work, or as it is.
 ///
@@ -171,12 +172,9 @@ fn for_each_pass(
 ) -> Result<Program> {
     let model = cost::Model::new(&program.signature, &options.hints);
     let (mut program, mut weakened) = needless::without_needless_guards(program, &model, options.tier)?;
-    let mut options = options.clone();
     for _ in 0..MAX_PASSES {
-        let mut run = run(&program, &options, record)?;
-        options.budget.rounds = options.budget.rounds.saturating_sub(run.saturation.rounds);
-        options.budget.matches = options.budget.matches.saturating_sub(run.saturation.matches);
-        let next = run.program(&program, &options)?;
+        let mut run = run(&program, options, record)?;
+        let next = run.program(&program, options)?;
         // A pass that changed nothing has nothing to show but its guards.
         let shown = (next.is_some() || !record).then_some((&mut run, &program));
         show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
@@ -242,7 +240,7 @@ fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<Run<
     let signature = &*program.signature;
     let mut graph = graph::Graph::new(signature, &options.hints);
     let encoded = encode::encode(&mut graph, &rules, program)?;
-    graph.egraph.rebuild();
+    graph.rebuild();
     let before: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let large = graph.egraph.number_of_classes() > MAX_SATURATED;

@@ -3,6 +3,8 @@
 //! `normalise(e)` applies the rules of mode *normal*, innermost first, until none changes anything. They lower a measure (sums, guards and
 //! factors of the expression), and their number is bounded besides.
 
+use std::rc::Rc;
+
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::matching::{instantiate, matches};
@@ -159,7 +161,7 @@ pub(super) fn apply(graph: &mut Graph<'_>, rule: &Rule, scope: &Scope, e: &Expr,
 fn without_targets(graph: &mut Graph<'_>, scope: &Scope, e: Expr) -> Result<Expr> {
     match e {
         Expr::Product(product) if mentions_target(&product.guard) => {
-            let Product { sums, guard, factors } = *product;
+            let Product { sums, guard, factors } = Rc::unwrap_or_clone(product);
             let inner: Scope = scope.iter().chain(&sums).cloned().collect();
             let guard = graph.given(&inner, &Pred::True, &guard)?;
             Ok(Expr::product(sums, guard, factors))

@@ -74,9 +74,9 @@ pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget,
         Saturation { rounds: 0, matches: 0, stop: Stop::Saturated, applied: BTreeMap::new(), steps: Vec::new() };
     let mut engine =
         Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashSet::default(), record, state };
-    engine.graph.egraph.rebuild();
+    engine.graph.rebuild();
     while engine.round()? {}
-    engine.graph.egraph.rebuild();
+    engine.graph.rebuild();
     Ok(engine.state)
 }
 
@@ -106,7 +106,7 @@ impl Engine<'_, '_, '_> {
                 return Ok(false);
             }
         }
-        let congruent = self.graph.egraph.rebuild();
+        let congruent = self.graph.rebuild();
         Ok(changed || congruent > 0)
     }
 
@@ -168,7 +168,7 @@ impl Engine<'_, '_, '_> {
         let scope = self.graph.slots(class);
         let size = self.graph.egraph.total_number_of_nodes();
         let result = self.graph.close_over(&scope, after)?;
-        let united = self.graph.egraph.union(class, result);
+        let united = self.graph.unite(class, result);
         if united || self.graph.egraph.total_number_of_nodes() > size {
             for rule in &rules {
                 *self.state.applied.entry(rule.clone()).or_default() += 1;

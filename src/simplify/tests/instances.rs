@@ -252,7 +252,7 @@ impl Source<'_, '_, '_> {
             }
         }
         let guard = if mentions_target(&guard) && pattern.is_none() { Pred::True } else { guard };
-        let read = Expr::Read(Read { class, indices });
+        let read = Expr::Read(Read { class, indices: indices.into() });
         if mentions_target(&guard) { Expr::number(2.0) } else { Expr::product(Vec::new(), guard, vec![read]) }
     }
 
@@ -269,14 +269,14 @@ impl Source<'_, '_, '_> {
         match self.rng.u8(0..14) {
             0..2 => Expr::product(Vec::new(), Pred::True, vec![e, self.expr(scope, depth - 1)]),
             2..4 => Expr::sum(vec![e, self.expr(scope, depth - 1)]),
-            4 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), vec![e]),
+            4 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), [e].into()),
             // Infinite here and there.
             11 => {
                 let a = self.affine(scope);
                 let op = if self.rng.bool() { Op::Powi(-1) } else { Op::Ln };
-                Expr::Apply(op.into(), vec![Expr::index(a)])
+                Expr::Apply(op.into(), [Expr::index(a)].into())
             }
-            5 => Expr::Apply(self.rng.choice(BINARY).unwrap().into(), vec![e, self.expr(scope, depth - 1)]),
+            5 => Expr::Apply(self.rng.choice(BINARY).unwrap().into(), [e, self.expr(scope, depth - 1)].into()),
             6..8 => Expr::product(Vec::new(), self.pred(scope), vec![e]),
             8 => {
                 let (i, n) = (self.graph.fresh(), self.size());
@@ -331,7 +331,7 @@ impl Source<'_, '_, '_> {
                     let list: Scope = (0..self.rng.usize(0..3)).map(|_| (self.graph.fresh(), self.size())).collect();
                     bound.extend(list.iter().map(|(i, _)| *i));
                     scope.extend(list.iter().cloned());
-                    bindings.bind(*meta, Value::Indices(list));
+                    bindings.bind(*meta, Value::Indices(list.into()));
                 }
             }
         }
@@ -456,7 +456,7 @@ impl Source<'_, '_, '_> {
         let axes: Scope = (0..2).map(|_| (self.graph.fresh(), Affine::size(N))).collect();
         let body = match self.rng.u8(0..3) {
             0 => self.expr(&axes, depth),
-            1 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), vec![self.expr(&axes, 1)]),
+            1 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), [self.expr(&axes, 1)].into()),
             _ => Expr::product(Vec::new(), self.pred(&axes), vec![self.expr(&axes, depth), self.expr(&axes, 0)]),
         };
         let element = if self.rng.bool() {
@@ -464,12 +464,12 @@ impl Source<'_, '_, '_> {
             let n = Affine::size(N);
             let i = self.place(scope, &n);
             let j = if self.rng.bool() { i.clone() } else { self.place(scope, &n) };
-            Expr::Read(Read { class, indices: vec![i, j] })
+            Expr::Read(Read { class, indices: [i, j].into() })
         } else {
             let guarded = Expr::product(Vec::new(), p.clone(), vec![self.expr(scope, depth)]);
             self.graph.close(scope, &guarded).unwrap()
         };
-        let element = if self.one_in(4) { Expr::Apply(Op::Exp.into(), vec![element]) } else { element };
+        let element = if self.one_in(4) { Expr::Apply(Op::Exp.into(), [element].into()) } else { element };
         let guard = if self.rng.bool() { p } else { p.and(self.pred(scope)) };
         match self.rng.u8(0..3) {
             0 => element,
