@@ -135,7 +135,7 @@ pub fn digamma_of_positive(a: f64) -> f64 {
     choose(a < f64::INFINITY, y, a)
 }
 
-/// The logarithmic derivative of the gamma function: for positive `x` at most 4 units in the last place off; for negative `x` at most 5
+/// The logarithmic derivative of the gamma function: for positive `x` at most 4 units in the last place off; for negative `x` at most 6
 /// units in the last place of the largest of `|digamma(x)|`, `|digamma(-x)|` and 1, since zeros lie between floats. At 0 infinite with
 /// the sign opposite to that of the zero; NaN at the other poles.
 #[inline(always)]

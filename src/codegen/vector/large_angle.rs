@@ -28,7 +28,7 @@ pub const TWO_OVER_PI: [u64; 21] = [
     0xf0cfbc209af4361d,
 ];
 
-/// As [`reduce_angle`] for angles of 2^20 and more, by M. H. Payne and R. N. Hanek, Radian reduction for trigonometric functions,
+/// As [`reduce_angle`] for angles of 1 and more, by M. H. Payne and R. N. Hanek, Radian reduction for trigonometric functions,
 /// SIGNUM Newsletter 18 (1983): an integer times those bits of `2 / pi` that decide the result.
 #[inline(never)]
 pub fn reduce_large_angle(x: f64) -> (f64, f64, u64) {
