@@ -16,16 +16,17 @@ pub fn from_nearest_integer(x: f64) -> f64 {
     choose(x < 4503599627370496.0, x - n, 0.0)
 }
 
-/// The sine and the cosine of `pi x` for `0 <= x <= 1/2`.
+/// The sine and the cosine of `pi x` for `0 <= x <= 1/2`, each a sum.
 #[inline(always)]
-pub fn sin_cos_of_pi(x: f64) -> (f64, f64) {
+pub fn sin_cos_of_pi(x: f64) -> ((f64, f64), (f64, f64)) {
     let near = x < 0.25;
     let t = choose(near, x, 0.5 - x);
     let (h, error) = two_product(t, PI_HIGH);
     let l = error + t * PI_LOW;
-    let sine = h + sin_tail(h, l);
+    let sine = ordered_sum(h, sin_tail(h, l));
     let (first, rest) = cos_terms(h, l);
-    choose_pair(near, (sine, first + rest), (first + rest, sine))
+    let cosine = ordered_sum(first, rest);
+    (choose_pair(near, sine, cosine), choose_pair(near, cosine, sine))
 }
 
 /// `ln(gamma(|a|))`.
@@ -89,7 +90,7 @@ pub fn lgamma<const N: usize>(x: V<N>) -> V<N> {
 pub fn lgamma_reflected(x: f64, y: f64) -> f64 {
     // gamma(a) gamma(-a) = -pi / (a sin(pi a))
     let a = x.abs();
-    let (sine, _) = sin_cos_of_pi(from_nearest_integer(a).abs());
+    let ((sine, _), _) = sin_cos_of_pi(from_nearest_integer(a).abs());
     let (h, l) = ln_parts(PI_HIGH / (a * sine));
     let reflected = choose(sine == 0.0, f64::INFINITY, (h - y) + l);
     // So small that there is no difference.
@@ -135,7 +136,7 @@ pub fn digamma_of_positive(a: f64) -> f64 {
     choose(a < f64::INFINITY, y, a)
 }
 
-/// The logarithmic derivative of the gamma function: for positive `x` at most 4 units in the last place off; for negative `x` at most 6
+/// The logarithmic derivative of the gamma function: for positive `x` at most 4 units in the last place off; for negative `x` at most 5
 /// units in the last place of the largest of `|digamma(x)|`, `|digamma(-x)|` and 1, since zeros lie between floats. At 0 infinite with
 /// the sign opposite to that of the zero; NaN at the other poles.
 #[inline(always)]
@@ -150,8 +151,10 @@ pub fn digamma_reflected(x: f64, y: f64) -> f64 {
     // digamma(-a) = digamma(a) + 1 / a + pi / tan(pi a)
     let a = x.abs();
     let r = from_nearest_integer(a);
-    let (sine, cosine) = sin_cos_of_pi(r.abs());
-    let q = PI_HIGH * cosine / sine;
+    let ((sine, sine_low), (cosine, cosine_low)) = sin_cos_of_pi(r.abs());
+    let q = cosine / sine;
+    let low = (cosine_low - q * sine_low) * reciprocal_estimate(sine);
+    let q = PI_HIGH * q + (PI_HIGH * low + PI_LOW * q);
     let reflected = (y + 1.0 / a) + choose(r < 0.0, -q, q);
     let reflected = choose(sine == 0.0, f64::NAN, reflected);
     // So small that the result is that of the pole at 0.
