@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`source`] | writes the source of a program, for people and for `rustc` |
 //! | [`rust`] | the function of each nest |
-//! | [`vector`] | vectors and functions of them, the text that every source holds |
+//! | [`vector`] | vectors and functions of them, in text that sources hold too |
+//! | `items` | picks what a source uses of that text |
 //! | [`compile`] | runs `rustc`, unless the cache has the library already |
 //! | [`load`] | loads a library and calls it: the only unsafe code of the crate |
 //!
@@ -15,27 +16,50 @@
 #[cfg(test)]
 mod accuracy;
 pub mod compile;
+mod items;
 pub mod load;
 pub mod rust;
 pub mod source;
-/// Vectors of numbers and functions of them, lane by lane.
 pub mod vector;
 
 use crate::scalar::Op;
 
 /// The functions that both engines take from [`vector`]; others are those of the operator table.
-///
-/// Nothing for other functions.
-pub fn in_lanes<const N: usize>(op: Op, x: [f64; N]) -> Option<[f64; N]> {
-    let x = vector::V(x);
-    Some(match op {
-        Op::Exp => vector::exp(x).0,
-        Op::Ln => vector::ln(x).0,
-        Op::Log1p => vector::log1p(x).0,
-        Op::Expm1 => vector::expm1(x).0,
-        Op::Tanh => vector::tanh(x).0,
-        Op::Sigmoid => vector::sigmoid(x).0,
-        Op::Softplus => vector::softplus(x).0,
-        _ => return None,
-    })
+macro_rules! in_lanes {
+    ($($op:pat => $name:ident($($x:ident),+)),+ $(,)?) => {
+        /// A function of [`vector`] in lanes; nothing for functions that are not there.
+        pub fn in_lanes<const N: usize>(op: Op, args: &[[f64; N]]) -> Option<[f64; N]> {
+            match (op, args) {
+                $( ($op, [$($x),+]) => Some(vector::$name($(vector::V(*$x)),+).0), )+
+                _ => None,
+            }
+        }
+
+        /// Its name there.
+        fn name_in_lanes(op: Op) -> Option<&'static str> {
+            match op {
+                $( $op => Some(stringify!($name)), )+
+                _ => None,
+            }
+        }
+    };
+}
+
+in_lanes! {
+    Op::Exp => exp(x),
+    Op::Expm1 => expm1(x),
+    Op::Ln => ln(x),
+    Op::Log1p => log1p(x),
+    Op::Pow => pow(x, y),
+    Op::Sin => sin(x),
+    Op::Cos => cos(x),
+    Op::Tan => tan(x),
+    Op::Tanh => tanh(x),
+    Op::Atan => atan(x),
+    Op::Erf => erf(x),
+    Op::Sigmoid => sigmoid(x),
+    Op::Softplus => softplus(x),
+    Op::Lgamma => lgamma(x),
+    Op::Polygamma(0) => digamma(x),
+    Op::Xlogy => xlogy(x, y),
 }

@@ -491,10 +491,6 @@ impl<'a> Emitter<'a> {
             None => format!("({f})({x}, {y})"),
             Some(_) => format!("{x}.zip({y}, {f})"),
         };
-        let own = |name: &str, x: &str| match lanes {
-            None => format!("{name}(V([{x}])).0[0]"),
-            Some(_) => format!("{name}({x})"),
-        };
         if let Function::Value(Primitive::Op(op)) = function {
             match (op, args) {
                 (Op::Div, [a, b]) => return format!("{a} / {b}"),
@@ -512,14 +508,13 @@ impl<'a> Emitter<'a> {
                     };
                     return two(&format!("|a: f64, b: f64| indicator(a {sign} b)"), a, b);
                 }
-                (Op::Exp, [a]) => return own("exp", a),
-                (Op::Ln, [a]) => return own("ln", a),
-                (Op::Log1p, [a]) => return own("log1p", a),
-                (Op::Expm1, [a]) => return own("expm1", a),
-                (Op::Tanh, [a]) => return own("tanh", a),
-                (Op::Sigmoid, [a]) => return own("sigmoid", a),
-                (Op::Softplus, [a]) => return own("softplus", a),
                 _ => {}
+            }
+            if let Some(name) = super::name_in_lanes(op) {
+                return match lanes {
+                    None => format!("{name}(V([{}])).0[0]", args.join("]), V([")),
+                    Some(_) => format!("{name}({})", args.join(", ")),
+                };
             }
         }
         let known = self.functions.iter().position(|f| *f == function);

@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
+use super::items;
 use super::rust::{Emitter, fills, plain};
 use crate::base::Id;
 use crate::error::Result;
 use crate::loops::Program;
 use crate::scalar::Function;
-
-/// The text of [`vector`](super::vector).
-const VECTOR: &str = include_str!("vector.rs");
 
 /// The text of what a kernel is given.
 const TYPES: &str = include_str!("abi.rs");
@@ -64,8 +62,9 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         text.push_str(&emitter.text);
     }
     run(program, &mut text);
+    let functions_used = items::used(&text);
     text.push_str("\n// Vectors.\n\n");
-    text.push_str(VECTOR);
+    text.push_str(&functions_used);
     if target == Target::Library {
         text.push_str("\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n");
         // The precompiled `core` may ask for it, though nothing unwinds.

@@ -353,10 +353,15 @@ impl Run<'_, '_, '_, '_> {
     }
 
     fn apply(&mut self, to: usize, function: Function, args: &[usize]) -> Result<()> {
-        if let (Function::Value(Primitive::Op(op)), [a]) = (function, args)
-            && self.in_vector(to, op, *a)
-        {
-            return Ok(());
+        if let Function::Value(Primitive::Op(op)) = function {
+            let done = match args {
+                [a] => self.in_vector(to, op, [*a]),
+                [a, b] => self.in_vector(to, op, [*a, *b]),
+                _ => false,
+            };
+            if done {
+                return Ok(());
+            }
         }
         let mut operands = [0.0; 4];
         let width = if self.code.wide[to] { self.width } else { 1 };
@@ -385,17 +390,18 @@ impl Run<'_, '_, '_, '_> {
 
 impl Run<'_, '_, '_, '_> {
     /// A function of the vector text, in as many lanes as there are; false for another function.
-    fn in_vector(&mut self, to: usize, op: scalar::Op, a: usize) -> bool {
+    fn in_vector<const K: usize>(&mut self, to: usize, op: scalar::Op, args: [usize; K]) -> bool {
         if self.width == 1 {
-            let Some([y]) = in_lanes(op, [self.real(a)]) else { return false };
+            let Some([y]) = in_lanes(op, &args.map(|a| [self.real(a)])) else { return false };
             self.registers.reals[to][0] = y;
             return true;
         }
-        let x = self.fetch(a);
-        for (from, to) in x.chunks(8).zip(self.registers.reals[to].chunks_mut(8)).take(self.width.div_ceil(8)) {
-            let (Ok(from), Ok(to)) = (<[f64; 8]>::try_from(from), <&mut [f64; 8]>::try_from(to)) else { return false };
-            match in_lanes(op, from) {
-                Some(y) => *to = y,
+        let args = args.map(|a| self.fetch(a));
+        let groups = self.registers.reals[to].as_chunks_mut::<8>().0.iter_mut().take(self.width.div_ceil(8));
+        for (k, group) in groups.enumerate() {
+            let lanes = args.each_ref().map(|x| x.as_chunks::<8>().0.get(k).copied().unwrap_or_default());
+            match in_lanes(op, &lanes) {
+                Some(y) => *group = y,
                 None => return false,
             }
         }

@@ -250,6 +250,34 @@ fn native_random_programs() {
     campaign(7000, 30, Campaign { simplify: false, native: 3 });
 }
 
+/// Every function that both engines have in lanes, at special values, small and large numbers, for full and partial groups of lanes.
+#[test]
+fn functions_of_both_engines() {
+    let unary = "exp expm1 ln log1p sin cos tan tanh atan erf sigmoid softplus lgamma digamma";
+    let calls = unary.split(' ').map(|name| format!("{name}(x[i])"));
+    let calls = calls.chain(["pow(x[i], y[i])".to_owned(), "xlogy(x[i], y[i])".to_owned()]);
+    let tensors = calls.map(|call| format!("(gen i < n. {call})"));
+    let pairs = tensors.reduce(|pairs, tensor| format!("({pairs}, {tensor})")).expect("some functions");
+    let function = Function::parse(&format!("param x : [n] real\nparam y : [n] real\n{pairs}")).expect("it compiles");
+    let special =
+        [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 5e-324, 1e-300, 1e300, -1e9, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for n in [1, 7, 8, 67] {
+        let mut numbers = Numbers::new(n as u64, false);
+        let mut vector = |step: usize| -> Vec<f64> {
+            let mut x = numbers.vector(n);
+            x.iter_mut().enumerate().for_each(|(k, x)| {
+                if k % 3 == 1 {
+                    *x = special[k / step % special.len()]
+                }
+            });
+            x
+        };
+        let mut inputs = Inputs::new();
+        inputs.size("n", n as i64).value("x", Value::vector(vector(3))).value("y", Value::vector(vector(5)));
+        judge(&function, &inputs, false, true).unwrap_or_else(|complaint| panic!("{complaint}"));
+    }
+}
+
 /// The interpreter serves until native code is there, with the same bits.
 #[test]
 fn native_code_comes_in_the_background() {

@@ -1,0 +1,43 @@
+//! Powers: the exponential of a logarithm, which has 64 bits since it is multiplied by up to 745.
+
+use super::double::*;
+use super::exponential::*;
+use super::logarithm::*;
+use super::{V, choose, choose_pair};
+
+/// Whether a number that is not negative is an integer.
+#[inline(always)]
+pub fn is_integer(x: f64) -> bool {
+    let whole = (x + 4503599627370496.0) - 4503599627370496.0;
+    x >= 4503599627370496.0 || whole == x
+}
+
+/// `x^y` as IEEE 754 defines it, at most 1 unit in the last place off: NaN for negative `x` unless `y` is an integer, 1 for `y = 0`
+/// and for `x = 1`.
+#[inline(always)]
+pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
+    x.zip(y, pow_lane)
+}
+
+#[inline(always)]
+pub fn pow_lane(x: f64, y: f64) -> f64 {
+    let a = x.abs();
+    let (h, l) = ln_parts(a);
+    let (p, error) = two_product(y, h);
+    // Beyond, the result is 0 or infinite.
+    let outside = p.abs() > 800.0;
+    let limit = choose(p > 0.0, 800.0, -800.0);
+    let (p, low) = choose_pair(outside, (limit, 0.0), (p, error + y * l));
+    let (h, _, k) = exp_parts(exp_domain(p), low);
+    let power = scale(h, k);
+    let extreme = choose((a > 1.0) == (y > 0.0), f64::INFINITY, 0.0);
+    let is_extreme = a == 0.0 || a == f64::INFINITY || y.abs() == f64::INFINITY;
+    let power = choose(is_extreme, extreme, power);
+    let power = choose(a == 1.0, 1.0, power);
+    let integer = is_integer(y.abs());
+    let odd = integer && !is_integer(0.5 * y.abs());
+    let power = choose(x.is_sign_negative() && odd, -power, power);
+    let undefined = x < 0.0 && a < f64::INFINITY && !integer;
+    let power = choose(undefined || x.is_nan() || y.is_nan(), f64::NAN, power);
+    choose(x == 1.0 || y == 0.0, 1.0, power)
+}
