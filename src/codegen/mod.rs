@@ -9,15 +9,22 @@
 //! | [`load`] | loads a library and calls it: the only unsafe code of the crate |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
-//! instructions. No multiplication and addition are fused, so the interpreter, which compiles the same [`vector`] text, gives the same bits.
-//! Functions that are not in that text are called back, with the code of the operator table.
+//! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same
+//! [`vector`] text, gives the same bits. Functions that are not in that text are called back, with the code of the
+//! operator table.
 
 #[cfg(test)]
 mod accuracy;
 pub mod compile;
+mod expression;
 pub mod load;
+#[cfg(test)]
+#[allow(unsafe_code, dead_code)]
+mod mul_add;
 pub mod rust;
 pub mod source;
+#[cfg(test)]
+mod tests;
 /// Vectors of numbers and functions of them, lane by lane.
 pub mod vector;
 
@@ -26,6 +33,7 @@ use crate::scalar::Op;
 /// The functions that both engines take from [`vector`]; others are those of the operator table.
 ///
 /// Nothing for other functions.
+#[inline(always)]
 pub fn in_lanes<const N: usize>(op: Op, x: [f64; N]) -> Option<[f64; N]> {
     let x = vector::V(x);
     Some(match op {

@@ -14,6 +14,9 @@ const VECTOR: &str = include_str!("vector.rs");
 /// The text of what a kernel is given.
 const TYPES: &str = include_str!("abi.rs");
 
+/// The text of products that are added.
+const MUL_ADD: &str = include_str!("mul_add.rs");
+
 /// A source and the functions that it calls back, by number.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -66,6 +69,8 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     run(program, &mut text);
     text.push_str("\n// Vectors.\n\n");
     text.push_str(VECTOR);
+    text.push('\n');
+    text.push_str(MUL_ADD);
     if target == Target::Library {
         text.push_str("\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n");
         // The precompiled `core` may ask for it, though nothing unwinds.

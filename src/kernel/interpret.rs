@@ -97,7 +97,8 @@ impl Registers {
     }
 }
 
-/// Runs the code of a nest.
+/// Runs the code of a nest, with the instructions of the function that it becomes part of.
+#[inline(always)]
 pub(super) fn run(code: &Code, registers: &mut Registers, memory: &mut Memory<'_, '_, '_>) -> Result<()> {
     let mut run = Run { code, registers, memory, width: 1, lanes: 1 };
     let mut at = 0;
@@ -117,23 +118,36 @@ struct Run<'r, 'm, 'd, 'o> {
 }
 
 impl Run<'_, '_, '_, '_> {
+    #[inline(always)]
     fn uniform(&self, form: &Form) -> i64 {
         form.terms.iter().fold(form.constant, |sum, (r, k)| sum + k * self.registers.indices[*r])
     }
 
+    #[inline(always)]
     fn lane(&self, form: &Form, base: i64, lane: usize) -> i64 {
         let sum = base + form.step * lane as i64;
         form.lanes.iter().fold(sum, |sum, (r, k)| sum + k * self.registers.lane_indices[*r][lane])
     }
 
+    #[inline(always)]
     fn real(&self, r: usize) -> f64 {
         self.registers.reals[r][0]
     }
 
-    /// A register lane by lane.
-    fn fetch(&self, r: usize) -> [f64; ROOM] {
+    /// How many lanes of a register are in use.
+    #[inline(always)]
+    fn width_of(&self, r: usize) -> usize {
+        if self.code.wide[r] { self.width } else { 1 }
+    }
+
+    /// The first lanes of a register.
+    #[inline(always)]
+    fn fetch<const N: usize>(&self, r: usize) -> [f64; N] {
         let x = &self.registers.reals[r];
-        if self.code.wide[r] { *x } else { [x[0]; ROOM] }
+        match x.first_chunk() {
+            Some(lanes) if self.code.wide[r] => *lanes,
+            _ => [x[0]; N],
+        }
     }
 
     fn test(&self, test: &Test) -> bool {
@@ -148,26 +162,39 @@ impl Run<'_, '_, '_, '_> {
         }
     }
 
+    /// The first and the last value of a loop.
+    fn values(&self, values: &Values) -> Result<(i64, i64)> {
+        Ok(match values {
+            Values::Range(lower, upper) => (
+                lower.iter().map(|b| self.floor(b)).max().unwrap_or(0),
+                upper.iter().map(|b| self.floor(b)).min().unwrap_or(-1),
+            ),
+            Values::Segment(pointers, form) => {
+                let (from, to) = self.memory.segment(*pointers, self.uniform(form))?;
+                (from, to - 1)
+            }
+            Values::Part { whole, part, parts, grain } => {
+                let (from, to) = self.values(whole)?;
+                let each = (to - from + parts) / parts;
+                let each = (each + grain - 1) / grain * grain;
+                let start = from + self.uniform(part) * each;
+                (start, to.min(start + each - 1))
+            }
+        })
+    }
+
+    #[inline(always)]
     fn floor(&self, FloorDiv(form, divisor): &FloorDiv) -> i64 {
         let value = self.uniform(form);
         if *divisor == 1 { value } else { value.div_euclid(*divisor) }
     }
 
+    #[inline(always)]
     fn step(&mut self, op: &Op, at: usize) -> Result<usize> {
         let next = at + 1;
         match op {
             Op::For { index, limit, values, lanes, sums, end } => {
-                // The last value is included.
-                let (from, to) = match values {
-                    Values::Range(lower, upper) => (
-                        lower.iter().map(|b| self.floor(b)).max().unwrap_or(0),
-                        upper.iter().map(|b| self.floor(b)).min().unwrap_or(-1),
-                    ),
-                    Values::Segment(pointers, form) => {
-                        let (from, to) = self.memory.segment(*pointers, self.uniform(form))?;
-                        (from, to - 1)
-                    }
-                };
+                let (from, to) = self.values(values)?;
                 if from > to {
                     return Ok(end + 1);
                 }
@@ -268,12 +295,13 @@ impl Run<'_, '_, '_, '_> {
         usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes)
     }
 
+    #[inline(always)]
     fn arithmetic(&mut self, op: &Op) -> Result<()> {
         match op {
-            Op::Literal { to, x } => self.registers.reals[*to] = [*x; ROOM],
+            Op::Literal { to, x } => self.registers.reals[*to][0] = *x,
             Op::Index { to, form } => {
                 let base = self.uniform(form);
-                for lane in 0..self.width {
+                for lane in 0..self.width_of(*to) {
                     self.registers.reals[*to][lane] = self.lane(form, base, lane) as f64;
                 }
             }
@@ -284,7 +312,7 @@ impl Run<'_, '_, '_, '_> {
                 if self.width == 1 || !at.varies() {
                     let base = if at.varies() { self.lane(at, base, 0) } else { base };
                     let x = place(base).ok_or_else(|| outside("a tensor"))?;
-                    self.registers.reals[*to] = [x; ROOM];
+                    self.registers.reals[*to][0] = x;
                 } else if at.lanes.is_empty() && at.step == 1 {
                     let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
                     let neighbours = buffer.get(from..from + self.width).ok_or_else(|| outside("a tensor"))?;
@@ -300,14 +328,19 @@ impl Run<'_, '_, '_, '_> {
             Op::Mul { to, a, b } => self.binary(*to, *a, *b, |x, y| x * y),
             Op::Select { to, a, b } => self.binary(*to, *a, *b, |p, x| if p != 0.0 { x } else { 0.0 }),
             Op::Apply { to, function, args } => self.apply(*to, *function, args)?,
-            Op::Clear { to } => self.registers.reals[*to] = [0.0; ROOM],
-            Op::Assign { to, a } => self.registers.reals[*to] = self.fetch(*a),
-            Op::Accumulate { to, a, partial: true } => {
-                let x = self.fetch(*a);
-                let sums = &mut self.registers.partial[*to];
-                sums.iter_mut().zip(x).take(self.width).for_each(|(sum, x)| *sum += x);
-            }
+            Op::Clear { to } => match self.width_of(*to) {
+                1 => self.registers.reals[*to][0] = 0.0,
+                _ => self.registers.reals[*to] = [0.0; ROOM],
+            },
+            Op::MulAdd { to, a, b, c } => self.ternary(*to, [*a, *b, *c], f64::mul_add),
+            Op::Assign { to, a } => match self.width_of(*to) {
+                1 => self.registers.reals[*to][0] = self.real(*a),
+                _ => self.registers.reals[*to] = self.fetch(*a),
+            },
+            Op::Accumulate { to, a, partial: true } => self.add(*to, [*a, *a], |sum, x, _| sum + x),
             Op::Accumulate { to, a, partial: false } => self.binary(*to, *to, *a, |x, y| x + y),
+            Op::AddProduct { to, a, b, partial: true } => self.add(*to, [*a, *b], |sum, x, y| x.mul_add(y, sum)),
+            Op::AddProduct { to, a, b, partial: false } => self.ternary(*to, [*a, *b, *to], f64::mul_add),
             Op::Store { buffer, at, a } => {
                 let base = self.uniform(at);
                 for lane in 0..self.width {
@@ -329,26 +362,58 @@ impl Run<'_, '_, '_, '_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn binary(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
-        if self.width == 1 {
+        self.ternary(to, [a, b, b], |x, y, _| f(x, y));
+    }
+
+    #[inline(always)]
+    fn ternary(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
+        if self.width_of(to) == 1 {
             // A register outside of lanes is read at lane 0 too.
-            self.registers.reals[to][0] = f(self.real(a), self.real(b));
+            let [x, y, z] = args.map(|r| self.real(r));
+            self.registers.reals[to][0] = f(x, y, z);
             return;
         }
         match self.lanes {
-            4 => self.in_lanes::<4>(to, a, b, f),
-            8 => self.in_lanes::<8>(to, a, b, f),
-            16 => self.in_lanes::<16>(to, a, b, f),
-            _ => self.in_lanes::<ROOM>(to, a, b, f),
+            8 => self.in_lanes::<8>(to, args, f),
+            16 => self.in_lanes::<16>(to, args, f),
+            32 => self.in_lanes::<32>(to, args, f),
+            _ => self.in_lanes::<ROOM>(to, args, f),
         }
     }
 
     /// Unused lanes compute something that nobody reads.
-    fn in_lanes<const N: usize>(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
-        let (x, y) = (self.fetch(a), self.fetch(b));
-        let out = &mut self.registers.reals[to];
-        for lane in 0..N.min(ROOM) {
-            out[lane] = f(x[lane], y[lane]);
+    #[inline(always)]
+    fn in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
+        let [x, y, z] = args.map(|r| self.fetch::<N>(r));
+        for (lane, out) in self.registers.reals[to].iter_mut().take(N).enumerate() {
+            *out = f(x[lane], y[lane], z[lane]);
+        }
+    }
+
+    /// Adds to the partial sums of the lanes in use.
+    #[inline(always)]
+    fn add(&mut self, to: usize, args: [usize; 2], f: impl Fn(f64, f64, f64) -> f64) {
+        match (self.width, self.lanes) {
+            (8, 8) => self.add_in_lanes::<8>(to, args, f),
+            (16, 16) => self.add_in_lanes::<16>(to, args, f),
+            (32, 32) => self.add_in_lanes::<32>(to, args, f),
+            (width, _) => {
+                let [x, y] = args.map(|r| self.fetch::<ROOM>(r));
+                let sums = &mut self.registers.partial[to];
+                for (sum, (x, y)) in sums.iter_mut().zip(x.into_iter().zip(y)).take(width) {
+                    *sum = f(*sum, x, y);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 2], f: impl Fn(f64, f64, f64) -> f64) {
+        let [x, y] = args.map(|r| self.fetch::<N>(r));
+        for (lane, sum) in self.registers.partial[to].iter_mut().take(N).enumerate() {
+            *sum = f(*sum, x[lane], y[lane]);
         }
     }
 
@@ -359,7 +424,7 @@ impl Run<'_, '_, '_, '_> {
             return Ok(());
         }
         let mut operands = [0.0; 4];
-        let width = if self.code.wide[to] { self.width } else { 1 };
+        let width = self.width_of(to);
         for lane in 0..width {
             for (operand, r) in operands.iter_mut().zip(args) {
                 let x = &self.registers.reals[*r];
@@ -385,13 +450,14 @@ impl Run<'_, '_, '_, '_> {
 
 impl Run<'_, '_, '_, '_> {
     /// A function of the vector text, in as many lanes as there are; false for another function.
+    #[inline(always)]
     fn in_vector(&mut self, to: usize, op: scalar::Op, a: usize) -> bool {
-        if self.width == 1 {
+        if self.width_of(to) == 1 {
             let Some([y]) = in_lanes(op, [self.real(a)]) else { return false };
             self.registers.reals[to][0] = y;
             return true;
         }
-        let x = self.fetch(a);
+        let x = self.fetch::<ROOM>(a);
         for (from, to) in x.chunks(8).zip(self.registers.reals[to].chunks_mut(8)).take(self.width.div_ceil(8)) {
             let (Ok(from), Ok(to)) = (<[f64; 8]>::try_from(from), <&mut [f64; 8]>::try_from(to)) else { return false };
             match in_lanes(op, from) {

@@ -131,19 +131,25 @@ impl Check<'_> {
         });
         result?;
         match stmt {
-            Stmt::For { index, domain: Domain::Range { lower, upper }, .. } => {
-                let lower = lower.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
-                let upper = upper.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
-                let from = lower.iter().map(|b| b.from).max().unwrap_or(0);
-                let to = upper.iter().map(|b| b.to).min().unwrap_or(0);
-                self.indices.insert(*index, Interval { from, to: to.max(from) });
+            Stmt::For { index, domain, .. } => {
+                let interval = match domain.whole_of() {
+                    Domain::Range { lower, upper } => {
+                        let lower = lower.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
+                        let upper = upper.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
+                        let from = lower.iter().map(|b| b.from).max().unwrap_or(0);
+                        let to = upper.iter().map(|b| b.to).min().unwrap_or(0);
+                        Interval { from, to: to.max(from) }
+                    }
+                    Domain::Segment(_) | Domain::Part { .. } => NODES,
+                };
+                self.indices.insert(*index, interval);
             }
             Stmt::Extremum { index, extent, at, .. } => {
                 let extent = self.extent(extent)?;
                 self.indices.insert(*at, extent);
                 self.indices.insert(*index, Interval { from: -1, ..extent });
             }
-            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+            Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
                 self.indices.insert(*index, NODES);
             }
             _ => {}

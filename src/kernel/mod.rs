@@ -9,6 +9,7 @@
 //! of the entries of a sparse one.
 
 mod code;
+mod features;
 mod interpret;
 mod layout;
 mod native;
@@ -249,7 +250,7 @@ impl Kernel {
             arrays: &self.arrays,
             functions: &self.program.signature.functions,
         };
-        let result = self.codes.iter().try_for_each(|code| interpret::run(code, registers, &mut memory));
+        let result = self.codes.iter().try_for_each(|code| features::run(code, registers, &mut memory));
         self.give_back(scratch);
         result
     }

@@ -132,7 +132,7 @@ fn join(left: &Nest, right: &Nest) -> Result<Nest> {
     body.extend(names.body(b.before)?);
     let mut inner = a.body.to_vec();
     inner.extend(names.body(b.body)?);
-    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, parallel: false, body: inner });
+    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, jam: 1, parallel: false, body: inner });
     let mut reasons = left.reasons.clone();
     reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
     reasons.extend(right.reasons.iter().cloned());

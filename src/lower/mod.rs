@@ -28,6 +28,7 @@ mod names;
 mod peel;
 mod plan;
 mod points;
+mod products;
 mod scope;
 
 use crate::base::{Arena, Id, VarId};
@@ -76,6 +77,7 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
     }
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
+        products::add(nest);
         peel::peel(nest)?;
         lanes::assign(nest);
     }
