@@ -71,11 +71,6 @@ unsafe fn at(x: &[f64], k: i64) -> f64 {
     unsafe { *x.get_unchecked(k as usize) }
 }
 
-#[inline(always)]
-unsafe fn load<const N: usize>(x: &[f64], k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.as_ptr().add(k as usize) as *const [f64; N])) }
-}
-
 /// Loads what this nest has stored.
 #[inline(always)]
 unsafe fn again(x: *mut f64, k: i64) -> f64 {
@@ -83,111 +78,8 @@ unsafe fn again(x: *mut f64, k: i64) -> f64 {
 }
 
 #[inline(always)]
-unsafe fn reload<const N: usize>(x: *mut f64, k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.add(k as usize) as *const [f64; N])) }
-}
-
-/// The first `count` lanes, the others 0.
-#[inline(always)]
-unsafe fn load_some<const N: usize>(x: *const f64, k: i64, count: i64) -> V<N> {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            let lanes = core::arch::x86_64::_mm512_maskz_loadu_pd(first(count), x.offset(k as isize));
-            core::mem::transmute_copy(&lanes)
-        };
-    }
-    V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(k as isize + l as isize) } } else { 0.0 }))
-}
-
-/// Places far apart.
-#[inline(always)]
-unsafe fn gather<const N: usize>(x: *const f64, places: [i64; N]) -> V<N> {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            let lanes = core::arch::x86_64::_mm512_i64gather_pd::<8>(core::mem::transmute_copy(&places), x);
-            core::mem::transmute_copy(&lanes)
-        };
-    }
-    V(core::array::from_fn(|l| unsafe { *x.offset(places[l] as isize) }))
-}
-
-#[inline(always)]
-unsafe fn gather_some<const N: usize>(x: *const f64, places: [i64; N], count: i64) -> V<N> {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            use core::arch::x86_64::{_mm512_mask_i64gather_pd, _mm512_setzero_pd};
-            let places = core::mem::transmute_copy(&places);
-            let lanes = _mm512_mask_i64gather_pd::<8>(_mm512_setzero_pd(), first(count), places, x);
-            core::mem::transmute_copy(&lanes)
-        };
-    }
-    V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(places[l] as isize) } } else { 0.0 }))
-}
-
-#[inline(always)]
 unsafe fn put(x: *mut f64, k: i64, value: f64) {
     unsafe { *x.add(k as usize) = value }
-}
-
-#[inline(always)]
-unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
-    unsafe { core::ptr::write_unaligned(x.add(k as usize) as *mut [f64; N], value.0) }
-}
-
-/// Stores the first `count` lanes.
-#[inline(always)]
-unsafe fn store_some<const N: usize>(x: *mut f64, k: i64, value: V<N>, count: i64) {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            let lanes = core::mem::transmute_copy(&value);
-            core::arch::x86_64::_mm512_mask_storeu_pd(x.offset(k as isize), first(count), lanes)
-        };
-    }
-    for l in 0..N {
-        if (l as i64) < count {
-            unsafe { *x.offset(k as isize + l as isize) = value.0[l] }
-        }
-    }
-}
-
-/// The first `count` of eight lanes as a mask.
-#[inline(always)]
-fn first(count: i64) -> u8 {
-    match count {
-        ..=0 => 0,
-        1..=7 => (1u8 << count) - 1,
-        _ => 255,
-    }
-}
-
-/// The first `count` lanes of the one, the others of the other.
-#[inline(always)]
-fn keep<const N: usize>(count: i64, new: V<N>, old: V<N>) -> V<N> {
-    V(core::array::from_fn(|l| if (l as i64) < count { new.0[l] } else { old.0[l] }))
-}
-
-/// The first `count` integers of neighbours, the others 0.
-#[inline(always)]
-unsafe fn some_ints<const N: usize>(x: &[u32], k: i64, count: i64) -> [i64; N] {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f", target_feature = "avx512vl"))]
-    if N == 8 {
-        return unsafe {
-            use core::arch::x86_64::{_mm256_maskz_loadu_epi32, _mm512_cvtepu32_epi64};
-            let lanes = _mm256_maskz_loadu_epi32(first(count), x.as_ptr().offset(k as isize).cast());
-            core::mem::transmute_copy(&_mm512_cvtepu32_epi64(lanes))
-        };
-    }
-    core::array::from_fn(|l| if (l as i64) < count { unsafe { int(x, k + l as i64) } } else { 0 })
-}
-
-/// `a * b + c` in lanes, rounded once.
-#[inline(always)]
-fn fused<const N: usize>(a: V<N>, b: V<N>, c: V<N>) -> V<N> {
-    V(core::array::from_fn(|l| mul_add(a.0[l], b.0[l], c.0[l])))
 }
 
 #[inline(always)]

@@ -170,7 +170,7 @@ impl Emitter<'_> {
     pub fn read(&self, r: RealId, wide: bool, copy: Copy) -> String {
         let name = self.name(r, copy);
         match self.lanes {
-            Some(lanes) if wide && !self.wide.contains(&r) => format!("V::<{}>::splat({name})", lanes.width()),
+            Some(lanes) if wide && !self.wide.contains(&r) => format!("all::<{}>({name})", lanes.width()),
             _ => name,
         }
     }
@@ -206,8 +206,10 @@ impl Emitter<'_> {
                 format!("V::<{}>::of(|l| ({}) as f64)", lanes.width(), self.affine(a, copy)?)
             }
             (Real::Load(place), lanes) => self.load(place, lanes, copy)?,
-            (Real::Add(a, b), _) => format!("{} + {}", read(a), read(b)),
-            (Real::Mul(a, b), _) => format!("{} * {}", read(a), read(b)),
+            (Real::Add(a, b), None) => format!("{} + {}", read(a), read(b)),
+            (Real::Add(a, b), Some(_)) => format!("plus({}, {})", read(a), read(b)),
+            (Real::Mul(a, b), None) => format!("{} * {}", read(a), read(b)),
+            (Real::Mul(a, b), Some(_)) => format!("times({}, {})", read(a), read(b)),
             (Real::MulAdd(a, b, c), None) => format!("mul_add({}, {}, {})", read(a), read(b), read(c)),
             (Real::MulAdd(a, b, c), Some(_)) => format!("fused({}, {}, {})", read(a), read(b), read(c)),
             (Real::Select(p, x), None) => format!("select({}, {})", read(p), read(x)),
@@ -228,10 +230,7 @@ impl Emitter<'_> {
         let pointer = if again { buffer.clone() } else { format!("{buffer}.as_ptr()") };
         let count = lanes.count(copy.chunk);
         Ok(match (self.is_contiguous(place), count) {
-            (true, None) => {
-                let function = if again { "reload" } else { "load" };
-                format!("{function}::<{width}>({buffer}, {})", self.first_offset(place, copy)?)
-            }
+            (true, None) => format!("load::<{width}>({pointer}, {})", self.first_offset(place, copy)?),
             (true, Some(count)) => {
                 format!("load_some::<{width}>({pointer}, {}, {count})", self.first_offset(place, copy)?)
             }
@@ -261,6 +260,7 @@ impl Emitter<'_> {
         if let Function::Value(Primitive::Op(op)) = function {
             match (op, args) {
                 (Op::Div, [a, b]) => return format!("{a} / {b}"),
+                (Op::Powi(2), [a]) if lanes.is_some() => return format!("times({a}, {a})"),
                 (Op::Powi(k), [a]) => return one(&format!("(|x: f64| powi(x, {k}))"), a),
                 (Op::Min, [a, b]) => return two("min", a, b),
                 (Op::Max, [a, b]) => return two("max", a, b),

@@ -12,7 +12,7 @@ use std::fmt::Write;
 use super::expression::{Copy, WIDTH};
 use super::source::Target;
 use crate::base::{Id, IndexId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums};
 use crate::scalar::Function;
@@ -250,8 +250,7 @@ impl<'a> Emitter<'a> {
             Stmt::Local(r) => {
                 mark(&mut self.wide, *r, self.lanes.is_some());
                 mark(&mut self.jammed, *r, self.jam.is_some());
-                let zero =
-                    self.lanes.map_or("0.0_f64".to_owned(), |lanes| format!("V::<{}>::splat(0.0)", lanes.width()));
+                let zero = self.lanes.map_or("0.0_f64".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
                 for copy in self.copies(true, true) {
                     self.line(&format!("let mut {} = {zero};", self.name(*r, copy)));
                 }
@@ -267,6 +266,7 @@ impl<'a> Emitter<'a> {
             Stmt::Store(place, a) => self.store(place, *a)?,
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
+            Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
         Ok(())
     }
@@ -304,6 +304,7 @@ impl<'a> Emitter<'a> {
             let sum = match args.as_slice() {
                 [a, b] if wide => format!("fused({a}, {b}, {name})"),
                 [a, b] => format!("mul_add({a}, {b}, {name})"),
+                args if wide => format!("plus({name}, {})", args.concat()),
                 args => format!("{name} + {}", args.concat()),
             };
             // Lanes that are not in use keep what they have.
@@ -374,9 +375,14 @@ impl<'a> Emitter<'a> {
         self.open("{");
         self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain)?));
         if parallel && self.parts && self.lanes.is_none() && self.jam.is_none() {
-            self.line(&format!("let (from, to) = cut(from, to, part, parts, {lanes});"));
+            self.line(&format!("let (from, to) = cut(from, to, part, parts, {});", lanes.max(jam)));
         }
         self.line(&format!("let mut {index} = from;"));
+        // Many parts of a short loop are empty.
+        let part = matches!(domain, Domain::Part { .. });
+        if part {
+            self.open("if from <= to {");
+        }
         match (lanes, jam) {
             (1, 1) => {
                 self.open(&format!("while {index} <= to {{"));
@@ -386,6 +392,9 @@ impl<'a> Emitter<'a> {
             }
             (1, jam) => self.jam(index, jam, body)?,
             (lanes, _) => self.in_lanes(index, lanes, body)?,
+        }
+        if part {
+            self.close();
         }
         self.close();
         Ok(())
@@ -435,7 +444,7 @@ impl<'a> Emitter<'a> {
         for (r, copies) in &vectors {
             for copy in copies {
                 let name = self.partial(*r, *copy);
-                self.line(&format!("let mut {name} = V::<{width}>::splat(0.0);"));
+                self.line(&format!("let mut {name} = all::<{width}>(0.0);"));
             }
         }
         // Independent lanes may come in smaller groups as well.
@@ -493,12 +502,12 @@ impl<'a> Emitter<'a> {
             let mut half = chunks / 2;
             while half > 0 {
                 for chunk in 0..half {
-                    lines.push(format!("{0} = {0} + {1};", partial(chunk), partial(chunk + half)));
+                    lines.push(format!("{0} = plus({0}, {1});", partial(chunk), partial(chunk + half)));
                 }
                 half /= 2;
             }
             let name = self.name(r, *first);
-            lines.push(format!("{name} = {name} + {}.sum();", partial(0)));
+            lines.push(format!("{name} = {name} + total({});", partial(0)));
             lines.iter().for_each(|line| self.line(line));
         }
     }

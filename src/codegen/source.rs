@@ -14,6 +14,9 @@ const VECTOR: &str = include_str!("vector.rs");
 /// The text of what a kernel is given.
 const TYPES: &str = include_str!("abi.rs");
 
+/// The text of lanes.
+const LANES: &str = include_str!("lanes.rs");
+
 /// The text of products that are added.
 const MUL_ADD: &str = include_str!("mul_add.rs");
 
@@ -60,6 +63,8 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     }
     let _ = writeln!(text, "#![allow({allowed}, unused_assignments)]\n");
     text.push_str(TYPES);
+    text.push('\n');
+    text.push_str(LANES);
     text.push('\n');
     for (k, nest) in program.nests.iter().enumerate() {
         let mut emitter = Emitter::new(program, &mut functions);

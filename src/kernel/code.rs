@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{Shape, fold, offset};
+use super::layout::{Shape, fold, offset, offset_in};
 use crate::base::{Id, IndexId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Segment, Stmt, outer_sums};
 use crate::scalar::Function;
@@ -74,6 +74,7 @@ pub(super) enum Op {
     AddProduct { to: usize, a: usize, b: usize, partial: bool },
     Store { buffer: BufferId, at: Form, a: usize },
     Fill { buffer: BufferId },
+    Tuple { number: usize, at: Form },
 }
 
 /// The code of a nest.
@@ -302,6 +303,12 @@ impl Compiler<'_> {
                 self.code.ops.push(Op::Store { buffer: place.buffer, at, a: a.index() });
             }
             Stmt::Fill(buffer) => self.code.ops.push(Op::Fill { buffer: *buffer }),
+            Stmt::Tuple(number, at) => {
+                let shape = self.shapes.get(*number).ok_or_else(|| Error::bug("bind", "a pattern without a shape"))?;
+                let at = offset_in(at, &shape.strides, self.bindings)?;
+                let at = self.form_of(at);
+                self.code.ops.push(Op::Tuple { number: *number, at });
+            }
         }
         Ok(())
     }

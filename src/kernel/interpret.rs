@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Program};
 use crate::scalar::{self, Function, Primitive, UserFunction};
+use crate::tensor::MAX_ELEMENTS;
 
 const PASS: &str = "interpret";
 /// The room of a register.
@@ -32,6 +33,8 @@ pub(super) struct Memory<'r, 'd, 'o> {
     pub workspaces: &'r mut [Vec<f64>],
     pub arrays: &'r [Vec<u32>],
     pub functions: &'r Arena<FunctionId, UserFunction>,
+    /// The places that are listed, by the number of the pattern.
+    pub tuples: &'r mut [Vec<i64>],
 }
 
 impl Memory<'_, '_, '_> {
@@ -52,6 +55,21 @@ impl Memory<'_, '_, '_> {
             Some(Location::Input(_)) | None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
+    }
+
+    #[cold]
+    fn list(&mut self, number: usize, place: i64) -> Result<()> {
+        let places = self.tuples.get_mut(number).ok_or_else(|| outside("a pattern"))?;
+        let limit =
+            |found: usize| Error::Limit { what: "entries of a result", limit: MAX_ELEMENTS, found: found as u64 };
+        places.try_reserve(1).map_err(|_| limit(places.len()))?;
+        places.push(place);
+        // Places are often listed several times.
+        if places.len() == places.capacity() {
+            places.sort_unstable();
+            places.dedup();
+        }
+        if places.len() as u64 >= MAX_ELEMENTS { Err(limit(places.len())) } else { Ok(()) }
     }
 
     fn array(&self, array: usize) -> Result<&[u32]> {
@@ -351,6 +369,10 @@ impl Run<'_, '_, '_, '_> {
                 }
             }
             Op::Fill { buffer } => self.memory.write(*buffer)?.fill(0.0),
+            Op::Tuple { number, at } => {
+                let place = self.uniform(at);
+                self.memory.list(*number, place)?;
+            }
             Op::For { .. }
             | Op::Next { .. }
             | Op::If { .. }
@@ -371,7 +393,8 @@ impl Run<'_, '_, '_, '_> {
     fn ternary(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
         if self.width_of(to) == 1 {
             // A register outside of lanes is read at lane 0 too.
-            let [x, y, z] = args.map(|r| self.real(r));
+            let [a, b, c] = args;
+            let (x, y, z) = (self.real(a), self.real(b), self.real(c));
             self.registers.reals[to][0] = f(x, y, z);
             return;
         }
@@ -386,7 +409,8 @@ impl Run<'_, '_, '_, '_> {
     /// Unused lanes compute something that nobody reads.
     #[inline(always)]
     fn in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
-        let [x, y, z] = args.map(|r| self.fetch::<N>(r));
+        let [a, b, c] = args;
+        let (x, y, z) = (self.fetch::<N>(a), self.fetch::<N>(b), self.fetch::<N>(c));
         for (lane, out) in self.registers.reals[to].iter_mut().take(N).enumerate() {
             *out = f(x[lane], y[lane], z[lane]);
         }
@@ -400,7 +424,8 @@ impl Run<'_, '_, '_, '_> {
             (16, 16) => self.add_in_lanes::<16>(to, args, f),
             (32, 32) => self.add_in_lanes::<32>(to, args, f),
             (width, _) => {
-                let [x, y] = args.map(|r| self.fetch::<ROOM>(r));
+                let [a, b] = args;
+                let (x, y) = (self.fetch::<ROOM>(a), self.fetch::<ROOM>(b));
                 let sums = &mut self.registers.partial[to];
                 for (sum, (x, y)) in sums.iter_mut().zip(x.into_iter().zip(y)).take(width) {
                     *sum = f(*sum, x, y);
@@ -411,7 +436,8 @@ impl Run<'_, '_, '_, '_> {
 
     #[inline(always)]
     fn add_in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 2], f: impl Fn(f64, f64, f64) -> f64) {
-        let [x, y] = args.map(|r| self.fetch::<N>(r));
+        let [a, b] = args;
+        let (x, y) = (self.fetch::<N>(a), self.fetch::<N>(b));
         for (lane, sum) in self.registers.partial[to].iter_mut().take(N).enumerate() {
             *sum = f(*sum, x[lane], y[lane]);
         }

@@ -160,10 +160,14 @@ impl Check<'_> {
 
 /// The offset of a place as an expression over indices.
 pub(super) fn offset(place: &Place, shapes: &[Shape], bindings: &Bindings) -> Result<(Vec<(IndexId, i64)>, i64)> {
-    let shape = shape_of(shapes, place.buffer)?;
+    offset_in(&place.at, &shape_of(shapes, place.buffer)?.strides, bindings)
+}
+
+/// The offset of a tuple for these strides.
+pub(super) fn offset_in(at: &[Affine], strides: &[i64], bindings: &Bindings) -> Result<(Vec<(IndexId, i64)>, i64)> {
     let mut terms: BTreeMap<IndexId, i64> = BTreeMap::new();
     let mut constant = 0i64;
-    for (a, stride) in place.at.iter().zip(&shape.strides) {
+    for (a, stride) in at.iter().zip(strides) {
         let (inner, k) = fold(a, bindings)?;
         // The places of an empty buffer are never visited, so their offset may be anything.
         constant = constant.wrapping_add(k.wrapping_mul(*stride));

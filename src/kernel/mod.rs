@@ -249,6 +249,7 @@ impl Kernel {
             workspaces,
             arrays: &self.arrays,
             functions: &self.program.signature.functions,
+            tuples: &mut [],
         };
         let result = self.codes.iter().try_for_each(|code| features::run(code, registers, &mut memory));
         self.give_back(scratch);

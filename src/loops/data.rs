@@ -272,6 +272,8 @@ pub enum Stmt {
     Store(Place, RealId),
     /// Makes a buffer zero.
     Fill(BufferId),
+    /// Lists a place of a pattern, by the number of the pattern. Only in programs that find out patterns, which the interpreter runs.
+    Tuple(usize, Vec<Affine>),
 }
 
 /// What computes one buffer, or several.

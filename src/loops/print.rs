@@ -141,6 +141,10 @@ impl Printer<'_> {
             Stmt::MulAdd(r, a, b) => writeln!(f, "{r} += {a} * {b}"),
             Stmt::Store(place, value) => writeln!(f, "{} = {value}", self.place(place)),
             Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
+            Stmt::Tuple(number, at) => {
+                let at: Vec<String> = at.iter().map(|a| self.affine(a)).collect();
+                writeln!(f, "pattern {number} has ({})", at.join(", "))
+            }
         }
     }
 

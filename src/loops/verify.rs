@@ -93,7 +93,8 @@ impl Check<'_> {
                     | Stmt::Accumulate(..)
                     | Stmt::MulAdd(..)
                     | Stmt::Store(..)
-                    | Stmt::Fill(_) => {}
+                    | Stmt::Fill(_)
+                    | Stmt::Tuple(..) => {}
                 };
             });
         }
@@ -205,6 +206,8 @@ impl Check<'_> {
             }
             Stmt::Store(place, _) => self.place(place, true),
             Stmt::Fill(buffer) => self.writes(*buffer),
+            Stmt::Tuple(..) if scope.in_lanes => self.complain("a place is listed inside of lanes"),
+            Stmt::Tuple(..) => {}
         }
     }
 

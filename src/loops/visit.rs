@@ -19,7 +19,8 @@ impl Stmt {
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
             | Stmt::Store(..)
-            | Stmt::Fill(_) => &[],
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..) => &[],
         }
     }
 
@@ -44,6 +45,7 @@ impl Stmt {
             Stmt::Extremum { extent, .. } => visit(extent),
             Stmt::Define(_, Real::Index(a)) => visit(a),
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => place.at.iter().for_each(visit),
+            Stmt::Tuple(_, at) => at.iter().for_each(visit),
             Stmt::Define(..)
             | Stmt::Local(_)
             | Stmt::Assign(..)
@@ -64,7 +66,12 @@ impl Stmt {
             }
             Stmt::If { cond, .. } => cond.visit_reads(visit),
             Stmt::Extremum { value, .. } => visit(*value),
-            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Local(_) | Stmt::Fill(_) => {}
+            Stmt::For { .. }
+            | Stmt::Let { .. }
+            | Stmt::Find { .. }
+            | Stmt::Local(_)
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..) => {}
         }
     }
 
@@ -111,7 +118,7 @@ pub fn can_jam(index: IndexId, body: &[Stmt]) -> bool {
                     allowed &= !mentions;
                     cond.visit_reads(&mut |r| allowed &= !differs.contains(&r));
                 }
-                Stmt::Extremum { .. } | Stmt::Fill(_) => allowed = false,
+                Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => allowed = false,
                 Stmt::Define(r, real) => {
                     real.visit_reads(&mut |a| mentions |= differs.contains(&a));
                     // What was stored in another iteration could be read, so loads differ.

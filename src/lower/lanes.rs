@@ -93,6 +93,38 @@ fn run_parallel(body: &mut [Stmt]) {
     }
 }
 
+/// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.
+pub(super) fn only_sums(body: &[Stmt]) -> bool {
+    let (mut inside, mut assigned, mut fills) = (BTreeSet::new(), BTreeSet::new(), false);
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => {
+                inside.insert(*r);
+            }
+            Stmt::Assign(r, _) => {
+                assigned.insert(*r);
+            }
+            Stmt::Fill(_) => fills = true,
+            _ => {}
+        });
+    }
+    assigned.is_subset(&inside) && !fills
+}
+
+/// Whether a statement is a loop or has one inside.
+pub(super) fn has_loop(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { .. } | Stmt::Extremum { .. }) || stmt.body().iter().any(has_loop)
+}
+
+/// Whether statements have functions of more than a few instructions.
+pub(super) fn has_functions(body: &[Stmt]) -> bool {
+    let mut found = false;
+    for stmt in body {
+        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if is_long(*f)));
+    }
+    found
+}
+
 /// Whether statements give a value to a register that is declared outside.
 fn changes_outside(body: &[Stmt]) -> bool {
     let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
@@ -208,7 +240,7 @@ impl Seen {
                 !varies && self.body(body)
             }
             Stmt::Find { .. } => !varies,
-            Stmt::Extremum { .. } | Stmt::Fill(_) => false,
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => false,
             Stmt::Let { index, .. } => {
                 if varies {
                     self.indices.insert(*index);

@@ -30,7 +30,8 @@ impl Names {
                 | Stmt::Accumulate(..)
                 | Stmt::MulAdd(..)
                 | Stmt::Store(..)
-                | Stmt::Fill(_) => {}
+                | Stmt::Fill(_)
+                | Stmt::Tuple(..) => {}
             });
         }
         Names { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
@@ -43,6 +44,18 @@ impl Names {
             self.next_index += 1;
             IndexId::from_index(next)
         })
+    }
+
+    /// An index that occurs nowhere.
+    pub fn fresh_index(&mut self) -> IndexId {
+        self.next_index += 1;
+        IndexId::from_index(self.next_index - 1)
+    }
+
+    /// A register that occurs nowhere.
+    pub fn fresh_real(&mut self) -> RealId {
+        self.next_real += 1;
+        RealId::from_index(self.next_real - 1)
     }
 
     /// One index takes the name of another.
@@ -160,6 +173,7 @@ impl Names {
             Stmt::MulAdd(r, a, b) => Stmt::MulAdd(self.read(*r), self.read(*a), self.read(*b)),
             Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.read(*a)),
             Stmt::Fill(buffer) => Stmt::Fill(*buffer),
+            Stmt::Tuple(number, at) => Stmt::Tuple(*number, at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?),
         })
     }
 }
