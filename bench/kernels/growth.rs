@@ -23,7 +23,7 @@ pub fn run(table: &mut Table) -> Result<Vec<Growth>> {
     if !table.wants("K12") {
         return Ok(all);
     }
-    println!("\n{:<46}{:>11}{:>11}{:>11}", "exponents", "value", "gradient", "expected");
+    println!("\n{:<62}{:>11}{:>11}{:>11}", "exponents", "value", "gradient", "expected");
     let vector = |inputs: &mut Inputs, n: usize| {
         inputs.value("x", Value::vector(random(n, 1)));
     };
@@ -75,7 +75,7 @@ pub fn run(table: &mut Table) -> Result<Vec<Growth>> {
             Ok((times[1] / times[0]).ln() / ratio.ln())
         };
         let (value, gradient) = (exponent(&value)?, exponent(&gradient)?);
-        println!("{name:<46}{value:>11.2}{gradient:>11.2}{expected:>11.1}");
+        println!("{name:<62}{value:>11.2}{gradient:>11.2}{expected:>11.1}");
         all.push(Growth { program: name.to_owned(), value, gradient, expected });
     }
     Ok(all)

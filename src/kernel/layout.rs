@@ -29,13 +29,8 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
         for n in &buffer.dims {
             lengths.push(bindings.length(n)?);
         }
-        let mut strides = vec![0; lengths.len()];
-        let mut len = 1usize;
-        for (stride, n) in strides.iter_mut().zip(&lengths).rev() {
-            *stride = i64::try_from(len).map_err(|_| Error::Overflow)?;
-            // An empty buffer has no places, whatever its other axes are.
-            len = if lengths.contains(&0) { 0 } else { len.saturating_mul(*n) };
-        }
+        let shape = row_major(&lengths)?;
+        let len = shape.len;
         if len as u64 >= MAX_ELEMENTS {
             let what = match buffer.kind {
                 BufferKind::Workspace => "elements of an intermediate tensor",
@@ -43,9 +38,21 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
             };
             return Err(Error::Limit { what, limit: MAX_ELEMENTS, found: len as u64 });
         }
-        shapes.push(Shape { strides, len });
+        shapes.push(shape);
     }
     Ok(shapes)
+}
+
+/// The strides of axes of these lengths, the last one closest.
+pub(super) fn row_major(lengths: &[usize]) -> Result<Shape> {
+    let mut strides = vec![0; lengths.len()];
+    let mut len = 1usize;
+    for (stride, n) in strides.iter_mut().zip(lengths).rev() {
+        *stride = i64::try_from(len).map_err(|_| Error::Overflow)?;
+        // An empty buffer has no places, whatever its other axes are.
+        len = if lengths.contains(&0) { 0 } else { len.saturating_mul(*n) };
+    }
+    Ok(Shape { strides, len })
 }
 
 /// An expression for given sizes: what depends on indices, and the rest.
