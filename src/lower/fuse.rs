@@ -4,11 +4,12 @@
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
-//! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows.
+//! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
+//! whose rows are interleaved, put together with what cannot be.
 
 use std::collections::BTreeMap;
 
-use super::lanes::{has_functions, has_loop, independent};
+use super::lanes::{self, has_functions, has_loop, independent};
 use super::names::Names;
 use crate::base::IndexId;
 use crate::error::Result;
@@ -52,6 +53,10 @@ fn parts(nest: &Nest) -> Option<Parts<'_>> {
 /// Whether what runs in lanes does so in one loop as well.
 fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
     let Some(both) = parts(joined) else { return false };
+    let jam = |parts: &Parts<'_>| lanes::interleaves(parts.index, parts.body);
+    if (jam(left) || jam(right)) && !jam(&both) {
+        return false;
+    }
     let independent = |parts: &Parts<'_>| independent(parts.index, parts.body);
     let loops = |parts: &Parts<'_>| parts.body.iter().any(has_loop);
     match (loops(left), loops(right)) {
@@ -85,21 +90,20 @@ fn loads(body: &[Stmt]) -> Vec<&Place> {
     loads
 }
 
-/// Where the first index of a place is in an iteration of the outer loop.
+/// What of a place belongs to an iteration of the outer loop.
 #[derive(PartialEq)]
 enum Row {
-    /// It is the outer index.
-    Own,
+    /// It is the outer index, at this axis.
+    Own(usize),
     /// It is an entry below the outer index.
     Entry(ArrayId),
 }
 
 fn row(place: &Place, outer: IndexId, segments: &BTreeMap<IndexId, ArrayId>) -> Option<Row> {
-    let first = place.at.first()?.as_index()?;
-    if first == outer {
-        return Some(Row::Own);
+    if let Some(axis) = place.at.iter().position(|a| a.as_index() == Some(outer)) {
+        return Some(Row::Own(axis));
     }
-    segments.get(&first).map(|pointers| Row::Entry(*pointers))
+    segments.get(&place.at.first()?.as_index()?).map(|pointers| Row::Entry(*pointers))
 }
 
 /// The loops over the nodes below the outer index.

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeSet;
 
+use super::products;
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
 use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
@@ -34,6 +35,14 @@ pub(super) fn assign(nest: &mut Nest) {
     if jam(&mut nest.body, 1) {
         nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
     }
+}
+
+/// Whether the iterations of a loop without lanes would be interleaved.
+pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
+    let mut body = body.to_vec();
+    products::add_in(&mut body);
+    lanes(&mut body);
+    !independent(index, &body) && !jam(&mut body, 1) && shares(index, &body, 1)
 }
 
 /// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
@@ -59,27 +68,44 @@ fn jam(body: &mut [Stmt], around: u32) -> bool {
 
 /// Whether iterations of a loop can be interleaved, and it pays.
 fn shares(index: IndexId, body: &[Stmt], around: u32) -> bool {
-    if !can_jam(index, body) {
-        return false;
-    }
-    let (mut pays, mut fits) = (false, true);
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            let Stmt::For { lanes, body, .. } = stmt else { return };
-            if body.iter().any(|stmt| !stmt.body().is_empty()) {
-                return;
+    let mut gain = Gain { index, pays: false, fits: true };
+    gain.body(body, around);
+    gain.pays && gain.fits && can_jam(index, body)
+}
+
+/// What interleaving the iterations over an index would do to the loops inside.
+struct Gain {
+    index: IndexId,
+    /// Some factor is loaded once for all iterations.
+    pays: bool,
+    /// All partial sums stay in registers.
+    fits: bool,
+}
+
+impl Gain {
+    fn body(&mut self, body: &[Stmt], around: u32) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { lanes, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
+                    self.innermost(body, around.max(*lanes));
+                }
+                Stmt::For { lanes, body, .. } => self.body(body, around.max(*lanes)),
+                stmt => self.body(stmt.body(), around),
             }
-            // A loop of loads and sums.
-            let loads = || body.iter().filter_map(Stmt::load);
-            let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(index));
-            let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
-            let functions = body.iter().any(|stmt| matches!(stmt, Stmt::Define(_, Real::Apply(..))));
-            let vectors = around.max(*lanes).div_ceil(8);
-            fits &= products == 0 || (!functions && products as u32 * vectors * JAM <= SUMS);
-            pays |= vectors > 1 && products > 0 && loads().any(mentions) && loads().any(|place| !mentions(place));
-        });
+        }
     }
-    pays && fits
+
+    /// A loop of loads and sums.
+    fn innermost(&mut self, body: &[Stmt], lanes: u32) {
+        let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
+        if products == 0 {
+            return;
+        }
+        let loads = || body.iter().filter_map(Stmt::load);
+        let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
+        self.fits &= !has_functions(body) && products as u32 * lanes.div_ceil(8) * JAM <= SUMS;
+        self.pays |= lanes > 8 && loads().any(mentions) && loads().any(|place| !mentions(place));
+    }
 }
 
 /// The outermost loops that add to no register outside.

@@ -26,6 +26,7 @@ mod factors;
 mod fuse;
 mod guard;
 mod lanes;
+mod layout;
 mod names;
 mod peel;
 mod plan;
@@ -78,6 +79,7 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
+    layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
         factors::hoist(nest);

@@ -13,12 +13,17 @@ use crate::loops::{Nest, Real, RealId, Stmt};
 
 /// Puts products into the sums of a nest.
 pub(super) fn add(nest: &mut Nest) {
+    add_in(&mut nest.body);
+}
+
+/// Puts products into the sums of statements.
+pub(super) fn add_in(stmts: &mut Vec<Stmt>) {
     let mut uses: BTreeMap<RealId, usize> = BTreeMap::new();
-    for stmt in &nest.body {
+    for stmt in stmts.iter() {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));
     }
     let once = uses.into_iter().filter(|(_, count)| *count == 1).map(|(r, _)| r).collect();
-    body(&mut nest.body, &once);
+    body(stmts, &once);
 }
 
 fn body(stmts: &mut Vec<Stmt>, once: &BTreeSet<RealId>) {
