@@ -46,10 +46,11 @@ impl Table {
         self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
     }
 
-    /// Measures a program beside hand-written kernels of its value, and of its value and gradient.
+    /// Measures a program, simplified, beside hand-written kernels of its value, and of its value and gradient.
     pub fn compare(&mut self, case: Case<'_>, value: Run<'_>, gradient: Run<'_>) -> Result<()> {
         let primal = Function::parse(case.text)?;
-        self.line(case.name.to_owned(), &primal, &case, value)?;
+        let simple = primal.simplify(&Default::default())?.function;
+        self.line(case.name.to_owned(), &simple, &case, value)?;
         let both = primal.value_and_gradient(case.wrt)?;
         self.line(format!("{}, with gradient", case.name), &both, &case, gradient)
     }
