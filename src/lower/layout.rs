@@ -42,7 +42,7 @@ fn move_last<T>(list: &mut Vec<T>, at: usize) {
     }
 }
 
-fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
+pub(super) fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => permute(body, buffer, axis),
@@ -55,7 +55,12 @@ fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
 }
 
 /// How many times more often an innermost loop runs than what is around it, at least.
-const INNERMOST: u64 = 4;
+pub(super) const INNERMOST: u64 = 4;
+
+/// How often so many nested loops run, beside one loop.
+pub(super) fn weight(depth: usize) -> u64 {
+    INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).saturating_sub(1))
+}
 
 fn place(stmt: &Stmt) -> Option<&Place> {
     match stmt {
@@ -74,16 +79,16 @@ fn uses(nest: &Nest, buffer: BufferId) -> bool {
 
 /// A loop around statements.
 #[derive(Clone, Copy)]
-struct Loop {
-    index: IndexId,
+pub(super) struct Loop<'a> {
+    pub index: IndexId,
+    pub domain: &'a Domain,
     /// Whether it can have lanes: its values are a range, and neither loops nor indices inside depend on it.
     lanes: bool,
 }
 
 /// The accesses to places far apart that the best choice of lanes leaves, if this axis of the buffer is the last.
-fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
-    let mut paths = Vec::new();
-    nest.body.iter().for_each(|stmt| innermost(stmt, &mut Path::default(), &mut paths));
+pub(super) fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
+    let paths = paths(nest);
     let cost = |Path { around, stores, body }: &Path<'_>| -> u64 {
         let deepest = around.len().saturating_sub(1);
         let candidates = around.iter().enumerate().filter(|(_, l)| l.lanes);
@@ -95,8 +100,8 @@ fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
             let inside: u64 = body.iter().filter_map(place).map(|place| INNERMOST * u64::from(far(place))).sum();
             fold + inside + stores.iter().map(|place| u64::from(far(place))).sum::<u64>()
         });
-        // A loop without lanes does one number at a time.
-        each.min().unwrap_or(8)
+        // A loop without lanes does one number at a time. Deeper loops run more often.
+        each.min().unwrap_or(8).saturating_mul(weight(around.len()))
     };
     paths.iter().map(cost).sum()
 }
@@ -111,10 +116,17 @@ fn apart(place: &Place, index: IndexId, buffer: BufferId, axis: usize) -> bool {
 
 /// An innermost loop, the loops around it, and what is stored in these.
 #[derive(Clone, Default)]
-struct Path<'a> {
-    around: Vec<Loop>,
+pub(super) struct Path<'a> {
+    pub around: Vec<Loop<'a>>,
     stores: Vec<&'a Place>,
-    body: &'a [Stmt],
+    pub body: &'a [Stmt],
+}
+
+/// The innermost loops of a nest.
+pub(super) fn paths(nest: &Nest) -> Vec<Path<'_>> {
+    let mut paths = Vec::new();
+    nest.body.iter().for_each(|stmt| innermost(stmt, &mut Path::default(), &mut paths));
+    paths
 }
 
 /// The innermost loops of a statement.
@@ -130,7 +142,7 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
                 }
             });
         }
-        path.around.push(Loop { index: *index, lanes });
+        path.around.push(Loop { index: *index, domain, lanes });
         match body.iter().all(|stmt| stmt.body().is_empty()) {
             true => paths.push(Path { body, ..path.clone() }),
             false => path.stores.extend(body.iter().filter(|stmt| matches!(stmt, Stmt::Store(..))).filter_map(place)),

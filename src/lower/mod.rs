@@ -28,6 +28,7 @@ mod guard;
 mod lanes;
 mod layout;
 mod names;
+mod pack;
 mod peel;
 mod plan;
 mod points;
@@ -80,6 +81,7 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
         outputs.push((output.name.clone(), leaves));
     }
     layout::choose(&mut nests, &mut plan.buffers);
+    pack::pack(&mut nests, &mut plan.buffers)?;
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
         factors::hoist(nest);
