@@ -2,7 +2,8 @@
 //!
 //! Vectors are loaded from neighbours, so each nest would like the index of its lanes to be the last of every place that depends on it. A
 //! tensor that nobody sees from outside may have its axes in any order: for each of them the nests that read and write it are asked what
-//! they would load from places far apart, and the last axis is the one with which they load least so. Where it makes no difference, axes stay.
+//! they would load from places far apart, and the last axis is the one with which they load least so. Where it makes little difference, axes
+//! stay.
 
 use crate::base::{Arena, IndexId};
 use crate::index::Var;
@@ -23,7 +24,7 @@ pub(super) fn choose(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>) 
         };
         let now = cost(rank - 1);
         let best = (0..rank).map(|axis| (cost(axis), axis)).min();
-        let Some((_, axis)) = best.filter(|(least, _)| *least < now) else { continue };
+        let Some((_, axis)) = best.filter(|(least, _)| least.saturating_add(now / 8) < now) else { continue };
         move_last(&mut buffers[buffer].dims, axis);
         for k in users {
             let Some(nest) = nests.get_mut(k) else { continue };
@@ -59,7 +60,7 @@ pub(super) const INNERMOST: u64 = 4;
 
 /// How often so many nested loops run, beside one loop.
 pub(super) fn weight(depth: usize) -> u64 {
-    INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).saturating_sub(1))
+    INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).max(1))
 }
 
 fn place(stmt: &Stmt) -> Option<&Place> {
@@ -91,6 +92,8 @@ pub(super) fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
     let paths = paths(nest);
     let cost = |Path { around, stores, body }: &Path<'_>| -> u64 {
         let deepest = around.len().saturating_sub(1);
+        // Entries are few, so what is stored after a loop over them counts.
+        let short = around.last().is_some_and(|l| matches!(l.domain, Domain::Segment(_)));
         let candidates = around.iter().enumerate().filter(|(_, l)| l.lanes);
         let each = candidates.map(|(depth, l)| {
             let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
@@ -98,10 +101,11 @@ pub(super) fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
             let fold = u64::from(depth == deepest && adds);
             let far = |place: &Place| apart(place, l.index, buffer, axis);
             let inside: u64 = body.iter().filter_map(place).map(|place| INNERMOST * u64::from(far(place))).sum();
-            fold + inside + stores.iter().map(|place| u64::from(far(place))).sum::<u64>()
+            let outside: u64 = stores.iter().map(|place| u64::from(far(place))).sum();
+            INNERMOST * (fold + inside) + if short { INNERMOST * outside } else { outside }
         });
         // A loop without lanes does one number at a time. Deeper loops run more often.
-        each.min().unwrap_or(8).saturating_mul(weight(around.len()))
+        each.min().unwrap_or(8 * INNERMOST).saturating_mul(weight(around.len()) / INNERMOST)
     };
     paths.iter().map(cost).sum()
 }

@@ -80,8 +80,8 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
-    layout::choose(&mut nests, &mut plan.buffers);
     pack::pack(&mut nests, &mut plan.buffers)?;
+    layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
         factors::hoist(nest);
