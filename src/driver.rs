@@ -7,7 +7,7 @@ use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Derivation, Options, Seed};
 use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
-use crate::kernel::{Engine, Kernel};
+use crate::kernel::{Assembly, Engine, Kernel};
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::tensor::Inputs;
@@ -264,6 +264,15 @@ impl Function {
     /// Those of [`Kernel::bind`], and [`Error::Bug`].
     pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         Kernel::bind(Arc::new(self.loops(&mut Stages::new())?), inputs, engine)
+    }
+
+    /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
+    /// patterns of sparse parameters, and are found out when inputs are bound.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for results that are not there or cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
+    pub fn assemble(&self, results: &[&str]) -> Result<Assembly> {
+        Assembly::new(&self.tssa, results)
     }
 
     /// A derivative.

@@ -71,11 +71,6 @@ unsafe fn at(x: &[f64], k: i64) -> f64 {
     unsafe { *x.get_unchecked(k as usize) }
 }
 
-#[inline(always)]
-unsafe fn load<const N: usize>(x: &[f64], k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.as_ptr().add(k as usize) as *const [f64; N])) }
-}
-
 /// Loads what this nest has stored.
 #[inline(always)]
 unsafe fn again(x: *mut f64, k: i64) -> f64 {
@@ -83,18 +78,8 @@ unsafe fn again(x: *mut f64, k: i64) -> f64 {
 }
 
 #[inline(always)]
-unsafe fn reload<const N: usize>(x: *mut f64, k: i64) -> V<N> {
-    unsafe { V(core::ptr::read_unaligned(x.add(k as usize) as *const [f64; N])) }
-}
-
-#[inline(always)]
 unsafe fn put(x: *mut f64, k: i64, value: f64) {
     unsafe { *x.add(k as usize) = value }
-}
-
-#[inline(always)]
-unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
-    unsafe { core::ptr::write_unaligned(x.add(k as usize) as *mut [f64; N], value.0) }
 }
 
 #[inline(always)]
@@ -126,13 +111,14 @@ unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
     if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
 }
 
-/// A part of a range, both ends included.
+/// A part of a range, both ends included; its length is a multiple of `grain`, but for the last.
 #[inline(always)]
-fn cut(from: i64, to: i64, part: i64, parts: i64) -> (i64, i64) {
+fn cut(from: i64, to: i64, part: i64, parts: i64, grain: i64) -> (i64, i64) {
     if parts <= 1 {
         return (from, to);
     }
     let each = (to - from + parts) / parts;
+    let each = (each + grain - 1) / grain * grain;
     let start = from + part * each;
     (start, if start + each - 1 < to { start + each - 1 } else { to })
 }

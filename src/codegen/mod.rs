@@ -10,16 +10,23 @@
 //! | [`load`] | loads a library and calls it: the only unsafe code of the crate |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
-//! instructions. No multiplication and addition are fused, so the interpreter, which compiles the same [`vector`] text, gives the same bits.
-//! Functions that are not in that text are called back, with the code of the operator table.
+//! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same
+//! [`vector`] text, gives the same bits. Functions that are not in that text are called back, with the code of the
+//! operator table.
 
 #[cfg(test)]
 mod accuracy;
 pub mod compile;
+mod expression;
 mod items;
 pub mod load;
+#[cfg(test)]
+#[allow(unsafe_code, dead_code)]
+mod mul_add;
 pub mod rust;
 pub mod source;
+#[cfg(test)]
+mod tests;
 pub mod vector;
 
 use crate::scalar::Op;
@@ -28,6 +35,7 @@ use crate::scalar::Op;
 macro_rules! in_lanes {
     ($($op:pat => $name:ident($($x:ident),+)),+ $(,)?) => {
         /// A function of [`vector`] in lanes; nothing for functions that are not there.
+        #[inline(always)]
         pub fn in_lanes<const N: usize>(op: Op, args: &[[f64; N]]) -> Option<[f64; N]> {
             match (op, args) {
                 $( ($op, [$($x),+]) => Some(vector::$name($(vector::V(*$x)),+).0), )+

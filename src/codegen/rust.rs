@@ -1,21 +1,23 @@
 //! The function of a nest as Rust source.
 //!
-//! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, and what
-//! is left over: groups of fewer lanes where lanes are independent, and single values, each added to its own lane, where they are added up.
+//! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, smaller
+//! groups where lanes are independent, and a last group of which the first lanes are in use only. A loop whose iterations may be
+//! interleaved becomes one that does several at a time, and one for those that are left.
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::expression::{Copy, WIDTH};
 use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Var, View};
-use crate::loops::{Bound, BufferId, Cond, Domain, Nest, Place, Program, Real, RealId, Segment, Stmt, outer_sums};
-use crate::scalar::{Comparison, Function, Op, Primitive};
+use crate::index::View;
+use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums};
+use crate::scalar::Function;
 
-const PASS: &str = "codegen";
+pub(super) const PASS: &str = "codegen";
 
 /// The buffers that are zero before a nest runs.
 pub fn fills(nest: &Nest) -> Vec<BufferId> {
@@ -28,36 +30,56 @@ pub(super) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).take(64).collect()
 }
 
-/// How the statements of a loop with lanes are written.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    /// One value at a time.
-    Single,
-    /// So many values at a time.
-    Lanes(u32),
-    /// One value, added to its lane.
-    Tail,
+/// The values that the body of a loop with lanes takes at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes {
+    of: u32,
+    /// Only the first `rest` of them are in use.
+    some: bool,
+}
+
+impl Lanes {
+    /// The lanes of a vector.
+    pub fn width(self) -> u32 {
+        self.of.min(WIDTH)
+    }
+
+    fn chunks(self) -> u32 {
+        self.of.div_ceil(WIDTH)
+    }
+
+    /// How many lanes of a vector are in use, where not all are.
+    pub fn count(self, chunk: u32) -> Option<String> {
+        match (self.some, chunk * WIDTH) {
+            (false, _) => None,
+            (true, 0) => Some("rest".to_owned()),
+            (true, from) => Some(format!("rest - {from}")),
+        }
+    }
 }
 
 /// Writes the function of a nest.
 pub(super) struct Emitter<'a> {
-    program: &'a Program,
-    functions: &'a mut Vec<Function>,
+    pub program: &'a Program,
+    pub functions: &'a mut Vec<Function>,
     pub text: String,
     depth: usize,
-    mode: Mode,
+    /// Inside of a loop with lanes, how many values are taken at a time.
+    pub lanes: Option<Lanes>,
     /// The index of the loop with lanes.
-    lane_index: Option<IndexId>,
+    pub lane_index: Option<IndexId>,
     /// Indices and registers with a value for each lane.
-    lane_indices: BTreeSet<IndexId>,
-    wide: BTreeSet<RealId>,
+    pub lane_indices: BTreeSet<IndexId>,
+    pub wide: BTreeSet<RealId>,
+    /// The index of the loop whose iterations are interleaved, and how many are.
+    pub jam: Option<(IndexId, u32)>,
+    /// Registers with a value for each of them.
+    pub jammed: BTreeSet<RealId>,
     /// Registers outside that the loop with lanes adds to.
     sums: BTreeSet<RealId>,
-    /// The lanes of that loop.
-    count: u32,
     /// The buffers that the nest writes.
-    targets: Vec<BufferId>,
-    /// Whether the next loop is the one that is cut into parts.
+    pub targets: Vec<BufferId>,
+    /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
 }
 
@@ -68,12 +90,13 @@ impl<'a> Emitter<'a> {
             functions,
             text: String::new(),
             depth: 0,
-            mode: Mode::Single,
+            lanes: None,
             lane_index: None,
             lane_indices: BTreeSet::new(),
             wide: BTreeSet::new(),
+            jam: None,
+            jammed: BTreeSet::new(),
             sums: BTreeSet::new(),
-            count: 1,
             targets: Vec::new(),
             parts: false,
         }
@@ -103,8 +126,10 @@ impl<'a> Emitter<'a> {
                     buffers.insert(place.buffer.index());
                 }
                 match stmt {
-                    Stmt::For { domain: Domain::Segment(segment), .. } => {
-                        arrays.insert(segment.pointers.index());
+                    Stmt::For { domain, .. } => {
+                        if let Domain::Segment(segment) = domain.whole_of() {
+                            arrays.insert(segment.pointers.index());
+                        }
                     }
                     Stmt::Let { array, .. } => {
                         arrays.insert(array.index());
@@ -165,149 +190,41 @@ impl<'a> Emitter<'a> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    fn lanes(&self) -> Option<u32> {
-        match self.mode {
-            Mode::Lanes(n) => Some(n),
-            Mode::Single | Mode::Tail => None,
-        }
-    }
-
-    fn varies(&self, a: &Affine) -> bool {
-        self.lanes().is_some()
-            && a.terms().iter().any(
-                |(v, _)| matches!(v, Var::Index(i) if Some(*i) == self.lane_index || self.lane_indices.contains(i)),
-            )
-    }
-
-    /// An expression; of lane `l` where it differs from lane to lane.
-    fn affine(&self, a: &Affine) -> Result<String> {
-        let mut terms = Vec::new();
-        for (v, k) in a.terms() {
-            let name = match v {
-                Var::Index(i) if self.lanes().is_some() && Some(*i) == self.lane_index => format!("({i} + l as i64)"),
-                Var::Index(i) if self.lanes().is_some() && self.lane_indices.contains(i) => format!("{i}[l]"),
-                Var::Index(i) => i.to_string(),
-                Var::Size(n) => n.to_string(),
-                Var::Apply(_) => return Err(Error::bug(PASS, "an index expression applies a map")),
-            };
-            terms.push(match k {
-                1 => name,
-                k => format!("({k}) * {name}"),
-            });
-        }
-        if a.offset() != 0 || terms.is_empty() {
-            terms.push(format!("({})", a.offset()));
-        }
-        Ok(terms.join(" + "))
-    }
-
-    /// The offset of a place, with its base where lanes are neighbours.
-    fn offset(&self, place: &Place) -> Result<String> {
-        let buffer = self.program.buffers.get(place.buffer).ok_or_else(|| Error::bug(PASS, "an unknown buffer"))?;
-        let dims = &buffer.dims[buffer.dims.len().saturating_sub(place.at.len().saturating_sub(1))..];
-        let mut text = String::new();
-        for (axis, a) in place.at.iter().enumerate() {
-            let a = self.affine(a)?;
-            text = match axis {
-                0 => a,
-                // Row-major: the next axis of the buffer.
-                axis => format!("({text}) * ({}) + {a}", self.affine(&dims[axis - 1])?),
-            };
-        }
-        Ok(if text.is_empty() { "0".to_owned() } else { text })
-    }
-
-    /// Whether a place is of a buffer that the nest writes.
-    fn is_target(&self, place: &Place) -> bool {
-        self.targets.contains(&place.buffer)
-    }
-
-    fn buffer(&self, place: &Place) -> String {
-        format!("{}{}", if self.is_target(place) { "out" } else { "b" }, place.buffer.index())
-    }
-
-    /// The function that loads a number.
-    fn at(&self, place: &Place) -> &'static str {
-        if self.is_target(place) { "again" } else { "at" }
-    }
-
-    /// Whether lanes are neighbours in memory.
-    fn is_contiguous(&self, place: &Place) -> bool {
-        let Some((last, others)) = place.at.split_last() else { return false };
-        let Some(lane_index) = self.lane_index else { return false };
-        let rest = last.terms().iter().filter(|(v, _)| *v != Var::Index(lane_index));
-        last.coefficient(&Var::Index(lane_index)) == 1
-            && !others.iter().any(|a| self.varies(a))
-            && rest.into_iter().all(|(v, _)| !matches!(v, Var::Index(i) if self.lane_indices.contains(i)))
-    }
-
-    fn bounds(&self, bounds: &[Bound], best: &str) -> Result<String> {
-        let mut text = String::new();
-        for (k, b) in bounds.iter().enumerate() {
-            let a = self.affine(&b.numerator)?;
-            let a = if b.divisor == 1 { format!("({a})") } else { format!("({a}).div_euclid({})", b.divisor) };
-            text = if k == 0 { a } else { format!("{text}.{best}({a})") };
-        }
-        Ok(text)
-    }
-
-    fn segment(&self, segment: &Segment) -> Result<String> {
-        Ok(format!("segment(s{}, {})", segment.pointers.index(), self.affine(&segment.at)?))
-    }
-
-    fn cond(&self, cond: &Cond) -> Result<String> {
-        let all = |conds: &[Cond], word: &str, none: &str| -> Result<String> {
-            let texts = conds.iter().map(|c| self.cond(c)).collect::<Result<Vec<_>>>()?;
-            Ok(if texts.is_empty() { none.to_owned() } else { format!("({})", texts.join(word)) })
-        };
-        Ok(match cond {
-            Cond::NonNegative(a) => format!("{} >= 0", self.affine(a)?),
-            Cond::Zero(a) => format!("{} == 0", self.affine(a)?),
-            Cond::NonZero(a) => format!("{} != 0", self.affine(a)?),
-            Cond::Support(r) => format!("{r} != 0.0"),
-            Cond::NoSupport(r) => format!("{r} == 0.0"),
-            Cond::All(conds) => all(conds, " && ", "true")?,
-            Cond::Any(conds) => all(conds, " || ", "false")?,
-        })
-    }
-
-    /// A register, as one number for each lane where they are wanted.
-    fn read(&self, r: RealId, wide: bool) -> String {
-        match self.lanes() {
-            Some(n) if wide && !self.wide.contains(&r) => format!("V::<{n}>::splat({r})"),
-            _ => r.to_string(),
-        }
+    /// The variables of something that differs from lane to lane or among interleaved iterations, or does not.
+    fn copies(&self, wide: bool, jammed: bool) -> Vec<Copy> {
+        let chunks = self.lanes.filter(|_| wide).map_or(1, Lanes::chunks);
+        let jams = self.jam.filter(|_| jammed).map_or(1, |(_, count)| count);
+        (0..jams).flat_map(|jam| (0..chunks).map(move |chunk| Copy { jam, chunk })).collect()
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
+        let single = Copy::default();
         match stmt {
-            Stmt::For { index, domain, lanes, parallel, body } => {
-                return self.for_loop(*index, domain, *lanes, *parallel, body);
+            Stmt::For { index, domain, lanes, jam, parallel, body } => {
+                return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
+            }
+            Stmt::Let { index, array, at } if self.varies(at) => {
+                self.lane_indices.insert(*index);
+                for copy in self.copies(true, false) {
+                    let text = self.lane_ints(array.index(), at, copy)?;
+                    self.line(&format!("let {index}c{} = {text};", copy.chunk));
+                }
             }
             Stmt::Let { index, array, at } => {
-                let a = self.affine(at)?;
-                match self.lanes() {
-                    Some(n) if self.varies(at) => {
-                        self.lane_indices.insert(*index);
-                        self.line(&format!(
-                            "let {index}: [i64; {n}] = core::array::from_fn(|l| int(s{}, {a}));",
-                            array.index()
-                        ));
-                    }
-                    _ => self.line(&format!("let {index} = int(s{}, {a});", array.index())),
-                }
+                let text = format!("let {index} = int(s{}, {});", array.index(), self.affine(at, single)?);
+                self.line(&text);
             }
             Stmt::Find { index, segment, key } => {
                 let segment = self.segment(segment)?;
                 let text = match key {
-                    Some((nodes, key)) => format!("find(s{}, {segment}, {})", nodes.index(), self.affine(key)?),
+                    Some((nodes, key)) => format!("find(s{}, {segment}, {})", nodes.index(), self.affine(key, single)?),
                     None => format!("{{ let (from, to) = {segment}; if from < to {{ from }} else {{ -1 }} }}"),
                 };
                 self.line(&format!("let {index} = {text};"));
             }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 self.line(&format!("let (mut {index}, mut {at}, mut best) = (-1_i64, 0_i64, 0.0_f64);"));
-                self.open(&format!("while {at} < {} {{", self.affine(extent)?));
+                self.open(&format!("while {at} < {} {{", self.affine(extent, single)?));
                 self.body(body)?;
                 let sign = if *view == View::ArgMin { "<" } else { ">" };
                 self.open(&format!("if {at} == 0 || (!best.is_nan() && ({value}.is_nan() || {value} {sign} best)) {{"));
@@ -322,213 +239,285 @@ impl<'a> Emitter<'a> {
                 self.close();
             }
             Stmt::Define(r, real) => {
-                let text = self.real(*r, real)?;
-                self.line(&format!("let {r} = {text};"));
-            }
-            Stmt::Local(r) => match self.lanes() {
-                Some(n) => {
-                    self.wide.insert(*r);
-                    self.line(&format!("let mut {r} = V::<{n}>::splat(0.0);"));
+                let (wide, jammed) = self.variation(real);
+                mark(&mut self.wide, *r, wide);
+                mark(&mut self.jammed, *r, jammed);
+                for copy in self.copies(wide, jammed) {
+                    let text = format!("let {} = {};", self.name(*r, copy), self.real(real, wide, copy)?);
+                    self.line(&text);
                 }
-                None => self.line(&format!("let mut {r} = 0.0_f64;")),
-            },
+            }
+            Stmt::Local(r) => {
+                mark(&mut self.wide, *r, self.lanes.is_some());
+                mark(&mut self.jammed, *r, self.jam.is_some());
+                let zero = self.lanes.map_or("0.0_f64".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
+                for copy in self.copies(true, true) {
+                    self.line(&format!("let mut {} = {zero};", self.name(*r, copy)));
+                }
+            }
             Stmt::Assign(r, a) => {
-                let a = self.read(*a, self.wide.contains(r));
-                self.line(&format!("{r} = {a};"));
-            }
-            Stmt::Accumulate(r, a) if self.sums.contains(r) => match self.lanes() {
-                Some(_) => {
-                    let a = self.read(*a, true);
-                    self.line(&format!("{r}_lanes = {r}_lanes + {a};"));
+                let wide = self.wide.contains(r);
+                for copy in self.copies(wide, self.jammed.contains(r)) {
+                    self.line(&format!("{} = {};", self.name(*r, copy), self.read(*a, wide, copy)));
                 }
-                None => self.line(&format!("{r}_tail[lane & {}] += {a};", self.count - 1)),
-            },
-            Stmt::Accumulate(r, a) => {
-                let a = self.read(*a, self.wide.contains(r));
-                self.line(&format!("{r} = {r} + {a};"));
             }
+            Stmt::Accumulate(r, a) => self.accumulate(*r, &[*a]),
+            Stmt::MulAdd(r, a, b) => self.accumulate(*r, &[*a, *b]),
             Stmt::Store(place, a) => self.store(place, *a)?,
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
+            Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
         Ok(())
+    }
+
+    fn lane_ints(&self, array: usize, at: &crate::index::Affine, copy: Copy) -> Result<String> {
+        let Some(lanes) = self.lanes else { return Ok("[0]".to_owned()) };
+        let (width, at_lane) = (lanes.width(), self.affine(at, copy)?);
+        let next = at.terms().iter().all(|(v, k)| match v {
+            crate::index::Var::Index(i) if Some(*i) == self.lane_index => *k == 1,
+            crate::index::Var::Index(i) => !self.lane_indices.contains(i),
+            _ => true,
+        });
+        Ok(match lanes.count(copy.chunk) {
+            None => format!("core::array::from_fn::<i64, {width}, _>(|l| int(s{array}, {at_lane}))"),
+            Some(count) if next => {
+                format!("some_ints::<{width}>(s{array}, {{ let l = 0; {at_lane} }}, {count})")
+            }
+            Some(count) => format!(
+                "core::array::from_fn::<i64, {width}, _>(|l| if (l as i64) < {count} {{ int(s{array}, {at_lane}) }} else {{ 0 }})"
+            ),
+        })
+    }
+
+    /// `r += a`, or `r += a * b`.
+    fn accumulate(&mut self, r: RealId, args: &[RealId]) {
+        let partial = self.sums.contains(&r) && self.lanes.is_some();
+        let wide = partial || self.wide.contains(&r);
+        let jammed = self.jammed.contains(&r);
+        for copy in self.copies(wide, jammed) {
+            let name = match partial {
+                true => self.partial(r, copy),
+                false => self.name(r, copy),
+            };
+            let args: Vec<String> = args.iter().map(|a| self.read(*a, wide, copy)).collect();
+            let sum = match args.as_slice() {
+                [a, b] if wide => format!("fused({a}, {b}, {name})"),
+                [a, b] => format!("mul_add({a}, {b}, {name})"),
+                args if wide => format!("plus({name}, {})", args.concat()),
+                args => format!("{name} + {}", args.concat()),
+            };
+            // Lanes that are not in use keep what they have.
+            match self.lanes.and_then(|lanes| lanes.count(copy.chunk)).filter(|_| partial) {
+                Some(count) => self.line(&format!("{name} = keep({count}, {sum}, {name});")),
+                None => self.line(&format!("{name} = {sum};")),
+            }
+        }
+    }
+
+    /// The partial sums in a vector of lanes.
+    fn partial(&self, r: RealId, copy: Copy) -> String {
+        let jam = if self.jammed.contains(&r) { format!("_{}", copy.jam) } else { String::new() };
+        format!("{r}{jam}_lanes{}", copy.chunk)
     }
 
     fn store(&mut self, place: &Place, a: RealId) -> Result<()> {
-        let Some(n) = self.lanes().filter(|_| place.at.iter().any(|a| self.varies(a))) else {
-            let text = format!("put({}, {}, {a});", self.buffer(place), self.offset(place)?);
-            self.line(&text);
-            return Ok(());
-        };
-        let value = self.read(a, true);
-        let offset = self.offset(place)?;
-        if self.is_contiguous(place) {
-            self.line(&format!("store({}, {{ let l = 0; {offset} }}, {value});", self.buffer(place)));
-        } else {
+        let wide = place.at.iter().any(|a| self.varies(a));
+        let jammed = place.at.iter().any(|a| self.differs(a)) || self.jammed.contains(&a);
+        let buffer = self.buffer(place);
+        for copy in self.copies(wide, jammed) {
+            let value = self.read(a, wide, copy);
+            let Some(lanes) = self.lanes.filter(|_| wide) else {
+                let text = format!("put({buffer}, {}, {value});", self.offset(place, copy)?);
+                self.line(&text);
+                continue;
+            };
+            let count = lanes.count(copy.chunk);
+            if self.is_contiguous(place) {
+                let offset = self.first_offset(place, copy)?;
+                self.line(&match count {
+                    None => format!("store({buffer}, {offset}, {value});"),
+                    Some(count) => format!("store_some({buffer}, {offset}, {value}, {count});"),
+                });
+                continue;
+            }
+            let offset = self.offset(place, copy)?;
             self.line(&format!("let value = {value};"));
-            self.open(&format!("for l in 0..{n} {{"));
-            self.line(&format!("put({}, {offset}, value.0[l]);", self.buffer(place)));
+            let width = lanes.width();
+            self.open(&match count {
+                None => format!("for l in 0..{width} {{"),
+                Some(count) => format!("for l in 0..({count}).clamp(0, {width}) as usize {{"),
+            });
+            self.line(&format!("put({buffer}, {offset}, value.0[l]);"));
             self.close();
         }
         Ok(())
     }
 
-    fn for_loop(&mut self, index: IndexId, domain: &Domain, lanes: u32, parallel: bool, body: &[Stmt]) -> Result<()> {
-        self.open("{");
-        match domain {
-            Domain::Range { lower, upper } => {
-                let (from, to) = (self.bounds(lower, "max")?, self.bounds(upper, "min")?);
-                self.line(&format!("let (from, to): (i64, i64) = ({from}, {to});"));
-            }
-            Domain::Segment(segment) => {
-                let text = self.segment(segment)?;
-                self.line(&format!("let (from, end) = {text};"));
-                self.line("let to = end - 1;");
-            }
+    fn for_loop(
+        &mut self,
+        index: IndexId,
+        domain: &Domain,
+        [lanes, jam]: [u32; 2],
+        parallel: bool,
+        body: &[Stmt],
+    ) -> Result<()> {
+        if let Some((outer, count)) = self.jam.filter(|_| self.stands_alone(body)) {
+            // One iteration after the other: nothing would be gained by text for each.
+            self.jam = None;
+            self.open(&format!("for jam in 0..{count} {{"));
+            self.line(&format!("let {outer} = {outer} + jam;"));
+            self.for_loop(index, domain, [lanes, jam], parallel, body)?;
+            self.close();
+            self.jam = Some((outer, count));
+            return Ok(());
         }
-        if parallel && self.parts && self.mode == Mode::Single {
-            self.line("let (from, to) = cut(from, to, part, parts);");
+        self.open("{");
+        self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain)?));
+        if parallel && self.parts && self.lanes.is_none() && self.jam.is_none() {
+            self.line(&format!("let (from, to) = cut(from, to, part, parts, {});", lanes.max(jam)));
         }
         self.line(&format!("let mut {index} = from;"));
-        if lanes == 1 {
-            self.open(&format!("while {index} <= to {{"));
-            self.body(body)?;
-            self.line(&format!("{index} += 1;"));
-            self.close();
-        } else {
-            self.in_lanes(index, lanes, body)?;
+        // Many parts of a short loop are empty.
+        let part = matches!(domain, Domain::Part { .. });
+        if part {
+            self.open("if from <= to {");
         }
+        match (lanes, jam) {
+            (1, 1) => {
+                self.open(&format!("while {index} <= to {{"));
+                self.body(body)?;
+                self.line(&format!("{index} += 1;"));
+                self.close();
+            }
+            (1, jam) => self.jam(index, jam, body)?,
+            (lanes, _) => self.in_lanes(index, lanes, body)?,
+        }
+        if part {
+            self.close();
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Whether a loop in interleaved iterations adds no products, and uses no register that each of them has for itself.
+    fn stands_alone(&self, body: &[Stmt]) -> bool {
+        let mut alone = true;
+        for stmt in body {
+            stmt.visit(&mut |stmt| {
+                stmt.visit_reads(&mut |r| alone &= !self.jammed.contains(&r));
+                match stmt {
+                    Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => alone &= !self.jammed.contains(r),
+                    Stmt::MulAdd(..) => alone = false,
+                    _ => {}
+                }
+            });
+        }
+        alone
+    }
+
+    /// Several iterations at a time, then those that are left.
+    fn jam(&mut self, index: IndexId, count: u32, body: &[Stmt]) -> Result<()> {
+        self.jam = Some((index, count));
+        self.open(&format!("while {index} + {} <= to {{", count - 1));
+        self.body(body)?;
+        self.line(&format!("{index} += {count};"));
+        self.close();
+        self.jam = None;
+        self.jammed.clear();
+        self.open(&format!("while {index} <= to {{"));
+        self.body(body)?;
+        self.line(&format!("{index} += 1;"));
         self.close();
         Ok(())
     }
 
     fn in_lanes(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
         let sums = outer_sums(body);
-        (self.lane_index, self.count) = (Some(index), lanes);
+        self.lane_index = Some(index);
         self.sums = sums.clone();
-        for r in &sums {
-            self.line(&format!("let mut {r}_lanes = V::<{lanes}>::splat(0.0);"));
+        let vectors: Vec<(RealId, Vec<Copy>)> = {
+            self.lanes = Some(Lanes { of: lanes, some: false });
+            sums.iter().map(|r| (*r, self.copies(true, self.jammed.contains(r)))).collect()
+        };
+        let width = lanes.min(WIDTH);
+        for (r, copies) in &vectors {
+            for copy in copies {
+                let name = self.partial(*r, *copy);
+                self.line(&format!("let mut {name} = all::<{width}>(0.0);"));
+            }
         }
         // Independent lanes may come in smaller groups as well.
-        let groups: &[u32] = if sums.is_empty() && lanes > 8 { &[lanes, 8] } else { &[lanes] };
-        for n in groups {
-            self.mode = Mode::Lanes(*n);
-            self.open(&format!("while {index} + {} <= to {{", n - 1));
-            self.body(body)?;
-            self.line(&format!("{index} += {n};"));
+        let mut groups = vec![lanes];
+        while let Some(last) = groups.last().filter(|last| sums.is_empty() && **last > WIDTH) {
+            groups.push(last / 2);
+        }
+        for n in &groups {
+            self.group(index, Lanes { of: *n, some: false }, body)?;
+        }
+        let mut last = vec![groups.last().copied().unwrap_or(lanes)];
+        // What is left over takes as few vectors as it needs where that saves whole loops.
+        while let Some(less) = last.last().filter(|less| **less > WIDTH && body.iter().any(|s| !s.body().is_empty())) {
+            last.push(less / 2);
+        }
+        for (k, n) in last.iter().enumerate() {
+            let least = if k + 1 < last.len() { n / 2 } else { 0 };
+            self.open(&format!("if {index} + {least} <= to {{"));
+            self.group(index, Lanes { of: *n, some: true }, body)?;
+            if least > 0 {
+                self.line(&format!("{index} = to + 1;"));
+            }
             self.close();
-            self.wide.clear();
-            self.lane_indices.clear();
         }
-        self.mode = Mode::Tail;
-        for r in &sums {
-            self.line(&format!("let mut {r}_tail = {r}_lanes.0;"));
-        }
-        self.line("let mut lane = 0;");
-        self.open(&format!("while {index} <= to {{"));
-        self.body(body)?;
-        self.line(&format!("{index} += 1;"));
-        self.line("lane += 1;");
-        self.close();
-        for r in &sums {
-            self.line(&format!("{r} = {r} + V({r}_tail).sum();"));
-        }
-        self.mode = Mode::Single;
-        self.lane_index = None;
+        (self.lanes, self.lane_index) = (None, None);
         self.sums.clear();
+        for (r, copies) in &vectors {
+            self.fold(*r, copies, lanes.div_ceil(WIDTH));
+        }
         Ok(())
     }
 
-    fn real(&mut self, r: RealId, real: &Real) -> Result<String> {
-        let mut wide = false;
-        real.visit_reads(&mut |a| wide |= self.wide.contains(&a));
-        if let Real::Index(a) = real {
-            wide |= self.varies(a);
+    /// A loop over full groups of lanes, or the group at the end that is not full.
+    fn group(&mut self, index: IndexId, lanes: Lanes, body: &[Stmt]) -> Result<()> {
+        self.lanes = Some(lanes);
+        match lanes.some {
+            false => self.open(&format!("while {index} + {} <= to {{", lanes.of - 1)),
+            true => self.line(&format!("let rest = to - {index} + 1;")),
         }
-        if let Real::Load(place) = real {
-            wide |= place.at.iter().any(|a| self.varies(a));
+        self.body(body)?;
+        if !lanes.some {
+            self.line(&format!("{index} += {};", lanes.of));
+            self.close();
         }
-        let lanes = self.lanes().filter(|_| wide);
-        let read = |a: &RealId| self.read(*a, wide);
-        let text = match (real, lanes) {
-            (Real::Literal(x), _) if x.is_finite() => format!("{x:?}_f64"),
-            (Real::Literal(x), _) => format!("f64::from_bits({})", x.to_bits()),
-            (Real::Index(a), None) => format!("({}) as f64", self.affine(a)?),
-            (Real::Index(a), Some(n)) => format!("V::<{n}>::of(|l| ({}) as f64)", self.affine(a)?),
-            (Real::Load(place), None) => format!("{}({}, {})", self.at(place), self.buffer(place), self.offset(place)?),
-            (Real::Load(place), Some(n)) if self.is_contiguous(place) => {
-                format!(
-                    "{}::<{n}>({}, {{ let l = 0; {} }})",
-                    if self.is_target(place) { "reload" } else { "load" },
-                    self.buffer(place),
-                    self.offset(place)?
-                )
-            }
-            (Real::Load(place), Some(n)) => {
-                format!("V::<{n}>::of(|l| {}({}, {}))", self.at(place), self.buffer(place), self.offset(place)?)
-            }
-            (Real::Add(a, b), _) => format!("{} + {}", read(a), read(b)),
-            (Real::Mul(a, b), _) => format!("{} * {}", read(a), read(b)),
-            (Real::Select(p, x), None) => format!("select({p}, {x})"),
-            (Real::Select(p, x), Some(_)) => format!("{}.zip({}, select)", read(p), read(x)),
-            (Real::Apply(function, args), _) => {
-                let args: Vec<String> = args.iter().map(read).collect();
-                self.apply(*function, &args, lanes)
-            }
-        };
-        if wide {
-            self.wide.insert(r);
-        }
-        Ok(text)
+        self.wide.clear();
+        self.lane_indices.clear();
+        Ok(())
     }
 
-    fn apply(&mut self, function: Function, args: &[String], lanes: Option<u32>) -> String {
-        let one = |name: &str, x: &str| match lanes {
-            None => format!("{name}({x})"),
-            Some(_) => format!("{x}.map({name})"),
-        };
-        let two = |f: &str, x: &str, y: &str| match lanes {
-            None => format!("({f})({x}, {y})"),
-            Some(_) => format!("{x}.zip({y}, {f})"),
-        };
-        if let Function::Value(Primitive::Op(op)) = function {
-            match (op, args) {
-                (Op::Div, [a, b]) => return format!("{a} / {b}"),
-                (Op::Powi(k), [a]) => return one(&format!("(|x: f64| powi(x, {k}))"), a),
-                (Op::Min, [a, b]) => return two("min", a, b),
-                (Op::Max, [a, b]) => return two("max", a, b),
-                (Op::Sign, [a]) => return one("sign", a),
-                (Op::Abs, [a]) => return one("f64::abs", a),
-                (Op::Compare(comparison), [a, b]) => {
-                    let sign = match comparison {
-                        Comparison::Less => "<",
-                        Comparison::LessEqual => "<=",
-                        Comparison::Equal => "==",
-                        Comparison::NotEqual => "!=",
-                    };
-                    return two(&format!("|a: f64, b: f64| indicator(a {sign} b)"), a, b);
+    /// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1.
+    fn fold(&mut self, r: RealId, copies: &[Copy], chunks: u32) {
+        for first in copies.iter().filter(|copy| copy.chunk == 0) {
+            let partial = |chunk| self.partial(r, Copy { chunk, ..*first });
+            let mut lines = Vec::new();
+            let mut half = chunks / 2;
+            while half > 0 {
+                for chunk in 0..half {
+                    lines.push(format!("{0} = plus({0}, {1});", partial(chunk), partial(chunk + half)));
                 }
-                _ => {}
+                half /= 2;
             }
-            if let Some(name) = super::name_in_lanes(op) {
-                return match lanes {
-                    None => format!("{name}(V([{}])).0[0]", args.join("]), V([")),
-                    Some(_) => format!("{name}({})", args.join(", ")),
-                };
-            }
+            let name = self.name(r, *first);
+            lines.push(format!("{name} = {name} + total({});", partial(0)));
+            lines.iter().for_each(|line| self.line(line));
         }
-        let known = self.functions.iter().position(|f| *f == function);
-        let number = known.unwrap_or_else(|| {
-            self.functions.push(function);
-            self.functions.len() - 1
-        });
-        match lanes {
-            None => format!("call.apply({number}, [{}])", args.join(", ")),
-            Some(n) => {
-                let args: Vec<String> = args.iter().map(|a| format!("{a}.0[l]")).collect();
-                format!("V::<{n}>::of(|l| call.apply({number}, [{}]))", args.join(", "))
-            }
-        }
+    }
+}
+
+fn mark(registers: &mut BTreeSet<RealId>, r: RealId, member: bool) {
+    if member {
+        registers.insert(r);
+    } else {
+        registers.remove(&r);
     }
 }
 

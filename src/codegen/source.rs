@@ -12,6 +12,12 @@ use crate::scalar::Function;
 /// The text of what a kernel is given.
 const TYPES: &str = include_str!("abi.rs");
 
+/// The text of lanes.
+const LANES: &str = include_str!("lanes.rs");
+
+/// The text of products that are added.
+const MUL_ADD: &str = include_str!("mul_add.rs");
+
 /// A source and the functions that it calls back, by number.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -24,8 +30,10 @@ pub struct Source {
 /// What the source is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A module of somebody's crate.
+    /// A module of somebody's crate, as a file of its own.
     Module,
+    /// The same for `include!` within a module, which takes no attributes of the whole.
+    Included,
     /// A library that is loaded at run time: a crate of its own whose functions have names.
     Library,
 }
@@ -49,12 +57,19 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     let outputs: Vec<String> = program.outputs.iter().map(|(name, _)| plain(name)).collect();
     let _ = writeln!(text, "//! A kernel that computes {}.\n//!", outputs.join(", "));
     text.push_str(ABI);
+    if target == Target::Included {
+        text = text.replace("//!", "//");
+    }
     let allowed = "clippy::all, dead_code, unused_mut, unused_unsafe, unused_variables, unused_parens, non_snake_case";
     if target == Target::Library {
         text.push_str("#![no_std]\n");
     }
-    let _ = writeln!(text, "#![allow({allowed}, unused_assignments)]\n");
+    if target != Target::Included {
+        let _ = writeln!(text, "#![allow({allowed}, unused_assignments)]\n");
+    }
     text.push_str(TYPES);
+    text.push('\n');
+    text.push_str(LANES);
     text.push('\n');
     for (k, nest) in program.nests.iter().enumerate() {
         let mut emitter = Emitter::new(program, &mut functions);
@@ -62,9 +77,11 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         text.push_str(&emitter.text);
     }
     run(program, &mut text);
-    let functions_used = items::used(&text);
+    lengths(program, &mut text);
+    text.push_str(MUL_ADD);
+    let used = items::used(&text);
     text.push_str("\n// Vectors.\n\n");
-    text.push_str(&functions_used);
+    text.push_str(&used);
     if target == Target::Library {
         text.push_str("\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! {\n    loop {}\n}\n");
         // The precompiled `core` may ask for it, though nothing unwinds.
@@ -84,6 +101,42 @@ fn run(program: &Program, text: &mut String) {
         let _ = writeln!(text, "        nest_{k}(call, 0, 1);");
     }
     text.push_str("    }\n}\n");
+}
+
+/// The names and lengths of what is passed.
+fn lengths(program: &Program, text: &mut String) {
+    let list = |names: Vec<String>| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    let sizes: Vec<String> = program.signature.sizes.values().map(|name| plain(name)).collect();
+    let relations: Vec<String> = program.signature.relations.values().map(|r| plain(&r.name)).collect();
+    let buffers: Vec<String> = program.buffers.values().map(|b| plain(&b.name)).collect();
+    let (s, r, b) = (sizes.len(), relations.len(), buffers.len());
+    let _ =
+        writeln!(text, "\n/// The names of the sizes, in order.\npub const SIZES: [&str; {s}] = [{}];", list(sizes));
+    let _ = writeln!(text, "\n/// The names of the relations, in order.");
+    let _ = writeln!(text, "pub const RELATIONS: [&str; {r}] = [{}];", list(relations));
+    let _ = writeln!(
+        text,
+        "\n/// The names of the buffers, in order.\npub const BUFFERS: [&str; {b}] = [{}];",
+        list(buffers)
+    );
+    let _ = writeln!(text, "\n/// The lengths of the buffers, where relations have so many entries.");
+    let _ = writeln!(text, "pub fn lengths(sizes: &[i64; {s}], entries: &[usize; {r}]) -> [usize; {b}] {{\n    [");
+    for buffer in program.buffers.values() {
+        let entries = buffer.entries.map(|r| format!("entries[{}]", r.index()));
+        let dims = buffer.dims.iter().map(|n| {
+            let terms = n.terms().iter().map(|(v, k)| match v {
+                crate::index::Var::Size(n) => format!("({k}) * sizes[{}]", n.index()),
+                // Extents are made of sizes.
+                _ => "0".to_owned(),
+            });
+            let sum: Vec<String> = terms.chain([format!("{}_i64", n.offset())]).collect();
+            format!("({}).max(0) as usize", sum.join(" + "))
+        });
+        let factors: Vec<String> = entries.into_iter().chain(dims).collect();
+        let product = if factors.is_empty() { "1".to_owned() } else { factors.join(" * ") };
+        let _ = writeln!(text, "        {product},");
+    }
+    text.push_str("    ]\n}\n");
 }
 
 /// What is passed, in order.

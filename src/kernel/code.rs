@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{Shape, fold, offset};
+use super::layout::{Shape, fold, offset, offset_in};
 use crate::base::{Id, IndexId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Segment, Stmt, outer_sums};
 use crate::scalar::Function;
@@ -47,6 +47,7 @@ pub(super) enum Test {
 pub(super) enum Values {
     Range(Box<[FloorDiv]>, Box<[FloorDiv]>),
     Segment(usize, Form),
+    Part { whole: Box<Values>, part: Form, parts: i64, grain: i64 },
 }
 
 /// An instruction. `end` is the place of the `Next` of a loop, or the place behind a test.
@@ -64,13 +65,16 @@ pub(super) enum Op {
     Load { to: usize, buffer: BufferId, at: Form },
     Add { to: usize, a: usize, b: usize },
     Mul { to: usize, a: usize, b: usize },
+    MulAdd { to: usize, a: usize, b: usize, c: usize },
     Select { to: usize, a: usize, b: usize },
     Apply { to: usize, function: Function, args: Box<[usize]> },
     Clear { to: usize },
     Assign { to: usize, a: usize },
     Accumulate { to: usize, a: usize, partial: bool },
+    AddProduct { to: usize, a: usize, b: usize, partial: bool },
     Store { buffer: BufferId, at: Form, a: usize },
     Fill { buffer: BufferId },
+    Tuple { number: usize, at: Form },
 }
 
 /// The code of a nest.
@@ -133,11 +137,16 @@ impl Compiler<'_> {
         self.code.indices - 1
     }
 
-    fn define(&mut self, r: RealId) -> usize {
-        if let Some(wide) = self.code.wide.get_mut(r.index()) {
-            *wide = self.lane_index.is_some();
+    /// A register that is defined here, and whether it holds a number for each lane.
+    fn define(&mut self, r: RealId, wide: bool) -> usize {
+        if let Some(known) = self.code.wide.get_mut(r.index()) {
+            *known = wide && self.lane_index.is_some();
         }
         r.index()
+    }
+
+    fn is_wide(&self, r: RealId) -> bool {
+        self.code.wide.get(r.index()).copied().unwrap_or(false)
     }
 
     fn form_of(&mut self, (terms, constant): (Vec<(IndexId, i64)>, i64)) -> Form {
@@ -172,6 +181,20 @@ impl Compiler<'_> {
         Ok((segment.pointers.index(), self.form(&segment.at)?))
     }
 
+    fn values(&mut self, domain: &Domain) -> Result<Values> {
+        Ok(match domain {
+            Domain::Range { lower, upper } => Values::Range(self.bounds(lower)?, self.bounds(upper)?),
+            Domain::Segment(segment) => {
+                let (pointers, at) = self.segment(segment)?;
+                Values::Segment(pointers, at)
+            }
+            Domain::Part { whole, part, parts, grain } => {
+                let (parts, grain) = (i64::from(*parts), i64::from(*grain));
+                Values::Part { whole: Box::new(self.values(whole)?), part: self.form(part)?, parts, grain }
+            }
+        })
+    }
+
     fn test(&mut self, cond: &Cond) -> Result<Test> {
         Ok(match cond {
             Cond::NonNegative(a) => Test::NonNegative(self.form(a)?),
@@ -199,14 +222,8 @@ impl Compiler<'_> {
     fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
         let start = self.code.ops.len();
         match stmt {
-            Stmt::For { index, domain, lanes, parallel: _, body } => {
-                let values = match domain {
-                    Domain::Range { lower, upper } => Values::Range(self.bounds(lower)?, self.bounds(upper)?),
-                    Domain::Segment(segment) => {
-                        let (pointers, at) = self.segment(segment)?;
-                        Values::Segment(pointers, at)
-                    }
-                };
+            Stmt::For { index, domain, lanes, jam: _, parallel: _, body } => {
+                let values = self.values(domain)?;
                 let (index, limit) = (self.index(*index), self.unnamed());
                 let lanes = *lanes as usize;
                 let sums = if lanes > 1 { outer_sums(body) } else { BTreeSet::new() };
@@ -268,7 +285,7 @@ impl Compiler<'_> {
                 self.code.ops.push(op);
             }
             Stmt::Local(r) => {
-                let to = self.define(*r);
+                let to = self.define(*r, true);
                 self.code.ops.push(Op::Clear { to });
             }
             Stmt::Assign(r, a) => self.code.ops.push(Op::Assign { to: r.index(), a: a.index() }),
@@ -276,27 +293,46 @@ impl Compiler<'_> {
                 let partial = self.sums.contains(&r.index());
                 self.code.ops.push(Op::Accumulate { to: r.index(), a: a.index(), partial });
             }
+            Stmt::MulAdd(r, a, b) => {
+                let partial = self.sums.contains(&r.index());
+                self.code.ops.push(Op::AddProduct { to: r.index(), a: a.index(), b: b.index(), partial });
+            }
             Stmt::Store(place, a) => {
                 let at = offset(place, self.shapes, self.bindings)?;
                 let at = self.form_of(at);
                 self.code.ops.push(Op::Store { buffer: place.buffer, at, a: a.index() });
             }
             Stmt::Fill(buffer) => self.code.ops.push(Op::Fill { buffer: *buffer }),
+            Stmt::Tuple(number, at) => {
+                let shape = self.shapes.get(*number).ok_or_else(|| Error::bug("bind", "a pattern without a shape"))?;
+                let at = offset_in(at, &shape.strides, self.bindings)?;
+                let at = self.form_of(at);
+                self.code.ops.push(Op::Tuple { number: *number, at });
+            }
         }
         Ok(())
     }
 
     fn real(&mut self, r: RealId, real: &Real) -> Result<Op> {
-        let to = self.define(r);
+        let mut wide = false;
+        real.visit_reads(&mut |a| wide |= self.is_wide(a));
+        let to = self.define(r, wide);
         Ok(match real {
             Real::Literal(x) => Op::Literal { to, x: *x },
-            Real::Index(a) => Op::Index { to, form: self.form(a)? },
+            Real::Index(a) => {
+                let form = self.form(a)?;
+                self.define(r, form.varies());
+                Op::Index { to, form }
+            }
             Real::Load(place) => {
                 let at = offset(place, self.shapes, self.bindings)?;
-                Op::Load { to, buffer: place.buffer, at: self.form_of(at) }
+                let at = self.form_of(at);
+                self.define(r, at.varies());
+                Op::Load { to, buffer: place.buffer, at }
             }
             Real::Add(a, b) => Op::Add { to, a: a.index(), b: b.index() },
             Real::Mul(a, b) => Op::Mul { to, a: a.index(), b: b.index() },
+            Real::MulAdd(a, b, c) => Op::MulAdd { to, a: a.index(), b: b.index(), c: c.index() },
             Real::Select(a, b) => Op::Select { to, a: a.index(), b: b.index() },
             Real::Apply(function, args) => {
                 Op::Apply { to, function: *function, args: args.iter().map(|a| a.index()).collect() }

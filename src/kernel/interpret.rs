@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Program};
 use crate::scalar::{self, Function, Primitive, UserFunction};
+use crate::tensor::MAX_ELEMENTS;
 
 const PASS: &str = "interpret";
 /// The room of a register.
@@ -32,6 +33,8 @@ pub(super) struct Memory<'r, 'd, 'o> {
     pub workspaces: &'r mut [Vec<f64>],
     pub arrays: &'r [Vec<u32>],
     pub functions: &'r Arena<FunctionId, UserFunction>,
+    /// The places that are listed, by the number of the pattern.
+    pub tuples: &'r mut [Vec<i64>],
 }
 
 impl Memory<'_, '_, '_> {
@@ -52,6 +55,21 @@ impl Memory<'_, '_, '_> {
             Some(Location::Input(_)) | None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
+    }
+
+    #[cold]
+    fn list(&mut self, number: usize, place: i64) -> Result<()> {
+        let places = self.tuples.get_mut(number).ok_or_else(|| outside("a pattern"))?;
+        let limit =
+            |found: usize| Error::Limit { what: "entries of a result", limit: MAX_ELEMENTS, found: found as u64 };
+        places.try_reserve(1).map_err(|_| limit(places.len()))?;
+        places.push(place);
+        // Places are often listed several times.
+        if places.len() == places.capacity() {
+            places.sort_unstable();
+            places.dedup();
+        }
+        if places.len() as u64 >= MAX_ELEMENTS { Err(limit(places.len())) } else { Ok(()) }
     }
 
     fn array(&self, array: usize) -> Result<&[u32]> {
@@ -97,7 +115,8 @@ impl Registers {
     }
 }
 
-/// Runs the code of a nest.
+/// Runs the code of a nest, with the instructions of the function that it becomes part of.
+#[inline(always)]
 pub(super) fn run(code: &Code, registers: &mut Registers, memory: &mut Memory<'_, '_, '_>) -> Result<()> {
     let mut run = Run { code, registers, memory, width: 1, lanes: 1 };
     let mut at = 0;
@@ -117,23 +136,36 @@ struct Run<'r, 'm, 'd, 'o> {
 }
 
 impl Run<'_, '_, '_, '_> {
+    #[inline(always)]
     fn uniform(&self, form: &Form) -> i64 {
         form.terms.iter().fold(form.constant, |sum, (r, k)| sum + k * self.registers.indices[*r])
     }
 
+    #[inline(always)]
     fn lane(&self, form: &Form, base: i64, lane: usize) -> i64 {
         let sum = base + form.step * lane as i64;
         form.lanes.iter().fold(sum, |sum, (r, k)| sum + k * self.registers.lane_indices[*r][lane])
     }
 
+    #[inline(always)]
     fn real(&self, r: usize) -> f64 {
         self.registers.reals[r][0]
     }
 
-    /// A register lane by lane.
-    fn fetch(&self, r: usize) -> [f64; ROOM] {
+    /// How many lanes of a register are in use.
+    #[inline(always)]
+    fn width_of(&self, r: usize) -> usize {
+        if self.code.wide[r] { self.width } else { 1 }
+    }
+
+    /// The first lanes of a register.
+    #[inline(always)]
+    fn fetch<const N: usize>(&self, r: usize) -> [f64; N] {
         let x = &self.registers.reals[r];
-        if self.code.wide[r] { *x } else { [x[0]; ROOM] }
+        match x.first_chunk() {
+            Some(lanes) if self.code.wide[r] => *lanes,
+            _ => [x[0]; N],
+        }
     }
 
     fn test(&self, test: &Test) -> bool {
@@ -148,26 +180,39 @@ impl Run<'_, '_, '_, '_> {
         }
     }
 
+    /// The first and the last value of a loop.
+    fn values(&self, values: &Values) -> Result<(i64, i64)> {
+        Ok(match values {
+            Values::Range(lower, upper) => (
+                lower.iter().map(|b| self.floor(b)).max().unwrap_or(0),
+                upper.iter().map(|b| self.floor(b)).min().unwrap_or(-1),
+            ),
+            Values::Segment(pointers, form) => {
+                let (from, to) = self.memory.segment(*pointers, self.uniform(form))?;
+                (from, to - 1)
+            }
+            Values::Part { whole, part, parts, grain } => {
+                let (from, to) = self.values(whole)?;
+                let each = (to - from + parts) / parts;
+                let each = (each + grain - 1) / grain * grain;
+                let start = from + self.uniform(part) * each;
+                (start, to.min(start + each - 1))
+            }
+        })
+    }
+
+    #[inline(always)]
     fn floor(&self, FloorDiv(form, divisor): &FloorDiv) -> i64 {
         let value = self.uniform(form);
         if *divisor == 1 { value } else { value.div_euclid(*divisor) }
     }
 
+    #[inline(always)]
     fn step(&mut self, op: &Op, at: usize) -> Result<usize> {
         let next = at + 1;
         match op {
             Op::For { index, limit, values, lanes, sums, end } => {
-                // The last value is included.
-                let (from, to) = match values {
-                    Values::Range(lower, upper) => (
-                        lower.iter().map(|b| self.floor(b)).max().unwrap_or(0),
-                        upper.iter().map(|b| self.floor(b)).min().unwrap_or(-1),
-                    ),
-                    Values::Segment(pointers, form) => {
-                        let (from, to) = self.memory.segment(*pointers, self.uniform(form))?;
-                        (from, to - 1)
-                    }
-                };
+                let (from, to) = self.values(values)?;
                 if from > to {
                     return Ok(end + 1);
                 }
@@ -268,12 +313,13 @@ impl Run<'_, '_, '_, '_> {
         usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes)
     }
 
+    #[inline(always)]
     fn arithmetic(&mut self, op: &Op) -> Result<()> {
         match op {
-            Op::Literal { to, x } => self.registers.reals[*to] = [*x; ROOM],
+            Op::Literal { to, x } => self.registers.reals[*to][0] = *x,
             Op::Index { to, form } => {
                 let base = self.uniform(form);
-                for lane in 0..self.width {
+                for lane in 0..self.width_of(*to) {
                     self.registers.reals[*to][lane] = self.lane(form, base, lane) as f64;
                 }
             }
@@ -284,7 +330,7 @@ impl Run<'_, '_, '_, '_> {
                 if self.width == 1 || !at.varies() {
                     let base = if at.varies() { self.lane(at, base, 0) } else { base };
                     let x = place(base).ok_or_else(|| outside("a tensor"))?;
-                    self.registers.reals[*to] = [x; ROOM];
+                    self.registers.reals[*to][0] = x;
                 } else if at.lanes.is_empty() && at.step == 1 {
                     let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
                     let neighbours = buffer.get(from..from + self.width).ok_or_else(|| outside("a tensor"))?;
@@ -300,14 +346,19 @@ impl Run<'_, '_, '_, '_> {
             Op::Mul { to, a, b } => self.binary(*to, *a, *b, |x, y| x * y),
             Op::Select { to, a, b } => self.binary(*to, *a, *b, |p, x| if p != 0.0 { x } else { 0.0 }),
             Op::Apply { to, function, args } => self.apply(*to, *function, args)?,
-            Op::Clear { to } => self.registers.reals[*to] = [0.0; ROOM],
-            Op::Assign { to, a } => self.registers.reals[*to] = self.fetch(*a),
-            Op::Accumulate { to, a, partial: true } => {
-                let x = self.fetch(*a);
-                let sums = &mut self.registers.partial[*to];
-                sums.iter_mut().zip(x).take(self.width).for_each(|(sum, x)| *sum += x);
-            }
+            Op::Clear { to } => match self.width_of(*to) {
+                1 => self.registers.reals[*to][0] = 0.0,
+                _ => self.registers.reals[*to] = [0.0; ROOM],
+            },
+            Op::MulAdd { to, a, b, c } => self.ternary(*to, [*a, *b, *c], f64::mul_add),
+            Op::Assign { to, a } => match self.width_of(*to) {
+                1 => self.registers.reals[*to][0] = self.real(*a),
+                _ => self.registers.reals[*to] = self.fetch(*a),
+            },
+            Op::Accumulate { to, a, partial: true } => self.add(*to, [*a, *a], |sum, x, _| sum + x),
             Op::Accumulate { to, a, partial: false } => self.binary(*to, *to, *a, |x, y| x + y),
+            Op::AddProduct { to, a, b, partial: true } => self.add(*to, [*a, *b], |sum, x, y| x.mul_add(y, sum)),
+            Op::AddProduct { to, a, b, partial: false } => self.ternary(*to, [*a, *b, *to], f64::mul_add),
             Op::Store { buffer, at, a } => {
                 let base = self.uniform(at);
                 for lane in 0..self.width {
@@ -318,6 +369,10 @@ impl Run<'_, '_, '_, '_> {
                 }
             }
             Op::Fill { buffer } => self.memory.write(*buffer)?.fill(0.0),
+            Op::Tuple { number, at } => {
+                let place = self.uniform(at);
+                self.memory.list(*number, place)?;
+            }
             Op::For { .. }
             | Op::Next { .. }
             | Op::If { .. }
@@ -329,26 +384,62 @@ impl Run<'_, '_, '_, '_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn binary(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
-        if self.width == 1 {
+        self.ternary(to, [a, b, b], |x, y, _| f(x, y));
+    }
+
+    #[inline(always)]
+    fn ternary(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
+        if self.width_of(to) == 1 {
             // A register outside of lanes is read at lane 0 too.
-            self.registers.reals[to][0] = f(self.real(a), self.real(b));
+            let [a, b, c] = args;
+            let (x, y, z) = (self.real(a), self.real(b), self.real(c));
+            self.registers.reals[to][0] = f(x, y, z);
             return;
         }
         match self.lanes {
-            4 => self.in_lanes::<4>(to, a, b, f),
-            8 => self.in_lanes::<8>(to, a, b, f),
-            16 => self.in_lanes::<16>(to, a, b, f),
-            _ => self.in_lanes::<ROOM>(to, a, b, f),
+            8 => self.in_lanes::<8>(to, args, f),
+            16 => self.in_lanes::<16>(to, args, f),
+            32 => self.in_lanes::<32>(to, args, f),
+            _ => self.in_lanes::<ROOM>(to, args, f),
         }
     }
 
     /// Unused lanes compute something that nobody reads.
-    fn in_lanes<const N: usize>(&mut self, to: usize, a: usize, b: usize, f: impl Fn(f64, f64) -> f64) {
-        let (x, y) = (self.fetch(a), self.fetch(b));
-        let out = &mut self.registers.reals[to];
-        for lane in 0..N.min(ROOM) {
-            out[lane] = f(x[lane], y[lane]);
+    #[inline(always)]
+    fn in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 3], f: impl Fn(f64, f64, f64) -> f64) {
+        let [a, b, c] = args;
+        let (x, y, z) = (self.fetch::<N>(a), self.fetch::<N>(b), self.fetch::<N>(c));
+        for (lane, out) in self.registers.reals[to].iter_mut().take(N).enumerate() {
+            *out = f(x[lane], y[lane], z[lane]);
+        }
+    }
+
+    /// Adds to the partial sums of the lanes in use.
+    #[inline(always)]
+    fn add(&mut self, to: usize, args: [usize; 2], f: impl Fn(f64, f64, f64) -> f64) {
+        match (self.width, self.lanes) {
+            (8, 8) => self.add_in_lanes::<8>(to, args, f),
+            (16, 16) => self.add_in_lanes::<16>(to, args, f),
+            (32, 32) => self.add_in_lanes::<32>(to, args, f),
+            (width, _) => {
+                let [a, b] = args;
+                let (x, y) = (self.fetch::<ROOM>(a), self.fetch::<ROOM>(b));
+                let sums = &mut self.registers.partial[to];
+                for (sum, (x, y)) in sums.iter_mut().zip(x.into_iter().zip(y)).take(width) {
+                    *sum = f(*sum, x, y);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add_in_lanes<const N: usize>(&mut self, to: usize, args: [usize; 2], f: impl Fn(f64, f64, f64) -> f64) {
+        let [a, b] = args;
+        let (x, y) = (self.fetch::<N>(a), self.fetch::<N>(b));
+        for (lane, sum) in self.registers.partial[to].iter_mut().take(N).enumerate() {
+            *sum = f(*sum, x[lane], y[lane]);
         }
     }
 
@@ -364,7 +455,7 @@ impl Run<'_, '_, '_, '_> {
             }
         }
         let mut operands = [0.0; 4];
-        let width = if self.code.wide[to] { self.width } else { 1 };
+        let width = self.width_of(to);
         for lane in 0..width {
             for (operand, r) in operands.iter_mut().zip(args) {
                 let x = &self.registers.reals[*r];
@@ -390,13 +481,14 @@ impl Run<'_, '_, '_, '_> {
 
 impl Run<'_, '_, '_, '_> {
     /// A function of the vector text, in as many lanes as there are; false for another function.
+    #[inline(always)]
     fn in_vector<const K: usize>(&mut self, to: usize, op: scalar::Op, args: [usize; K]) -> bool {
-        if self.width == 1 {
+        if self.width_of(to) == 1 {
             let Some([y]) = in_lanes(op, &args.map(|a| [self.real(a)])) else { return false };
             self.registers.reals[to][0] = y;
             return true;
         }
-        let args = args.map(|a| self.fetch(a));
+        let args = args.map(|a| self.fetch::<ROOM>(a));
         let groups = self.registers.reals[to].as_chunks_mut::<8>().0.iter_mut().take(self.width.div_ceil(8));
         for (k, group) in groups.enumerate() {
             let lanes = args.each_ref().map(|x| x.as_chunks::<8>().0.get(k).copied().unwrap_or_default());

@@ -29,13 +29,8 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
         for n in &buffer.dims {
             lengths.push(bindings.length(n)?);
         }
-        let mut strides = vec![0; lengths.len()];
-        let mut len = 1usize;
-        for (stride, n) in strides.iter_mut().zip(&lengths).rev() {
-            *stride = i64::try_from(len).map_err(|_| Error::Overflow)?;
-            // An empty buffer has no places, whatever its other axes are.
-            len = if lengths.contains(&0) { 0 } else { len.saturating_mul(*n) };
-        }
+        let shape = row_major(&lengths)?;
+        let len = shape.len;
         if len as u64 >= MAX_ELEMENTS {
             let what = match buffer.kind {
                 BufferKind::Workspace => "elements of an intermediate tensor",
@@ -43,9 +38,21 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
             };
             return Err(Error::Limit { what, limit: MAX_ELEMENTS, found: len as u64 });
         }
-        shapes.push(Shape { strides, len });
+        shapes.push(shape);
     }
     Ok(shapes)
+}
+
+/// The strides of axes of these lengths, the last one closest.
+pub(super) fn row_major(lengths: &[usize]) -> Result<Shape> {
+    let mut strides = vec![0; lengths.len()];
+    let mut len = 1usize;
+    for (stride, n) in strides.iter_mut().zip(lengths).rev() {
+        *stride = i64::try_from(len).map_err(|_| Error::Overflow)?;
+        // An empty buffer has no places, whatever its other axes are.
+        len = if lengths.contains(&0) { 0 } else { len.saturating_mul(*n) };
+    }
+    Ok(Shape { strides, len })
 }
 
 /// An expression for given sizes: what depends on indices, and the rest.
@@ -131,19 +138,25 @@ impl Check<'_> {
         });
         result?;
         match stmt {
-            Stmt::For { index, domain: Domain::Range { lower, upper }, .. } => {
-                let lower = lower.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
-                let upper = upper.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
-                let from = lower.iter().map(|b| b.from).max().unwrap_or(0);
-                let to = upper.iter().map(|b| b.to).min().unwrap_or(0);
-                self.indices.insert(*index, Interval { from, to: to.max(from) });
+            Stmt::For { index, domain, .. } => {
+                let interval = match domain.whole_of() {
+                    Domain::Range { lower, upper } => {
+                        let lower = lower.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
+                        let upper = upper.iter().map(|b| self.bound(b)).collect::<Result<Vec<_>>>()?;
+                        let from = lower.iter().map(|b| b.from).max().unwrap_or(0);
+                        let to = upper.iter().map(|b| b.to).min().unwrap_or(0);
+                        Interval { from, to: to.max(from) }
+                    }
+                    Domain::Segment(_) | Domain::Part { .. } => NODES,
+                };
+                self.indices.insert(*index, interval);
             }
             Stmt::Extremum { index, extent, at, .. } => {
                 let extent = self.extent(extent)?;
                 self.indices.insert(*at, extent);
                 self.indices.insert(*index, Interval { from: -1, ..extent });
             }
-            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+            Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
                 self.indices.insert(*index, NODES);
             }
             _ => {}
@@ -154,10 +167,14 @@ impl Check<'_> {
 
 /// The offset of a place as an expression over indices.
 pub(super) fn offset(place: &Place, shapes: &[Shape], bindings: &Bindings) -> Result<(Vec<(IndexId, i64)>, i64)> {
-    let shape = shape_of(shapes, place.buffer)?;
+    offset_in(&place.at, &shape_of(shapes, place.buffer)?.strides, bindings)
+}
+
+/// The offset of a tuple for these strides.
+pub(super) fn offset_in(at: &[Affine], strides: &[i64], bindings: &Bindings) -> Result<(Vec<(IndexId, i64)>, i64)> {
     let mut terms: BTreeMap<IndexId, i64> = BTreeMap::new();
     let mut constant = 0i64;
-    for (a, stride) in place.at.iter().zip(&shape.strides) {
+    for (a, stride) in at.iter().zip(strides) {
         let (inner, k) = fold(a, bindings)?;
         // The places of an empty buffer are never visited, so their offset may be anything.
         constant = constant.wrapping_add(k.wrapping_mul(*stride));

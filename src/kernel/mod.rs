@@ -8,7 +8,9 @@
 //! parameters are given with each call, leaf by leaf as in [`Types::leaves`](crate::ty::Types::leaves): all elements of a dense leaf, the values
 //! of the entries of a sparse one.
 
+mod assemble;
 mod code;
+mod features;
 mod interpret;
 mod layout;
 mod native;
@@ -29,6 +31,7 @@ use code::Code;
 use interpret::{Location, Memory, Registers};
 use native::Swap;
 
+pub use assemble::Assembly;
 pub use native::{Engine, Status};
 
 /// How the outputs of a kernel are stored: their leaves.
@@ -89,6 +92,8 @@ pub struct Kernel {
     native: Swap,
     inputs: Vec<(String, Leaf)>,
     outputs: Vec<Output>,
+    /// The patterns of results that were found out, by the names under which the program takes them.
+    assembled: Vec<(String, Arc<Relation>)>,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -133,8 +138,20 @@ impl Kernel {
         let relations = bindings.relations().clone();
         let native = Swap::new(&program, &bindings, &arrays, engine)?;
         let idle = Mutex::default();
-        let kernel =
-            Kernel { program, arrays, relations, codes, locations, workspaces, native, inputs: leaves, outputs, idle };
+        let (inputs, assembled) = (leaves, Vec::new());
+        let kernel = Kernel {
+            program,
+            arrays,
+            relations,
+            codes,
+            locations,
+            workspaces,
+            native,
+            inputs,
+            outputs,
+            assembled,
+            idle,
+        };
         // The first call finds its memory here, and a program that is too large is refused now.
         let scratch = kernel.scratch()?;
         kernel.give_back(scratch);
@@ -248,8 +265,9 @@ impl Kernel {
             workspaces,
             arrays: &self.arrays,
             functions: &self.program.signature.functions,
+            tuples: &mut [],
         };
-        let result = self.codes.iter().try_for_each(|code| interpret::run(code, registers, &mut memory));
+        let result = self.codes.iter().try_for_each(|code| features::run(code, registers, &mut memory));
         self.give_back(scratch);
         result
     }
@@ -259,7 +277,10 @@ impl Kernel {
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit.
     pub fn call(&self, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
-        let bindings = bind(&self.program.signature, inputs)?;
+        let bindings = match self.assembled.as_slice() {
+            [] => bind(&self.program.signature, inputs)?,
+            assembled => bind(&self.program.signature, &assemble::add(inputs, assembled))?,
+        };
         for (id, relation) in bindings.relations().iter() {
             let bound = self.relations.get(id);
             if bound.is_none_or(|bound| !Arc::ptr_eq(bound, relation) && bound != relation) {
@@ -328,7 +349,7 @@ fn output_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<Output>> 
     Ok(outputs)
 }
 
-/// A leaf on the pattern of a sparse parameter, in the format of the parameter.
+/// A leaf on a pattern: that of a sparse parameter, in the format of the parameter, or one that was found out.
 fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> Result<Leaf> {
     for (id, param) in program.signature.params.iter() {
         let tensor = bindings.values().get(id).and_then(Value::as_tensor);
@@ -338,5 +359,23 @@ fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> 
             _ => {}
         }
     }
-    Err(Error::bug("bind", "the pattern of no parameter"))
+    // A pattern of its own.
+    let pattern = bindings.relations().get(relation).ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
+    match pattern.shape() {
+        [rows, cols] => {
+            let malformed = |malformed: crate::tensor::Malformed| Error::bug("bind", malformed.to_string());
+            let limit = || Error::Limit { what: "rows of a result", limit: 0, found: *rows as u64 };
+            let mut indptr: Vec<usize> = Vec::new();
+            indptr.try_reserve_exact(rows.saturating_add(1)).map_err(|_| limit())?;
+            indptr.resize(rows + 1, 0);
+            pattern.column(0).iter().for_each(|row| indptr[row + 1] += 1);
+            for row in 0..*rows {
+                indptr[row + 1] += indptr[row];
+            }
+            let indices = pattern.column(1).iter().map(|col| u32::try_from(*col));
+            let indices = indices.collect::<std::result::Result<_, _>>().map_err(|_| Error::Overflow)?;
+            CsrPattern::new(*rows, *cols, indptr, indices).map(|csr| Leaf::Csr(Arc::new(csr))).map_err(malformed)
+        }
+        _ => Ok(Leaf::Coo(pattern.clone())),
+    }
 }

@@ -127,25 +127,33 @@ fn step(nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
     Ok(Step { fills: fills(nest).into_iter().map(Id::index).collect(), parts })
 }
 
-/// About how many statements run: loops over ranges take their longest range, those over nodes the mean number of nodes.
-fn work(stmt: &Stmt, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
-    let mut inner = 1u128;
-    for stmt in stmt.body() {
-        inner = inner.saturating_add(work(stmt, bindings, arrays)?);
-    }
-    let rounds = match stmt {
-        Stmt::For { domain: Domain::Range { upper, .. }, .. } => {
+/// About how often a loop runs: over its longest range, over the mean number of nodes.
+fn rounds(domain: &Domain, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
+    Ok(match domain {
+        Domain::Range { upper, .. } => {
             let mut least = u128::MAX;
             for bound in upper {
                 least = least.min(extent_of(bound, bindings)?);
             }
             least
         }
-        Stmt::For { domain: Domain::Segment(segment), .. } => {
+        Domain::Segment(segment) => {
             let pointers = arrays.get(segment.pointers.index()).map_or(&[][..], Vec::as_slice);
             let nodes = pointers.last().map_or(0, |last| u128::from(*last));
             nodes.div_ceil(pointers.len().saturating_sub(1).max(1) as u128)
         }
+        Domain::Part { whole, parts, .. } => rounds(whole, bindings, arrays)?.div_ceil(u128::from(*parts)),
+    })
+}
+
+/// About how many statements run.
+fn work(stmt: &Stmt, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
+    let mut inner = 1u128;
+    for stmt in stmt.body() {
+        inner = inner.saturating_add(work(stmt, bindings, arrays)?);
+    }
+    let rounds = match stmt {
+        Stmt::For { domain, .. } => rounds(domain, bindings, arrays)?,
         Stmt::Extremum { extent, .. } => bindings.length(extent)? as u128,
         _ => 1,
     };

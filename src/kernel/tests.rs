@@ -3,7 +3,7 @@
 use crate::driver::Function;
 use crate::error::Error;
 use crate::kernel::{Engine, Kernel, Status};
-use crate::tensor::{Csr, Inputs, Relation, Value};
+use crate::tensor::{Csr, Inputs, Relation, Tensor, Value};
 
 fn assert_shared<T: Send + Sync>() {}
 
@@ -105,4 +105,70 @@ fn empty_axes_of_any_length() {
     inputs.value("x", Value::vector(Vec::new()));
     let kernel = Function::parse(text).unwrap().kernel(&inputs, Engine::Interpreter).unwrap();
     assert_eq!(scalar(&kernel.call(&inputs).unwrap()), 0.0);
+}
+
+/// The pattern of a result follows from those of the inputs; its values are those of the dense result, and zero elsewhere.
+#[test]
+fn results_are_assembled() {
+    let csr = |rows: usize, cols: usize, each: &dyn Fn(usize) -> Vec<u32>| {
+        let rows: Vec<Vec<u32>> = (0..rows).map(each).collect();
+        let indptr = std::iter::once(0).chain(rows.iter().scan(0, |n, row| {
+            *n += row.len();
+            Some(*n)
+        }));
+        let indices = rows.concat();
+        let data = (0..indices.len()).map(|k| (k % 7) as f64 - 2.5).collect();
+        Csr::new(rows.len(), cols, indptr.collect(), indices, data).unwrap()
+    };
+    let declared = "param A : csr [n, n] real\nparam B : csr [n, n] real\nparam x : [n] real\n";
+    // A body, and how many entries it has.
+    let cases = [
+        ("gen i < n, j < n. sum k < n. A[i, k] * B[k, j]", None),
+        ("gen i < n, j < n. A[i, j] + B[j, i]", None),
+        ("gen i < n, j < n. [0 <= i - j and i - j <= 1] * x[i] * x[j]", Some(2 * 9 - 1)),
+        ("gen i < n, j < n. sum k < n. [i = k + 1 and j = k] * x[k] + [i = j] * x[i]^2", Some(8 + 9)),
+        ("gen i < n, j < n. sum k < n. A[k, i] * A[k, j] * exp(x[k])", None),
+        ("gen i < n. sum j < n. A[i, j] * x[j]", None),
+    ];
+    for n in [9, 1, 0] {
+        let mut inputs = Inputs::new();
+        inputs.value(
+            "A",
+            csr(n, n, &|i| if i % 3 == 1 { vec![] } else { (0..n as u32).filter(|j| j % 4 == i as u32 % 4).collect() }),
+        );
+        inputs.value("B", csr(n, n, &|i| (0..n as u32).filter(|j| (*j as usize + i) % 5 == 0).collect()));
+        inputs.value("x", Value::vector((0..n).map(|k| k as f64 * 0.5 - 1.0).collect::<Vec<f64>>()));
+        for (body, entries) in cases {
+            let function = Function::parse(&format!("{declared}{body}")).unwrap();
+            // What a program does not mention it is not given.
+            let unused = |name: &str| !function.tensor_ssa().signature.params.values().any(|p| p.name == name);
+            assert!(!["A", "B", "x"].into_iter().any(unused));
+            let assembly = function.assemble(&["value"]).unwrap();
+            let kernel = assembly.bind(&inputs, Engine::Interpreter).unwrap();
+            let found = &kernel.call(&inputs).unwrap()[0].1;
+            let expected = crate::reference::evaluate(function.tensor_ssa(), &inputs).unwrap()[0].1.clone();
+            let expected = expected.leaves()[0].clone();
+            let (dense, len) = match found.leaves()[0].as_ref() {
+                Tensor::Csr(csr) => (csr.to_dense().unwrap(), csr.data().len()),
+                Tensor::Coo(coo) => (coo.to_dense().unwrap(), coo.data().len()),
+                Tensor::Dense(_) => panic!("{body}: dense"),
+            };
+            assert_eq!(dense.shape(), expected.shape());
+            for (a, b) in dense.data().iter().zip(expected.data()) {
+                assert!((a - b).abs() <= 1e-12 * b.abs().max(1.0), "{body}: {a} and {b}");
+            }
+            if let (Some(entries), 9) = (entries, n) {
+                assert_eq!(len, entries, "{body}");
+            }
+            let native = assembly.bind(&inputs, Engine::Native).unwrap().call(&inputs).unwrap();
+            assert_eq!(format!("{native:?}"), format!("{:?}", kernel.call(&inputs).unwrap()), "{body}");
+        }
+    }
+}
+
+#[test]
+fn results_that_cannot_be_assembled() {
+    let function = Function::parse("param x : [n] real\nsum i < n. x[i]").unwrap();
+    assert!(matches!(function.assemble(&["value"]), Err(Error::Request(_))));
+    assert!(matches!(function.assemble(&["other"]), Err(Error::Request(_))));
 }

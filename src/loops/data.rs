@@ -128,6 +128,18 @@ pub enum Domain {
     },
     /// The nodes below a node.
     Segment(Segment),
+    /// One of `parts` parts of equal length, but for the last ones, in which a domain is cut: with `len` values in all, part `k` has those
+    /// from `k * each` on, at most `each` of them, where `each` is `len / parts` rounded up to a multiple of `grain`.
+    Part {
+        /// What is cut.
+        whole: Box<Domain>,
+        /// Which part, from 0 on.
+        part: Affine,
+        /// How many there are.
+        parts: u32,
+        /// What the length of a part is a multiple of.
+        grain: u32,
+    },
 }
 
 impl Bound {
@@ -180,6 +192,8 @@ pub enum Real {
     Add(RealId, RealId),
     /// `a * b`.
     Mul(RealId, RealId),
+    /// `a * b + c`, rounded once.
+    MulAdd(RealId, RealId, RealId),
     /// `f(x, ..)`.
     Apply(Function, Vec<RealId>),
     /// The second where the first is not zero, else 0.
@@ -197,6 +211,8 @@ pub enum Stmt {
         domain: Domain,
         /// How many values the body takes at a time.
         lanes: u32,
+        /// How many iterations may be interleaved, since they are independent and differ in nothing but numbers and places.
+        jam: u32,
         /// Whether iterations may run at the same time: no register declared outside is accumulated.
         parallel: bool,
         /// What is done for each value.
@@ -250,10 +266,14 @@ pub enum Stmt {
     Assign(RealId, RealId),
     /// Adds to a register.
     Accumulate(RealId, RealId),
+    /// Adds the product of two numbers to a register, rounded once.
+    MulAdd(RealId, RealId, RealId),
     /// Writes a place, which no other iteration writes.
     Store(Place, RealId),
     /// Makes a buffer zero.
     Fill(BufferId),
+    /// Lists a place of a pattern, by the number of the pattern. Only in programs that find out patterns, which the interpreter runs.
+    Tuple(usize, Vec<Affine>),
 }
 
 /// What computes one buffer, or several.

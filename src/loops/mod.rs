@@ -15,6 +15,12 @@
 //! inside then has `L` partial sums: the value at `from + k` goes to lane `k mod L`, and after the loop lane `l` takes lane `l + h` for
 //! `h = L/2, L/4, .., 1`, and the register takes lane 0. All other registers hold one number for each lane.
 //!
+//! **Jam.** A loop with `jam = J > 1` may run `J` iterations at a time, statement by statement, so that what they load alike is loaded once and
+//! their sums wait for nobody. It changes no result.
+//!
+//! **Rounding.** A product that is added is rounded once, with the sum, where the text says `r += a * b` or `a * b + c`; everything else is
+//! rounded step by step.
+//!
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod data;
@@ -28,4 +34,4 @@ pub use data::{
     Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
     Segment, Stmt,
 };
-pub use visit::outer_sums;
+pub use visit::{can_jam, outer_sums};

@@ -104,13 +104,16 @@ impl Printer<'_> {
     fn stmt(&self, f: &mut dyn Write, stmt: &Stmt, depth: usize) -> fmt::Result {
         write!(f, "{:1$}", "", 2 * depth)?;
         match stmt {
-            Stmt::For { index, domain, lanes, parallel, body } => {
+            Stmt::For { index, domain, lanes, jam, parallel, body } => {
                 let word = if *parallel { "parallel for" } else { "for" };
                 write!(f, "{word} {index} in {}", self.domain(domain))?;
-                match lanes {
-                    1 => writeln!(f)?,
-                    lanes => writeln!(f, ", lanes {lanes}")?,
+                if *lanes > 1 {
+                    write!(f, ", lanes {lanes}")?;
                 }
+                if *jam > 1 {
+                    write!(f, ", jam {jam}")?;
+                }
+                writeln!(f)?;
                 self.body(f, body, depth + 1)
             }
             Stmt::Let { index, array, at } => writeln!(f, "{index} = {}[{}]", self.array(*array), self.affine(at)),
@@ -135,8 +138,13 @@ impl Printer<'_> {
             Stmt::Local(r) => writeln!(f, "local {r}"),
             Stmt::Assign(r, value) => writeln!(f, "{r} := {value}"),
             Stmt::Accumulate(r, value) => writeln!(f, "{r} += {value}"),
+            Stmt::MulAdd(r, a, b) => writeln!(f, "{r} += {a} * {b}"),
             Stmt::Store(place, value) => writeln!(f, "{} = {value}", self.place(place)),
             Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
+            Stmt::Tuple(number, at) => {
+                let at: Vec<String> = at.iter().map(|a| self.affine(a)).collect();
+                writeln!(f, "pattern {number} has ({})", at.join(", "))
+            }
         }
     }
 
@@ -185,6 +193,9 @@ impl Printer<'_> {
         match domain {
             Domain::Range { lower, upper } => format!("{} .. {}", self.bounds(lower, "max"), self.bounds(upper, "min")),
             Domain::Segment(segment) => self.segment(segment),
+            Domain::Part { whole, part, parts, grain: _ } => {
+                format!("part {} of {parts} of {}", self.affine(part), self.domain(whole))
+            }
         }
     }
 
@@ -219,6 +230,7 @@ impl Printer<'_> {
             Real::Load(place) => self.place(place),
             Real::Add(a, b) => format!("{a} + {b}"),
             Real::Mul(a, b) => format!("{a} * {b}"),
+            Real::MulAdd(a, b, c) => format!("{a} * {b} + {c}"),
             Real::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 => {
                 format!("{} / {}", args[0], args[1])
             }

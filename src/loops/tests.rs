@@ -21,7 +21,7 @@ fn at(buffer: BufferId, i: IndexId) -> Place {
 }
 
 fn each(index: IndexId, lanes: u32, body: Vec<Stmt>) -> Stmt {
-    Stmt::For { index, domain: Domain::whole(&n()).unwrap(), lanes, parallel: false, body }
+    Stmt::For { index, domain: Domain::whole(&n()).unwrap(), lanes, jam: 1, parallel: false, body }
 }
 
 fn load(r: u32, i: IndexId) -> Stmt {
@@ -56,6 +56,7 @@ fn row_sums() -> Vec<Stmt> {
         index: node,
         domain: rows(I.into()),
         lanes: 4,
+        jam: 1,
         parallel: false,
         body: vec![
             Stmt::Let { index: J, array: ArrayId(1), at: node.into() },
@@ -82,6 +83,7 @@ fn wrong_nests_are_refused() {
         index: I,
         domain: Domain::whole(&n()).unwrap(),
         lanes: 1,
+        jam: 1,
         parallel: true,
         body: vec![load(1, I), Stmt::Accumulate(RealId(0), RealId(1))],
     };
@@ -94,13 +96,13 @@ fn wrong_nests_are_refused() {
         (vec![each(I, 1, vec![load(0, I), Stmt::Store(at(X, I), RealId(0))])], "y: it writes b0"),
         (vec![each(I, 1, vec![Stmt::Define(RealId(0), Real::Load(at(Y, I)))])], "y: y is read before it is written"),
         (vec![each(I, 3, vec![])], "y: 3 lanes"),
-        (vec![each(I, 64, vec![])], "y: 64 lanes"),
+        (vec![each(I, 128, vec![])], "y: 128 lanes"),
         (vec![each(I, 4, vec![each(J, 4, vec![])])], "y: lanes inside of lanes"),
         (
             vec![each(
                 I,
                 4,
-                vec![Stmt::For { index: J, domain: rows(I.into()), lanes: 1, parallel: false, body: vec![] }],
+                vec![Stmt::For { index: J, domain: rows(I.into()), lanes: 1, jam: 1, parallel: false, body: vec![] }],
             )],
             "y: a loop, a test or a search differs from lane to lane",
         ),

@@ -7,18 +7,20 @@
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
+//! - *Jam*: iterations that may be interleaved change no register outside, and differ in loads, arithmetic and stores alone.
 
 use std::collections::BTreeSet;
 
 use super::data::{
     ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
 };
+use super::visit::can_jam;
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Var};
 
 impl Program {
     /// The most lanes of a loop.
-    pub const MAX_LANES: u32 = 32;
+    pub const MAX_LANES: u32 = 64;
 
     /// Checks every invariant of loop nests.
     ///
@@ -86,7 +88,13 @@ impl Check<'_> {
                     }
                     Stmt::Extremum { index, at, .. } => repeated |= !defined.0.insert(*index) | !defined.0.insert(*at),
                     Stmt::Define(r, _) | Stmt::Local(r) => repeated |= !defined.1.insert(*r),
-                    Stmt::If { .. } | Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
+                    Stmt::If { .. }
+                    | Stmt::Assign(..)
+                    | Stmt::Accumulate(..)
+                    | Stmt::MulAdd(..)
+                    | Stmt::Store(..)
+                    | Stmt::Fill(_)
+                    | Stmt::Tuple(..) => {}
                 };
             });
         }
@@ -106,11 +114,15 @@ impl Check<'_> {
             stmt.visit_reads(&mut |r| self.read(r, scope));
         }
         match stmt {
-            Stmt::For { index, domain, lanes, parallel, body } => {
-                if let Domain::Segment(segment) = domain {
+            Stmt::For { index, domain, lanes, jam, parallel, body } => {
+                let whole = domain.whole_of();
+                if let Domain::Segment(segment) = whole {
                     self.segment(segment);
                 }
-                if matches!(domain, Domain::Range { lower, upper } if lower.is_empty() || upper.is_empty()) {
+                if matches!(domain, Domain::Part { parts: 0, .. } | Domain::Part { grain: 0, .. }) {
+                    self.complain(format_args!("{index} has no parts"));
+                }
+                if matches!(whole, Domain::Range { lower, upper } if lower.is_empty() || upper.is_empty()) {
                     self.complain(format_args!("{index} has no bounds"));
                 }
                 self.uniform(stmt, scope);
@@ -128,6 +140,9 @@ impl Check<'_> {
                     }
                     inner.in_lanes = true;
                     inner.varying.insert(*index);
+                }
+                if *jam == 0 || *jam > 1 && (*lanes > 1 || !can_jam(*index, body)) {
+                    self.complain(format_args!("{jam} iterations of {index} cannot be interleaved"));
                 }
                 self.body(body, inner);
             }
@@ -184,13 +199,15 @@ impl Check<'_> {
                 scope.reals.insert(*r);
                 scope.locals.insert(*r);
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
                 if !scope.locals.contains(r) {
                     self.complain(format_args!("{r} is no local of this iteration"));
                 }
             }
             Stmt::Store(place, _) => self.place(place, true),
             Stmt::Fill(buffer) => self.writes(*buffer),
+            Stmt::Tuple(..) if scope.in_lanes => self.complain("a place is listed inside of lanes"),
+            Stmt::Tuple(..) => {}
         }
     }
 

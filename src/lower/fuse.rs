@@ -4,10 +4,12 @@
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
-//! it). Only nests with loops inside of the outer one are put together: what is computed element by element runs in lanes by itself.
+//! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
+//! whose rows are interleaved, put together with what cannot be.
 
 use std::collections::BTreeMap;
 
+use super::lanes::{self, has_functions, has_loop, independent};
 use super::names::Names;
 use crate::base::IndexId;
 use crate::error::Result;
@@ -28,25 +30,42 @@ pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
     Ok(fused)
 }
 
-/// The parts of a nest: what comes before its only loop, and the loop.
+/// The parts of a nest: what comes before its only loop, the loop, and what is made of its sums.
 struct Parts<'a> {
     before: &'a [Stmt],
     index: IndexId,
     domain: &'a Domain,
     body: &'a [Stmt],
+    after: &'a [Stmt],
 }
 
-/// Takes apart a nest that is one loop around others, after numbers that all its iterations share.
+/// Takes apart a nest with one loop, after numbers that all its iterations share.
 fn parts(nest: &Nest) -> Option<Parts<'_>> {
-    let (last, before) = nest.body.split_last()?;
-    let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = last else { return None };
-    let shared = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)));
-    let has_loops = body.iter().any(has_loop);
-    (shared && has_loops).then_some(Parts { before, index: *index, domain, body })
+    let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
+    let (before, rest) = nest.body.split_at(at);
+    let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. }, after) = rest.split_first()? else {
+        return None;
+    };
+    let shared = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_) | Stmt::Local(_)));
+    (shared && !after.iter().any(has_loop)).then_some(Parts { before, index: *index, domain, body, after })
 }
 
-fn has_loop(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::For { .. }) || stmt.body().iter().any(has_loop)
+/// Whether what runs in lanes does so in one loop as well.
+fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
+    let Some(both) = parts(joined) else { return false };
+    let jam = |parts: &Parts<'_>| lanes::interleaves(parts.index, parts.body);
+    if (jam(left) || jam(right)) && !jam(&both) {
+        return false;
+    }
+    let independent = |parts: &Parts<'_>| independent(parts.index, parts.body);
+    let loops = |parts: &Parts<'_>| parts.body.iter().any(has_loop);
+    match (loops(left), loops(right)) {
+        (true, true) => !(independent(left) || independent(right)) || independent(&both),
+        (true, false) if independent(left) => independent(&both),
+        (true, false) => !has_functions(right.body),
+        (false, true) => false,
+        (false, false) => true,
+    }
 }
 
 /// The nest that another one can join.
@@ -57,7 +76,9 @@ fn partner(fused: &[Nest], nest: &Nest) -> Option<usize> {
     let first = fused.iter().rposition(reads).unwrap_or(0);
     (first..fused.len()).find(|at| {
         let Some(left) = parts(&fused[*at]) else { return false };
-        left.domain == right.domain && reads_its_row(&fused[*at], &left, &right)
+        left.domain == right.domain
+            && reads_its_row(&fused[*at], &left, &right)
+            && join(&fused[*at], nest).is_ok_and(|joined| keeps_lanes(&left, &right, &joined))
     })
 }
 
@@ -69,21 +90,20 @@ fn loads(body: &[Stmt]) -> Vec<&Place> {
     loads
 }
 
-/// Where the first index of a place is in an iteration of the outer loop.
+/// What of a place belongs to an iteration of the outer loop.
 #[derive(PartialEq)]
 enum Row {
-    /// It is the outer index.
-    Own,
+    /// It is the outer index, at this axis.
+    Own(usize),
     /// It is an entry below the outer index.
     Entry(ArrayId),
 }
 
 fn row(place: &Place, outer: IndexId, segments: &BTreeMap<IndexId, ArrayId>) -> Option<Row> {
-    let first = place.at.first()?.as_index()?;
-    if first == outer {
-        return Some(Row::Own);
+    if let Some(axis) = place.at.iter().position(|a| a.as_index() == Some(outer)) {
+        return Some(Row::Own(axis));
     }
-    segments.get(&first).map(|pointers| Row::Entry(*pointers))
+    segments.get(&place.at.first()?.as_index()?).map(|pointers| Row::Entry(*pointers))
 }
 
 /// The loops over the nodes below the outer index.
@@ -103,13 +123,14 @@ fn segments(body: &[Stmt], outer: IndexId) -> BTreeMap<IndexId, ArrayId> {
 
 /// Whether an iteration of the right loop reads of what the left nest writes only what its same iteration writes.
 fn reads_its_row(nest: &Nest, left: &Parts<'_>, right: &Parts<'_>) -> bool {
-    if loads(right.before).iter().any(|place| nest.buffers.contains(&place.buffer)) {
+    let once = loads(right.before).into_iter().chain(loads(right.after));
+    if once.into_iter().any(|place| nest.buffers.contains(&place.buffer)) {
         return false;
     }
     let written = segments(left.body, left.index);
     let read = segments(right.body, right.index);
     let mut stores = Vec::new();
-    for stmt in left.body {
+    for stmt in left.body.iter().chain(left.after) {
         stmt.visit(&mut |stmt| {
             if let Stmt::Store(place, _) = stmt {
                 stores.push(place);
@@ -132,7 +153,9 @@ fn join(left: &Nest, right: &Nest) -> Result<Nest> {
     body.extend(names.body(b.before)?);
     let mut inner = a.body.to_vec();
     inner.extend(names.body(b.body)?);
-    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, parallel: false, body: inner });
+    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, jam: 1, parallel: false, body: inner });
+    body.extend(a.after.iter().cloned());
+    body.extend(names.body(b.after)?);
     let mut reasons = left.reasons.clone();
     reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
     reasons.extend(right.reasons.iter().cloned());

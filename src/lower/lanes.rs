@@ -1,26 +1,111 @@
-//! Which loops run in lanes, and which in parallel.
+//! Which loops run in lanes, which iterations are interleaved, and which run in parallel.
 //!
 //! A loop at the top of a nest runs in parallel if it adds to no register outside. Of nested loops at most one has lanes:
 //!
 //! | loop | lanes | why |
 //! |---|---|---|
-//! | around other loops, where each load and store is of neighbours or the same for all lanes | 32 | vectors of elements; the inner loops are not cut |
+//! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32 | vectors of elements; the inner loops are not cut |
+//! | around loops over entries, likewise | 64 | the entries are read once for all of the elements |
 //! | innermost over a range, adds to a register | 16 | enough partial sums to hide the latency of an addition |
-//! | innermost over the entries of a relation, adds to a register | 4 | rows are short, and lanes are added up after each |
-//! | innermost, stores only | 32, or 8 over entries | |
+//! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
+//! | innermost, stores only | 32, or 8 over entries or with functions | |
 //!
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none.
+//!
+//! Iterations are *interleaved* four by four where the loop around has lanes or is in them, what is summed inside is a product, and one
+//! factor does not depend on the iteration: it is then loaded once for all four. This is a matrix product in blocks of registers.
 
 use std::collections::BTreeSet;
 
+use super::products;
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
-use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt};
+use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
+use crate::scalar::{Function, Op, Primitive};
+
+/// How many iterations are interleaved.
+const JAM: u32 = 4;
+/// How many partial sums interleaved iterations may have in vectors of eight lanes: half of the registers of a processor that has 32.
+const SUMS: u32 = 16;
 
 /// Sets lanes and parallel loops of a nest.
 pub(super) fn assign(nest: &mut Nest) {
     run_parallel(&mut nest.body);
     lanes(&mut nest.body);
+    if jam(&mut nest.body, 1) {
+        nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
+    }
+}
+
+/// Whether the iterations of a loop without lanes would be interleaved.
+pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
+    let mut body = body.to_vec();
+    products::add_in(&mut body);
+    lanes(&mut body);
+    !independent(index, &body) && !jam(&mut body, 1) && shares(index, &body, 1)
+}
+
+/// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
+fn jam(body: &mut [Stmt], around: u32) -> bool {
+    let mut any = false;
+    for stmt in body {
+        match stmt {
+            Stmt::For { index, domain, lanes, jam: count, body, .. } => {
+                let around = around.max(*lanes);
+                if jam(body, around) {
+                    any = true;
+                } else if *lanes == 1 && matches!(domain, Domain::Range { .. }) && shares(*index, body, around) {
+                    *count = JAM;
+                    any = true;
+                }
+            }
+            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => any |= jam(body, around),
+            _ => {}
+        }
+    }
+    any
+}
+
+/// Whether iterations of a loop can be interleaved, and it pays.
+fn shares(index: IndexId, body: &[Stmt], around: u32) -> bool {
+    let mut gain = Gain { index, pays: false, fits: true };
+    gain.body(body, around);
+    gain.pays && gain.fits && can_jam(index, body)
+}
+
+/// What interleaving the iterations over an index would do to the loops inside.
+struct Gain {
+    index: IndexId,
+    /// Some factor is loaded once for all iterations.
+    pays: bool,
+    /// All partial sums stay in registers.
+    fits: bool,
+}
+
+impl Gain {
+    fn body(&mut self, body: &[Stmt], around: u32) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { lanes, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
+                    self.innermost(body, around.max(*lanes));
+                }
+                Stmt::For { lanes, body, .. } => self.body(body, around.max(*lanes)),
+                stmt => self.body(stmt.body(), around),
+            }
+        }
+    }
+
+    /// A loop of loads and sums.
+    fn innermost(&mut self, body: &[Stmt], lanes: u32) {
+        let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
+        if products == 0 {
+            return;
+        }
+        let loads = || body.iter().filter_map(Stmt::load);
+        let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
+        self.fits &= !has_functions(body) && products as u32 * lanes.div_ceil(8) * JAM <= SUMS;
+        self.pays |= lanes > 8 && loads().any(mentions) && loads().any(|place| !mentions(place));
+    }
 }
 
 /// The outermost loops that add to no register outside.
@@ -34,6 +119,38 @@ fn run_parallel(body: &mut [Stmt]) {
     }
 }
 
+/// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.
+pub(super) fn only_sums(body: &[Stmt]) -> bool {
+    let (mut inside, mut assigned, mut fills) = (BTreeSet::new(), BTreeSet::new(), false);
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => {
+                inside.insert(*r);
+            }
+            Stmt::Assign(r, _) => {
+                assigned.insert(*r);
+            }
+            Stmt::Fill(_) => fills = true,
+            _ => {}
+        });
+    }
+    assigned.is_subset(&inside) && !fills
+}
+
+/// Whether a statement is a loop or has one inside.
+pub(super) fn has_loop(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { .. } | Stmt::Extremum { .. }) || stmt.body().iter().any(has_loop)
+}
+
+/// Whether statements have functions of more than a few instructions.
+pub(super) fn has_functions(body: &[Stmt]) -> bool {
+    let mut found = false;
+    for stmt in body {
+        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if is_long(*f)));
+    }
+    found
+}
+
 /// Whether statements give a value to a register that is declared outside.
 fn changes_outside(body: &[Stmt]) -> bool {
     let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
@@ -42,7 +159,7 @@ fn changes_outside(body: &[Stmt]) -> bool {
             Stmt::Local(r) => {
                 inside.insert(*r);
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
                 changed.insert(*r);
             }
             _ => {}
@@ -74,35 +191,51 @@ pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
 fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     let mut seen = Seen {
         index,
+        around: false,
         indices: [index].into(),
         reals: BTreeSet::new(),
         has_loops: false,
+        over_entries: false,
+        has_functions: false,
         neighbours: false,
         gathers: false,
     };
     if !seen.body(body) {
         return None;
     }
-    let over_entries = matches!(domain, Domain::Segment(_));
+    let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     match (seen.has_loops, changes_outside(body)) {
         (true, _) if seen.gathers || !seen.neighbours => None,
+        (true, _) if seen.has_functions => Some(16),
+        (true, _) if seen.over_entries => Some(64),
         (true, _) => Some(32),
-        (false, true) if over_entries => Some(4),
+        (false, true) if over_entries => Some(8),
         (false, true) => Some(16),
-        (false, false) if over_entries => Some(8),
+        (false, false) if over_entries || seen.has_functions => Some(8),
         (false, false) => Some(32),
     }
+}
+
+/// Whether a function is more than a few instructions.
+fn is_long(function: Function) -> bool {
+    let Function::Value(Primitive::Op(op)) = function else { return true };
+    !matches!(op, Op::Div | Op::Sqrt | Op::Powi(_) | Op::Min | Op::Max | Op::Sign | Op::Abs | Op::Compare(_))
 }
 
 /// What the body of a loop does that differs from lane to lane.
 struct Seen {
     index: IndexId,
+    /// Whether there are loops beside a statement, which take more time than it.
+    around: bool,
     indices: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
     has_loops: bool,
+    /// Some of them over entries.
+    over_entries: bool,
+    has_functions: bool,
     /// Neighbours are loaded or stored.
     neighbours: bool,
-    /// Places far apart are.
+    /// Places far apart are, in the innermost loops.
     gathers: bool,
 }
 
@@ -113,15 +246,19 @@ impl Seen {
 
     /// Whether statements can run in lanes.
     fn body(&mut self, body: &[Stmt]) -> bool {
-        body.iter().all(|stmt| self.stmt(stmt))
+        let around = std::mem::replace(&mut self.around, body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })));
+        let can = body.iter().all(|stmt| self.stmt(stmt));
+        self.around = around;
+        can
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> bool {
         let mut varies = false;
         stmt.visit_affine(&mut |a| varies |= self.varies(a));
         match stmt {
-            Stmt::For { body, .. } => {
+            Stmt::For { domain, body, .. } => {
                 self.has_loops = true;
+                self.over_entries |= matches!(domain.whole_of(), Domain::Segment(_));
                 !varies && self.body(body)
             }
             Stmt::If { cond, body } => {
@@ -129,7 +266,7 @@ impl Seen {
                 !varies && self.body(body)
             }
             Stmt::Find { .. } => !varies,
-            Stmt::Extremum { .. } | Stmt::Fill(_) => false,
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => false,
             Stmt::Let { index, .. } => {
                 if varies {
                     self.indices.insert(*index);
@@ -141,8 +278,10 @@ impl Seen {
                 if varies {
                     self.reals.insert(*r);
                 }
-                if let Real::Load(place) = real {
-                    self.place(place);
+                match real {
+                    Real::Load(place) => self.place(place),
+                    Real::Apply(function, _) => self.has_functions |= is_long(*function),
+                    _ => {}
                 }
                 true
             }
@@ -151,7 +290,7 @@ impl Seen {
                 self.reals.insert(*r);
                 true
             }
-            Stmt::Assign(..) | Stmt::Accumulate(..) => true,
+            Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
             Stmt::Store(place, _) => {
                 self.place(place);
                 true
@@ -168,7 +307,7 @@ impl Seen {
         match (others_vary || rest_varies, step) {
             (false, 0) => {}
             (false, 1) => self.neighbours = true,
-            _ => self.gathers = true,
+            _ => self.gathers |= !self.around,
         }
     }
 }

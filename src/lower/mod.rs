@@ -20,15 +20,21 @@
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
+mod blocks;
 mod element;
+mod factors;
 mod fuse;
 mod guard;
 mod lanes;
+mod layout;
 mod names;
+mod pack;
 mod peel;
 mod plan;
 mod points;
+mod products;
 mod scope;
+mod support;
 
 use crate::base::{Arena, Id, VarId};
 use crate::error::{Error, Result};
@@ -74,17 +80,59 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
+    pack::pack(&mut nests, &mut plan.buffers)?;
+    layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
     for nest in &mut nests {
+        factors::hoist(nest);
+        products::add(nest);
         peel::peel(nest)?;
         lanes::assign(nest);
     }
+    let nests = blocks::cut(nests, &mut plan.buffers)?;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let Plan { buffers, .. } = plan;
     Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs })
 }
 
+/// The nests that list where the leaves of some outputs may differ from zero: one tuple or more for each such place.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn structure(program: &tssa::Program, outputs: &[usize]) -> Result<loops::Program> {
+    let plan = plan::plan(program)?;
+    let supports = support::supports(program)?;
+    let mut arrays = crate::base::Interner::new();
+    let mut nests = Vec::new();
+    let leaves = outputs.iter().filter_map(|k| program.outputs.get(*k)).flat_map(|output| &output.leaves);
+    for (number, x) in leaves.enumerate() {
+        for clause in &supports[*x] {
+            let mut nester = Nester::new(program, &plan, &mut arrays);
+            nests.push(nester.places(*x, number, clause)?);
+        }
+    }
+    let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
+    let signature = program.signature.clone();
+    Ok(loops::Program { signature, arrays, buffers: Arena::new(), nests, outputs: Vec::new() })
+}
+
 impl Nester<'_> {
+    /// The nest that lists the places of a clause.
+    fn places(&mut self, x: VarId, number: usize, clause: &support::Clause) -> Result<Nest> {
+        let dims = &self.program.stmts[x].dims;
+        let all: Vec<_> = dims.iter().chain(&clause.bound).map(|n| (self.fresh_index(), n.clone())).collect();
+        let indices: Vec<crate::index::Affine> = all.iter().map(|(i, _)| (*i).into()).collect();
+        let conjuncts = clause.conjuncts.iter().map(|p| self.open(p, &indices)).collect::<Result<_>>()?;
+        let known = self.prune(conjuncts)?;
+        let at = &indices[..dims.len()];
+        self.points(all, known, &mut |nester, point| {
+            let tuple = at.iter().map(|a| point.value(a)).collect::<crate::index::Checked<_>>()?;
+            nester.emit(Stmt::Tuple(number, tuple));
+            Ok(())
+        })?;
+        Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+    }
+
     /// The nest that computes a stored tensor.
     fn stored(&mut self, x: VarId) -> Result<Nest> {
         let Placement::Stored(storage) = &self.plan.placements[x] else {

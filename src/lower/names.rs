@@ -25,7 +25,13 @@ impl Names {
                 }
                 Stmt::Extremum { index, at, .. } => next_index = next_index.max(index.index().max(at.index()) + 1),
                 Stmt::Define(r, _) | Stmt::Local(r) => next_real = next_real.max(r.index() + 1),
-                Stmt::If { .. } | Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
+                Stmt::If { .. }
+                | Stmt::Assign(..)
+                | Stmt::Accumulate(..)
+                | Stmt::MulAdd(..)
+                | Stmt::Store(..)
+                | Stmt::Fill(_)
+                | Stmt::Tuple(..) => {}
             });
         }
         Names { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
@@ -38,6 +44,18 @@ impl Names {
             self.next_index += 1;
             IndexId::from_index(next)
         })
+    }
+
+    /// An index that occurs nowhere.
+    pub fn fresh_index(&mut self) -> IndexId {
+        self.next_index += 1;
+        IndexId::from_index(self.next_index - 1)
+    }
+
+    /// A register that occurs nowhere.
+    pub fn fresh_real(&mut self) -> RealId {
+        self.next_real += 1;
+        RealId::from_index(self.next_real - 1)
     }
 
     /// One index takes the name of another.
@@ -83,6 +101,17 @@ impl Names {
         bounds.iter().map(bound).collect()
     }
 
+    fn domain(&self, domain: &Domain) -> Checked<Domain> {
+        Ok(match domain {
+            Domain::Range { lower, upper } => Domain::Range { lower: self.bounds(lower)?, upper: self.bounds(upper)? },
+            Domain::Segment(segment) => Domain::Segment(self.segment(segment)?),
+            Domain::Part { whole, part, parts, grain } => {
+                let (whole, part) = (Box::new(self.domain(whole)?), self.affine(part)?);
+                Domain::Part { whole, part, parts: *parts, grain: *grain }
+            }
+        })
+    }
+
     fn cond(&self, cond: &Cond) -> Checked<Cond> {
         Ok(match cond {
             Cond::NonNegative(a) => Cond::NonNegative(self.affine(a)?),
@@ -101,15 +130,11 @@ impl Names {
 
     fn stmt(&mut self, stmt: &Stmt) -> Checked<Stmt> {
         Ok(match stmt {
-            Stmt::For { index, domain, lanes, parallel, body } => {
-                let domain = match domain {
-                    Domain::Range { lower, upper } => {
-                        Domain::Range { lower: self.bounds(lower)?, upper: self.bounds(upper)? }
-                    }
-                    Domain::Segment(segment) => Domain::Segment(self.segment(segment)?),
-                };
+            Stmt::For { index, domain, lanes, jam, parallel, body } => {
+                let domain = self.domain(domain)?;
                 let index = self.index(*index);
-                Stmt::For { index, domain, lanes: *lanes, parallel: *parallel, body: self.body(body)? }
+                let body = self.body(body)?;
+                Stmt::For { index, domain, lanes: *lanes, jam: *jam, parallel: *parallel, body }
             }
             Stmt::Let { index, array, at } => {
                 let at = self.affine(at)?;
@@ -136,6 +161,7 @@ impl Names {
                     Real::Load(place) => Real::Load(self.place(place)?),
                     Real::Add(a, b) => Real::Add(self.read(*a), self.read(*b)),
                     Real::Mul(a, b) => Real::Mul(self.read(*a), self.read(*b)),
+                    Real::MulAdd(a, b, c) => Real::MulAdd(self.read(*a), self.read(*b), self.read(*c)),
                     Real::Select(a, b) => Real::Select(self.read(*a), self.read(*b)),
                     Real::Apply(f, args) => Real::Apply(*f, args.iter().map(|a| self.read(*a)).collect()),
                 };
@@ -144,8 +170,10 @@ impl Names {
             Stmt::Local(r) => Stmt::Local(self.real(*r)),
             Stmt::Assign(r, a) => Stmt::Assign(self.read(*r), self.read(*a)),
             Stmt::Accumulate(r, a) => Stmt::Accumulate(self.read(*r), self.read(*a)),
+            Stmt::MulAdd(r, a, b) => Stmt::MulAdd(self.read(*r), self.read(*a), self.read(*b)),
             Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.read(*a)),
             Stmt::Fill(buffer) => Stmt::Fill(*buffer),
+            Stmt::Tuple(number, at) => Stmt::Tuple(*number, at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?),
         })
     }
 }

@@ -66,7 +66,7 @@ fn three(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 3]>> {
         names.again();
         let index = names.index(*index);
         let body = names.body(body)?;
-        Ok(Stmt::For { index, domain: Domain::Range { lower, upper }, lanes: 1, parallel: false, body })
+        Ok(Stmt::For { index, domain: Domain::Range { lower, upper }, lanes: 1, jam: 1, parallel: false, body })
     };
     let begin = part(lower.clone(), with(upper, from.add_constant(-1)?), body)?;
     let inside = part(with(lower, from.clone()), with(upper, to.clone()), &inner)?;
@@ -78,7 +78,7 @@ fn three(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 3]>> {
 fn simpler(body: &[Stmt], i: IndexId, middle: &mut Middle) -> Checked<Option<Vec<Stmt>>> {
     let mut simple = Vec::with_capacity(body.len());
     for stmt in body {
-        let Stmt::For { index, domain, lanes, parallel, body } = stmt else {
+        let Stmt::For { index, domain, lanes, jam, parallel, body } = stmt else {
             simple.push(stmt.clone());
             continue;
         };
@@ -92,7 +92,7 @@ fn simpler(body: &[Stmt], i: IndexId, middle: &mut Middle) -> Checked<Option<Vec
             }
             domain => domain.clone(),
         };
-        simple.push(Stmt::For { index: *index, domain, lanes: *lanes, parallel: *parallel, body });
+        simple.push(Stmt::For { index: *index, domain, lanes: *lanes, jam: *jam, parallel: *parallel, body });
     }
     Ok(Some(simple))
 }

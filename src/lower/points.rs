@@ -401,7 +401,7 @@ impl<'a> Nester<'a> {
                     nester.descend(next, walk, level + 1, below, body)
                 })
             },
-            |body| Stmt::For { index: node, domain: Domain::Segment(segment), lanes: 1, parallel: false, body },
+            |body| Stmt::For { index: node, domain: Domain::Segment(segment), lanes: 1, jam: 1, parallel: false, body },
         )
     }
 
@@ -515,7 +515,7 @@ impl<'a> Nester<'a> {
                 taken.iter().for_each(|p| nester.know(p));
                 nester.step(open.clone(), body)
             },
-            |body| Stmt::For { index: s, domain, lanes: 1, parallel: false, body },
+            |body| Stmt::For { index: s, domain, lanes: 1, jam: 1, parallel: false, body },
         )
     }
 }

@@ -299,6 +299,50 @@ fn native_code_comes_in_the_background() {
     assert_eq!(bits(&kernel), first);
 }
 
+/// The example that is compiled with its kernel, by `rustc` alone: the kernel needs nothing of this crate.
+#[test]
+fn a_kernel_ahead_of_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    run_ahead_of_time(std::process::Command::new(ahead_of_time(directory.path(), "x86-64")));
+}
+
+/// `cargo test --test it kernels::valgrind -- --ignored`, for processors that valgrind knows: with and without fused instructions.
+#[test]
+#[ignore = "needs valgrind"]
+fn valgrind_finds_nothing() {
+    for processor in ["x86-64", "haswell"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut valgrind = std::process::Command::new("valgrind");
+        valgrind.args(["--quiet", "--error-exitcode=9"]).arg(ahead_of_time(directory.path(), processor));
+        run_ahead_of_time(valgrind);
+    }
+}
+
+fn run_ahead_of_time(mut command: std::process::Command) {
+    let run = command.output().expect("it runs");
+    let printed = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(run.status.success() && printed.starts_with("loss "), "{printed}{}", String::from_utf8_lossy(&run.stderr));
+}
+
+/// Compiles the example for a processor.
+fn ahead_of_time(directory: &std::path::Path, processor: &str) -> std::path::PathBuf {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ahead_of_time");
+    let program = std::fs::read_to_string(format!("{example}/../programs/deconvolution.iv")).expect("text");
+    let function = Function::parse(&program).and_then(|f| f.value_and_gradient(&["w"])).expect("it compiles");
+    let nests = function.loops(&mut Stages::new()).expect("it lowers");
+    std::fs::write(directory.join("kernel.rs"), source(&nests, Target::Included).expect("it is written").text)
+        .expect("a file");
+    let binary = directory.join("ahead_of_time");
+    let mut compiler = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    if cfg!(target_arch = "x86_64") {
+        compiler.arg(format!("-Ctarget-cpu={processor}"));
+    }
+    compiler.args(["--edition", "2024", "-O", "-o"]).arg(&binary).arg(format!("{example}/src/main.rs"));
+    let compiled = compiler.env("OUT_DIR", directory).output().expect("rustc runs");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    binary
+}
+
 /// Without a compiler the tool says so, and the interpreter works.
 #[test]
 fn without_a_compiler() {

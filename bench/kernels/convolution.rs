@@ -1,0 +1,124 @@
+//! K1 and K2: deconvolution, of one signal and of a batch.
+
+use iverson::Result;
+use iverson::tensor::{Dense, Inputs, Value};
+
+use crate::harness::{Case, Lanes, Run, Table, digest, dot, fused, lanes, random};
+
+pub fn run(table: &mut Table) -> Result<()> {
+    for (n, m) in [(1000, 9), (100_000, 9), (100_000, 64)] {
+        one(table, n, m)?;
+    }
+    batch(table, 64, 4096, 32)
+}
+
+/// `y[i] = sum over k of w[k] x[i + k]`, in blocks that stay in registers.
+fn correlate(x: &[f64], w: &[f64], y: &mut [f64]) {
+    let n = y.len();
+    let mut start = 0;
+    while start + 32 <= n {
+        let mut sums = [Lanes::splat(0.0); 4];
+        for (k, w) in w.iter().enumerate() {
+            let x = &x[start + k..start + k + 32];
+            for (c, sum) in sums.iter_mut().enumerate() {
+                *sum = fused(lanes(x, 8 * c), Lanes::splat(*w), *sum);
+            }
+        }
+        for (y, sum) in y[start..].chunks_exact_mut(8).zip(&sums) {
+            y.copy_from_slice(&sum.0);
+        }
+        start += 32;
+    }
+    for i in start..n {
+        y[i] = dot(w, &x[i..]);
+    }
+}
+
+/// `y[k] = sum over i of r[i] x[i + k]`, four at a time.
+fn moments(x: &[f64], r: &[f64], y: &mut [f64]) {
+    let n = r.len() / 8 * 8;
+    for (block, y) in y.chunks_mut(4).enumerate() {
+        let mut sums = [Lanes::splat(0.0); 4];
+        let starts: [usize; 4] = std::array::from_fn(|k| 4 * block + k.min(y.len() - 1));
+        for i in (0..n).step_by(8) {
+            let r = lanes(r, i);
+            for (sum, start) in sums.iter_mut().zip(starts) {
+                *sum = fused(lanes(x, start + i), r, *sum);
+            }
+        }
+        for ((y, sum), start) in y.iter_mut().zip(sums).zip(starts) {
+            *y = sum.sum() + dot(&r[n..], &x[start + n..]);
+        }
+    }
+}
+
+fn residual(x: &[f64], reversed: &[f64], z: &[f64], r: &mut [f64]) -> f64 {
+    correlate(x, reversed, r);
+    r.iter_mut().zip(z).for_each(|(r, z)| *r -= z);
+    dot(r, r)
+}
+
+fn one(table: &mut Table, n: usize, m: usize) -> Result<()> {
+    let name = format!("K1 deconvolution, n = {n}, m = {m}");
+    if !table.wants(&name) {
+        return Ok(());
+    }
+    let (x, w, z) = (random(n + m - 1, 1), random(m, 2), random(n, 3));
+    let mut inputs = Inputs::new();
+    inputs
+        .value("x", Value::vector(x.clone()))
+        .value("w", Value::vector(w.clone()))
+        .value("z", Value::vector(z.clone()));
+    let reversed: Vec<f64> = w.iter().rev().copied().collect();
+    let mut block = [0.0; 1024];
+    // The value needs no residual in memory.
+    let value: Run<'_> = Box::new(|| {
+        let blocks = z.chunks(1024).enumerate();
+        digest([&[blocks.map(|(k, z)| residual(&x[1024 * k..], &reversed, z, &mut block[..z.len()])).sum()][..]])
+    });
+    let (mut r, mut padded, mut dx, mut dw) = (vec![0.0; n], vec![0.0; n + 2 * m], vec![0.0; n + m - 1], vec![0.0; m]);
+    let gradient: Run<'_> = Box::new(|| {
+        let value = residual(&x, &reversed, &z, &mut r);
+        r.iter_mut().for_each(|r| *r *= 2.0);
+        // dx[i] = sum over j of w[j] r[i + j - m + 1], where r is 0 outside.
+        padded[m - 1..m - 1 + n].copy_from_slice(&r);
+        correlate(&padded, &w, &mut dx);
+        moments(&x, &r, &mut dw);
+        dw.reverse();
+        digest([&[value][..], &dx, &dw])
+    });
+    let text = include_str!("../../tests/programs/e08_deconvolution.iv");
+    let case = Case { name: &name, text, wrt: &["x", "w"], inputs: &inputs, data: &[&x, &w, &z] };
+    table.compare(case, value, gradient)
+}
+
+fn batch(table: &mut Table, b: usize, n: usize, m: usize) -> Result<()> {
+    let name = format!("K2 batched deconvolution, B = {b}, n = {n}, m = {m}");
+    if !table.wants(&name) {
+        return Ok(());
+    }
+    let (x, w, z) = (random(b * (n + m - 1), 1), random(m, 2), random(b * n, 3));
+    let mut inputs = Inputs::new();
+    inputs
+        .value("x", Dense::new(&[b, n + m - 1], x.clone()).expect("it fits"))
+        .value("w", Value::vector(w.clone()))
+        .value("z", Dense::new(&[b, n], z.clone()).expect("it fits"));
+    let reversed: Vec<f64> = w.iter().rev().copied().collect();
+    let rows = || x.chunks(n + m - 1).zip(z.chunks(n));
+    let (mut r, mut s, mut part, mut dw) = (vec![0.0; n], vec![0.0; n], vec![0.0; m], vec![0.0; m]);
+    let value: Run<'_> =
+        Box::new(|| digest([&[rows().map(|(x, z)| residual(x, &reversed, z, &mut r)).sum::<f64>()][..]]));
+    let gradient: Run<'_> = Box::new(|| {
+        dw.fill(0.0);
+        let mut value = 0.0;
+        for (x, z) in rows() {
+            value += residual(x, &reversed, z, &mut s);
+            moments(x, &s, &mut part);
+            dw.iter_mut().zip(part.iter().rev()).for_each(|(dw, part)| *dw += 2.0 * part);
+        }
+        digest([&[value][..], &dw])
+    });
+    let text = include_str!("../../tests/programs/e09_batched_deconvolution.iv");
+    let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, data: &[&x, &w, &z] };
+    table.compare(case, value, gradient)
+}

@@ -1,0 +1,203 @@
+//! Interleaved timing, the table, and what the hand-written kernels share.
+
+use std::time::{Duration, Instant};
+
+use iverson::codegen::vector::V;
+use iverson::kernel::{Engine, Kernel, Status};
+use iverson::tensor::{Csr, Inputs};
+use iverson::{Function, Result};
+use serde::Serialize;
+
+/// What is timed: a run gives a number made of its results.
+pub type Run<'a> = Box<dyn FnMut() -> f64 + Send + 'a>;
+
+/// A line of the table; times are medians in milliseconds.
+#[derive(Serialize)]
+pub struct Line {
+    pub workload: String,
+    pub by_hand: f64,
+    pub native: f64,
+    pub native_two_threads: f64,
+    pub interpreter: f64,
+    pub native_over_by_hand: f64,
+}
+
+/// All measurements.
+pub struct Table {
+    pub lines: Vec<Line>,
+    one: rayon::ThreadPool,
+    two: rayon::ThreadPool,
+    filter: Option<String>,
+    rounds: usize,
+}
+
+impl Table {
+    pub fn new(filter: Option<String>, rounds: usize) -> Table {
+        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        println!(
+            "{:<62}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}",
+            "ms", "by hand", "native", "2 threads", "interpreter", "ratio", "interp."
+        );
+        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds }
+    }
+
+    /// Whether a workload was asked for.
+    pub fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
+    }
+
+    /// Measures a program, simplified, beside hand-written kernels of its value, and of its value and gradient.
+    pub fn compare(&mut self, case: Case<'_>, value: Run<'_>, gradient: Run<'_>) -> Result<()> {
+        let primal = Function::parse(case.text)?;
+        let simple = primal.simplify(&Default::default())?.function;
+        self.line(case.name.to_owned(), &simple, &case, value)?;
+        let both = primal.value_and_gradient(case.wrt)?;
+        self.line(format!("{}, with gradient", case.name), &both, &case, gradient)
+    }
+
+    fn line(&mut self, name: String, function: &Function, case: &Case<'_>, by_hand: Run<'_>) -> Result<()> {
+        let native = function.kernel(case.inputs, Engine::Native)?;
+        assert_eq!(native.status(), Status::Native);
+        let interpreter = function.kernel(case.inputs, Engine::Interpreter)?;
+        let mut runs = [by_hand, run(&native, case.data), run(&native, case.data), run(&interpreter, case.data)];
+        let mut times = [const { Vec::<Duration>::new() }; 4];
+        let mut values = [0.0; 4];
+        for round in 0..self.rounds {
+            for (k, ((run, times), value)) in runs.iter_mut().zip(&mut times).zip(&mut values).enumerate() {
+                // The interpreter is there for comparison; a few rounds say enough.
+                if k == 3 && round >= 3 {
+                    continue;
+                }
+                let pool = if k == 2 { &self.two } else { &self.one };
+                let (found, time) = pool.install(|| {
+                    let start = Instant::now();
+                    (run(), start.elapsed())
+                });
+                *value = found;
+                times.push(time);
+            }
+        }
+        let [by_hand, native, native_two_threads, interpreter] = times.map(|mut times| {
+            times.sort();
+            1e3 * times[times.len() / 2].as_secs_f64()
+        });
+        let ratio = native / by_hand;
+        println!(
+            "{name:<62}{by_hand:>11.3}{native:>11.3}{native_two_threads:>11.3}{interpreter:>12.3}{ratio:>9.2}{:>9.1}",
+            interpreter / by_hand
+        );
+        let scale = values[0].abs().max(1.0);
+        assert!(values.iter().all(|x| (x - values[0]).abs() <= 1e-8 * scale), "{name}: {values:?}");
+        assert_eq!(values[1].to_bits(), values[2].to_bits(), "{name}: two threads give other bits");
+        assert_eq!(values[1].to_bits(), values[3].to_bits(), "{name}: the interpreter gives other bits");
+        let workload = name;
+        self.lines.push(Line {
+            workload,
+            by_hand,
+            native,
+            native_two_threads,
+            interpreter,
+            native_over_by_hand: ratio,
+        });
+        Ok(())
+    }
+}
+
+/// A program with its inputs.
+pub struct Case<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+    pub wrt: &'a [&'a str],
+    pub inputs: &'a Inputs,
+    pub data: &'a [&'a [f64]],
+}
+
+/// A run of a kernel.
+fn run<'a>(kernel: &'a Kernel, data: &'a [&'a [f64]]) -> Run<'a> {
+    let leaves = kernel.outputs().iter().flat_map(|o| &o.leaves);
+    let mut outputs: Vec<Vec<f64>> = leaves.map(|leaf| vec![0.0; leaf.len()]).collect();
+    Box::new(move || {
+        let mut slices: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        kernel.call_into(data, &mut slices).expect("the inputs fit");
+        digest(outputs.iter().map(Vec::as_slice))
+    })
+}
+
+/// The absolute values of some results.
+pub fn digest<'a>(outputs: impl IntoIterator<Item = &'a [f64]>) -> f64 {
+    outputs.into_iter().map(|x| x.iter().step_by(97).map(|x| x.abs()).sum::<f64>()).sum()
+}
+
+pub fn random(len: usize, seed: u64) -> Vec<f64> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| rng.f64() * 2.0 - 1.0).collect()
+}
+
+/// A sparse matrix with about so many entries in each row.
+pub fn sparse(rows: usize, cols: usize, each: usize, seed: u64) -> Csr {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (mut indptr, mut indices) = (vec![0], Vec::new());
+    for _ in 0..rows {
+        let mut row: Vec<u32> = (0..each).map(|_| rng.u32(0..cols as u32)).collect();
+        row.sort_unstable();
+        row.dedup();
+        indices.extend(row);
+        indptr.push(indices.len());
+    }
+    let data = random(indices.len(), seed + 1);
+    Csr::new(rows, cols, indptr, indices, data).expect("sorted and in range")
+}
+
+/// Eight numbers.
+pub type Lanes = V<8>;
+
+/// `a * b + c`, one instruction where the processor has it.
+#[inline(always)]
+pub fn fused(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
+    V(std::array::from_fn(|l| a.0[l].mul_add(b.0[l], c.0[l])))
+}
+
+/// The eight numbers from a place on.
+#[inline(always)]
+pub fn lanes(x: &[f64], at: usize) -> Lanes {
+    V(*x[at..].first_chunk().expect("eight numbers"))
+}
+
+/// The sum of products, with four vectors of partial sums.
+#[inline(always)]
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let n = a.len().min(b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    let mut sums = [Lanes::splat(0.0); 4];
+    let (a_blocks, b_blocks) = (a.chunks_exact(32), b.chunks_exact(32));
+    let (a_rest, b_rest) = (a_blocks.remainder().chunks_exact(8), b_blocks.remainder().chunks_exact(8));
+    let rest: f64 = a_rest.remainder().iter().zip(b_rest.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a_blocks.zip(b_blocks) {
+        for (c, sum) in sums.iter_mut().enumerate() {
+            *sum = fused(lanes(x, 8 * c), lanes(y, 8 * c), *sum);
+        }
+    }
+    for (x, y) in a_rest.zip(b_rest) {
+        sums[0] = fused(lanes(x, 0), lanes(y, 0), sums[0]);
+    }
+    ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum() + rest
+}
+
+/// `y += s * x`
+#[inline(always)]
+pub fn add_scaled(y: &mut [f64], s: f64, x: &[f64]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y = s.mul_add(*x, *y));
+}
+
+/// The sum of `values[k] * x[columns[k]]`.
+#[inline(always)]
+pub fn gathered(columns: &[u32], values: &[f64], x: &[f64]) -> f64 {
+    let (column_blocks, value_blocks) = (columns.chunks_exact(8), values.chunks_exact(8));
+    let rest = column_blocks.remainder().iter().zip(value_blocks.remainder());
+    let rest: f64 = rest.map(|(j, v)| v * x[*j as usize]).sum();
+    let mut sum = Lanes::splat(0.0);
+    for (j, v) in column_blocks.zip(value_blocks) {
+        sum = fused(lanes(v, 0), V(std::array::from_fn(|l| x[j[l] as usize])), sum);
+    }
+    sum.sum() + rest
+}

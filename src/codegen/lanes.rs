@@ -1,0 +1,165 @@
+// Vectors of lanes: loads, stores and arithmetic, of all lanes or of the first ones where a loop ends before its last group is full.
+//
+// Each is a line of `core` alone. Where the processor has registers of eight numbers there is also the instruction by name, since compilers do
+// not always find it; both do the same.
+
+/// Does something with registers of eight numbers, where there are such.
+macro_rules! wide {
+    ($n:ident, [$($x:ident),*], $body:expr) => {
+        #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+        if $n == 8 {
+            #[allow(unused_imports)]
+            use core::arch::x86_64::*;
+            #[allow(unused_unsafe)]
+            return unsafe {
+                $(let $x: __m512d = core::mem::transmute_copy(&$x);)*
+                core::mem::transmute_copy(&$body)
+            };
+        }
+    };
+}
+
+#[inline(always)]
+fn all<const N: usize>(x: f64) -> V<N> {
+    wide!(N, [], _mm512_set1_pd(x));
+    V::splat(x)
+}
+
+#[inline(always)]
+fn plus<const N: usize>(a: V<N>, b: V<N>) -> V<N> {
+    wide!(N, [a, b], _mm512_add_pd(a, b));
+    a + b
+}
+
+#[inline(always)]
+fn times<const N: usize>(a: V<N>, b: V<N>) -> V<N> {
+    wide!(N, [a, b], _mm512_mul_pd(a, b));
+    a * b
+}
+
+/// `a * b + c`, rounded once.
+#[inline(always)]
+fn fused<const N: usize>(a: V<N>, b: V<N>, c: V<N>) -> V<N> {
+    wide!(N, [a, b, c], _mm512_fmadd_pd(a, b, c));
+    V(core::array::from_fn(|l| mul_add(a.0[l], b.0[l], c.0[l])))
+}
+
+/// The sum of the lanes: lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1.
+#[inline(always)]
+fn total<const N: usize>(x: V<N>) -> f64 {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let x: __m512d = core::mem::transmute_copy(&x);
+            let x = _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x));
+            let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+            _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+        };
+    }
+    x.sum()
+}
+
+/// The first `count` lanes of the one, the others of the other.
+#[inline(always)]
+fn keep<const N: usize>(count: i64, new: V<N>, old: V<N>) -> V<N> {
+    wide!(N, [new, old], _mm512_mask_mov_pd(old, first(count), new));
+    V(core::array::from_fn(|l| if (l as i64) < count { new.0[l] } else { old.0[l] }))
+}
+
+#[inline(always)]
+unsafe fn load<const N: usize>(x: *const f64, k: i64) -> V<N> {
+    wide!(N, [], _mm512_loadu_pd(x.offset(k as isize)));
+    unsafe { V(core::ptr::read_unaligned(x.offset(k as isize) as *const [f64; N])) }
+}
+
+/// The first `count` lanes, the others 0.
+#[inline(always)]
+unsafe fn load_some<const N: usize>(x: *const f64, k: i64, count: i64) -> V<N> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            let lanes = core::arch::x86_64::_mm512_maskz_loadu_pd(first(count), x.offset(k as isize));
+            core::mem::transmute_copy(&lanes)
+        };
+    }
+    V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(k as isize + l as isize) } } else { 0.0 }))
+}
+
+/// Places far apart.
+#[inline(always)]
+unsafe fn gather<const N: usize>(x: *const f64, places: [i64; N]) -> V<N> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            let lanes = core::arch::x86_64::_mm512_i64gather_pd::<8>(core::mem::transmute_copy(&places), x);
+            core::mem::transmute_copy(&lanes)
+        };
+    }
+    V(core::array::from_fn(|l| unsafe { *x.offset(places[l] as isize) }))
+}
+
+#[inline(always)]
+unsafe fn gather_some<const N: usize>(x: *const f64, places: [i64; N], count: i64) -> V<N> {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::{_mm512_mask_i64gather_pd, _mm512_setzero_pd};
+            let places = core::mem::transmute_copy(&places);
+            let lanes = _mm512_mask_i64gather_pd::<8>(_mm512_setzero_pd(), first(count), places, x);
+            core::mem::transmute_copy(&lanes)
+        };
+    }
+    V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(places[l] as isize) } } else { 0.0 }))
+}
+
+#[inline(always)]
+unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        let lanes = unsafe { core::mem::transmute_copy(&value) };
+        return unsafe { core::arch::x86_64::_mm512_storeu_pd(x.offset(k as isize), lanes) };
+    }
+    unsafe { core::ptr::write_unaligned(x.offset(k as isize) as *mut [f64; N], value.0) }
+}
+
+/// Stores the first `count` lanes.
+#[inline(always)]
+unsafe fn store_some<const N: usize>(x: *mut f64, k: i64, value: V<N>, count: i64) {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            let lanes = core::mem::transmute_copy(&value);
+            core::arch::x86_64::_mm512_mask_storeu_pd(x.offset(k as isize), first(count), lanes)
+        };
+    }
+    for l in 0..N {
+        if (l as i64) < count {
+            unsafe { *x.offset(k as isize + l as isize) = value.0[l] }
+        }
+    }
+}
+
+/// The first `count` of eight lanes as a mask.
+#[inline(always)]
+fn first(count: i64) -> u8 {
+    match count {
+        ..=0 => 0,
+        1..=7 => (1u8 << count) - 1,
+        _ => 255,
+    }
+}
+
+/// The first `count` integers of neighbours, the others 0.
+#[inline(always)]
+unsafe fn some_ints<const N: usize>(x: &[u32], k: i64, count: i64) -> [i64; N] {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f", target_feature = "avx512vl"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::{_mm256_maskz_loadu_epi32, _mm512_cvtepu32_epi64};
+            let lanes = _mm256_maskz_loadu_epi32(first(count), x.as_ptr().offset(k as isize).cast());
+            core::mem::transmute_copy(&_mm512_cvtepu32_epi64(lanes))
+        };
+    }
+    core::array::from_fn(|l| if (l as i64) < count { unsafe { int(x, k + l as i64) } } else { 0 })
+}

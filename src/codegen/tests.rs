@@ -1,0 +1,31 @@
+//! The product that is added, where the processor has no instruction for it.
+
+use super::mul_add::mul_add_in_integers;
+
+#[test]
+fn integers_round_as_the_processor_does() {
+    let special = [0.0, 5e-324, f64::MIN_POSITIVE, 1.0, 1.0 + f64::EPSILON, 2.0, 1e154, 1e308, f64::MAX, f64::INFINITY];
+    let special: Vec<f64> = special.iter().flat_map(|x| [*x, -x]).chain([f64::NAN, 2.5e-308, 1e-162]).collect();
+    let check = |a: f64, b: f64, c: f64| {
+        let (found, expected) = (mul_add_in_integers(a, b, c), a.mul_add(b, c));
+        let same = found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan());
+        assert!(same, "{a:e} * {b:e} + {c:e} is {expected:e}, not {found:e}");
+    };
+    for a in &special {
+        for b in &special {
+            special.iter().for_each(|c| check(*a, *b, *c));
+        }
+    }
+    let mut rng = fastrand::Rng::with_seed(5);
+    for _ in 0..1_000_000 {
+        let (a, b) = (f64::from_bits(rng.u64(..)), f64::from_bits(rng.u64(..)));
+        // An addend of about the size of the product, or of any other.
+        let near = -(a * b) * (1.0 + (rng.f64() - 0.5) * 2f64.powi(-rng.i32(0..60)));
+        check(a, b, near);
+        check(a, b, near * 2f64.powi(rng.i32(-120..120)));
+        check(a, 1.0 / a * rng.f64(), f64::from_bits(rng.u64(..)));
+        // Results below the normal range.
+        let (x, y) = (rng.f64() * 2f64.powi(rng.i32(-540..-500)), rng.f64() * 2f64.powi(rng.i32(-560..-500)));
+        check(x, y, rng.f64() * 2f64.powi(rng.i32(-1074..-1000)));
+    }
+}

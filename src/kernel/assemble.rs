@@ -1,0 +1,145 @@
+//! Sparse results whose pattern follows from those of the inputs.
+//!
+//! The support of a result is known before any number is: it is made of guards, relations and the patterns of sparse parameters, by products,
+//! unions and sums. Two programs come out of it:
+//! - the *structure* program lists the places of the support; it runs once, when sizes and relations are bound;
+//! - the *values* program computes the result on the places listed, which it takes as one more relation; it runs at each call.
+//!
+//! ```text
+//! C = gen i j. sum k. A[i, k] * B[k, j]        pattern C = { (i, j) | exists k. A?(i, k) and B?(k, j) }
+//! ```
+//!
+//! A place where terms cancel stays in the pattern: it depends on no number.
+
+use std::sync::Arc;
+
+use super::{Engine, Kernel, code, features, layout, structure};
+use crate::base::RelationId;
+use crate::error::{Error, Result};
+use crate::index::Size;
+use crate::kernel::interpret::{Memory, Registers};
+use crate::loops;
+use crate::lower;
+use crate::tensor::{Bindings, Inputs, Relation, bind};
+use crate::tssa::Program;
+use crate::ty::{self, RelationKind, Storage};
+
+/// A program of which some results are sparse, with patterns that are found out when it is bound.
+#[derive(Clone, Debug)]
+pub struct Assembly {
+    structure: Arc<loops::Program>,
+    values: Arc<loops::Program>,
+    /// The names and shapes of the relations that the values program takes.
+    patterns: Vec<(String, Vec<Size>)>,
+}
+
+impl Assembly {
+    /// Takes these outputs of a program, tensors of reals, to be sparse: matrices in CSR, others in COO format.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for an output that there is not or that cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
+    pub fn new(program: &Program, outputs: &[&str]) -> Result<Assembly> {
+        let mut numbers = Vec::new();
+        for name in outputs {
+            let known = program.outputs.iter().position(|output| output.name == *name);
+            numbers.push(known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?);
+        }
+        let structure = lower::structure(program, &numbers)?;
+        let mut values = program.clone();
+        let mut signature = (*values.signature).clone();
+        let mut patterns = Vec::new();
+        for number in numbers {
+            let Some(output) = values.outputs.get_mut(number) else { continue };
+            let [leaf] = output.leaves.as_slice() else {
+                return Err(Error::Request(format!("`{}` is no tensor of reals", output.name)));
+            };
+            let shape = program.stmts[*leaf].dims.clone();
+            if output.storage != Storage::Dense || shape.is_empty() {
+                return Err(Error::Request(format!("`{}` has a format already, or no axes", output.name)));
+            }
+            // No name of the language has a space.
+            let name = format!("places of {}", output.name);
+            let relation = ty::Relation { name: name.clone(), shape: shape.clone(), kind: RelationKind::Free };
+            let relation: RelationId = signature.relations.push(relation);
+            output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
+            patterns.push((name, shape));
+        }
+        values.signature = Arc::new(signature);
+        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(lower::lower(&values)?), patterns })
+    }
+
+    /// The program that lists the places of the results.
+    pub fn structure(&self) -> &loops::Program {
+        &self.structure
+    }
+
+    /// The program that computes the results on these places.
+    pub fn values(&self) -> &loops::Program {
+        &self.values
+    }
+
+    /// Finds out the patterns for the sizes and relations of inputs, and binds the values program to them.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`].
+    pub fn bind(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        let bindings = bind(&self.structure.signature, inputs)?;
+        let mut inputs = inputs.clone();
+        let mut found = Vec::new();
+        for ((name, _), relation) in self.patterns.iter().zip(self.places(&bindings)?) {
+            let relation = Arc::new(relation);
+            found.push((name.clone(), relation.clone()));
+            inputs.relation(name.clone(), relation);
+        }
+        let mut kernel = Kernel::bind(self.values.clone(), &inputs, engine)?;
+        kernel.assembled = found;
+        Ok(kernel)
+    }
+
+    /// The tuples of each pattern.
+    fn places(&self, bindings: &Bindings) -> Result<Vec<Relation>> {
+        let program = &self.structure;
+        layout::check(program, bindings)?;
+        let lengths = |shape: &Vec<Size>| shape.iter().map(|n| bindings.length(n)).collect::<Result<Vec<usize>>>();
+        let lengths = self.patterns.iter().map(|(_, shape)| lengths(shape)).collect::<Result<Vec<_>>>()?;
+        let shapes = lengths.iter().map(|lengths| layout::row_major(lengths)).collect::<Result<Vec<_>>>()?;
+        let arrays = structure::arrays(&program.arrays, bindings)?;
+        let codes = code::compile_all(program, &shapes, bindings)?;
+        let mut registers = Registers::default();
+        registers.reserve(&codes);
+        let mut tuples = vec![Vec::new(); self.patterns.len()];
+        let mut memory = Memory {
+            locations: &[],
+            inputs: &[],
+            outputs: &mut [],
+            workspaces: &mut [],
+            arrays: &arrays,
+            functions: &program.signature.functions,
+            tuples: &mut tuples,
+        };
+        codes.iter().try_for_each(|code| features::run(code, &mut registers, &mut memory))?;
+        let mut relations = Vec::with_capacity(tuples.len());
+        for ((places, lengths), shape) in tuples.iter_mut().zip(lengths).zip(&shapes) {
+            places.sort_unstable();
+            places.dedup();
+            let column = |axis: usize| {
+                let (stride, n) = (shape.strides[axis].max(1), lengths[axis].max(1) as i64);
+                // Places are within the shape, so none of these is negative.
+                places.iter().map(|place| (place / stride % n) as usize).collect()
+            };
+            let columns = (0..lengths.len()).map(column).collect();
+            let relation = Relation::new(lengths.clone(), columns);
+            relations.push(relation.map_err(|malformed| Error::bug("assemble", malformed.to_string()))?);
+        }
+        Ok(relations)
+    }
+}
+
+/// The relation of a pattern, by its name, for calls with the inputs that were bound.
+pub(super) fn add(inputs: &Inputs, assembled: &[(String, Arc<Relation>)]) -> Inputs {
+    let mut all = inputs.clone();
+    for (name, relation) in assembled {
+        all.relation(name.clone(), relation.clone());
+    }
+    all
+}

@@ -1,0 +1,121 @@
+//! Sums over a whole loop nest, in parts that may run at the same time.
+//!
+//! ```text
+//! local r                          parallel for p in 0 .. 63
+//! for i in D                         local s
+//!   .. r += e(i) ..         ==       for i in part p of 64 of D
+//! out = f(r)                           .. s += e(i) ..
+//!                                    sums[p] = s
+//!
+//!                                  local r
+//!                                  for p in 0 .. 63
+//!                                    r += sums[p]
+//!                                  out = f(r)
+//! ```
+//!
+//! There are as many parts whatever the number of threads, and they are added in order, so the bits do not depend on it. The second nest
+//! repeats the numbers that are defined before the loop.
+
+use std::collections::BTreeSet;
+
+use super::names::Names;
+use super::{PASS, lanes};
+use crate::base::{Arena, IndexId};
+use crate::error::{Error, Result};
+use crate::index::Affine;
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt, outer_sums};
+
+/// How many parts there are.
+const PARTS: u32 = 64;
+
+/// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
+pub(super) fn cut(nests: Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<Nest>> {
+    let mut all = Vec::with_capacity(nests.len());
+    for nest in nests {
+        match in_parts(&nest, buffers)? {
+            Some(both) => all.extend(both),
+            None => all.push(nest),
+        }
+    }
+    Ok(all)
+}
+
+fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option<[Nest; 2]>> {
+    let Some(at) = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. })) else { return Ok(None) };
+    let (before, rest) = nest.body.split_at(at);
+    let Some((Stmt::For { index, domain, lanes, jam, parallel: false, body }, after)) = rest.split_first() else {
+        return Ok(None);
+    };
+    let shared = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Fill(_));
+    let sums = outer_sums(body);
+    if sums.is_empty() || !before.iter().all(shared) || !lanes::only_sums(body) || after.iter().any(lanes::has_loop) {
+        return Ok(None);
+    }
+    let stored = |stmts: &[Stmt]| -> BTreeSet<BufferId> {
+        let mut stored = BTreeSet::new();
+        for stmt in stmts {
+            stmt.visit(&mut |stmt| match stmt {
+                Stmt::Store(place, _) => {
+                    stored.insert(place.buffer);
+                }
+                Stmt::Fill(buffer) => {
+                    stored.insert(*buffer);
+                }
+                _ => {}
+            });
+        }
+        stored
+    };
+    let (inside, behind) = (&stored(before) | &stored(body), stored(after));
+    if !inside.is_disjoint(&behind) {
+        return Ok(None);
+    }
+    let own =
+        |stored: &BTreeSet<BufferId>| nest.buffers.iter().copied().filter(|b| stored.contains(b)).collect::<Vec<_>>();
+
+    let mut names = Names::after(&nest.body);
+    let part = names.fresh_index();
+    let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
+    let mut inner: Vec<Stmt> = sums.iter().map(|r| Stmt::Local(*r)).collect();
+    let whole = Box::new(domain.clone());
+    let domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: *lanes };
+    inner.push(Stmt::For { index: *index, domain, lanes: *lanes, jam: *jam, parallel: false, body: body.clone() });
+    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !matches!(stmt, Stmt::Fill(_))).cloned().collect();
+    let mut written = own(&inside);
+    let title = nest.buffers.first().and_then(|b| buffers.get(*b)).map_or_else(String::new, |b| b.name.clone());
+    for (k, r) in sums.iter().enumerate() {
+        let name = if sums.len() == 1 { format!("{title}_sums") } else { format!("{title}_sums_{k}") };
+        let dims = vec![Affine::constant(i64::from(PARTS))];
+        let buffer = buffers.push(Buffer { name, kind: BufferKind::Workspace, entries: None, dims });
+        written.push(buffer);
+        inner.push(Stmt::Store(Place { buffer, at: vec![part.into()] }, *r));
+        second.push(combine(*r, buffer, names.fresh_index(), names.fresh_real())?);
+    }
+    first.push(parts_loop(part, true, inner)?);
+    second.extend(after.iter().cloned());
+    let mut reasons = nest.reasons.clone();
+    reasons.push(format!("its sums are those of {PARTS} parts, which may run at the same time"));
+    Ok(Some([
+        Nest { buffers: written, reasons, body: first },
+        Nest {
+            buffers: own(&behind),
+            reasons: vec!["the sums of the parts are added in order".to_owned()],
+            body: second,
+        },
+    ]))
+}
+
+fn is_local(stmt: &Stmt, sums: &BTreeSet<RealId>) -> bool {
+    matches!(stmt, Stmt::Local(r) if sums.contains(r))
+}
+
+fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Result<Stmt> {
+    let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
+    Ok(Stmt::For { index, domain, lanes: 1, jam: 1, parallel, body })
+}
+
+/// `for p { r += sums[p] }`
+fn combine(r: RealId, buffer: BufferId, part: IndexId, x: RealId) -> Result<Stmt> {
+    let load = Stmt::Define(x, Real::Load(Place { buffer, at: vec![part.into()] }));
+    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)]).map_err(|_| Error::bug(PASS, "a number of parts"))
+}

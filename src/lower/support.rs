@@ -1,0 +1,229 @@
+//! Where the elements of tensors may differ from zero, whatever the numbers of the parameters are.
+//!
+//! The support of a tensor is a union of *clauses*: conjunctions over its `gen` indices and further ones, which are bound by `exists`.
+//!
+//! ```text
+//! S[ A, a csr parameter ]                = A?(g)
+//! S[ sum s. [p] * X[a] * Y[b] ]          = exists s. p and S[X](a) and S[Y](b)
+//! S[ [p] * X + [q] * Y ]                 = (p and S[X]) or (q and S[Y])
+//! S[ [p] * f(X) ]                        = p, and S[X] where f(0) = 0
+//! ```
+//!
+//! It says too much rather than too little: guards on numbers are left out, and so is an index that nothing ties to the others.
+
+use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::error::Result;
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
+use crate::scalar::{Function, try_evaluate};
+use crate::tssa::{Program, Rhs, Stmt};
+use crate::ty::Storage;
+
+/// A tensor with more clauses is taken to be dense.
+const MAX_CLAUSES: usize = 64;
+
+/// A conjunction over `gen` indices, numbered from 0 on, and indices behind them that it binds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Clause {
+    /// The ranges of the indices that it binds.
+    pub bound: Vec<Size>,
+    pub conjuncts: Vec<Pred>,
+}
+
+/// The support of a statement, where those of its operands are known.
+type Support = Vec<Clause>;
+
+/// The supports of all statements that an output needs.
+pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
+    let mut all: SideTable<VarId, Support> = SideTable::new(program.stmts.len(), Vec::new());
+    let live = program.live();
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        let mut support = of_statement(program, stmt, &all)?;
+        for clause in &mut support {
+            clause.tidy(stmt.dims.len())?;
+        }
+        support.dedup();
+        if support.len() > MAX_CLAUSES {
+            support = vec![Clause::default()];
+        }
+        all.set(x, support);
+    }
+    Ok(all)
+}
+
+fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support>) -> Result<Support> {
+    let rank = stmt.dims.len();
+    let gens: Vec<Affine> = (0..rank).map(|k| IndexId::from_index(k).into()).collect();
+    let under = |p: &Pred, x: VarId| both(clauses(p, rank), &known[x], &gens, rank);
+    Ok(match &stmt.rhs {
+        Rhs::Input { param, .. } => {
+            let pattern = match program.signature.params[*param].storage {
+                Storage::Dense => None,
+                Storage::Csr(r) | Storage::Coo(r) => Some(Pred::relation(RelationRef::Input(r), gens)),
+            };
+            vec![Clause { bound: Vec::new(), conjuncts: pattern.into_iter().collect() }]
+        }
+        Rhs::Number(_) => vec![Clause::default()],
+        Rhs::Add([(p, x), (q, y)]) => [under(p, *x)?, under(q, *y)?].concat(),
+        Rhs::Map { guard, function, args } if keeps_zero(program, *function, args.len()) => {
+            let mut union = Vec::new();
+            for x in args {
+                union.extend(under(guard, *x)?);
+            }
+            union
+        }
+        Rhs::Map { guard, .. } => clauses(guard, rank),
+        Rhs::Contract { sums, guard, operands } => {
+            // The `sum` indices come first among those that a clause binds.
+            let mut product = clauses(guard, rank + sums.len());
+            for clause in &mut product {
+                clause.bound.splice(0..0, sums.iter().cloned());
+            }
+            for operand in operands {
+                let at: Vec<Affine> = operand.indices.iter().map(|i| (*i).into()).collect();
+                product = both(product, &known[operand.var], &at, rank)?;
+            }
+            product
+        }
+    })
+}
+
+/// Whether a function of zeros is zero, for all of them.
+fn keeps_zero(program: &Program, function: Function, arity: usize) -> bool {
+    try_evaluate(function, &program.signature.functions, &vec![0.0; arity]).is_ok_and(|y| y == 0.0)
+}
+
+/// The clauses of a guard, which binds indices from `next` on.
+fn clauses(p: &Pred, next: usize) -> Support {
+    match p {
+        Pred::True => vec![Clause::default()],
+        Pred::False => Vec::new(),
+        // These depend on numbers.
+        Pred::Relation { relation: RelationRef::Computed { .. }, .. } => vec![Clause::default()],
+        Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) | Pred::Relation { .. } => {
+            vec![Clause { bound: Vec::new(), conjuncts: vec![p.clone()] }]
+        }
+        Pred::Any(ps) => ps.iter().flat_map(|p| clauses(p, next)).collect(),
+        Pred::All(ps) => {
+            let mut all = vec![Clause::default()];
+            for p in ps.iter() {
+                let mut longer = Vec::new();
+                for left in &all {
+                    // Siblings bind the same numbers, so those of the right are moved behind those of the left.
+                    for right in clauses(p, next) {
+                        longer.extend(left.clone().and(&right, next));
+                    }
+                }
+                all = longer;
+            }
+            all
+        }
+        Pred::Exists { index, extent, body } => {
+            let mut inner = clauses(body, next + 1);
+            for clause in &mut inner {
+                clause.bound.insert(0, extent.clone());
+            }
+            if index.index() == next { inner } else { vec![Clause::default()] }
+        }
+    }
+}
+
+/// Each clause of the left with each of an operand that is read at these indices.
+fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<Support> {
+    let mut all = Vec::new();
+    for clause in &left {
+        for other in operand {
+            let (first, own) = (rank + clause.bound.len(), at.len());
+            let rename = |i: IndexId| match i.index().checked_sub(own) {
+                None => at.get(i.index()).cloned(),
+                Some(k) => Some(IndexId::from_index(first + k).into()),
+            };
+            let mut longer = clause.clone();
+            longer.bound.extend(other.bound.iter().cloned());
+            for p in &other.conjuncts {
+                longer.conjuncts.push(p.substitute(&rename)?);
+            }
+            all.push(longer);
+        }
+        if all.len() > MAX_CLAUSES {
+            return Ok(vec![Clause::default()]);
+        }
+    }
+    Ok(all)
+}
+
+impl Clause {
+    /// Both clauses of one guard, whose bound indices start at `next`.
+    fn and(mut self, other: &Clause, next: usize) -> Option<Clause> {
+        let shift = self.bound.len();
+        let rename = |i: IndexId| (i.index() >= next).then(|| IndexId::from_index(i.index() + shift).into());
+        self.bound.extend(other.bound.iter().cloned());
+        for p in &other.conjuncts {
+            self.conjuncts.push(p.substitute(&rename).ok()?);
+        }
+        Some(self)
+    }
+
+    /// Solves for bound indices that an equation gives, and drops those that nothing ties to the `gen` indices.
+    fn tidy(&mut self, rank: usize) -> Checked<()> {
+        while let Some((at, k, value)) = self.equation(rank)? {
+            self.conjuncts.remove(at);
+            let extent = self.bound.get(k).cloned().unwrap_or_else(|| Affine::constant(0));
+            let i = IndexId::from_index(rank + k);
+            for p in &mut self.conjuncts {
+                *p = p.substitute(&|j| (j == i).then(|| value.clone()))?;
+            }
+            self.conjuncts.extend(Pred::in_range(&value, &extent)?.conjuncts().iter().cloned());
+        }
+        // The indices that are tied to `gen` indices, directly or by others.
+        let mut tied = vec![false; self.bound.len()];
+        let mentions = |p: &Pred, k: usize| p.mentions(IndexId::from_index(k));
+        loop {
+            let before = tied.clone();
+            for p in &self.conjuncts {
+                let reaches = (0..rank).any(|k| mentions(p, k))
+                    || before.iter().enumerate().any(|(k, tied)| *tied && mentions(p, rank + k));
+                for (k, tied) in tied.iter_mut().enumerate() {
+                    *tied |= reaches && mentions(p, rank + k);
+                }
+            }
+            if tied == before {
+                break;
+            }
+        }
+        let mut names = Vec::new();
+        let mut kept = Vec::new();
+        for (k, extent) in std::mem::take(&mut self.bound).into_iter().enumerate() {
+            names.push(tied[k].then(|| IndexId::from_index(rank + kept.len())));
+            if tied[k] {
+                kept.push(extent);
+            }
+        }
+        self.bound = kept;
+        self.conjuncts.retain(|p| !names.iter().enumerate().any(|(k, name)| name.is_none() && mentions(p, rank + k)));
+        let rename = |i: IndexId| i.index().checked_sub(rank).and_then(|k| *names.get(k)?).map(Affine::from);
+        let mut distinct: Vec<Pred> = Vec::new();
+        for p in &self.conjuncts {
+            let p = p.substitute(&rename)?;
+            if !distinct.contains(&p) {
+                distinct.push(p);
+            }
+        }
+        self.conjuncts = distinct;
+        Ok(())
+    }
+
+    /// An equation, the bound index that it gives, and the value.
+    fn equation(&self, rank: usize) -> Checked<Option<(usize, usize, Affine)>> {
+        for (at, p) in self.conjuncts.iter().enumerate() {
+            let Pred::Zero(a) = p else { continue };
+            for k in 0..self.bound.len() {
+                let i = IndexId::from_index(rank + k);
+                let c = a.coefficient(&Var::Index(i));
+                if c.unsigned_abs() == 1 {
+                    return Ok(Some((at, k, a.sub(&Affine::index(i).scale(c)?)?.scale(-c)?)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

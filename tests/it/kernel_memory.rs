@@ -1,0 +1,227 @@
+//! What native kernels read and write, and in which order they add: every size around the numbers of lanes, buffers that end where memory ends,
+//! outputs that hold NaN before, and any number of threads.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use iverson::kernel::{Engine, Kernel, Leaf, Status};
+use iverson::tensor::{Coo, Csr, Dense, Inputs, Tensor, Value};
+use iverson::{Function, reference};
+
+use crate::support::Numbers;
+
+/// Pages that may be read and written, between two that may not.
+struct Guarded {
+    start: *mut u8,
+    /// Of all, guards included.
+    bytes: usize,
+    page: usize,
+}
+
+/// Where numbers are put between the guards.
+#[derive(Clone, Copy, Debug)]
+enum Flush {
+    Start,
+    End,
+}
+
+impl Guarded {
+    fn new(len: usize) -> Guarded {
+        // SAFETY: asks for fresh memory, and takes the right to use its first and last page.
+        unsafe {
+            let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).expect("a page has a size");
+            let bytes = (len * 8).div_ceil(page).max(1) * page + 2 * page;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let start = libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            let start = start.cast::<u8>();
+            assert_eq!(libc::mprotect(start.cast(), page, libc::PROT_NONE), 0);
+            assert_eq!(libc::mprotect(start.add(bytes - page).cast(), page, libc::PROT_NONE), 0);
+            Guarded { start, bytes, page }
+        }
+    }
+
+    /// So many numbers at one end of the pages: the end is a multiple of 8 and mostly of nothing more.
+    fn numbers(&mut self, len: usize, flush: Flush) -> &mut [f64] {
+        let offset = match flush {
+            Flush::Start => self.page,
+            Flush::End => self.bytes - self.page - 8 * len,
+        };
+        // SAFETY: the pages in between are readable and writable, large enough, and borrowed with the slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(offset).cast(), len) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // SAFETY: the memory is that of `new`, and no slice of it is left.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// A program, the length of its index `m` for the length `n`, and the parameters to differentiate by.
+type Program = (&'static str, fn(usize) -> usize, &'static [&'static str]);
+
+const PROGRAMS: [Program; 5] = [
+    (include_str!("../programs/e08_deconvolution.iv"), |n| 1 + n / 3, &["x", "w"]),
+    ("param A : [n, m] real\nparam x : [m] real\nsum i < n. tanh(sum j < m. A[i, j] * x[j])", |n| n / 2, &["A", "x"]),
+    (
+        "param A : [n, m] real\nparam B : [m, n] real\nsum i < n, j < n. exp(0.1 * (sum k < m. A[i, k] * B[k, j]))",
+        |n| n % 7,
+        &["A", "B"],
+    ),
+    (include_str!("../programs/k04_sparse_times_dense.iv"), |n| n, &["S", "D"]),
+    (include_str!("../programs/k03_sparse_logistic_regression.iv"), |n| n, &["w", "X"]),
+];
+
+/// Numbers for all parameters of a function, of sizes `n` (also `k` and `d`) and `m`.
+fn inputs(function: &Function, n: usize, m: usize, numbers: &mut Numbers) -> Inputs {
+    let signature = &function.tensor_ssa().signature;
+    let mut inputs = Inputs::new();
+    for param in signature.params.values() {
+        let leaf = &signature.types.leaves(param.ty).expect("a type")[0];
+        let length = |size: &iverson::index::Size| {
+            let value = |name: &str| if name == "m" { m } else { n } as i64;
+            let terms = size.terms().iter().map(|(v, k)| match v {
+                iverson::index::Var::Size(id) => k * value(&signature.sizes[*id]),
+                _ => 0,
+            });
+            usize::try_from(size.offset() + terms.sum::<i64>()).unwrap_or(0)
+        };
+        let shape: Vec<usize> = leaf.dims.iter().map(length).collect();
+        let len = shape.iter().product();
+        let dense = Dense::new(&shape, numbers.vector(len)).expect("it fits");
+        match param.storage.pattern() {
+            None => inputs.value(param.name.clone(), dense),
+            Some(_) => {
+                // Two of three places.
+                let kept = dense.data().iter().enumerate().map(|(k, x)| if k % 3 == 1 { 0.0 } else { *x });
+                let dense = Dense::new(&shape, kept.collect()).expect("it fits");
+                inputs.value(param.name.clone(), Csr::from_dense(&dense).expect("a matrix"))
+            }
+        };
+    }
+    inputs
+}
+
+fn leaves(function: &Function, inputs: &Inputs) -> Vec<Vec<f64>> {
+    let bound = iverson::tensor::bind(&function.tensor_ssa().signature, inputs).expect("it fits");
+    bound.values().values().flat_map(|value| value.leaves().iter().map(|leaf| leaf.data().to_vec())).collect()
+}
+
+fn lengths(kernel: &Kernel) -> Vec<usize> {
+    kernel.outputs().iter().flat_map(|o| &o.leaves).map(Leaf::len).collect()
+}
+
+/// The results of a call between guard pages.
+fn guarded(kernel: &Kernel, data: &[Vec<f64>], flush: Flush) -> Vec<Vec<u64>> {
+    let mut given: Vec<Guarded> = data.iter().map(|x| Guarded::new(x.len())).collect();
+    let given: Vec<&[f64]> = given
+        .iter_mut()
+        .zip(data)
+        .map(|(memory, x)| {
+            let place = memory.numbers(x.len(), flush);
+            place.copy_from_slice(x);
+            &*place
+        })
+        .collect();
+    let mut results: Vec<Guarded> = lengths(kernel).into_iter().map(Guarded::new).collect();
+    let mut results: Vec<&mut [f64]> =
+        results.iter_mut().zip(lengths(kernel)).map(|(memory, len)| memory.numbers(len, flush)).collect();
+    results.iter_mut().for_each(|x| x.fill(f64::from_bits(0x7ff4_dead_beef_0000)));
+    kernel.call_into(&given, &mut results).expect("it fits");
+    results.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
+}
+
+/// Sizes 0 to 67: native code stays inside of its buffers, leaves nothing of what was there before, and gives the bits of the interpreter,
+/// which are those of the reference within rounding.
+#[test]
+fn all_sizes_between_guard_pages() {
+    for (text, other, wrt) in PROGRAMS {
+        let function = Function::parse(text).and_then(|f| f.value_and_gradient(wrt)).expect("it compiles");
+        for n in 0..=67 {
+            let inputs = inputs(&function, n, other(n), &mut Numbers::new(n as u64, false));
+            let data = leaves(&function, &inputs);
+            let native = function.kernel(&inputs, Engine::Native).expect("it binds");
+            let interpreter = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+            let expected = guarded(&interpreter, &data, Flush::End);
+            for flush in [Flush::End, Flush::Start] {
+                assert_eq!(guarded(&native, &data, flush), expected, "{text}\nn = {n}, {flush:?}");
+            }
+            // The reference takes its time.
+            if n % 11 != 0 && n > 4 {
+                continue;
+            }
+            let values = reference::evaluate(function.tensor_ssa(), &inputs).expect("it runs");
+            let values: Vec<f64> =
+                values.iter().flat_map(|(_, v)| v.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect();
+            let found: Vec<f64> = expected.concat().into_iter().map(f64::from_bits).collect();
+            let scale = values.iter().filter(|x| x.is_finite()).fold(1.0_f64, |s, x| s.max(x.abs()));
+            let close = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-10 * scale;
+            assert!(found.iter().zip(&values).all(|(a, b)| close(*a, *b)), "{text}\nn = {n}: {found:?}, {values:?}");
+        }
+    }
+}
+
+/// The same bits for any number of threads, also where many call at once.
+#[test]
+fn any_number_of_threads() {
+    let (text, _, wrt) = PROGRAMS[0];
+    let sparse = include_str!("../programs/k03_sparse_logistic_regression.iv");
+    for (text, n, m, wrt) in [(text, 20_000, 9, wrt), (sparse, 700, 700, &["w"][..])] {
+        let function = Function::parse(text).and_then(|f| f.value_and_gradient(wrt)).expect("it compiles");
+        let inputs = inputs(&function, n, m, &mut Numbers::new(3, false));
+        let data = leaves(&function, &inputs);
+        let kernel = Arc::new(function.kernel(&inputs, Engine::Native).expect("it binds"));
+        assert_eq!(kernel.status(), Status::Native);
+        let data: Vec<&[f64]> = data.iter().map(Vec::as_slice).collect();
+        let call = || {
+            let mut results: Vec<Vec<f64>> = lengths(&kernel).into_iter().map(|len| vec![f64::NAN; len]).collect();
+            let mut places: Vec<&mut [f64]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+            kernel.call_into(&data, &mut places).expect("it fits");
+            results.concat().into_iter().map(f64::to_bits).collect::<Vec<u64>>()
+        };
+        let interpreter = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+        let expected = guarded(&interpreter, &data.iter().map(|x| x.to_vec()).collect::<Vec<_>>(), Flush::End).concat();
+        for threads in [1, 2, 3, 4, 8] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            assert!(pool.install(call) == expected, "{threads} threads give other bits");
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    (0..5).for_each(|_| assert!(call() == expected, "a call at the same time gives other bits"))
+                });
+            }
+        });
+    }
+}
+
+/// One program over a dense matrix, a CSR matrix and a COO matrix of the same numbers.
+#[test]
+fn formats_agree() {
+    let body = "param w : [n] real\nsum i < m. (sum j < n. X[i, j] * w[j])^2 + (sum j < n. X[i, j]^2 * w[j])";
+    for n in [0, 1, 5, 33] {
+        let mut numbers = Numbers::new(7, true);
+        let x = numbers.vector(2 * n * n).into_iter().enumerate().map(|(k, x)| if k % 4 == 0 { 0.0 } else { x });
+        let dense = Dense::new(&[2 * n, n], x.collect()).expect("it fits");
+        let csr = Csr::from_dense(&dense).expect("a matrix");
+        let coordinates: Vec<(usize, usize)> = csr.pattern().entries().collect();
+        let columns = vec![coordinates.iter().map(|c| c.0).collect(), coordinates.iter().map(|c| c.1).collect()];
+        let coo = Coo::new(vec![2 * n, n], columns, csr.data().to_vec()).expect("sorted");
+        let w = numbers.vector(n);
+        let mut results: Vec<Vec<f64>> = Vec::new();
+        for (format, x) in [("", Tensor::from(dense)), ("csr ", Tensor::from(csr)), ("coo ", Tensor::from(coo))] {
+            let function = Function::parse(&format!("param X : {format}[m, n] real\n{body}"));
+            let function = function.and_then(|f| f.value_and_gradient(&["w"])).expect("it compiles");
+            let mut inputs = Inputs::new();
+            inputs.value("X", Value::from(x)).value("w", Value::vector(w.clone()));
+            for engine in [Engine::Native, Engine::Interpreter] {
+                let found = function.kernel(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+                results.push(found.iter().flat_map(|(_, v)| v.leaves()[0].data().to_vec()).collect());
+            }
+        }
+        // Integers: sums in any order are the same.
+        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "n = {n}: {results:?}");
+    }
+}
