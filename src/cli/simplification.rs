@@ -15,22 +15,25 @@ use super::Derivative;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SimplifyArguments {
     /// Leave derivatives as the rules of differentiation give them.
-    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds"])]
+    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds", "matches"])]
     no_simplify: bool,
     /// Simplify by rules that keep every bit of every result.
     #[arg(long)]
     strict: bool,
     /// How large a size is compared with the others; 1 where nothing is said.
     ///
-    /// Of a relation, the tuples that it has for each place of an axis; 16 where nothing is said.
+    /// Of a relation, the tuples that it has for each place of an axis; 20 where nothing is said.
     #[arg(long = "hint", value_name = "NAME=NUMBER")]
     hints: Vec<String>,
-    /// How many nodes simplification may make.
+    /// How many nodes simplification may make in one pass.
     #[arg(long, default_value_t = Budget::default().nodes)]
     nodes: usize,
-    /// How many rounds simplification may take.
+    /// How many rounds simplification may take in one pass.
     #[arg(long, default_value_t = Budget::default().rounds)]
     rounds: usize,
+    /// How many matches of rules simplification may look at in one pass.
+    #[arg(long, default_value_t = Budget::default().matches)]
+    matches: usize,
 }
 
 impl SimplifyArguments {
@@ -39,7 +42,7 @@ impl SimplifyArguments {
         if self.no_simplify {
             return Ok(None);
         }
-        let budget = Budget { nodes: self.nodes, rounds: self.rounds, ..Budget::default() };
+        let budget = Budget { nodes: self.nodes, rounds: self.rounds, matches: self.matches };
         let tier = if self.strict { Tier::Exact } else { Options::default().tier };
         Ok(Some(Options { budget, tier, hints: self.hints(signature)? }))
     }
@@ -73,7 +76,7 @@ pub(super) fn tell(report: &Report) {
         Stop::Saturated => return,
         Stop::Nodes => "nodes; --nodes sets another",
         Stop::Rounds => "rounds; --rounds sets another",
-        Stop::Matches => "matches of rules",
+        Stop::Matches => "matches of rules; --matches sets another",
     };
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");

@@ -68,6 +68,13 @@ struct Component {
 }
 
 impl Counter<'_> {
+    /// Takes a step; whether there was one left.
+    fn step(&mut self) -> bool {
+        let left = self.steps.checked_sub(1);
+        self.steps = left.unwrap_or(0);
+        left.is_some()
+    }
+
     fn count(&mut self, indices: &[(IndexId, Size)], guard: &Pred) -> Checked<Count> {
         if guard.is_false() {
             return Ok(Count::zero());
@@ -143,8 +150,9 @@ impl Counter<'_> {
         factor: &Polynomial,
         cases: &mut Vec<(Pred, Polynomial)>,
     ) -> Checked<bool> {
-        let Some(steps) = self.steps.checked_sub(1) else { return Ok(false) };
-        self.steps = steps;
+        if !self.step() {
+            return Ok(false);
+        }
         if guard.is_false() {
             return Ok(true);
         }
@@ -325,8 +333,9 @@ impl Counter<'_> {
         value: &Polynomial,
         cases: &mut Vec<(Pred, Polynomial)>,
     ) -> Checked<bool> {
-        let Some(steps) = self.steps.checked_sub(1) else { return Ok(false) };
-        self.steps = steps;
+        if !self.step() {
+            return Ok(false);
+        }
         if guard.is_false() {
             return Ok(true);
         }
