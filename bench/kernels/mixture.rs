@@ -61,7 +61,7 @@ impl Mixture {
         let (n, d, k) = (self.n, self.d, self.k);
         let mut size = 0.0;
         let q_sums: Vec<f64> = self.q.chunks(d).map(|q| q.iter().sum()).collect();
-        for c in 0..k {
+        for (c, q_sum) in q_sums.iter().enumerate() {
             let mu = &self.mu[c * d..][..d];
             let factor = self.factor(c);
             size += factor.iter().map(|x| x * x).sum::<f64>();
@@ -73,7 +73,7 @@ impl Mixture {
             general_mat_mul(1.0, &scratch.centred[c], &factor.t(), 0.0, &mut scratch.y[c]);
             for (i, y) in scratch.y[c].outer_iter().enumerate() {
                 let y = y.to_slice().expect("a row");
-                scratch.w[i * k + c] = self.alpha[c] + q_sums[c] - 0.5 * dot(y, y);
+                scratch.w[i * k + c] = self.alpha[c] + q_sum - 0.5 * dot(y, y);
             }
         }
         let mut likelihood = 0.0;
@@ -141,7 +141,7 @@ fn mixture(table: &mut Table, n: usize, d: usize, k: usize) -> Result<()> {
         weights(&mut alpha);
         let mut dalpha: Vec<f64> = alpha.iter().map(|p| -(n as f64) * p).collect();
         let (mut dmu, mut dq, mut dl) = (Vec::new(), Vec::new(), Vec::new());
-        for c in 0..k {
+        for (c, dalpha) in dalpha.iter_mut().enumerate() {
             let factor = model.factor(c);
             let mut mass = 0.0;
             for (i, mut y) in other.y[c].outer_iter_mut().enumerate() {
@@ -149,7 +149,7 @@ fn mixture(table: &mut Table, n: usize, d: usize, k: usize) -> Result<()> {
                 mass += p;
                 y.mapv_inplace(|y| -p * y);
             }
-            dalpha[c] += mass;
+            *dalpha += mass;
             let dy = &other.y[c];
             dmu.extend(factor.t().dot(&dy.sum_axis(Axis(0))).iter().map(|x| -x));
             let mut products = Array2::zeros((d, d));

@@ -1,6 +1,6 @@
 //! Loading compiled kernels and calling them.
 //!
-//! This module holds the only unsafe code of the crate. Why it is sound:
+//! This module holds the unsafe code of the crate, but for the choice of instructions of the interpreter. Why it is sound:
 //! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, in a directory that only its owner
 //!   can write. Its functions have the types declared here, which the source repeats.
 //! - The functions live as long as the [`Library`](libloading::Library), which is kept beside them.

@@ -7,7 +7,9 @@
 //! | [`vector`] | vectors and functions of them, in text that sources hold too |
 //! | `items` | picks what a source uses of that text |
 //! | [`compile`] | runs `rustc`, unless the cache has the library already |
-//! | [`load`] | loads a library and calls it: the only unsafe code of the crate |
+//! | [`load`] | loads a library and calls it: the only unsafe code, but for the choice of instructions in [`kernel`](crate::kernel) |
+//! | `expression` | indices, places, conditions and numbers as Rust |
+//! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
 //! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same

@@ -50,7 +50,7 @@ pub fn mul_add_in_integers(a: f64, b: f64, c: f64) -> f64 {
         _ => u128::from(x != 0),
     };
     // Room for a carry above, and below for what the larger one takes away.
-    let (mut p, mut ep) = (u128::from(ma) * u128::from(mb) << 20, ea + eb - 20);
+    let (mut p, mut ep) = ((u128::from(ma) * u128::from(mb)) << 20, ea + eb - 20);
     let (mut q, mut eq) = (u128::from(mc) << 73, ec - 73);
     if q == 0 {
         eq = ep;

@@ -136,7 +136,7 @@ fn results_are_assembled() {
             "A",
             csr(n, n, &|i| if i % 3 == 1 { vec![] } else { (0..n as u32).filter(|j| j % 4 == i as u32 % 4).collect() }),
         );
-        inputs.value("B", csr(n, n, &|i| (0..n as u32).filter(|j| (*j as usize + i) % 5 == 0).collect()));
+        inputs.value("B", csr(n, n, &|i| (0..n as u32).filter(|j| (*j as usize + i).is_multiple_of(5)).collect()));
         inputs.value("x", Value::vector((0..n).map(|k| k as f64 * 0.5 - 1.0).collect::<Vec<f64>>()));
         for (body, entries) in cases {
             let function = Function::parse(&format!("{declared}{body}")).unwrap();

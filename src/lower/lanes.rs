@@ -78,7 +78,7 @@ struct Gain {
     index: IndexId,
     /// Some factor is loaded once for all iterations.
     pays: bool,
-    /// All partial sums stay in registers.
+    /// All partial sums stay in registers, and every sum gains.
     fits: bool,
 }
 
@@ -104,7 +104,10 @@ impl Gain {
         let loads = || body.iter().filter_map(Stmt::load);
         let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
         self.fits &= !has_functions(body) && products as u32 * lanes.div_ceil(8) * JAM <= SUMS;
-        self.pays |= lanes > 8 && loads().any(mentions) && loads().any(|place| !mentions(place));
+        let shared = lanes > 8 && loads().any(mentions) && loads().any(|place| !mentions(place));
+        self.pays |= shared;
+        // Nothing else would be loaded once, but more of memory would be in use at a time.
+        self.fits &= shared;
     }
 }
 
