@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use egg::Id;
 
+use super::bindings::{Bindings, Params, Value};
 use super::expr::Expr;
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Slot};
-use super::matching::{Bindings, Params, Value};
 use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;

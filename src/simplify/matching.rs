@@ -1,106 +1,28 @@
-//! Matching patterns, and building what they stand for.
+//! Matching patterns.
 //!
-//! **Matching** is modulo the form of expressions. A product pattern takes its `sum` indices, conjuncts and factors from those of
+//! It is modulo the form of expressions. A product pattern takes its `sum` indices, conjuncts and factors from those of
 //! the product in any order; which ones is searched. What the pattern leaves over stays around the match: `exp(a) * exp(b)` matches
 //! inside `x[i] * exp(y) * exp(z)`, and `sum i < n. a * e(i)` under further sums. Inside a pattern, as in `ln(exp(a))`, nothing may be left over.
 //!
 //! Of the metavariables of a product, one that is followed by another of the same indices takes one factor; the last one of the
 //! same indices takes all that may stand there. So `a * e(i)` splits a product in exactly one way: `a` gets what does not mention `i`.
 //!
-//! Where a pattern has structure and the expression reads a class, every node of the class is tried.
-
-use std::rc::Rc;
+//! Where a pattern has structure and the expression reads a class, every node of the class is tried. Of two terms that must have a factor in
+//! common, only those that may have one are compared.
 
 use egg::Id;
 use smallvec::SmallVec;
 
+use super::bindings::{Bindings, Params, Value};
 use super::expr::{Expr, Product, Read, Real};
-use super::graph::{Graph, Scope};
+use super::graph::Graph;
+use super::instantiate::{integer, linear};
 use super::lang::Form;
 use super::rule::{Arg, Binder, Head, Integer, Linear, Meta, Pattern, PredPattern, Rule};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{Function, Op, Primitive};
-
-/// The indices that a metavariable is applied to.
-pub(super) type Params = SmallVec<[IndexId; 4]>;
-
-/// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
-    Expr(Params, Expr),
-    Pred(Params, Pred),
-    Literal(f64),
-    Function(Function),
-    Index(IndexId),
-    Indices(Rc<[(IndexId, Size)]>),
-    Integer(i64),
-    Affine(Affine),
-}
-
-/// The values of metavariables.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Bindings {
-    values: Vec<Option<Value>>,
-}
-
-impl Bindings {
-    pub(super) fn new(metas: usize) -> Self {
-        Bindings { values: vec![None; metas] }
-    }
-
-    pub(super) fn get(&self, meta: Meta) -> Option<&Value> {
-        self.values.get(meta)?.as_ref()
-    }
-
-    /// Binds, or compares with what is bound.
-    pub(super) fn bind(&mut self, meta: Meta, value: Value) -> bool {
-        match self.values.get_mut(meta) {
-            Some(slot @ None) => {
-                *slot = Some(value);
-                true
-            }
-            Some(Some(known)) => match (known, &value) {
-                (Value::Expr(_, a), Value::Expr(_, b)) => a.same(b),
-                (known, value) => known == value,
-            },
-            None => false,
-        }
-    }
-
-    /// The indices that the pattern binds.
-    fn bound(&self) -> Params {
-        let mut found = Params::new();
-        for value in self.values.iter().flatten() {
-            match value {
-                Value::Index(i) => found.push(*i),
-                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
-                _ => {}
-            }
-        }
-        found
-    }
-
-    /// The indices that a metavariable is applied to, on a left-hand side.
-    pub(super) fn params(&self, args: &[Arg]) -> Option<Params> {
-        let mut found = Params::new();
-        for arg in args {
-            match arg {
-                Arg::Linear(Linear::Meta(meta)) => match self.get(*meta)? {
-                    Value::Index(i) => found.push(*i),
-                    _ => return None,
-                },
-                Arg::Linear(_) => return None,
-                Arg::Indices(meta) => match self.get(*meta)? {
-                    Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
-                    _ => return None,
-                },
-            }
-        }
-        Some(found)
-    }
-}
 
 /// What stands around a match: `sum s. [p] * f0 * .. * (match)`, or `(match) + t0 + ..`.
 #[derive(Clone, Debug)]
@@ -890,123 +812,4 @@ fn bind_head(head: &Head, function: Function, bindings: &mut Bindings) -> bool {
         },
         Head::Meta(meta) => bindings.bind(*meta, Value::Function(function)),
     }
-}
-
-fn integer(e: &Integer, bindings: &Bindings) -> Option<i64> {
-    match e {
-        Integer::Constant(k) => Some(*k),
-        Integer::Meta(meta) => match bindings.get(*meta)? {
-            Value::Integer(k) => Some(*k),
-            _ => None,
-        },
-        Integer::Add(a, b) => integer(a, bindings)?.checked_add(integer(b, bindings)?),
-        Integer::Mul(a, b) => integer(a, bindings)?.checked_mul(integer(b, bindings)?),
-    }
-}
-
-pub(super) fn linear(e: &Linear, bindings: &Bindings) -> Option<Affine> {
-    match e {
-        Linear::Constant(k) => Some(Affine::constant(*k)),
-        Linear::Meta(meta) => match bindings.get(*meta)? {
-            Value::Index(i) => Some(Affine::index(*i)),
-            Value::Affine(a) => Some(a.clone()),
-            Value::Integer(k) => Some(Affine::constant(*k)),
-            _ => None,
-        },
-        Linear::Add(a, b) => linear(a, bindings)?.add(&linear(b, bindings)?).ok(),
-        Linear::Scaled(k, a) => linear(a, bindings)?.scale(*k).ok(),
-    }
-}
-
-/// What a pattern stands for under bindings; nothing where a metavariable has no value or a number leaves its range.
-pub(super) fn instantiate(
-    graph: &mut Graph<'_>,
-    scope: &Scope,
-    pattern: &Pattern,
-    bindings: &Bindings,
-) -> Option<Expr> {
-    Some(match pattern {
-        Pattern::Meta(meta, args) => {
-            let Value::Expr(params, body) = bindings.get(*meta)? else { return None };
-            // A body that stands in two places must not bind the same index twice.
-            let body = body.refresh(&mut || graph.fresh()).ok()?;
-            let values = arguments(args, bindings)?;
-            body.substitute(&|i| params.iter().position(|p| *p == i).and_then(|at| values.get(at).cloned())).ok()?
-        }
-        Pattern::Number(x) => Expr::number(*x),
-        Pattern::Literal(meta) => match bindings.get(*meta)? {
-            Value::Literal(x) => Expr::number(*x),
-            _ => return None,
-        },
-        Pattern::Real(a) => Expr::index(linear(a, bindings)?),
-        Pattern::Product { binders, guard, factors } => {
-            let mut sums = Vec::new();
-            for binder in binders {
-                match binder {
-                    Binder::One(meta, extent) => match bindings.get(*meta)? {
-                        Value::Index(i) => sums.push((*i, linear(extent, bindings)?)),
-                        _ => return None,
-                    },
-                    Binder::Many(meta) => match bindings.get(*meta)? {
-                        Value::Indices(list) => sums.extend(list.iter().cloned()),
-                        _ => return None,
-                    },
-                }
-            }
-            let guard = guard.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?;
-            let factors = factors.iter().map(|f| instantiate(graph, scope, f, bindings)).collect::<Option<Vec<_>>>()?;
-            Expr::product(sums, Pred::all(guard), factors)
-        }
-        Pattern::Sum(terms) => {
-            Expr::sum(terms.iter().map(|t| instantiate(graph, scope, t, bindings)).collect::<Option<Vec<_>>>()?)
-        }
-        Pattern::Read(meta) => match bindings.get(*meta)? {
-            Value::Expr(_, e) => e.clone(),
-            _ => return None,
-        },
-        Pattern::Element(e) => {
-            let e = instantiate(graph, scope, e, bindings)?;
-            graph.close(scope, &e).ok()?
-        }
-        Pattern::Apply(head, args) => {
-            let function = match head {
-                Head::Fixed(f) => *f,
-                Head::Power(k) => Function::from(Op::Powi(i32::try_from(integer(k, bindings)?).ok()?)),
-                Head::Meta(meta) => match bindings.get(*meta)? {
-                    Value::Function(f) => *f,
-                    _ => return None,
-                },
-            };
-            Expr::Apply(function, args.iter().map(|a| instantiate(graph, scope, a, bindings)).collect::<Option<_>>()?)
-        }
-    })
-}
-
-fn arguments(args: &[Arg], bindings: &Bindings) -> Option<Vec<Affine>> {
-    let mut found = Vec::new();
-    for arg in args {
-        match arg {
-            Arg::Linear(a) => found.push(linear(a, bindings)?),
-            Arg::Indices(meta) => match bindings.get(*meta)? {
-                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| Affine::index(*i))),
-                _ => return None,
-            },
-        }
-    }
-    Some(found)
-}
-
-fn predicate(p: &PredPattern, bindings: &Bindings) -> Option<Pred> {
-    Some(match p {
-        PredPattern::Meta(meta, args) => {
-            let Value::Pred(params, body) = bindings.get(*meta)? else { return None };
-            let values = arguments(args, bindings)?;
-            body.substitute(&|i| params.iter().position(|p| *p == i).and_then(|at| values.get(at).cloned())).ok()?
-        }
-        PredPattern::Equal(a, b) => Pred::equal(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
-        PredPattern::LessEqual(a, b) => Pred::le(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
-        PredPattern::Less(a, b) => Pred::lt(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
-        PredPattern::Unequal(a, b) => Pred::unequal(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
-        PredPattern::Or(ps) => Pred::any(ps.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?),
-    })
 }

@@ -13,6 +13,7 @@
 //! **Why it is right.** Every step is an instance of a rule, whose two sides are equal wherever the reads of the left one are defined. A rule
 //! that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
 
+mod bindings;
 mod conditions;
 mod cost;
 mod decode;
@@ -22,6 +23,7 @@ mod explain;
 mod expr;
 mod extract;
 mod graph;
+mod instantiate;
 mod lang;
 mod matching;
 mod needless;

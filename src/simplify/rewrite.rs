@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
-use super::matching::{instantiate, matches};
+use super::instantiate::instantiate;
+use super::matching::matches;
 use super::rule::{Mode, Rule, Tier};
 use crate::error::Result;
 use crate::index::{Pred, Var};

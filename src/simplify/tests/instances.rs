@@ -4,10 +4,11 @@ use super::world::{A, E, G, M, N, S, S_PATTERN, U, VECTORS};
 use crate::base::{IndexId, ParamId};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Op};
+use crate::simplify::bindings::{Bindings, Value};
 use crate::simplify::conditions::Name;
 use crate::simplify::expr::{Expr, Read};
 use crate::simplify::graph::{Graph, Scope};
-use crate::simplify::matching::{Bindings, Value, linear};
+use crate::simplify::instantiate::linear;
 use crate::simplify::rule::{Arg, Binder, Head, Kind, Linear, Meta, Pattern, PredPattern, Rule};
 
 /// A random source of everything that metavariables stand for.

@@ -8,7 +8,7 @@ use crate::index::{Pred, Var};
 use crate::reference::Field;
 use crate::simplify::expr::Expr;
 use crate::simplify::graph::{Graph, Scope};
-use crate::simplify::matching::instantiate;
+use crate::simplify::instantiate::instantiate;
 use crate::simplify::rewrite::apply;
 use crate::simplify::rule::{Pattern, Rule, Tier};
 use crate::simplify::rules;

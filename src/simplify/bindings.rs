@@ -1,0 +1,90 @@
+//! What metavariables stand for.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use super::expr::Expr;
+use super::rule::{Arg, Linear, Meta};
+use crate::base::IndexId;
+use crate::index::{Affine, Pred, Size};
+use crate::scalar::Function;
+
+/// The indices that a metavariable is applied to.
+pub(super) type Params = SmallVec<[IndexId; 4]>;
+
+/// What a metavariable stands for. Expressions and predicates come with the indices that they are applied to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Expr(Params, Expr),
+    Pred(Params, Pred),
+    Literal(f64),
+    Function(Function),
+    Index(IndexId),
+    Indices(Rc<[(IndexId, Size)]>),
+    Integer(i64),
+    Affine(Affine),
+}
+
+/// The values of metavariables.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bindings {
+    values: Vec<Option<Value>>,
+}
+
+impl Bindings {
+    pub(super) fn new(metas: usize) -> Self {
+        Bindings { values: vec![None; metas] }
+    }
+
+    pub(super) fn get(&self, meta: Meta) -> Option<&Value> {
+        self.values.get(meta)?.as_ref()
+    }
+
+    /// Binds, or compares with what is bound.
+    pub(super) fn bind(&mut self, meta: Meta, value: Value) -> bool {
+        match self.values.get_mut(meta) {
+            Some(slot @ None) => {
+                *slot = Some(value);
+                true
+            }
+            Some(Some(known)) => match (known, &value) {
+                (Value::Expr(_, a), Value::Expr(_, b)) => a.same(b),
+                (known, value) => known == value,
+            },
+            None => false,
+        }
+    }
+
+    /// The indices that the pattern binds.
+    pub(super) fn bound(&self) -> Params {
+        let mut found = Params::new();
+        for value in self.values.iter().flatten() {
+            match value {
+                Value::Index(i) => found.push(*i),
+                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The indices that a metavariable is applied to, on a left-hand side.
+    pub(super) fn params(&self, args: &[Arg]) -> Option<Params> {
+        let mut found = Params::new();
+        for arg in args {
+            match arg {
+                Arg::Linear(Linear::Meta(meta)) => match self.get(*meta)? {
+                    Value::Index(i) => found.push(*i),
+                    _ => return None,
+                },
+                Arg::Linear(_) => return None,
+                Arg::Indices(meta) => match self.get(*meta)? {
+                    Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
+                    _ => return None,
+                },
+            }
+        }
+        Some(found)
+    }
+}
