@@ -87,7 +87,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { nodes: 600, rounds: 6, matches: 250 }
+        Budget { nodes: 600, rounds: 8, matches: 1000 }
     }
 }
 
