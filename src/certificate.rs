@@ -452,6 +452,15 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
     Ok(Certificate { primal: cost_primal, derivative: cost_derivative, ratio, bound: bound(primal, theorem, expanded) })
 }
 
+/// How the work of a program grows, for comparing programs.
+///
+/// # Errors
+/// [`Error::Overflow`].
+pub(crate) fn growth(program: &Program) -> Result<Growth> {
+    let cost = cost(program)?;
+    Ok(cost.work.estimate(&Hints::new(), &cost.shapes))
+}
+
 /// The `N` at which costs are compared.
 const SAMPLES: [u32; 3] = [10, 100, 1000];
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::certificate::{self, Certificate, Cost, Theorem};
-use crate::diff::{self, Adjoint, Derivation, Options, Seed};
+use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
 use crate::kernel::{Assembly, Engine, Kernel};
@@ -103,6 +103,29 @@ pub enum Mode {
     Adjoint,
     /// The adjoint with seed 1, of a program with one real output.
     Gradient,
+    /// All partial derivatives of each output by each parameter, as sparse tensors with the axes of both.
+    Jacobian,
+    /// The Jacobian of the gradient, of a program with one real output.
+    Hessian,
+    /// The Hessian times a vector: takes a tangent of each parameter.
+    HessianProduct,
+    /// `J' J`, or `J' W J` with a weight for each element of the outputs, `J` being the Jacobian.
+    GaussNewton,
+    /// `J' J v`, or `J' W J v`: takes a tangent of each parameter.
+    GaussNewtonProduct,
+    /// The transposed program of one that is linear in the parameters: takes a seed for each output in their place.
+    Transpose,
+}
+
+impl Mode {
+    /// The theorem that bounds the cost of the derivative.
+    pub fn theorem(self) -> Option<Theorem> {
+        match self {
+            Mode::Forward => Some(Theorem::Forward),
+            Mode::Adjoint | Mode::Gradient | Mode::Transpose => Some(Theorem::Adjoint),
+            Mode::Jacobian | Mode::Hessian | Mode::HessianProduct | Mode::GaussNewton | Mode::GaussNewtonProduct => None,
+        }
+    }
 }
 
 /// What is wanted of a derivative.
@@ -112,6 +135,14 @@ pub struct Request {
     pub mode: Mode,
     /// The names of the parameters to differentiate by.
     pub wrt: Vec<String>,
+    /// The parameters that the columns of a Hessian belong to, where they are others than those of the rows, which are `wrt`.
+    pub columns: Option<Vec<String>>,
+    /// Which entries of a Jacobian or Hessian are wanted.
+    pub part: Part,
+    /// In which direction a Jacobian, a Hessian or a Gauss-Newton matrix is derived.
+    pub sweep: Sweep,
+    /// Whether a Gauss-Newton matrix or product has weights: a new parameter `weight` of the shape of the output.
+    pub weighted: bool,
     /// Whether the results of the primal program are wanted as well.
     pub with_value: bool,
     /// Whether the adjoint's derivation is wanted.
@@ -128,6 +159,10 @@ impl Request {
         Request {
             mode,
             wrt: wrt.iter().map(|name| (*name).to_owned()).collect(),
+            columns: None,
+            part: Part::Whole,
+            sweep: Sweep::Cheapest,
+            weighted: false,
             with_value: false,
             derivation: false,
             expand_partials: true,
@@ -232,11 +267,11 @@ impl Function {
     /// The cost of a derivative of this program beside its own, and what is proved of it.
     ///
     /// # Errors
-    /// [`Error::Overflow`].
+    /// [`Error::Request`] for a derivative of which nothing is proved; [`Error::Overflow`].
     pub fn certify(&self, derivative: &Function, mode: Mode) -> Result<Certificate> {
-        let theorem = match mode {
-            Mode::Forward => Theorem::Forward,
-            Mode::Adjoint | Mode::Gradient => Theorem::Adjoint,
+        let Some(theorem) = mode.theorem() else {
+            let message = "no theorem bounds the cost of this derivative by that of the program; it has a cost of its own";
+            return Err(Error::Request(message.to_owned()));
         };
         certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
     }
@@ -282,18 +317,53 @@ impl Function {
     pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation) = (Vec::new(), None);
+        let Request { with_value, sweep, part, weighted, .. } = *request;
         let program = match request.mode {
             Mode::Forward => stages.run("forward", || {
-                let forward = diff::forward(&self.tssa, &wrt, request.with_value)?;
+                let forward = diff::forward(&self.tssa, &wrt, with_value)?;
                 added = forward.tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(forward.program)
             })?,
             Mode::Adjoint | Mode::Gradient => stages.run("adjoint", || {
                 let seed = if request.mode == Mode::Gradient { Seed::One } else { Seed::Parameter };
-                let options = Options { seed, with_value: request.with_value, derivation: request.derivation };
+                let options = Options { seed, with_value, derivation: request.derivation };
                 let Adjoint { program, seeds, derivation: steps } = diff::adjoint(&self.tssa, &wrt, options)?;
                 (added, derivation) = (seeds, steps);
                 Ok(program)
+            })?,
+            Mode::Jacobian => {
+                let how = Jacobian { sweep, part, of: None, with_value };
+                stages.run("jacobian", || diff::jacobian(&self.tssa, &wrt, how))?
+            }
+            Mode::Hessian => {
+                let gradient = self.simple_gradient(request, stages)?;
+                let columns = match &request.columns {
+                    Some(names) => diff::params_by_name(&self.tssa.signature, names)?,
+                    None => wrt,
+                };
+                let how = Jacobian { sweep, part, of: Some("grad"), with_value };
+                stages.run("jacobian", || diff::jacobian(&gradient.tssa, &columns, how))?
+            }
+            Mode::HessianProduct => {
+                let gradient = self.simple_gradient(request, stages)?;
+                stages.run("forward", || {
+                    let (program, tangents) = diff::hessian_product(&gradient.tssa, &wrt)?;
+                    added = tangents;
+                    Ok(program)
+                })?
+            }
+            Mode::GaussNewton => {
+                stages.run("gauss-newton", || diff::gauss_newton(&self.tssa, &wrt, sweep, weighted))?
+            }
+            Mode::GaussNewtonProduct => stages.run("gauss-newton", || {
+                let (program, tangents) = diff::gauss_newton_product(&self.tssa, &wrt, weighted)?;
+                added = tangents;
+                Ok(program)
+            })?,
+            Mode::Transpose => stages.run("transpose", || {
+                let transposed = diff::transpose(&self.tssa, &wrt)?;
+                added = transposed.seeds;
+                Ok(transposed.program)
             })?,
         };
         let program = match request.expand_partials {
@@ -310,6 +380,13 @@ impl Function {
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
         Ok(Derived { function: Function::from_tensor_ssa(program), added, derivation, simplification })
+    }
+
+    /// The gradient that a Hessian is made of; nobody will see it.
+    fn simple_gradient(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Function> {
+        let with_value = request.with_value && request.mode == Mode::Hessian;
+        let gradient = Request { with_value, expand_partials: true, ..request.clone() };
+        Ok(self.derive(&Request { mode: Mode::Gradient, ..gradient }, stages)?.function)
     }
 
     /// The gradient by some parameters, simplified, as are all derivatives that [`Function::derive`] is not told to leave as they are.
@@ -342,6 +419,80 @@ impl Function {
     /// As [`Function::derive`].
     pub fn forward(&self, wrt: &[&str]) -> Result<Function> {
         self.of(Request::new(Mode::Forward, wrt))
+    }
+
+    /// The Jacobian by some parameters: a result `jacobian_x` for each parameter `x`, with the axes of the output and of `x`, as a program whose
+    /// guards say where it may differ from zero.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// // The differences of neighbours: row i has -1 at i and 1 at i + 1.
+    /// let f = Function::parse("param x : [n] real\ngen i < n - 1. x[i + 1] - x[i]")?;
+    /// let expected = "gen i < n - 1, j < n. [i + 1 = j] * 1 - [i = j] * 1";
+    /// assert_eq!(f.jacobian(&["x"])?.to_string().lines().last(), Some(expected));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn jacobian(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Jacobian, wrt))
+    }
+
+    /// The Hessian by some parameters, of a program with one real output: a result `hessian_x_y` for each two parameters `x` and `y`.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// let f = Function::parse("param x : [n] real\nsum i < n. x[i]^4")?;
+    /// let expected = "gen i < n, j < n. [i = j] * 12 * x[i]^2";
+    /// assert_eq!(f.hessian(&["x"])?.to_string().lines().last(), Some(expected));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn hessian(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Hessian, wrt))
+    }
+
+    /// The diagonal of the Hessian by some parameters: a result `hessian_x_x` for each parameter `x`, of its shape.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn hessian_diagonal(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request { part: Part::Diagonal(usize::MAX), ..Request::new(Mode::Hessian, wrt) })
+    }
+
+    /// The Hessian times a vector: takes a tangent `dx` of each parameter `x`, and has a result `hessian_x`.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn hessian_product(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::HessianProduct, wrt))
+    }
+
+    /// The Gauss-Newton matrix `J' J` of the Jacobian by some parameters: a result `gauss_newton_x_y` for each two parameters `x` and `y`.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn gauss_newton(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::GaussNewton, wrt))
+    }
+
+    /// The Gauss-Newton matrix times a vector, `J' J v`: takes a tangent `dx` of each parameter `x`, and has a result `gauss_newton_x`.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn gauss_newton_product(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::GaussNewtonProduct, wrt))
+    }
+
+    /// The transposed program of one that is linear in some parameters: takes a seed `dy` in their place, and has a result `adjoint_x`.
+    ///
+    /// # Errors
+    /// [`Error::Request`] if the program is not linear in them by its form, and as [`Function::derive`].
+    pub fn transpose(&self, wrt: &[&str]) -> Result<Function> {
+        self.of(Request::new(Mode::Transpose, wrt))
     }
 
     fn of(&self, request: Request) -> Result<Function> {

@@ -264,6 +264,18 @@ impl<'a> Presenter<'a> {
         Ok(presenter)
     }
 
+    /// Whether a tensor is a sum of which each side has a guard that is a case of `p`: then `p` need not be said again.
+    fn says(&mut self, x: VarId, place: &[Affine], p: &Pred) -> Result<bool> {
+        let Rhs::Add(sides) = &self.source.stmts[x].rhs else { return Ok(false) };
+        for (q, _) in sides {
+            let q = self.pred(q, place)?;
+            if !q.disjuncts().iter().all(|case| p.disjuncts().contains(case)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether a statement reads one element of a parameter or a variable, under a short guard at most.
     fn is_view(&self, x: VarId) -> Result<bool> {
         let Rhs::Contract { sums, guard, operands } = &self.source.stmts[x].rhs else { return Ok(false) };
@@ -606,9 +618,10 @@ impl<'a> Presenter<'a> {
             Rhs::Add(sides) => {
                 let mut summands = 0;
                 let mut guards = Vec::with_capacity(sides.len());
-                for (p, _) in sides {
+                for (p, y) in sides {
                     let guard = self.pred(p, &place)?;
-                    guards.push(self.simplify(&guard, context));
+                    let said = self.says(*y, &place, &guard)?;
+                    guards.push(if said { Pred::True } else { self.simplify(&guard, context) });
                 }
                 for (at, (_, y)) in sides.iter().enumerate().filter(|(at, _)| !guards[*at].is_false()) {
                     summands += 1;

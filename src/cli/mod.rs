@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use iverson::diff::Part;
 use iverson::driver::{Mode, Request};
 use iverson::{Error, simplify, surface};
 
@@ -75,6 +76,15 @@ struct Derivative {
     /// Return the value of the program beside its derivative.
     #[arg(long, requires = "derivative")]
     with_value: bool,
+    /// The parameters that the columns of a Hessian belong to, where they are others than --wrt.
+    #[arg(long, value_delimiter = ',', requires = "derivative", value_name = "WRT")]
+    columns: Vec<String>,
+    /// Of a Jacobian or Hessian, only the entries where as many leading axes of row and column are equal; without a number, its diagonal.
+    #[arg(long, requires = "derivative", value_name = "AXES", num_args = 0..=1, default_missing_value = "16")]
+    diagonal: Option<usize>,
+    /// Whether a Gauss-Newton matrix or product has weights: a parameter `weight` of the shape of the output.
+    #[arg(long, requires = "derivative")]
+    weighted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -85,6 +95,18 @@ enum DerivativeKind {
     Adjoint,
     /// The adjoint with seed 1, of one real output.
     Gradient,
+    /// All partial derivatives of each output by each parameter, sparse.
+    Jacobian,
+    /// The Jacobian of the gradient of one real output.
+    Hessian,
+    /// The Hessian times a vector: takes a tangent dx of each parameter x.
+    Hvp,
+    /// J' J of the Jacobian J.
+    GaussNewton,
+    /// J' J v: takes a tangent dx of each parameter x.
+    GaussNewtonProduct,
+    /// The transposed program of one that is linear in its parameters: takes a seed dy in their place.
+    Transpose,
 }
 
 impl From<DerivativeKind> for Mode {
@@ -93,6 +115,12 @@ impl From<DerivativeKind> for Mode {
             DerivativeKind::Forward => Mode::Forward,
             DerivativeKind::Adjoint => Mode::Adjoint,
             DerivativeKind::Gradient => Mode::Gradient,
+            DerivativeKind::Jacobian => Mode::Jacobian,
+            DerivativeKind::Hessian => Mode::Hessian,
+            DerivativeKind::Hvp => Mode::HessianProduct,
+            DerivativeKind::GaussNewton => Mode::GaussNewton,
+            DerivativeKind::GaussNewtonProduct => Mode::GaussNewtonProduct,
+            DerivativeKind::Transpose => Mode::Transpose,
         }
     }
 }
@@ -106,7 +134,10 @@ impl Derivative {
     fn request(&self, signature: &iverson::ty::Signature, simplify: Option<simplify::Options>) -> Option<Request> {
         let wrt = all_or(&self.wrt, signature);
         let request = Request::new(Mode::from(self.derivative?), &[]);
-        Some(Request { wrt, with_value: self.with_value, simplify, ..request })
+        let columns = (!self.columns.is_empty()).then(|| self.columns.clone());
+        let part = self.diagonal.map_or(Part::Whole, Part::Diagonal);
+        let (with_value, weighted) = (self.with_value, self.weighted);
+        Some(Request { wrt, columns, part, weighted, with_value, simplify, ..request })
     }
 }
 

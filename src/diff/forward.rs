@@ -22,7 +22,7 @@ use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
-use crate::scalar::{Function, Number, Partial, Primitive};
+use crate::scalar::{Function, Number, Partial};
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
 /// A forward derivative.
@@ -132,7 +132,7 @@ pub(super) fn tangent_of(
 }
 
 /// `[p] X0[g] + [q] X1[g] + ..` over tensors that share their axes; nothing for no terms.
-fn sum(builder: &mut Builder, gens: &[(IndexId, Size)], terms: Vec<(Pred, VarId)>) -> Result<Option<VarId>> {
+pub(super) fn sum(builder: &mut Builder, gens: &[(IndexId, Size)], terms: Vec<(Pred, VarId)>) -> Result<Option<VarId>> {
     let mut terms = terms.into_iter();
     let Some((mut guard, mut total)) = terms.next() else { return Ok(None) };
     let mut single = true;
@@ -153,8 +153,6 @@ pub(super) fn aligned(gens: &[(IndexId, Size)], x: VarId) -> Operand {
 }
 
 /// `gen g. [p] f'k(X0, ..) * dY[g]` with the guard under which it may differ from zero. Nothing where the partial is zero.
-///
-/// An indicator partial `[a < b]` is a guard on `dY`, never a factor: a select keeps infinities out of the branch not taken.
 pub(super) fn scaled_partial(
     builder: &mut Builder,
     gens: &[(IndexId, Size)],
@@ -164,6 +162,23 @@ pub(super) fn scaled_partial(
     at: u8,
     dy: VarId,
 ) -> Result<Option<(Pred, VarId)>> {
+    let Some((guard, factor)) = partial_factor(builder, gens, guard, function, args, at)? else { return Ok(None) };
+    let operands = factor.into_iter().chain([dy]).map(|x| aligned(gens, x)).collect();
+    let term = product(builder, gens, &[], guard.clone(), operands)?;
+    Ok(Some((guard, term)))
+}
+
+/// The guard of a product with `gen g. [p] f'k(X0[g], ..)`, and that factor. Nothing where it is zero.
+///
+/// An indicator partial `[a < b]` is a guard, never a factor: a select keeps infinities out of the branch not taken.
+pub(super) fn partial_factor(
+    builder: &mut Builder,
+    gens: &[(IndexId, Size)],
+    guard: Pred,
+    function: Function,
+    args: &[VarId],
+    at: u8,
+) -> Result<Option<(Pred, Option<VarId>)>> {
     let Function::Value(primitive) = function else {
         return Err(Error::bug("diff", "a partial derivative was not expanded"));
     };
@@ -171,33 +186,15 @@ pub(super) fn scaled_partial(
     if kind == Partial::Zero {
         return Ok(None);
     }
-    let factor = partial_stmt(builder, gens, guard.clone(), primitive, args, at)?;
+    let factor = builder.map(gens, guard.clone(), Function::Partial(primitive, at), args.to_vec())?;
     Ok(Some(match kind {
         Partial::Indicator(..) => {
             let indices = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
             let holds = Pred::relation(RelationRef::Computed { var: factor, view: View::Support }, indices);
-            let guard = guard.and(holds);
-            let term = product(builder, gens, &[], guard.clone(), vec![aligned(gens, dy)])?;
-            (guard, term)
+            (guard.and(holds), None)
         }
-        _ => {
-            let operands = vec![aligned(gens, factor), aligned(gens, dy)];
-            let term = product(builder, gens, &[], guard.clone(), operands)?;
-            (guard, term)
-        }
+        _ => (guard, Some(factor)),
     }))
-}
-
-/// `gen g. [p] f'k(X0[g], ..)`.
-fn partial_stmt(
-    builder: &mut Builder,
-    gens: &[(IndexId, Size)],
-    guard: Pred,
-    primitive: Primitive,
-    args: &[VarId],
-    at: u8,
-) -> Result<VarId> {
-    builder.map(gens, guard, Function::Partial(primitive, at), args.to_vec())
 }
 
 /// A contraction, without a factor that is the number 1, and a number where that is all there is.

@@ -28,11 +28,16 @@ mod activity;
 mod adjoint;
 mod derivation;
 mod forward;
+mod jacobian;
+mod linear;
 mod partials;
+mod pieces;
 
 pub use adjoint::{Adjoint, Options, Seed, adjoint};
 pub use derivation::{Derivation, Form, InnerProduct, Right, Step};
 pub use forward::{Forward, forward};
+pub use jacobian::{Jacobian, Part, Sweep, gauss_newton, jacobian};
+pub use linear::{check_linear, gauss_newton_product, hessian_product, transpose};
 pub use partials::expand_partials;
 
 use std::collections::{BTreeMap, BTreeSet};

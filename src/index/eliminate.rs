@@ -57,7 +57,7 @@ fn difficulty(index: IndexId, body: &Pred) -> u8 {
     let mentioning = || body.conjuncts().iter().filter(|p| p.mentions(index));
     if mentioning().next().is_none() {
         0
-    } else if mentioning().any(|p| solved(index, p).is_some()) {
+    } else if mentioning().any(|p| solution(index, p).is_some()) {
         1
     } else if mentioning().all(|p| matches!(p, Pred::NonNegative(a) if linear(index, a).is_some())) {
         2
@@ -76,7 +76,7 @@ pub(super) fn linear(index: IndexId, a: &Affine) -> Option<(i64, Affine)> {
 }
 
 /// `a` of an atom `index = a`.
-fn solved(index: IndexId, p: &Pred) -> Option<Affine> {
+pub fn solution(index: IndexId, p: &Pred) -> Option<Affine> {
     let Pred::Zero(a) = p else { return None };
     match linear(index, a)? {
         (1, rest) => rest.scale(-1).ok(),
@@ -100,7 +100,7 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
         return Ok(without.and(Pred::lt(&Affine::constant(0), extent)?));
     }
     // exists i < n. i = a and r  ==  0 <= a < n and r[a/i]; of several equations the shortest.
-    let values = with.iter().filter_map(|p| solved(index, p));
+    let values = with.iter().filter_map(|p| solution(index, p));
     if let Some(a) = values.min_by_key(|a| (a.nesting(), a.terms().len())) {
         let rest = Pred::all(with).substitute(&|i| (i == index).then(|| a.clone()))?;
         return Ok(without.and(Pred::in_range(&a, extent)?).and(rest));
@@ -218,7 +218,7 @@ fn swap(index: IndexId, extent: &Size, with: &[Pred], steps: &mut usize) -> Chec
         let others = || with.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, q)| q);
         // A sibling that binds the same name would capture.
         let capture = others().any(|q| q.mentions(*inner));
-        if !capture && body.conjuncts().iter().any(|p| solved(index, p).is_some()) {
+        if !capture && body.conjuncts().iter().any(|p| solution(index, p).is_some()) {
             let joined = Pred::all(body.conjuncts().iter().chain(others()).cloned());
             let joined = eliminate(index, extent, &joined, steps)?;
             return eliminate(*inner, inner_extent, &joined, steps).map(Some);

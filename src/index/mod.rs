@@ -28,7 +28,7 @@ mod set;
 
 pub use affine::{Affine, Application, Overflow, Var};
 pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
-pub use eliminate::{exists, exists_all};
+pub use eliminate::{exists, exists_all, solution};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};

@@ -19,7 +19,7 @@ use crate::base::{Id as _, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
-use crate::tssa::{Builder, Operand, Output, Program};
+use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
 /// The program of a selection.
 pub(super) fn decode(
@@ -366,6 +366,15 @@ impl Decoder<'_> {
         t
     }
 
+    /// Where a factor is stored, for a sparse parameter. The guard of the whole product implies it, but the part that is left of that guard for two
+    /// factors need not.
+    fn pattern(&self, factor: &Operand) -> Option<Pred> {
+        let Rhs::Input { param, .. } = &self.builder.stmt(factor.var).rhs else { return None };
+        let pattern = self.builder.signature().params.get(*param)?.storage.pattern()?;
+        let at = factor.indices.iter().copied().map(Affine::index).collect();
+        Some(Pred::relation(RelationRef::Input(pattern), at))
+    }
+
     /// `f0 * f1 * f2 * ..  ==  (f0 * f1) * f2 * ..` until two factors are left, in the order that the cost model chooses.
     fn narrow(&mut self, gens: &Scope, found: &mut Operands) -> Result<()> {
         while found.operands.len() > 2 {
@@ -382,7 +391,9 @@ impl Decoder<'_> {
             let (b, a) = (found.operands.remove(j), found.operands.remove(i));
             let axes = chosen(&scope, &union);
             let indices = axes.iter().map(|(i, _)| *i).collect();
-            let var = self.builder.contract(&axes, &[], inside(&scope, &union, &guard), vec![a, b])?;
+            let stored = Pred::all([&a, &b].into_iter().filter_map(|x| self.pattern(x)));
+            let inner = inside(&scope, &union, &guard).and(stored);
+            let var = self.builder.contract(&axes, &[], inner, vec![a, b])?;
             found.operands.push(Operand { var, indices });
         }
         Ok(())

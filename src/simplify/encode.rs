@@ -44,6 +44,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     let mut steps = Vec::new();
     // Opens statements under index names of their own.
     let mut builder = Builder::new(program.signature.clone());
+    let partial = partial_sums(program, &live);
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         let encoder = Encoder { meaning: &meaning };
         let open = builder.open_stmt(stmt)?;
@@ -68,12 +69,14 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
             Rhs::Number(Number::Index(a)) => {
                 Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
             }
-            Rhs::Add(sides) => {
-                let mut terms = Vec::new();
-                for (p, y) in sides {
-                    terms.push(Expr::product(Vec::new(), guard(graph, p)?, vec![encoder.element(*y, &here)?]));
+            Rhs::Add(_) => {
+                let mut products = Vec::new();
+                for (p, y) in terms(program, &partial, x) {
+                    // Their `gen` indices have the numbers of slots.
+                    let p = encoder.guard(graph, &builder.freshen(&p, &|_| None)?)?;
+                    products.push(Expr::product(Vec::new(), p, vec![encoder.element(y, &here)?]));
                 }
-                Expr::sum(terms)
+                Expr::sum(products)
             }
             Rhs::Map { guard: p, function, args } => {
                 let args = args.iter().map(|y| encoder.element(*y, &here)).collect::<Result<_>>()?;
@@ -117,6 +120,42 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     }
     let used = used.into_iter().map(str::to_owned).collect();
     Ok(Encoded { roots, used, names, steps })
+}
+
+/// The sums that are read once, by a sum that guards them by the union of their own guards. Outside of that they are zero, so they are parts of
+/// one sum:
+///
+/// ```text
+/// [p or q] * ([p] * a + [q] * b) + [r] * c  ==  [p] * a + [q] * b + [r] * c
+/// ```
+pub(super) fn partial_sums(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<VarId, bool> {
+    let mut uses = SideTable::new(program.stmts.len(), 0u32);
+    let mut count = |x: VarId| uses.set(x, uses[x].saturating_add(1));
+    program.stmts.iter().filter(|(x, _)| live[*x]).for_each(|(_, stmt)| stmt.rhs.for_each_operand(&mut count));
+    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| count(*x));
+    let mut partial = SideTable::new(program.stmts.len(), false);
+    for (_, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        let Rhs::Add(sides) = &stmt.rhs else { continue };
+        for (p, x) in sides.iter().filter(|(p, x)| matches!(p, Pred::Any(_)) && uses[*x] == 1) {
+            let Rhs::Add(inner) = &program.stmts[*x].rhs else { continue };
+            let case = |q: &Pred| q.disjuncts().iter().all(|q| p.disjuncts().contains(q));
+            partial.set(*x, inner.iter().all(|(q, _)| case(q)));
+        }
+    }
+    partial
+}
+
+/// The terms of a sum with their guards, those of partial sums among them.
+fn terms(program: &Program, partial: &SideTable<VarId, bool>, sum: VarId) -> Vec<(Pred, VarId)> {
+    let mut terms = Vec::new();
+    let mut stack = vec![(Pred::True, sum)];
+    while let Some((p, x)) = stack.pop() {
+        match &program.stmts[x].rhs {
+            Rhs::Add(sides) if x == sum || partial[x] => stack.extend(sides.iter().rev().cloned()),
+            _ => terms.push((p, x)),
+        }
+    }
+    terms
 }
 
 struct Encoder<'e> {

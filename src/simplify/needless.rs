@@ -26,6 +26,7 @@ use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
 use super::conditions::is_total_function;
 use super::cost::Model;
+use super::encode::partial_sums;
 use super::expr::rename_pred;
 use super::graph::slots;
 use super::rule::Tier;
@@ -103,9 +104,14 @@ impl Pass<'_> {
         let names = program.stmt_names();
         // Users come after their operands, so all readings of a statement are known when it is met.
         let live = program.live();
+        let partial = partial_sums(program, &live);
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
             let mut known = common_sizes(&readings[x]);
-            let mut rhs = self.weaken(x, &readings[x], &mut known)?;
+            let mut rhs = match partial[x] {
+                // The guards of a partial sum say to which part of the whole its terms belong.
+                true => program.stmts[x].rhs.clone(),
+                false => self.weaken(x, &readings[x], &mut known)?,
+            };
             if !self.reads_stored(&program.stmts[x].dims, &rhs)? {
                 rhs = program.stmts[x].rhs.clone();
             }
@@ -199,14 +205,17 @@ impl Pass<'_> {
                 at += 1;
                 continue;
             }
-            let by_readers = self.holds_for_readers(&goal, readings)?;
+            let by_readers = self.holds_for_readers(&goal, ranges, readings, true)?;
             if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
-                known.extend(by_readers.then_some(goal));
+                // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
+                if by_readers && self.holds_for_readers(&goal, ranges, readings, false)? {
+                    known.push(goal);
+                }
                 kept.remove(at);
                 continue;
             }
             if let Some(opposite) = goal.negate().filter(|_| is_about_sizes(&goal))
-                && self.holds_for_readers(&opposite, readings)?
+                && self.holds_for_readers(&opposite, ranges, readings, true)?
             {
                 return Ok(Pred::False);
             }
@@ -228,10 +237,23 @@ impl Pass<'_> {
         self.model.points(ranges, &around).compare(&entries).is_lt()
     }
 
-    fn holds_for_readers(&mut self, p: &Pred, readings: &[Reading]) -> Result<bool> {
+    /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
+    /// With factors, it may fail where the other factors of a product are zero.
+    fn holds_for_readers(
+        &mut self,
+        p: &Pred,
+        own: &[(IndexId, Size)],
+        readings: &[Reading],
+        with_factors: bool,
+    ) -> Result<bool> {
         for Reading { at, ranges, holds, factors } in readings {
-            let goal = self.fresh(p)?.substitute(&|i| at.get(i.index()).cloned())?;
-            if !self.facts(ranges, holds, factors)?.iter().all(|facts| facts.proves(&goal)) {
+            let summed: Vec<(IndexId, Size)> =
+                own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
+            let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
+            let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
+            let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
+            let factors = if with_factors { factors.as_slice() } else { &[] };
+            if !self.facts(&ranges, holds, factors)?.iter().all(|facts| facts.proves(&goal)) {
                 return Ok(false);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::canonical::{Canonical, within};
 use super::data::{Operand, Output, Program, Rhs, Stmt};
-use crate::base::{Arena, Id, IndexId, Interner, ParamId, VarId};
+use crate::base::{Arena, Id, IndexId, Interner, ParamId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number};
@@ -206,6 +206,35 @@ impl Builder {
         }
     }
 
+    /// Appends a program whose signature this one extends, with some inputs replaced by tensors of the same axes; gives its results.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+    pub fn append(
+        &mut self,
+        program: &Program,
+        replace: &impl Fn(ParamId, &[Side]) -> Option<VarId>,
+    ) -> Result<Vec<Output>> {
+        let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
+        for (x, stmt) in program.stmts.iter() {
+            let replaced = match &stmt.rhs {
+                Rhs::Input { param, path } => replace(*param, path),
+                _ => None,
+            };
+            let y = match replaced {
+                Some(y) => y,
+                None => self.push(&stmt.rename(&|operand| vars[operand])?)?,
+            };
+            self.suggest_name(y, &program.names[x]);
+            vars.set(x, Some(y));
+        }
+        let output = |output: &Output| {
+            let leaves = output.leaves.iter().filter_map(|x| vars[*x]).collect();
+            Output { leaves, ..output.clone() }
+        };
+        Ok(program.outputs.iter().map(output).collect())
+    }
+
     /// A statement, which need not be of this program, under fresh index names.
     ///
     /// # Errors
@@ -239,7 +268,10 @@ impl Builder {
     }
 
     /// A predicate with free indices renamed and bound ones made fresh.
-    fn freshen(&mut self, p: &Pred, rename: &dyn Fn(IndexId) -> Option<IndexId>) -> Result<Pred> {
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub(crate) fn freshen(&mut self, p: &Pred, rename: &dyn Fn(IndexId) -> Option<IndexId>) -> Result<Pred> {
         Ok(match p {
             Pred::Exists { index, extent, body } => {
                 let fresh = self.fresh_index();

@@ -47,6 +47,11 @@ impl Canonical {
     }
 }
 
+/// A guard over some axes with indices numbered: equal for guards that differ in the names of indices only.
+pub(crate) fn canonical_guard(axes: &[(IndexId, Size)], guard: &Pred) -> Checked<Pred> {
+    Canonical::new(axes, &[]).pred(guard)
+}
+
 /// Larger guards are left as they are.
 const MAX_SIMPLIFIED: usize = 24;
 

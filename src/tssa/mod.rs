@@ -24,7 +24,7 @@ mod parse;
 pub(crate) mod print;
 mod verify;
 
-pub(crate) use canonical::within;
+pub(crate) use canonical::{canonical_guard, within};
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};

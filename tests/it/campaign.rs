@@ -633,8 +633,8 @@ impl Simplified {
         match judgement {
             Ok(()) => *self.judged.entry(relation).or_default() += 1,
             Err(complaint) => {
-                let program = Function::from_tensor_ssa(program.clone());
-                self.failures.push(format!("{what}: {relation}: {complaint}\n{program}"));
+                let text = Function::from_tensor_ssa(program.clone());
+                self.failures.push(format!("{what}: {relation}: {complaint}\nof\n{program}\n{text}"));
             }
         }
     }

@@ -141,6 +141,12 @@ fn guards_that_say_something_stay() {
         "[exists k < n. S?(i, k) and k = j] * S.value(i, j)",
         "let t = gen k < n, l < n. [exists p < n. S?(k, p) and p = l] * exp(S.value(k, l)) in sum k < n. [exists p < n. S?(i, p) and p = k] * t[i, k]",
         "let t = gen k < n. [n >= 3] * exp(x[k]) in let s = gen k < n. [n >= 3] * y[k] in t[i] * s[j]",
+        // What holds for an index of the reader says nothing of the summed index with its number.
+        "[i = 1] * (sum k < n. [k >= 1] * y[k]) * sign(x[i])",
+        // Of the guards of two factors one stays, though each is reason enough for the other to go.
+        "[n <= 2] * ([n <= 2] * (2 * ([n <= 2] * x[1])) * ([n <= 2] * y[1]))",
+        // What a guard is split into keeps the reads of sparse parameters inside of their patterns.
+        "[S?(i, 1) and S?(0, i)] * S.value(i, 1) * S.value(0, i) * (sum k < 3. [k != 0] * real(n))",
     ];
     let wrong: Vec<String> = bodies.iter().filter_map(|body| difference(body)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -1,0 +1,426 @@
+//! Jacobians as sparse symbolic tensors: one-hot tensors pushed through the forward or the adjoint derivative.
+//!
+//! The column `c` of `J` is `D f(x; dx)` for a tangent `dx` with a single 1, at place `c`; the row `r` is `D^T f(x; dy)` for such a seed. All
+//! columns at once are the forward derivative with an axis `c` more on every tangent, beginning with `[h = c] * 1`, and likewise for
+//! rows. Both sweeps keep tangents and adjoints as [`Pieces`], in which a product with a one-hot tensor is a renaming:
+//!
+//! ```text
+//! dX of an input                         =  [h = c] * 1
+//! dX of [p] X0 + [q] X1                  =  [p] dX0 + [q] dX1                            6.4
+//! dX of [p] f(X0, ..)                    =  [p] f'0(X0, ..) * dX0 + ..                   6.6
+//! dX of sum s. [p] X0 X1                 =  sum s. [p] dX0 X1 + sum s. [p] X0 dX1        6.5
+//!
+//! dY of an output                        =  [r = h] * 1
+//! dX0 of X = sum s. [p] X0[i] X1         =  sum g s. [p and h = i] dX[g] X1              6.28
+//! ```
+//!
+//! and the adjoint of a statement is the sum over its readers. The result has for each output and parameter a block with the axes of both,
+//! rows first. Which sweep is cheaper depends on the program: many columns for each row, as in the blocks of bundle adjustment,
+//! are fewer operations by rows. [`Sweep::Cheapest`] makes both, and takes the one with fewer for large sizes.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::activity::active;
+use super::forward::partial_factor;
+use super::pieces::{Axes, Pieces, Read, Summand};
+use super::{NewParams, expand_partials};
+use crate::base::{IndexId, ParamId, SideTable, VarId};
+use crate::certificate::growth;
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::tssa::{Builder, OpenStmt, Output, Program, Rhs};
+use crate::ty::{Leaf, Side, Signature, Storage, TypeId, Types};
+
+/// In which direction a Jacobian is derived. The result is the same function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sweep {
+    /// Whichever takes fewer operations for large sizes.
+    #[default]
+    Cheapest,
+    /// From the parameters on: one-hot tangents.
+    Forward,
+    /// From the outputs back: one-hot seeds.
+    Adjoint,
+}
+
+/// Which entries of a Jacobian are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    #[default]
+    Whole,
+    /// Of the blocks of an output by the parameter that it belongs to, those where as many leading axes of row and column are equal, which the
+    /// result has once: with all axes the diagonal, with the first one the blocks along it.
+    Diagonal(usize),
+}
+
+/// How a Jacobian is derived.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Jacobian<'a> {
+    /// In which direction.
+    pub sweep: Sweep,
+    /// Which entries.
+    pub part: Part,
+    /// What the names of outputs begin with that belong to a parameter: `grad` for gradients. Their Jacobian is a Hessian, and other outputs
+    /// have no part in it.
+    pub of: Option<&'a str>,
+    /// Whether the program returns its own results as well.
+    pub with_value: bool,
+}
+
+/// The Jacobian of a program by some of its parameters: a result `jacobian_x` for each parameter `x`, `jacobian_y_x` where the
+/// output is called `y` and not `value`; for pairs, one for each component. Of outputs `grad_x` it is the Hessian, `hessian_x_y`.
+///
+/// # Errors
+/// [`Error::Limit`] for more axes than tensors may have; [`Error::Overflow`] and [`Error::Bug`].
+pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result<Program> {
+    cheapest(program, wrt, how.sweep, how.of, &|blocks, program| {
+        let kind = if how.of.is_some() { "hessian" } else { "jacobian" };
+        let mut outputs = if how.with_value { program.outputs.clone() } else { Vec::new() };
+        for Block { row, column, pieces, .. } in std::mem::take(&mut blocks.blocks) {
+            let pieces = match how.part {
+                Part::Whole => pieces,
+                Part::Diagonal(_) if row.name != column.name => continue,
+                Part::Diagonal(axes) => diagonal(&mut blocks.builder, &row, &pieces, axes)?,
+            };
+            outputs.push(blocks.output(&[kind, &row.name, &column.name], &pieces)?);
+        }
+        Ok(outputs)
+    })
+}
+
+/// The Gauss-Newton matrix `J' J` of a program by some of its parameters, with a result `gauss_newton_x_y` for each two of them; with
+/// weights `J' W J`, where the diagonal matrix `W` is a new parameter `weight`, or `weight_y` for the output `y`, of the shape of the output.
+///
+/// # Errors
+/// As [`jacobian`].
+pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: bool) -> Result<Program> {
+    let mut params = NewParams::new(&program.signature);
+    let mut weights = Vec::new();
+    for output in program.outputs.iter().filter(|_| weighted) {
+        let name = if output.name == "value" { "weight".to_owned() } else { format!("weight_{}", output.name) };
+        weights.push((params.add(&name, output.ty, output.storage), output.ty));
+    }
+    let program = Program { signature: params.signature, ..program.clone() };
+    cheapest(&program, wrt, sweep, None, &|blocks, program| {
+        let mut leaves = Vec::new();
+        for (weight, ty) in &weights {
+            let types = &program.signature.types;
+            leaves.extend(types.leaves(*ty)?.into_iter().map(|leaf| (*weight, leaf)));
+        }
+        let all = std::mem::take(&mut blocks.blocks);
+        let count = all.iter().filter(|block| block.output == 0).count();
+        let mut outputs = Vec::new();
+        for (first, second) in (0..count).flat_map(|first| (0..count).map(move |second| (first, second))) {
+            let mut summands = Vec::new();
+            let builder = &mut blocks.builder;
+            let Some((x, y)) = all.get(first).zip(all.get(second)) else { continue };
+            let (of, by) = (builder.fresh_indices(&x.column.leaf.dims), builder.fresh_indices(&y.column.leaf.dims));
+            for (x, y) in all.iter().skip(first).step_by(count).zip(all.iter().skip(second).step_by(count)) {
+                let rows = builder.fresh_indices(&x.row.leaf.dims);
+                let at = |columns: &Axes| places(&rows).chain(places(columns)).collect::<Vec<Affine>>();
+                let weight = leaves.get(x.output).map(|(weight, leaf)| {
+                    let var = builder.input(*weight, leaf.path.clone(), leaf.dims.clone());
+                    Read::new(var, &rows)
+                });
+                for left in x.pieces.at(builder, &at(&of))? {
+                    for right in y.pieces.at(builder, &at(&by))? {
+                        let product = weight.iter().cloned().fold(left.clone().summed(&rows), Summand::times);
+                        summands.push(product.with(right));
+                    }
+                }
+            }
+            let names = ["gauss_newton", &x.column.name, &y.column.name];
+            let pieces = Pieces::new(&mut blocks.builder, [of, by].concat(), summands)?;
+            outputs.push(blocks.output(&names, &pieces)?);
+        }
+        Ok(outputs)
+    })
+}
+
+/// A leaf of a parameter or of an output.
+#[derive(Clone, Debug)]
+struct End {
+    /// Its part of the names of blocks; empty for `value`.
+    name: String,
+    leaf: Leaf,
+    storage: Storage,
+}
+
+impl End {
+    /// The leaves of a type under a name: `x`, or `x_0` and `x_1`.
+    fn all(signature: &Signature, name: &str, ty: TypeId, storage: Storage) -> Result<Vec<End>> {
+        let leaves = signature.types.leaves(ty)?;
+        let end = |leaf: Leaf| {
+            let path = leaf.path.iter().map(|side| if *side == Side::Fst { "_0" } else { "_1" }).collect::<String>();
+            let name = if name.is_empty() { path.trim_start_matches('_').to_owned() } else { format!("{name}{path}") };
+            End { name, leaf, storage }
+        };
+        Ok(leaves.into_iter().map(end).collect())
+    }
+
+    /// Where the leaf is stored.
+    fn pattern(&self, at: &[Affine]) -> Pred {
+        match self.storage.pattern() {
+            Some(pattern) => Pred::relation(RelationRef::Input(pattern), at.to_vec()),
+            None => Pred::True,
+        }
+    }
+}
+
+/// The derivative of a leaf of an output by a leaf of a parameter.
+#[derive(Debug)]
+struct Block {
+    /// Among the leaves of all outputs.
+    output: usize,
+    row: End,
+    column: End,
+    pieces: Pieces,
+}
+
+/// The derivatives of each output by each parameter, row by row.
+#[derive(Debug)]
+struct Blocks {
+    builder: Builder,
+    blocks: Vec<Block>,
+}
+
+impl Blocks {
+    /// A sparse tensor as a result of the program.
+    fn output(&mut self, names: &[&str], pieces: &Pieces) -> Result<Output> {
+        let names = names.iter().copied().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        let leaf = pieces.tensor(&mut self.builder)?;
+        let dims = self.builder.dims(leaf).to_vec();
+        if dims.len() > Types::MAX_RANK {
+            let (limit, found) = (Types::MAX_RANK as u64, dims.len() as u64);
+            return Err(Error::Limit { what: "axes of a derivative", limit, found });
+        }
+        let mut signature = (**self.builder.signature()).clone();
+        let ty = signature.types.tensor_of(&dims, Types::REAL);
+        self.builder.extend_signature(Arc::new(signature));
+        Ok(Output { name: names.join("_"), ty, storage: Storage::Dense, leaves: vec![leaf] })
+    }
+}
+
+/// What is made of the blocks of a program, by the sweep that is asked for or the one that makes it cheaper.
+fn cheapest(
+    program: &Program,
+    wrt: &[ParamId],
+    sweep: Sweep,
+    of: Option<&str>,
+    outputs: &dyn Fn(&mut Blocks, &Program) -> Result<Vec<Output>>,
+) -> Result<Program> {
+    let program = &expand_partials(program)?;
+    let by = |sweep| {
+        let mut blocks = blocks(program, wrt, sweep, of)?;
+        let outputs = outputs(&mut blocks, program)?;
+        expand_partials(&blocks.builder.finish(outputs).prune()?)
+    };
+    match sweep {
+        Sweep::Cheapest => {
+            let (forward, adjoint) = (by(Sweep::Forward)?, by(Sweep::Adjoint)?);
+            let order = growth(&forward)?.compare(&growth(&adjoint)?);
+            Ok(if order == Ordering::Greater { adjoint } else { forward })
+        }
+        sweep => by(sweep),
+    }
+}
+
+/// The entries with equal leading axes of row and column, which the result has once.
+fn diagonal(builder: &mut Builder, row: &End, pieces: &Pieces, axes: usize) -> Result<Pieces> {
+    let (rows, columns) = pieces.axes().split_at(row.leaf.dims.len().min(pieces.axes().len()));
+    let axes = axes.min(rows.len()).min(columns.len());
+    let rows = builder.fresh_indices(&rows.iter().map(|(_, n)| n.clone()).collect::<Vec<_>>());
+    let rest = builder.fresh_indices(&columns.iter().skip(axes).map(|(_, n)| n.clone()).collect::<Vec<_>>());
+    let at: Vec<Affine> = places(&rows).chain(places(&rows).take(axes)).chain(places(&rest)).collect();
+    let summands = pieces.at(builder, &at)?;
+    Pieces::new(builder, [rows, rest].concat(), summands)
+}
+
+/// All blocks by one of the two sweeps.
+fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) -> Result<Blocks> {
+    let signature = &program.signature;
+    let mut builder = Builder::resume(program);
+    let mut rows = Vec::new();
+    for output in &program.outputs {
+        let name = match of {
+            Some(of) => output.name.strip_prefix(of).and_then(|name| name.strip_prefix('_')),
+            None => Some(if output.name == "value" { "" } else { &output.name }),
+        };
+        let Some(name) = name else { continue };
+        let ends = End::all(signature, name, output.ty, output.storage)?;
+        rows.extend(ends.into_iter().zip(output.leaves.iter().copied()));
+    }
+    let mut columns = Vec::new();
+    for id in wrt {
+        let param = &signature.params[*id];
+        columns.extend(End::all(signature, &param.name, param.ty, param.storage)?.into_iter().map(|end| (*id, end)));
+    }
+    let active = active(program, wrt)?;
+    let mut blocks = Vec::new();
+    if sweep == Sweep::Adjoint {
+        for (output, (row, x)) in rows.into_iter().enumerate() {
+            let mut adjoints = adjoints(&mut builder, program, &active, &row, x)?;
+            for (id, column) in &columns {
+                let input = program.stmts.iter().find_map(|(x, stmt)| match &stmt.rhs {
+                    Rhs::Input { param, path } if param == id && *path == column.leaf.path => Some(x),
+                    _ => None,
+                });
+                let pieces = match input.and_then(|x| adjoints.take(x)) {
+                    Some(pieces) => pieces,
+                    None => {
+                        let axes = builder.fresh_indices(&[row.leaf.dims.clone(), column.leaf.dims.clone()].concat());
+                        Pieces::new(&mut builder, axes, Vec::new())?
+                    }
+                };
+                blocks.push(Block { output, row: row.clone(), column: column.clone(), pieces });
+            }
+        }
+    } else {
+        for (id, column) in &columns {
+            let tangents = tangents(&mut builder, program, &active, *id, column)?;
+            for (output, (row, x)) in rows.iter().enumerate() {
+                let axes = builder.fresh_indices(&[row.leaf.dims.clone(), column.leaf.dims.clone()].concat());
+                let at: Vec<Affine> = places(&axes).collect();
+                let stored = row.pattern(at.get(..row.leaf.dims.len()).unwrap_or_default());
+                let summands = match &tangents[*x] {
+                    Some(tangent) => tangent.at(&mut builder, &at)?,
+                    None => Vec::new(),
+                };
+                let summands = summands.into_iter().map(|term| term.and(stored.clone())).collect();
+                let pieces = Pieces::new(&mut builder, axes, summands)?;
+                blocks.push(Block { output, row: row.clone(), column: column.clone(), pieces });
+            }
+        }
+        // Stable, so that columns stay in order.
+        blocks.sort_by_key(|block| block.output);
+    }
+    Ok(Blocks { builder, blocks })
+}
+
+fn places(indices: &[(IndexId, Size)]) -> impl Iterator<Item = Affine> + '_ {
+    indices.iter().map(|(i, _)| Affine::index(*i))
+}
+
+/// `g = h`, axis by axis.
+fn equal(g: &[Affine], h: &[Affine]) -> Result<Pred> {
+    let equations = g.iter().zip(h).map(|(g, h)| Ok(Pred::equal(g, h)?));
+    Ok(Pred::all(equations.collect::<Result<Vec<_>>>()?))
+}
+
+/// `sum s. [p] * X1[..] * dX0[i]`, one of the terms of the tangent of a statement.
+struct Linear {
+    operand: VarId,
+    at: Vec<Affine>,
+    /// The rest of the product, with the summed indices.
+    rest: Summand,
+}
+
+/// `dX[g]` as a sum over the operands of `X` that are active, with the indices `g`.
+fn linear(builder: &mut Builder, x: VarId, active: &SideTable<VarId, bool>) -> Result<(Axes, Vec<Linear>)> {
+    let OpenStmt { gens, sums, rhs } = builder.open(x)?;
+    let own: Vec<Affine> = places(&gens).collect();
+    let under = |guard: Pred| Summand::default().and(guard);
+    let mut terms = Vec::new();
+    match rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => {}
+        Rhs::Add(sides) => {
+            let sides = sides.into_iter().map(|(p, operand)| Linear { operand, at: own.clone(), rest: under(p) });
+            terms.extend(sides);
+        }
+        Rhs::Map { guard, function, args } => {
+            for (k, arg) in (0..).zip(&args).filter(|(_, arg)| active[**arg]) {
+                if let Some((guard, factor)) = partial_factor(builder, &gens, guard.clone(), function, &args, k)? {
+                    let factor = factor.map(|factor| Read::new(factor, &gens));
+                    let rest = factor.into_iter().fold(under(guard), Summand::times);
+                    terms.push(Linear { operand: *arg, at: own.clone(), rest });
+                }
+            }
+        }
+        Rhs::Contract { guard, operands, .. } => {
+            for (k, operand) in operands.iter().enumerate() {
+                let others = operands.iter().enumerate().filter(|(other, _)| *other != k);
+                let rest = others.map(|(_, other)| Read::operand(other)).fold(under(guard.clone()), Summand::times);
+                let at = operand.indices.iter().copied().map(Affine::index).collect();
+                terms.push(Linear { operand: operand.var, at, rest: rest.summed(&sums) });
+            }
+        }
+    }
+    terms.retain(|term| active[term.operand]);
+    Ok((gens, terms))
+}
+
+/// The tangents of all statements, for every tangent of one leaf of a parameter with a single 1.
+fn tangents(
+    builder: &mut Builder,
+    program: &Program,
+    active: &SideTable<VarId, bool>,
+    param: ParamId,
+    column: &End,
+) -> Result<SideTable<VarId, Option<Pieces>>> {
+    let columns = builder.fresh_indices(&column.leaf.dims);
+    let by: Vec<Affine> = places(&columns).collect();
+    let mut tangents: SideTable<VarId, Option<Pieces>> = SideTable::new(program.stmts.len(), None);
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| active[*x]) {
+        let (gens, terms) = linear(builder, x, active)?;
+        let mut summands = Vec::new();
+        match &stmt.rhs {
+            Rhs::Input { param: other, path } if *other == param && *path == column.leaf.path => {
+                let own: Vec<Affine> = places(&gens).collect();
+                summands.push(Summand::default().and(equal(&own, &by)?).and(column.pattern(&by)));
+            }
+            _ => {}
+        }
+        for Linear { operand, at, rest } in terms {
+            let Some(tangent) = &tangents[operand] else { continue };
+            for term in tangent.at(builder, &[at.as_slice(), &by].concat())? {
+                summands.push(term.with(rest.clone()));
+            }
+        }
+        let pieces = Pieces::new(builder, [gens, columns.clone()].concat(), summands)?;
+        tangents.set(x, (!pieces.is_zero()).then_some(pieces));
+    }
+    Ok(tangents)
+}
+
+/// The adjoints of the inputs, for every seed of one leaf of an output with a single 1.
+fn adjoints(
+    builder: &mut Builder,
+    program: &Program,
+    active: &SideTable<VarId, bool>,
+    row: &End,
+    output: VarId,
+) -> Result<SideTable<VarId, Option<Pieces>>> {
+    let rows = builder.fresh_indices(&row.leaf.dims);
+    let of: Vec<Affine> = places(&rows).collect();
+    let mut axes: SideTable<VarId, Axes> = SideTable::new(program.stmts.len(), Vec::new());
+    for (x, stmt) in program.stmts.iter() {
+        axes.set(x, builder.fresh_indices(&stmt.dims));
+    }
+    let own = |x: VarId| places(&axes[x]).collect::<Vec<Affine>>();
+    let mut summands: SideTable<VarId, Vec<Summand>> = SideTable::new(program.stmts.len(), Vec::new());
+    let mut adjoints: SideTable<VarId, Option<Pieces>> = SideTable::new(program.stmts.len(), None);
+    summands.set(output, vec![Summand::default().and(equal(&of, &own(output))?).and(row.pattern(&of))]);
+    for (x, stmt) in program.stmts.iter().rev().filter(|(x, _)| active[*x]) {
+        let pieces = Pieces::new(builder, [rows.clone(), axes[x].clone()].concat(), summands.take(x))?;
+        if pieces.is_zero() {
+            continue;
+        }
+        if matches!(stmt.rhs, Rhs::Input { .. }) {
+            adjoints.set(x, Some(pieces));
+            continue;
+        }
+        let (gens, terms) = linear(builder, x, active)?;
+        let indices: Vec<Affine> = of.iter().cloned().chain(places(&gens)).collect();
+        for Linear { operand, at, rest } in terms {
+            let link = equal(&own(operand), &at)?;
+            let mut all = summands.take(operand);
+            for seed in pieces.at(builder, &indices)? {
+                all.push(seed.and(link.clone()).summed(&gens).with(rest.clone()));
+            }
+            summands.set(operand, all);
+        }
+    }
+    Ok(adjoints)
+}

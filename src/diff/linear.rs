@@ -1,0 +1,225 @@
+//! Linear programs: their transposition, and products of derivatives.
+//!
+//! A program is linear in some parameters if each result is. By the form of its statements, with `0` the tensor of zeros:
+//!
+//! | statement | is |
+//! |---|---|
+//! | an input of these parameters | linear |
+//! | another input, a number | constant |
+//! | `[p] X + [q] Y` | linear if both are linear or zero; constant if both are constant |
+//! | `sum s. [p] X * Y` | linear if one is linear and the other constant |
+//! | `[p] X / Y` | linear if `X` is linear and `Y` constant |
+//! | `[p] f(X, ..)` | constant if all arguments are |
+//!
+//! A guard that reads a linear tensor as a relation makes a statement neither. The check is one of form: `x^2 / x` is refused.
+
+use super::adjoint::{Adjoint, Options, Seed, adjoint};
+use super::expand_partials;
+use super::forward::{aligned, forward, product};
+use super::{NewParams, params_by_name};
+use crate::base::{Arena, ParamId, SideTable, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef};
+use crate::scalar::{Function, Number, Op, Primitive};
+use crate::tssa::{Builder, Output, Program, Rhs, Stmt};
+use crate::ty::{RelationKind, Storage};
+
+/// How a statement depends on the parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dependence {
+    Zero,
+    Constant,
+    Linear,
+    Other,
+}
+
+impl Dependence {
+    /// Of a sum.
+    fn plus(self, other: Dependence) -> Dependence {
+        match (self, other) {
+            (Dependence::Zero, x) | (x, Dependence::Zero) => x,
+            (x, y) if x == y => x,
+            _ => Dependence::Other,
+        }
+    }
+
+    /// Of a product.
+    fn times(self, other: Dependence) -> Dependence {
+        match (self, other) {
+            (Dependence::Zero, _) | (_, Dependence::Zero) => Dependence::Zero,
+            (Dependence::Constant, x) | (x, Dependence::Constant) => x,
+            _ => Dependence::Other,
+        }
+    }
+}
+
+/// Checks that a program is linear in some of its parameters, by its form.
+///
+/// # Errors
+/// [`Error::Request`] with a statement that is not.
+pub fn check_linear(program: &Program, wrt: &[ParamId]) -> Result<()> {
+    let mut all = SideTable::new(program.stmts.len(), Dependence::Other);
+    for (x, stmt) in program.stmts.iter() {
+        all.set(x, dependence(stmt, wrt, &all));
+    }
+    for x in program.outputs.iter().flat_map(|output| &output.leaves) {
+        if matches!(all[*x], Dependence::Zero | Dependence::Linear) {
+            continue;
+        }
+        let names = program.stmt_names();
+        let culprit = match all[*x] {
+            // The first that is neither, of which the operands are.
+            Dependence::Other => program.stmts.ids().find(|x| all[*x] == Dependence::Other).unwrap_or(*x),
+            _ => *x,
+        };
+        let why = match all[*x] {
+            Dependence::Constant => "does not depend on them",
+            _ => "is no linear function of them",
+        };
+        let text = crate::tssa::print::rhs_text(&program.signature, &names, &program.stmts[culprit]);
+        let wrt: Vec<&str> = wrt.iter().map(|id| program.signature.params[*id].name.as_str()).collect();
+        return Err(Error::Request(format!(
+            "a program that is transposed is linear in its parameters {}, but `{} = {text}` {why}",
+            wrt.join(", "),
+            names.get(culprit)
+        )));
+    }
+    Ok(())
+}
+
+fn dependence(stmt: &Stmt, wrt: &[ParamId], all: &SideTable<VarId, Dependence>) -> Dependence {
+    let known = |x: VarId| all[x];
+    let decided = |p: &Pred| {
+        let mut constant = true;
+        p.visit_relations(&mut |relation| {
+            if let RelationRef::Computed { var, .. } = relation {
+                constant &= matches!(known(var), Dependence::Zero | Dependence::Constant);
+            }
+        });
+        constant
+    };
+    match &stmt.rhs {
+        Rhs::Input { param, .. } if wrt.contains(param) => Dependence::Linear,
+        Rhs::Input { .. } => Dependence::Constant,
+        Rhs::Number(Number::Literal(c)) if *c == 0.0 => Dependence::Zero,
+        Rhs::Number(_) => Dependence::Constant,
+        Rhs::Add([(p, x), (q, y)]) if decided(p) && decided(q) => known(*x).plus(known(*y)),
+        Rhs::Contract { guard, operands, .. } if decided(guard) => {
+            operands.iter().map(|x| known(x.var)).fold(Dependence::Constant, Dependence::times)
+        }
+        Rhs::Map { guard, function, args } if decided(guard) => {
+            let constant = |x: &VarId| matches!(known(*x), Dependence::Zero | Dependence::Constant);
+            match (function, args.as_slice()) {
+                (_, args) if args.iter().all(constant) => Dependence::Constant,
+                (Function::Value(Primitive::Op(Op::Div)), [x, y]) if constant(y) => known(*x),
+                _ => Dependence::Other,
+            }
+        }
+        _ => Dependence::Other,
+    }
+}
+
+/// The transposed program of one that is linear in some parameters: it takes a seed for each output in their place, and its results are called
+/// `adjoint_x`. A sparse parameter stays, for its pattern.
+///
+/// # Errors
+/// [`Error::Request`] for a program that is not linear in them; [`Error::Overflow`] and [`Error::Bug`].
+pub fn transpose(program: &Program, wrt: &[ParamId]) -> Result<Adjoint> {
+    let program = &expand_partials(program)?;
+    check_linear(program, wrt)?;
+    let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+    let Adjoint { program, seeds, derivation } = adjoint(program, wrt, options)?;
+    let dense = |id: &ParamId| program.signature.params[*id].storage == Storage::Dense;
+    let gone: Vec<ParamId> = wrt.iter().copied().filter(dense).collect();
+    let names: Vec<String> = seeds.iter().map(|id| program.signature.params[*id].name.clone()).collect();
+    let program = without(expand_partials(&program)?, &gone)?;
+    let seeds = params_by_name(&program.signature, &names)?;
+    Ok(Adjoint { program, seeds, derivation })
+}
+
+/// The program without parameters that it does not read.
+fn without(program: Program, gone: &[ParamId]) -> Result<Program> {
+    let mut signature = (*program.signature).clone();
+    let mut params = Arena::new();
+    let mut names: SideTable<ParamId, Option<ParamId>> = SideTable::new(signature.params.len(), None);
+    for (id, param) in signature.params.iter().filter(|(id, _)| !gone.contains(id)) {
+        names.set(id, Some(params.push(param.clone())));
+    }
+    signature.params = params;
+    let lost = || Error::bug("transpose", "a program reads a parameter in which it is linear");
+    let ids: Vec<_> = signature.relations.ids().collect();
+    for id in ids {
+        if let RelationKind::Pattern(param) = &mut signature.relations[id].kind {
+            *param = names[*param].ok_or_else(lost)?;
+        }
+    }
+    let mut program = Program { signature: signature.into(), ..program };
+    let stmts: Vec<VarId> = program.stmts.ids().collect();
+    for x in stmts {
+        if let Rhs::Input { param, .. } = &mut program.stmts[x].rhs {
+            *param = names[*param].ok_or_else(lost)?;
+        }
+    }
+    Ok(program)
+}
+
+/// The product of the Gauss-Newton matrix with a vector, `J' (J v)`, or `J' (W (J v))` with a new parameter `weight` of the shape of the
+/// output: the adjoint at the forward derivative. It takes a tangent `dx` of each parameter `x`, and its results are `gauss_newton_x`.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn gauss_newton_product(program: &Program, wrt: &[ParamId], weighted: bool) -> Result<(Program, Vec<ParamId>)> {
+    let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+    let Adjoint { program: back, seeds, derivation: _ } = adjoint(program, wrt, options)?;
+    let ahead = forward(program, wrt, false)?;
+    let mut params = NewParams::new(&ahead.program.signature);
+    let mut builder = Builder::resume(&ahead.program);
+    let mut seeded: Vec<(ParamId, Vec<VarId>)> = Vec::new();
+    for ((output, tangent), seed) in program.outputs.iter().zip(&ahead.program.outputs).zip(seeds) {
+        let mut leaves = tangent.leaves.clone();
+        if weighted {
+            let name = if output.name == "value" { "weight".to_owned() } else { format!("weight_{}", output.name) };
+            let weight = params.add(&name, output.ty, output.storage);
+            builder.extend_signature(params.signature.clone());
+            for (leaf, x) in program.signature.types.leaves(output.ty)?.into_iter().zip(&mut leaves) {
+                let factor = builder.input(weight, leaf.path, leaf.dims.clone());
+                let gens = builder.fresh_indices(&leaf.dims);
+                let stored = match output.storage.pattern() {
+                    Some(pattern) => {
+                        let tuple = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+                        Pred::relation(RelationRef::Input(pattern), tuple)
+                    }
+                    None => Pred::True,
+                };
+                let operands = vec![aligned(&gens, factor), aligned(&gens, *x)];
+                *x = product(&mut builder, &gens, &[], stored, operands)?;
+            }
+        }
+        seeded.push((seed, leaves));
+    }
+    let mut outputs = builder.append(&back, &|param, path| {
+        let (seed, leaves) = seeded.iter().find(|(seed, _)| *seed == param)?;
+        let all = back.signature.types.leaves(back.signature.params[*seed].ty).ok()?;
+        leaves.get(all.iter().position(|leaf| leaf.path == path)?).copied()
+    })?;
+    for output in &mut outputs {
+        output.name = output.name.replacen("adjoint", "gauss_newton", 1);
+    }
+    let tangents = ahead.tangents.into_iter().map(|(_, tangent)| tangent).collect();
+    Ok((builder.finish(outputs).prune()?, tangents))
+}
+
+/// The product of the Hessian with a vector: the forward derivative of a gradient. It takes a tangent `dx` of each parameter `x`, and its
+/// results are `hessian_x`.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn hessian_product(gradient: &Program, wrt: &[ParamId]) -> Result<(Program, Vec<ParamId>)> {
+    let mut derived = forward(gradient, wrt, false)?;
+    let rename = |output: Output| {
+        let name = output.name.replacen("tangent_grad", "hessian", 1);
+        Output { name, ..output }
+    };
+    derived.program.outputs = derived.program.outputs.into_iter().map(rename).collect();
+    Ok((derived.program, derived.tangents.into_iter().map(|(_, tangent)| tangent).collect()))
+}
