@@ -1,7 +1,7 @@
 """JAX: losses compiled by `jax.jit`, gradients by `jax.value_and_grad`.
 
-Structure is given as arguments, for XLA would spend its time on folding constants. Sparse sums are `segment_sum` over gathered rows, told that
-rows are sorted where they are; `BCOO` takes longer for each of them.
+Structure is given as arguments, for XLA would spend its time on folding constants. Of `segment_sum` over gathered rows, told that they are
+sorted, `BCOO` and rows padded to one length, each program has the one that took the least time with the gradient.
 """
 
 from typing import Callable
@@ -12,6 +12,7 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_platforms", "cpu")
 
 import jax.numpy as jnp
+from jax.experimental.sparse import BCOO
 from jax.nn import logsumexp, relu, softplus
 from jax.ops import segment_sum
 from jax.scipy.special import gammaln
@@ -55,10 +56,13 @@ def logistic(w: Workload) -> Runs:
 
 
 def sparse_times_dense(w: Workload) -> Runs:
-    def loss(by, D, rows, columns):
-        return jnp.sum(segment_sum(by["S"][:, None] * D[columns], rows, len(D), indices_are_sorted=True) ** 2)
+    """With padded rows."""
 
-    return compiled(loss, named(w, "S"), w["D"], *w.pattern("S?").axes)
+    def loss(by, D, places, columns):
+        rows = by["S"].at[places].get(mode="fill", fill_value=0)
+        return jnp.sum(jnp.einsum("is,isq->iq", rows, D[columns]) ** 2)
+
+    return compiled(loss, named(w, "S"), w["D"], *w.padded("S"))
 
 
 def matrix_factorisation(w: Workload) -> Runs:
@@ -69,13 +73,14 @@ def matrix_factorisation(w: Workload) -> Runs:
 
 
 def graph_convolution(w: Workload) -> Runs:
-    def loss(by, s, rows, columns, X, Y):
-        def spread(H):
-            return segment_sum(s[:, None] * H[columns], rows, len(H), indices_are_sorted=True)
+    """With `BCOO`."""
+    shape, axes = w.pattern("S?")
 
-        return jnp.sum((spread(relu(spread(X @ by["W1"])) @ by["W2"]) - Y) ** 2)
+    def loss(by, s, places, X, Y):
+        S = BCOO((s, places), shape=shape, indices_sorted=True, unique_indices=True)
+        return jnp.sum((S @ (relu(S @ (X @ by["W1"])) @ by["W2"]) - Y) ** 2)
 
-    return compiled(loss, named(w, "W1", "W2"), w["S"], *w.pattern("S?").axes, w["X"], w["Y"])
+    return compiled(loss, named(w, "W1", "W2"), w["S"], jnp.stack(axes, axis=1), w["X"], w["Y"])
 
 
 def tensor_factorisation(w: Workload) -> Runs:
@@ -115,7 +120,8 @@ def rank_one(w: Workload) -> Runs:
 
     def loss(by, data, rows, columns):
         u, v = by["u"], by["v"]
-        return data @ data - 2 * jnp.sum(data * u[rows] * v[columns]) + (u @ u) * (v @ v)
+        Xv = segment_sum(data * v[columns], rows, len(u), indices_are_sorted=True)
+        return data @ data - 2 * (u @ Xv) + (u @ u) * (v @ v)
 
     return compiled(loss, named(w, "u", "v"), w["X"], *w.pattern("X?").axes)
 

@@ -1,9 +1,14 @@
-"""PyTorch: eager, with gradients by `torch.autograd.grad`."""
+"""PyTorch: eager, with gradients by `torch.autograd.grad`.
 
-from typing import Callable
+A product with a CSR matrix takes the least time without a gradient, but its derivative by a dense vector, and more so that by its entries, takes
+several times that of gathers from rows padded to one length; so values are computed with the one, and gradients with the other.
+"""
+
+import warnings
+from typing import Callable, Iterable
 
 import torch
-from torch.nn.functional import conv1d, embedding as lookup, softplus
+from torch.nn.functional import embedding as lookup, softplus
 
 from workload import Array, Runs, Workload
 
@@ -38,70 +43,105 @@ def named(w: Workload, *names: str) -> dict[str, Array]:
     return {name: w[name] for name in names}
 
 
-def entries(w: Workload, relation: str) -> list[Array]:
-    """Gathers and `index_add` want 64 bits."""
-    return [axis.astype("int64") for axis in w.pattern(relation).axes]
+def integers(arrays: Iterable[Array]) -> list[Array]:
+    """Gathers want 64 bits."""
+    return [array.astype("int64") for array in arrays]
 
 
-def gathered_sum(terms: torch.Tensor, rows: torch.Tensor, count: int) -> torch.Tensor:
-    """The sum of terms in each row."""
-    return torch.zeros((count, *terms.shape[1:]), dtype=terms.dtype).index_add(0, rows, terms)
+def csr(w: Workload, name: str) -> torch.Tensor:
+    matrix = w.csr(name)
+    starts, columns = integers((matrix.indptr, matrix.indices))
+    with warnings.catch_warnings(action="ignore"):
+        # CSR is called a beta.
+        return torch.sparse_csr_tensor(tensor(starts), tensor(columns), tensor(matrix.data), size=matrix.shape)
+
+
+def gathered(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """`x[at]`, whose derivative takes longer than that of `index_select`."""
+    return x.index_select(0, at.reshape(-1)).reshape(*at.shape, *x.shape[1:])
+
+
+def rows_of(data: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Padded rows of the entries of a sparse matrix."""
+    return gathered(torch.cat([data, data.new_zeros(1)]), places)
+
+
+def blurred(x: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+    """A sum of shifted signals: `conv1d` of doubles takes three times as long for long kernels, and a tenth less for short ones."""
+    m = len(kernel)
+    n = x.shape[-1] - m + 1
+    return sum(x[..., m - 1 - j : m - 1 - j + n] * kernel[j] for j in range(m))
 
 
 def deconvolution(w: Workload) -> Runs:
     def loss(by, z):
-        y = conv1d(by["x"][None, None], by["w"].flip(0)[None, None])[0, 0]
-        return ((y - z) ** 2).sum()
+        return ((blurred(by["x"], by["w"]) - z) ** 2).sum()
 
     return eager(loss, named(w, "x", "w"), w["z"])
 
 
 def batched_deconvolution(w: Workload) -> Runs:
     def loss(by, x, z):
-        y = conv1d(x[:, None], by["w"].flip(0)[None, None])[:, 0]
-        return ((y - z) ** 2).sum()
+        return ((blurred(x, by["w"]) - z) ** 2).sum()
 
     return eager(loss, named(w, "w"), w["x"], w["z"])
 
 
 def logistic(w: Workload) -> Runs:
-    def loss(by, data, rows, columns, y):
-        margins = gathered_sum(data * by["w"][columns], rows, len(y))
-        return softplus(-y * margins, threshold=1000).mean()
+    X = csr(w, "X")
 
-    return eager(loss, named(w, "w"), w["X"], *entries(w, "X?"), w["y"])
+    def mean(margins: torch.Tensor) -> torch.Tensor:
+        # Beyond its threshold, softplus is rounded to its argument.
+        return softplus(margins, threshold=1000).mean()
+
+    def with_csr(by, y):
+        return mean(-y * (X @ by["w"]))
+
+    def with_rows(by, rows, columns, y):
+        return mean(-y * (rows * gathered(by["w"], columns)).sum(1))
+
+    places, columns = integers(w.padded("X"))
+    rows = rows_of(tensor(w["X"]), tensor(places)).numpy()
+    by = named(w, "w")
+    return Runs(eager(with_csr, by, w["y"]).value, eager(with_rows, by, rows, columns, w["y"]).gradient)
 
 
 def sparse_times_dense(w: Workload) -> Runs:
-    def loss(by, D, rows, columns):
-        return (gathered_sum(by["S"][:, None] * D[columns], rows, len(D)) ** 2).sum()
+    S = csr(w, "S")
 
-    return eager(loss, named(w, "S"), w["D"], *entries(w, "S?"))
+    def with_csr(by, D):
+        return ((S @ D) ** 2).sum()
+
+    def with_rows(by, D, places, columns):
+        return ((rows_of(by["S"], places)[:, None] @ gathered(D, columns)) ** 2).sum()
+
+    by = named(w, "S")
+    return Runs(eager(with_csr, by, w["D"]).value, eager(with_rows, by, w["D"], *integers(w.padded("S"))).gradient)
 
 
 def matrix_factorisation(w: Workload) -> Runs:
     def loss(by, a, rows, columns):
-        return ((a - (by["U"][rows] * by["V"][columns]).sum(1)) ** 2).sum()
+        return ((a - (gathered(by["U"], rows) * gathered(by["V"], columns)).sum(1)) ** 2).sum()
 
-    return eager(loss, named(w, "U", "V"), w["A"], *entries(w, "A?"))
+    return eager(loss, named(w, "U", "V"), w["A"], *integers(w.pattern("A?").axes))
 
 
 def graph_convolution(w: Workload) -> Runs:
-    def loss(by, s, rows, columns, X, Y):
-        def spread(H):
-            return gathered_sum(s[:, None] * H[columns], rows, len(H))
+    """With CSR: of matrices the derivative takes little longer than the product."""
+    S = csr(w, "S")
 
-        return ((spread(torch.relu(spread(X @ by["W1"])) @ by["W2"]) - Y) ** 2).sum()
+    def loss(by, X, Y):
+        return ((S @ (torch.relu(S @ (X @ by["W1"])) @ by["W2"]) - Y) ** 2).sum()
 
-    return eager(loss, named(w, "W1", "W2"), w["S"], *entries(w, "S?"), w["X"], w["Y"])
+    return eager(loss, named(w, "W1", "W2"), w["X"], w["Y"])
 
 
 def tensor_factorisation(w: Workload) -> Runs:
     def loss(by, t, *axes):
-        a, b, c = (by[name][at] for name, at in zip("ABC", axes))
+        a, b, c = (gathered(by[name], at) for name, at in zip("ABC", axes))
         return ((t - (a * b * c).sum(1)) ** 2).sum()
 
-    return eager(loss, named(w, "A", "B", "C"), w["T"], *entries(w, "T?"))
+    return eager(loss, named(w, "A", "B", "C"), w["T"], *integers(w.pattern("T?").axes))
 
 
 def gaussian_mixture(w: Workload) -> Runs:
@@ -130,12 +170,21 @@ def perceptron(w: Workload) -> Runs:
 
 def rank_one(w: Workload) -> Runs:
     """With the square multiplied out by hand: as it stands it is dense."""
+    X = csr(w, "X")
 
-    def loss(by, data, rows, columns):
-        u, v = by["u"], by["v"]
-        return data @ data - 2 * (data * u[rows] * v[columns]).sum() + (u @ u) * (v @ v)
+    def total(data, Xv, u, v):
+        return data @ data - 2 * (u @ Xv) + (u @ u) * (v @ v)
 
-    return eager(loss, named(w, "u", "v"), w["X"], *entries(w, "X?"))
+    def with_csr(by, data):
+        return total(data, X @ by["v"], by["u"], by["v"])
+
+    def with_rows(by, data, rows, columns):
+        return total(data, (rows * gathered(by["v"], columns)).sum(1), by["u"], by["v"])
+
+    places, columns = integers(w.padded("X"))
+    rows = rows_of(tensor(w["X"]), tensor(places)).numpy()
+    by = named(w, "u", "v")
+    return Runs(eager(with_csr, by, w["X"]).value, eager(with_rows, by, w["X"], rows, columns).gradient)
 
 
 def embedding(w: Workload) -> Runs:
@@ -144,7 +193,7 @@ def embedding(w: Workload) -> Runs:
     def loss(by, t, tokens):
         return ((lookup(tokens, by["E"]) - t) ** 2).sum()
 
-    return eager(loss, named(w, "E"), w["t"], entries(w, "tok")[1])
+    return eager(loss, named(w, "E"), w["t"], *integers(w.pattern("tok").axes[1:]))
 
 
 PROGRAMS: dict[str, Callable[[Workload], Runs]] = {

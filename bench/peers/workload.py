@@ -53,6 +53,18 @@ class Workload:
         starts = np.searchsorted(rows, np.arange(shape[0] + 1)).astype(np.int32)
         return csr_array((self.arrays[name], columns, starts), shape=shape)
 
+    def padded(self, name: str) -> tuple[Array, Array]:
+        """The entries and the columns of a sparse parameter, each row as long as the longest, which suits rows of similar lengths. Where there
+        is no entry, its place is that after the last, and its column is 0."""
+        matrix = self.csr(name)
+        rows = self.pattern(f"{name}?").axes[0]
+        slots = np.arange(matrix.nnz) - matrix.indptr[rows]
+        places = np.full((matrix.shape[0], np.diff(matrix.indptr).max()), matrix.nnz)
+        columns = np.zeros_like(places)
+        places[rows, slots] = np.arange(matrix.nnz)
+        columns[rows, slots] = matrix.indices
+        return places, columns
+
     @cached_property
     def value(self) -> Array:
         return self.arrays["out value"]
