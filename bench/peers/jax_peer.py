@@ -4,12 +4,9 @@ Structure is given as arguments, for XLA would spend its time on folding constan
 sorted, `BCOO` and rows padded to one length, each program has the one that took the least time with the gradient.
 """
 
-from typing import Callable
+from collections.abc import Callable
 
 import jax
-
-jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_platforms", "cpu")
 
 import jax.numpy as jnp
 from jax.experimental.sparse import BCOO
@@ -18,6 +15,9 @@ from jax.ops import segment_sum
 from jax.scipy.special import gammaln
 
 from workload import Runs, Workload
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_platforms", "cpu")
 
 VERSION = f"JAX {jax.__version__}"
 

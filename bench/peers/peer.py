@@ -4,8 +4,8 @@ import importlib
 import multiprocessing
 import statistics
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Callable
 
 from workload import Runs, Workload, check
 

@@ -106,8 +106,7 @@ def row(line: dict, peers: list[Peer]) -> str:
     ms, native, hand = line["ms"], line["over native"], line["over by hand"]
     name = line["workload"] + (", with gradient" if line["part"] == PARTS[1] else "")
     cells = [
-        f"{ms[peer.name]:>10.3f}{native[peer.name]:>8.2f}{hand[peer.name]:>8.2f}" if peer.name in ms else f"{'-':>26}"
-        for peer in peers
+        f"{ms[peer.name]:>10.3f}{native[peer.name]:>8.2f}{hand[peer.name]:>8.2f}" if peer.name in ms else f"{'-':>26}" for peer in peers
     ]
     return f"{name:<70}{ms['native']:>10.3f}{ms['by hand']:>10.3f}{native['by hand']:>8.2f}" + "".join(cells)
 

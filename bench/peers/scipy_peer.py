@@ -1,9 +1,10 @@
 """NumPy and SciPy: values and gradients derived by hand, as one writes them without automatic differentiation.
 
-Transposed and permuted structures are built before the time is taken.
+Transposed and permuted structures are built before the time is taken. Transposed matrices hold their numbers too, as SciPy wants them,
+though our kernels, and those by hand, take the numbers of a sparse parameter anew with each call.
 """
 
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 import scipy

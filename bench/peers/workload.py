@@ -1,9 +1,9 @@
 """What the kernel benchmark writes for a workload: its inputs, and what our kernel makes of them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -54,8 +54,10 @@ class Workload:
         return csr_array((self.arrays[name], columns, starts), shape=shape)
 
     def padded(self, name: str) -> tuple[Array, Array]:
-        """The entries and the columns of a sparse parameter, each row as long as the longest, which suits rows of similar lengths. Where there
-        is no entry, its place is that after the last, and its column is 0."""
+        """The entries and the columns of a sparse parameter, each row as long as the longest, which suits rows of similar lengths.
+
+        Where there is no entry, its place is that after the last, and its column is 0.
+        """
         matrix = self.csr(name)
         rows = self.pattern(f"{name}?").axes[0]
         slots = np.arange(matrix.nnz) - matrix.indptr[rows]
@@ -65,11 +67,11 @@ class Workload:
         columns[rows, slots] = matrix.indices
         return places, columns
 
-    @cached_property
+    @property
     def value(self) -> Array:
         return self.arrays["out value"]
 
-    @cached_property
+    @property
     def gradient(self) -> dict[str, Array]:
         """What our kernel finds, by the names of the parameters."""
         start = "out grad_"
