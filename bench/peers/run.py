@@ -3,14 +3,14 @@
 It runs `cargo bench --bench kernels`, which writes the inputs of each workload with the results of our kernel, and every peer that is
 installed, in a process of its own. Results of peers must be ours up to 1e-9. Then, in rounds, each takes a turn in which it computes the
 value some times, and the value with the gradient: all see the same load of the machine. All processes are bound to one core, and libraries
-are told to use one thread. Times are medians over rounds, ratios are medians of the ratios in each round.
+are told to use one thread. The time of a turn is the median of its calls; of the turns of all rounds the one with the smallest time counts,
+since other work on the machine can only add to it. Ratios are those of these times; the file has the times of all turns.
 """
 
 import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +76,7 @@ def start_peers(names: list[str], patience: float) -> list[Peer]:
 
 def measure(kernels: Kernels, peers: list[Peer], rounds: int) -> list[dict[str, list[float]]]:
     """Seconds of everyone in every round, for the value, and for the value with the gradient."""
-    times: list[dict[str, list[float]]] = [{}, {}]
+    times: list[dict[str, list[float]]] = [{} for _ in PARTS]
     for _ in range(rounds):
         for part, found in enumerate(times):
             turns = kernels.turn(part) | {peer.name: peer.ask(part) for peer in peers}
@@ -85,14 +85,10 @@ def measure(kernels: Kernels, peers: list[Peer], rounds: int) -> list[dict[str, 
     return times
 
 
-def ratio(times: dict[str, list[float]], name: str, base: str) -> float:
-    return statistics.median(a / b for a, b in zip(times[name], times[base]))
-
-
-def summary(workload: str, part: str, times: dict[str, list[float]]) -> dict:
-    line = {name: 1e3 * statistics.median(seconds) for name, seconds in times.items()}
-    over = {base: {name: ratio(times, name, base) for name in times} for base in OURS}
-    return {"workload": workload, "part": part, "ms": line, "over native": over["native"], "over by hand": over["by hand"]}
+def summary(workload: str, part: str, turns: dict[str, list[float]]) -> dict:
+    ms = {name: 1e3 * min(seconds) for name, seconds in turns.items()}
+    over = {f"over {base}": {name: time / ms[base] for name, time in ms.items()} for base in OURS}
+    return {"workload": workload, "part": part, "ms": ms} | over | {"turns": turns}
 
 
 def heading(peers: list[Peer]) -> str:
