@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use iverson::kernel::Kernel;
 use iverson::tensor::io::{FileValue, write_value};
@@ -11,9 +11,8 @@ use iverson::{Error, Result};
 
 use crate::harness::Run;
 
-/// At least one call, at most so many, and no more after so long.
-const CALLS: usize = 100;
-const LONG: Duration = Duration::from_millis(20);
+/// A turn takes as many calls as fit.
+const TURN: Duration = Duration::from_millis(20);
 
 /// Each line of standard input is the number of a pair of runs, and is answered by a line of JSON: the seconds by hand and those of native code.
 /// An empty line, or the end, goes on to the next workload.
@@ -31,18 +30,28 @@ pub fn take_turns(thread: &rayon::ThreadPool, pairs: &mut [[Run<'_>; 2]]) -> Res
     Ok(())
 }
 
-/// The median of some calls, after one that warms up, in seconds.
+/// The processor time of a call, as a mean of many, after one that warms up, in seconds. What else runs on the machine is not counted.
 fn turn(run: &mut Run<'_>) -> f64 {
     run();
-    let start = Instant::now();
-    let mut times = Vec::new();
-    while times.is_empty() || times.len() < CALLS && start.elapsed() < LONG {
-        let start = Instant::now();
+    let (start, mut calls) = (processor_time(), 0);
+    loop {
         run();
-        times.push(start.elapsed().as_secs_f64());
+        calls += 1;
+        let time = processor_time() - start;
+        if time >= TURN {
+            return time.as_secs_f64() / f64::from(calls);
+        }
     }
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+}
+
+/// What all threads of this process have taken.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a place for the result.
+    #[allow(unsafe_code)]
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(status, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Writes what a kernel takes and gives: `x` for the numbers of a parameter, those of the entries if it is sparse; `A?.shape`, `A?.0`, `A?.1` for

@@ -114,8 +114,8 @@ def logistic(w: Workload) -> Runs:
 
 
 def sparse_times_dense(w: Workload) -> Runs:
-    """The gradient by gathered columns, summed by a product with a matrix of ones: that of a product by its sparse factor takes ten times as
-    long."""
+    """The gradient by gathered columns, summed by a product with a matrix of ones: that of a product by its sparse factor takes ten
+    times as long."""
     p = Program(w, "S")
     S, D = p.csr("S"), p.dense("D")
     value = p.function([sumsqr(mtimes(D, S))])

@@ -2,7 +2,6 @@
 
 import importlib
 import multiprocessing
-import statistics
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -12,21 +11,23 @@ from workload import Runs, Workload, check
 # The modules of the peers; what a module imports may not be installed.
 MODULES = {"JAX": "jax_peer", "PyTorch": "torch_peer", "SciPy": "scipy_peer", "CasADi": "casadi_peer"}
 
-# As in bench/kernels/peers.rs: at least one call, at most so many, and no more after so many seconds.
-CALLS = 100
-LONG = 0.02
+# As in bench/kernels/peers.rs: a turn takes as many calls as fit into so many seconds.
+TURN = 0.02
 
 
 def turn(run: Callable[[], object]) -> float:
-    """The median of some calls, after one that warms up, in seconds."""
+    """The processor time of a call, as a mean of many, after one that warms up, in seconds.
+
+    It is that of all threads of this process; what else runs on the machine is not counted.
+    """
     run()
-    start = time.perf_counter()
-    times: list[float] = []
-    while not times or len(times) < CALLS and time.perf_counter() - start < LONG:
-        before = time.perf_counter()
+    start, calls = time.process_time(), 0
+    while True:
         run()
-        times.append(time.perf_counter() - before)
-    return statistics.median(times)
+        calls += 1
+        spent = time.process_time() - start
+        if spent >= TURN:
+            return spent / calls
 
 
 def serve(connection: Connection, module: str) -> None:

@@ -3,14 +3,15 @@
 It runs `cargo bench --bench kernels`, which writes the inputs of each workload with the results of our kernel, and every peer that is
 installed, in a process of its own. Results of peers must be ours up to 1e-9. Then, in rounds, each takes a turn in which it computes the
 value some times, and the value with the gradient: all see the same load of the machine. All processes are bound to one core, and libraries
-are told to use one thread. The time of a turn is the median of its calls; of the turns of all rounds the one with the smallest time counts,
-since other work on the machine can only add to it. Ratios are those of these times; the file has the times of all turns.
+are told to use one thread. Times are processor times, which leave out other work on the machine, and medians over rounds; ratios are
+medians of the ratios of each round. The file has the times of all turns.
 """
 
 import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -86,9 +87,12 @@ def measure(kernels: Kernels, peers: list[Peer], rounds: int) -> list[dict[str, 
 
 
 def summary(workload: str, part: str, turns: dict[str, list[float]]) -> dict:
-    ms = {name: 1e3 * min(seconds) for name, seconds in turns.items()}
-    over = {f"over {base}": {name: time / ms[base] for name, time in ms.items()} for base in OURS}
-    return {"workload": workload, "part": part, "ms": ms} | over | {"turns": turns}
+    def over(base: str) -> dict[str, float]:
+        return {name: statistics.median(a / b for a, b in zip(times, turns[base])) for name, times in turns.items()}
+
+    ms = {name: 1e3 * statistics.median(times) for name, times in turns.items()}
+    ratios = {f"over {base}": over(base) for base in OURS}
+    return {"workload": workload, "part": part, "ms": ms} | ratios | {"turns": turns}
 
 
 def heading(peers: list[Peer]) -> str:
