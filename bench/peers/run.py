@@ -5,6 +5,8 @@ installed, in a process of its own. Results of peers must be ours up to 1e-9. Th
 value some times, and the value with the gradient: all see the same load of the machine. All processes are bound to one core, and libraries
 are told to use one thread. Times are processor times, which leave out other work on the machine, and medians over rounds; ratios are
 medians of the ratios of each round. The file has the times of all turns.
+
+NumPy, SciPy and Linux are needed; of the rest, what is not installed is left out.
 """
 
 import argparse
