@@ -1,5 +1,6 @@
 //! Interleaved timing, the table, and what the hand-written kernels share.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use iverson::codegen::vector::V;
@@ -7,6 +8,8 @@ use iverson::kernel::{Engine, Kernel, Status};
 use iverson::tensor::{Csr, Inputs};
 use iverson::{Function, Result};
 use serde::Serialize;
+
+use crate::peers;
 
 /// What is timed: a run gives a number made of its results.
 pub type Run<'a> = Box<dyn FnMut() -> f64 + Send + 'a>;
@@ -29,16 +32,20 @@ pub struct Table {
     two: rayon::ThreadPool,
     filter: Option<String>,
     rounds: usize,
+    /// Where inputs go, if other programs take turns.
+    peers: Option<PathBuf>,
 }
 
 impl Table {
-    pub fn new(filter: Option<String>, rounds: usize) -> Table {
+    pub fn new(filter: Option<String>, rounds: usize, peers: Option<PathBuf>) -> Table {
         let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        println!(
-            "{:<62}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}",
-            "ms", "by hand", "native", "2 threads", "interpreter", "ratio", "interp."
-        );
-        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds }
+        if peers.is_none() {
+            println!(
+                "{:<62}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}",
+                "ms", "by hand", "native", "2 threads", "interpreter", "ratio", "interp."
+            );
+        }
+        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds, peers }
     }
 
     /// Whether a workload was asked for.
@@ -50,8 +57,17 @@ impl Table {
     pub fn compare(&mut self, case: Case<'_>, value: Run<'_>, gradient: Run<'_>) -> Result<()> {
         let primal = Function::parse(case.text)?;
         let simple = primal.simplify(&Default::default())?.function;
-        self.line(case.name.to_owned(), &simple, &case, value)?;
         let both = primal.value_and_gradient(case.wrt)?;
+        if let Some(directory) = &self.peers {
+            let native = |function: &Function| function.kernel(case.inputs, Engine::Native);
+            let kernels = [native(&simple)?, native(&both)?];
+            let path = directory.join(format!("{}.npz", case.name));
+            peers::write_archive(&path, &kernels[1], case.inputs)?;
+            println!("{}", serde_json::json!({ "workload": case.name, "file": path }));
+            let [of_value, of_gradient] = kernels.each_ref().map(|kernel| run(kernel, case.data));
+            return peers::take_turns(&self.one, &mut [[value, of_value], [gradient, of_gradient]]);
+        }
+        self.line(case.name.to_owned(), &simple, &case, value)?;
         self.line(format!("{}, with gradient", case.name), &both, &case, gradient)
     }
 

@@ -1,13 +1,15 @@
 //! Kernels beside hand-written ones.
 //!
 //! ```text
-//! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--json FILE]
+//! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--json FILE] [--peers DIR]
 //! ```
 //!
 //! The flags let `rustc` use the same instructions for both; without a file, results go to `target/kernels.json`. For each workload, its value, and
 //! its value with its gradient: a hand-written kernel, native code on one and on two threads, and the interpreter, in turn, round after
 //! round; times are medians, and the ratio is native on one thread over hand-written. The hand-written kernels are what an expert writes:
 //! fused, vectorised with several partial sums and fused products, transposed structures built beforehand, matrix products by a GEMM.
+//!
+//! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
 mod convolution;
 mod factorisation;
@@ -15,25 +17,34 @@ mod growth;
 mod harness;
 mod mixture;
 mod network;
+mod peers;
 mod regression;
+
+use std::path::PathBuf;
 
 use iverson::Result;
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    let (mut filter, mut path) = (None, concat!(env!("CARGO_MANIFEST_DIR"), "/target/kernels.json").to_owned());
+    let (mut filter, mut peers, mut path) =
+        (None, None, concat!(env!("CARGO_MANIFEST_DIR"), "/target/kernels.json").to_owned());
     while let Some(arg) = args.next() {
         match arg.as_str() {
+            "--peers" => peers = args.next().map(PathBuf::from),
             "--json" => path = args.next().unwrap_or(path),
             name => filter = Some(name.to_owned()),
         }
     }
-    let mut table = harness::Table::new(filter, 7);
+    let turns = peers.is_some();
+    let mut table = harness::Table::new(filter, 7, peers);
     convolution::run(&mut table)?;
     regression::run(&mut table)?;
     factorisation::run(&mut table)?;
     network::run(&mut table)?;
     mixture::run(&mut table)?;
+    if turns {
+        return Ok(());
+    }
     let growth = growth::run(&mut table)?;
     let results = serde_json::json!({ "kernels": table.lines, "growth": growth });
     match std::fs::write(&path, format!("{results:#}\n")) {
