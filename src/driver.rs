@@ -123,7 +123,9 @@ impl Mode {
         match self {
             Mode::Forward => Some(Theorem::Forward),
             Mode::Adjoint | Mode::Gradient | Mode::Transpose => Some(Theorem::Adjoint),
-            Mode::Jacobian | Mode::Hessian | Mode::HessianProduct | Mode::GaussNewton | Mode::GaussNewtonProduct => None,
+            Mode::Jacobian | Mode::Hessian | Mode::HessianProduct | Mode::GaussNewton | Mode::GaussNewtonProduct => {
+                None
+            }
         }
     }
 }
@@ -270,7 +272,8 @@ impl Function {
     /// [`Error::Request`] for a derivative of which nothing is proved; [`Error::Overflow`].
     pub fn certify(&self, derivative: &Function, mode: Mode) -> Result<Certificate> {
         let Some(theorem) = mode.theorem() else {
-            let message = "no theorem bounds the cost of this derivative by that of the program; it has a cost of its own";
+            let message =
+                "no theorem bounds the cost of this derivative by that of the program; it has a cost of its own";
             return Err(Error::Request(message.to_owned()));
         };
         certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())

@@ -56,7 +56,8 @@ pub(super) fn without_needless_guards(
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
         let weaker = SideTable::new(program.stmts.len(), None);
-        let pass = Pass { program: &program, model, tier, total: total(&program), weaker, next: FIRST_FRESH };
+        let pass =
+            Pass { program: &program, model, tier, total: total(&program), weaker, current: None, next: FIRST_FRESH };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
             None => break,
@@ -86,6 +87,8 @@ struct Pass<'a> {
     total: SideTable<VarId, bool>,
     /// The statements that were met, with the guards that they have left: what went may not be the reason for anything else.
     weaker: SideTable<VarId, Option<Stmt>>,
+    /// The statement that is looked at: its own guard, which may go, is no reason for that.
+    current: Option<VarId>,
     next: u32,
 }
 
@@ -106,6 +109,7 @@ impl Pass<'_> {
         let live = program.live();
         let partial = partial_sums(program, &live);
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
+            self.current = Some(x);
             let mut known = common_sizes(&readings[x]);
             let mut rhs = match partial[x] {
                 // The guards of a partial sum say to which part of the whole its terms belong.
@@ -324,6 +328,9 @@ impl Pass<'_> {
     /// Adds what holds wherever `X[at]` is not zero: its guard for some values of its `sum` indices, and the same of its operands. One of the
     /// terms of a sum is not zero, which makes a case for each.
     fn nonzero(&mut self, x: VarId, at: &[Affine], depth: usize, cases: &mut Vec<Facts>) -> Result<()> {
+        if self.current == Some(x) {
+            return Ok(());
+        }
         let stmt = self.weaker[x].clone().unwrap_or_else(|| self.program.stmts[x].clone());
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),

@@ -10,6 +10,7 @@ mod examples;
 mod expected;
 mod generate;
 mod hygiene;
+mod jacobians;
 mod kernel_memory;
 mod kernels;
 mod programs;

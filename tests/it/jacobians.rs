@@ -1,0 +1,386 @@
+//! Jacobians and Hessians, their supports, Gauss-Newton matrices and products, and transposition, against columns that are probed one by one.
+//!
+//! `cargo test` judges some programs; thousands, with counts printed:
+//!
+//! ```text
+//! cargo test --release --test it jacobians::full -- --ignored --nocapture
+//! ```
+//!
+//! `IVERSON_PROGRAMS` sets how many and `IVERSON_SEED` the first seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iverson::base::ParamId;
+use iverson::diff::{self, Jacobian, Options, Seed, Sweep};
+use iverson::driver::{Mode, Request, Stage, Staged, lower};
+use iverson::kernel::Engine;
+use iverson::reference::check::extend;
+use iverson::reference::{Environment, Leaf};
+use iverson::stages::{Stages, check};
+use iverson::tensor::{Inputs, Tensor};
+use iverson::tssa::{Builder, Operand, Output, Program};
+use iverson::ty::{Storage, Types};
+use iverson::{Function, index::Pred, surface};
+
+use crate::generate;
+use crate::support::{Numbers, environment, evaluate, flat, inputs};
+
+/// A relation that does not hold, in words.
+type Judgement = Result<(), String>;
+
+/// A matrix, row by row.
+type Matrix = Vec<Vec<f64>>;
+
+fn words(error: iverson::Error) -> String {
+    error.to_string()
+}
+
+/// Beyond this, integers may no longer be exact somewhere on the way.
+const EXACT: f64 = 1e9;
+
+fn is_exact<'a>(mut numbers: impl Iterator<Item = &'a f64>) -> bool {
+    numbers.all(|x| x.fract() == 0.0 && x.abs() < EXACT)
+}
+
+/// The place in row-major order of each element that a leaf stores.
+fn places(leaf: &Leaf<f64>) -> Vec<usize> {
+    match leaf.pattern() {
+        None => (0..leaf.values().len()).collect(),
+        Some(pattern) => {
+            let place = |tuple: Vec<usize>| tuple.iter().zip(pattern.shape()).fold(0, |place, (k, n)| place * n + k);
+            pattern.tuples().map(|tuple| place(tuple.to_vec())).collect()
+        }
+    }
+}
+
+/// How many elements a leaf has, stored or not.
+fn volume(leaf: &Leaf<f64>) -> usize {
+    match leaf.pattern() {
+        None => leaf.values().len(),
+        Some(pattern) => pattern.shape().iter().product(),
+    }
+}
+
+/// The Jacobian of each output leaf by each parameter leaf, column by column with the forward derivative: by output, then by parameter.
+fn probed(program: &Program, wrt: &[ParamId], at: &Environment<f64>) -> Result<Vec<Matrix>, String> {
+    let forward = diff::forward(program, wrt, false).map_err(words)?;
+    let derivative = diff::expand_partials(&forward.program).map_err(words)?;
+    let zeros = |leaves: &[Leaf<f64>]| -> Vec<Leaf<f64>> {
+        leaves.iter().map(|leaf| leaf.map(|_| Ok(0.0)).expect("nothing fails")).collect()
+    };
+    let outputs = evaluate(program, at).map_err(words)?;
+    let mut columns = Vec::new();
+    for x in wrt {
+        columns.extend(at.param(*x).map_err(words)?.iter().enumerate().map(|(k, leaf)| (*x, k, leaf)));
+    }
+    let zero = |row: &Leaf<f64>, column: &Leaf<f64>| vec![vec![0.0; volume(column)]; volume(row)];
+    let mut blocks: Vec<Matrix> =
+        outputs.iter().flat_map(|row| columns.iter().map(|(_, _, column)| zero(row, column))).collect();
+    for (column, (x, k, leaf)) in columns.iter().enumerate() {
+        for (stored, place) in places(leaf).into_iter().enumerate() {
+            let mut additions = Vec::new();
+            for (y, dy) in &forward.tangents {
+                let mut tangents = zeros(at.param(*y).map_err(words)?);
+                if y == x {
+                    let mut at = 0;
+                    let one = |_: &f64| {
+                        at += 1;
+                        Ok(if at == stored + 1 { 1.0 } else { 0.0 })
+                    };
+                    tangents[*k] = tangents[*k].map(one).map_err(words)?;
+                }
+                additions.push((*dy, tangents));
+            }
+            let along = extend(&derivative.signature, at, &additions).map_err(words)?;
+            for (row, result) in evaluate(&derivative, &along).map_err(words)?.iter().enumerate() {
+                for (x, at) in result.values().iter().zip(places(result)) {
+                    blocks[row * columns.len() + column][at][place] = *x;
+                }
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// The results of a program, flat.
+fn results(program: &Program, at: &Environment<f64>) -> Result<Vec<Vec<f64>>, String> {
+    Ok(evaluate(program, at).map_err(words)?.into_iter().map(|leaf| flat(&[leaf])).collect())
+}
+
+/// Equal blocks: exactly, where the expected ones are integers.
+fn agree(what: &str, found: &[Vec<f64>], expected: &[Matrix]) -> Judgement {
+    if found.len() != expected.len() {
+        return Err(format!("{what}: {} blocks and {}", found.len(), expected.len()));
+    }
+    for (found, expected) in found.iter().zip(expected) {
+        let expected = expected.concat();
+        let scale = expected.iter().fold(1.0_f64, |scale, x| scale.max(x.abs()));
+        let tolerance = if is_exact(expected.iter()) { 0.0 } else { 1e-9 * scale };
+        let equal = |x: &f64, y: &f64| (x - y).abs() <= tolerance || x.is_nan() && y.is_nan();
+        if found.len() != expected.len() || !found.iter().zip(&expected).all(|(x, y)| equal(x, y)) {
+            return Err(format!("{what}: {found:?} and {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// `sum of f^2` over all elements of all outputs.
+fn energy(program: &Program) -> iverson::Result<Program> {
+    let mut builder = Builder::resume(program);
+    let mut total = builder.number(&[], iverson::scalar::Number::Literal(0.0))?;
+    for x in program.outputs.iter().flat_map(|output| &output.leaves) {
+        let sums = builder.fresh_indices(&program.stmts[*x].dims);
+        let operand = Operand { var: *x, indices: sums.iter().map(|(i, _)| *i).collect() };
+        let square = builder.contract(&[], &sums, Pred::True, vec![operand.clone(), operand])?;
+        total = builder.add(&[], [(Pred::True, total), (Pred::True, square)])?;
+    }
+    let name = "value".to_owned();
+    builder.finish(vec![Output { name, ty: Types::REAL, storage: Storage::Dense, leaves: vec![total] }]).prune()
+}
+
+/// What a campaign saw.
+#[derive(Default)]
+struct Report {
+    judged: BTreeMap<&'static str, usize>,
+    entries: usize,
+    places: usize,
+    /// Entries of patterns that were zero at all points tried.
+    loose: usize,
+    loosest: Vec<String>,
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn judge(&mut self, relation: &'static str, judgement: Judgement) -> Judgement {
+        *self.judged.entry(relation).or_default() += 1;
+        judgement.map_err(|complaint| format!("{relation}: {complaint}"))
+    }
+
+    fn print(&self) {
+        for (relation, count) in &self.judged {
+            println!("  {relation}: {count} judged");
+        }
+        println!("  {} entries of {} places, {} of them zero at all points", self.entries, self.places, self.loose);
+        self.loosest.iter().take(3).for_each(|text| println!("LOOSE {text}"));
+        self.failures.iter().take(10).for_each(|text| println!("FAILURE {text}"));
+    }
+}
+
+/// Points of the parameters, with the sizes and relations of some inputs.
+fn points(given: &Environment<f64>, numbers: &mut Numbers, count: usize) -> Vec<Environment<f64>> {
+    let mut all = vec![given.clone()];
+    for _ in 1..count {
+        all.push(given.map(|_, _, leaf| leaf.map(|_| Ok(numbers.next()))).expect("nothing fails"));
+    }
+    all
+}
+
+/// The supports of the results of a program, by place, and where they are not zero at some of several points.
+fn support(report: &mut Report, function: &Function, given: &Inputs, at: &[Environment<f64>], what: &str) -> Judgement {
+    let tensors = function.tensor_ssa().outputs.iter().filter(|output| output.ty != Types::REAL);
+    let names: Vec<&str> = tensors.map(|output| output.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let kernel = function.assemble(&names).and_then(|a| a.bind(given, Engine::Interpreter)).map_err(words)?;
+    let computed = kernel.call(given).map_err(words)?;
+    let mut alive: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); computed.len()];
+    for environment in at {
+        for (alive, values) in alive.iter_mut().zip(results(function.tensor_ssa(), environment)?) {
+            alive.extend(values.iter().enumerate().filter(|(_, x)| **x != 0.0).map(|(place, _)| place));
+        }
+    }
+    let here = results(function.tensor_ssa(), &at[0])?;
+    for (k, (name, value)) in computed.iter().enumerate().filter(|(_, (name, _))| names.contains(&name.as_str())) {
+        let (pattern, data) = match value.leaves()[0].as_ref() {
+            Tensor::Csr(csr) => (csr.pattern().relation(), csr.data()),
+            Tensor::Coo(coo) => (coo.pattern(), coo.data()),
+            Tensor::Dense(_) => return Err(format!("{name} is dense")),
+        };
+        let shape = pattern.shape();
+        let mut dense = vec![0.0; shape.iter().product()];
+        let mut stored = BTreeSet::new();
+        for (tuple, x) in pattern.tuples().zip(data) {
+            let place = tuple.iter().zip(shape).fold(0, |place, (k, n)| place * n + k);
+            dense[place] = *x;
+            stored.insert(place);
+        }
+        if let Some(place) = alive[k].difference(&stored).next() {
+            return Err(format!("{name} is not zero at place {place}, which its pattern misses\n{function}"));
+        }
+        agree("assembled values", &[dense], &[vec![here[k].clone()]])?;
+        let loose = stored.difference(&alive[k]).count();
+        (report.entries, report.places) = (report.entries + stored.len(), report.places + here[k].len());
+        report.loose += loose;
+        if loose > 0 {
+            report.loosest.push(format!("{what}: {name}, {loose} of {}\n{function}", stored.len()));
+        }
+    }
+    Ok(())
+}
+
+fn judge(report: &mut Report, seed: u64) -> Judgement {
+    let smooth = seed % 4 == 3;
+    let generated = generate::program(seed, smooth);
+    let source = surface::read(&generated.text, &[]).map_err(words)?;
+    let mut numbers = Numbers::new(seed ^ 0xacab, !smooth);
+    let given = inputs(&generated, &mut numbers);
+    let (_, environment) = environment(&source, &given).map_err(words)?;
+    let Staged::TensorSsa(program) = lower(&source, Stage::TensorSsa, &mut Stages::new()).map_err(words)? else {
+        return Err("no Tensor-SSA".to_owned());
+    };
+    let wrt: Vec<ParamId> = program.signature.params.ids().collect();
+    let value = results(&program, &environment)?.concat();
+    if wrt.is_empty() || !value.iter().all(|x| x.is_finite() && x.abs() < 1e100) {
+        return Ok(());
+    }
+    let expected = probed(&program, &wrt, &environment)?;
+    let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.is_finite() && x.abs() < EXACT);
+    let of = |program: &Program, sweep, of| {
+        let how = Jacobian { sweep, of, ..Jacobian::default() };
+        let jacobian = diff::jacobian(program, &wrt, how).map_err(words)?;
+        check("jacobian", &jacobian).map_err(|e| format!("{e}\n{jacobian}"))?;
+        Ok::<Program, String>(jacobian)
+    };
+    let mut cheapest = None;
+    if finite(&expected) {
+        for (relation, sweep) in [("by columns", Sweep::Forward), ("by rows", Sweep::Adjoint)] {
+            let jacobian = of(&program, sweep, None)?;
+            let found = results(&jacobian, &environment)?;
+            let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{jacobian}"));
+            report.judge(relation, judgement)?;
+            cheapest = Some(jacobian);
+        }
+    }
+    if let Some(jacobian) = cheapest {
+        let simplified = Function::from_tensor_ssa(jacobian).simplify(&Default::default()).map_err(words)?.function;
+        let found = results(simplified.tensor_ssa(), &environment)?;
+        let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{}", simplified.tensor_ssa()));
+        report.judge("simplified", judgement)?;
+        let mut reals = Numbers::new(seed ^ 0xf00d, false);
+        let at = points(&environment, &mut reals, 8);
+        let judgement = support(report, &simplified, &given, &at, &format!("seed {seed}, jacobian"));
+        report.judge("its support", judgement)?;
+    }
+    let energy = energy(&program).map_err(words)?;
+    let one = Options { seed: Seed::One, with_value: false, derivation: false };
+    let gradient = diff::adjoint(&energy, &wrt, one).map_err(words)?.program;
+    let gradient = diff::expand_partials(&gradient).map_err(words)?;
+    let expected = probed(&gradient, &wrt, &environment)?;
+    if gradient.stmts.len() > 120 || !finite(&expected) {
+        return Ok(());
+    }
+    for (relation, sweep) in [("Hessian by columns", Sweep::Forward), ("Hessian by rows", Sweep::Adjoint)] {
+        let hessian = of(&gradient, sweep, Some("grad"))?;
+        let found = results(&hessian, &environment)?;
+        report.judge(relation, agree("hessian", &found, &expected).map_err(|e| format!("{e}\n{hessian}")))?;
+        let leaves = expected.len().isqrt();
+        for (row, column) in (0..leaves).flat_map(|row| (0..leaves).map(move |column| (row, column))) {
+            let (block, other) = (&expected[row * leaves + column], &found[column * leaves + row]);
+            let transposed: Vec<f64> =
+                (0..block.first().map_or(0, Vec::len)).flat_map(|j| block.iter().map(move |line| line[j])).collect();
+            report.judge("symmetry", agree("symmetry", std::slice::from_ref(other), &[vec![transposed]]))?;
+        }
+    }
+    let loss = Function::from_tensor_ssa(energy);
+    let names: Vec<&str> = program.signature.params.values().map(|p| p.name.as_str()).collect();
+    let hessian = loss.hessian(&names).map_err(words)?;
+    let found = results(hessian.tensor_ssa(), &environment)?;
+    let judgement = agree("hessian", &found, &expected).map_err(|e| format!("{e}\n{}", hessian.tensor_ssa()));
+    report.judge("simplified Hessian", judgement)?;
+    let mut reals = Numbers::new(seed ^ 0xbeef, false);
+    let at = points(&environment, &mut reals, 8);
+    let judgement = support(report, &hessian, &given, &at, &format!("seed {seed}, hessian"));
+    report.judge("support of the Hessian", judgement)
+}
+
+fn run(first: u64, programs: u64) {
+    let mut report = Report::default();
+    for seed in first..first + programs {
+        if let Err(complaint) = judge(&mut report, seed) {
+            let text = generate::program(seed, seed % 4 == 3).text;
+            report.failures.push(format!("seed {seed}: {complaint}\n{text}"));
+        }
+    }
+    report.failures.sort_by_key(String::len);
+    report.loosest.sort_by_key(String::len);
+    report.print();
+    let shown = report.failures.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(report.failures.is_empty(), "{} failures\n{shown}", report.failures.len());
+}
+
+#[test]
+fn some_programs() {
+    run(0, 40);
+}
+
+/// Minutes of work; see the command above.
+#[test]
+#[ignore = "2,000 programs take minutes; the command is in the module documentation"]
+fn full() {
+    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    run(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 2000));
+}
+
+/// A derivative of a program, and its text without declarations.
+fn derived(text: &str, request: Request) -> Result<String, String> {
+    let function = Function::parse(text).map_err(words)?;
+    let derived = function.derive(&request, &mut Stages::new()).map_err(words)?.function;
+    Ok(crate::support::declarations(&derived.to_string()).1)
+}
+
+/// What a mathematician writes.
+#[test]
+fn derivatives_of_books() {
+    let diagonal = |axes| Request { part: diff::Part::Diagonal(axes), ..Request::new(Mode::Hessian, &["x"]) };
+    let weighted = Request { weighted: true, ..Request::new(Mode::GaussNewton, &["x"]) };
+    let cases = [
+        (
+            "param x : [n] real\ngen i < n. x[i]^2",
+            Request::new(Mode::Jacobian, &["x"]),
+            "gen i < n, j < n. [i = j] * 2 * x[i]",
+        ),
+        (
+            "param x : [n] real\nmap f : [p] -> [n]\ngen o < p. x[f(o)]",
+            Request::new(Mode::Jacobian, &["x"]),
+            "gen i < p, j < n. [f(i) = j] * 1",
+        ),
+        ("param x : [n] real\nsum i < n. x[i]^3", diagonal(1), "gen i < n. 6 * x[i]"),
+        ("param x : [n, m] real\nsum i < n. (sum j < m. x[i, j])^2", diagonal(1), "gen i < n, j < m, k < m. 2"),
+        (
+            "param A : [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",
+            weighted,
+            "let t0 = gen i < m, j < n. weight[j] * A[j, i]\nin gen i < m, j < m. sum k < n. A[k, j] * t0[i, k]",
+        ),
+        (
+            "param A : csr [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",
+            Request::new(Mode::Transpose, &["x"]),
+            "gen i < m. sum j < n. A[j, i] * dy[j]",
+        ),
+    ];
+    for (text, request, expected) in cases {
+        assert_eq!(derived(text, request).as_deref(), Ok(expected), "{text}");
+    }
+}
+
+/// Only a program that is linear by its form is transposed.
+#[test]
+fn transposition_is_of_linear_programs() {
+    let declared = "param x : [n] real\nparam y : [n] real\n";
+    let linear = [
+        "gen i < n. x[i] * y[i]",
+        "gen i < n. x[i] / y[i] - 2 * x[i]",
+        "(sum i < n. x[i], x)",
+        "gen i < n. [y[i] > 0] * x[i]",
+    ];
+    let other =
+        ["gen i < n. x[i]^2", "gen i < n. x[i] + 1", "gen i < n. x[i] * x[i]", "gen i < n. [x[i] > 0] * x[i]", "y"];
+    let transposed = |body: &str| derived(&format!("{declared}{body}"), Request::new(Mode::Transpose, &["x"]));
+    for body in linear {
+        assert!(transposed(body).is_ok(), "{body}: {:?}", transposed(body));
+    }
+    for body in other {
+        let error = transposed(body).expect_err(body);
+        assert!(error.contains("linear in its parameters x"), "{body}: {error}");
+    }
+}
