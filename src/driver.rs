@@ -7,10 +7,11 @@ use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
-use crate::kernel::{Assembly, Engine, Kernel};
+use crate::kernel::{Assembly, Engine, Kernel, Matrix};
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::tensor::Inputs;
+use crate::ty::Block;
 use crate::{loops, lower as lowering, normalize, present, simplify, surface, term, tssa};
 
 /// A stage of the pipeline, named as its pass.
@@ -185,10 +186,25 @@ pub struct Derived {
     pub function: Function,
     /// The parameters that were added: tangents, or seeds.
     pub added: Vec<String>,
+    /// Of a Jacobian, a Hessian or a Gauss-Newton matrix, the results that are blocks of it, for [`Derived::matrix`].
+    pub blocks: Vec<Block>,
     /// The derivation of an adjoint, if it was asked for. It ends before simplification.
     pub derivation: Option<Derivation>,
     /// How simplification went, if it was asked for.
     pub simplification: Option<simplify::Report>,
+}
+
+impl Derived {
+    /// The blocks of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a derivative that is no matrix, or a part of one; [`Error::Overflow`] and [`Error::Bug`].
+    pub fn matrix(&self) -> Result<Matrix> {
+        if self.blocks.is_empty() {
+            return Err(Error::Request("this derivative is no matrix".to_owned()));
+        }
+        Matrix::new(&self.function.tssa, &self.blocks)
+    }
 }
 
 /// A simplified function and how it was found.
@@ -319,7 +335,7 @@ impl Function {
     /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
     pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
-        let (mut added, mut derivation) = (Vec::new(), None);
+        let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let Request { with_value, sweep, part, weighted, .. } = *request;
         let program = match request.mode {
             Mode::Forward => stages.run("forward", || {
@@ -336,7 +352,7 @@ impl Function {
             })?,
             Mode::Jacobian => {
                 let how = Jacobian { sweep, part, of: None, with_value };
-                stages.run("jacobian", || diff::jacobian(&self.tssa, &wrt, how))?
+                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&self.tssa, &wrt, how)))?
             }
             Mode::Hessian => {
                 let gradient = self.simple_gradient(request, stages)?;
@@ -345,7 +361,7 @@ impl Function {
                     None => wrt,
                 };
                 let how = Jacobian { sweep, part, of: Some("grad"), with_value };
-                stages.run("jacobian", || diff::jacobian(&gradient.tssa, &columns, how))?
+                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, &columns, how)))?
             }
             Mode::HessianProduct => {
                 let gradient = self.simple_gradient(request, stages)?;
@@ -356,7 +372,8 @@ impl Function {
                 })?
             }
             Mode::GaussNewton => {
-                stages.run("gauss-newton", || diff::gauss_newton(&self.tssa, &wrt, sweep, weighted))?
+                let derive = || diff::gauss_newton(&self.tssa, &wrt, sweep, weighted);
+                stages.run("gauss-newton", || of_blocks(&mut blocks, derive()))?
             }
             Mode::GaussNewtonProduct => stages.run("gauss-newton", || {
                 let (program, tangents) = diff::gauss_newton_product(&self.tssa, &wrt, weighted)?;
@@ -369,6 +386,10 @@ impl Function {
                 Ok(transposed.program)
             })?,
         };
+        // A part of a matrix is none.
+        if part != Part::Whole {
+            blocks.clear();
+        }
         let program = match request.expand_partials {
             true => stages.run("expand-partials", || diff::expand_partials(&program))?,
             false => program,
@@ -382,7 +403,7 @@ impl Function {
         };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        Ok(Derived { function: Function::from_tensor_ssa(program), added, derivation, simplification })
+        Ok(Derived { function: Function::from_tensor_ssa(program), added, blocks, derivation, simplification })
     }
 
     /// The gradient that a Hessian is made of; nobody will see it.
@@ -501,6 +522,13 @@ impl Function {
     fn of(&self, request: Request) -> Result<Function> {
         Ok(self.derive(&request, &mut Stages::new())?.function)
     }
+}
+
+/// Keeps the blocks of a matrix, and passes its program on.
+fn of_blocks(blocks: &mut Vec<Block>, derived: Result<(tssa::Program, Vec<Block>)>) -> Result<tssa::Program> {
+    let (program, found) = derived?;
+    *blocks = found;
+    Ok(program)
 }
 
 impl fmt::Display for Function {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iverson::driver::Function;
+use iverson::driver::{Function, Mode};
 use iverson::kernel::Engine;
 use iverson::reference::{self, Partials};
 use iverson::stages::Stages;
@@ -31,9 +31,10 @@ pub(super) struct Arguments {
     /// Where to write the results as files; made if there is none.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// What evaluates the program.
-    #[arg(long, value_enum, default_value_t = EngineName::Reference)]
-    engine: EngineName,
+    /// What evaluates the program; where nothing is said the reference, and for Jacobians, Hessians and Gauss-Newton matrices, which only
+    /// the others store as sparse matrices, the interpreter.
+    #[arg(long, value_enum)]
+    engine: Option<EngineName>,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
@@ -57,9 +58,11 @@ Examples:
   iverson run energy.iv --input A=a.mtx --scalar s=1.5 --derivative gradient --wrt A --output results
   iverson run blur.iv --input data.npz --derivative adjoint --wrt w --seed dy=residual.npy
   iverson run blur.iv --input data.npz --derivative forward --wrt w --seed dw=direction.npy --count
+  iverson run chain.iv --input x=x.npy --derivative hessian --wrt x --output results
 
 Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
-tangent.npy; .mtx and .tns where a derivative is sparse.";
+tangent.npy; .mtx and .tns where a derivative is sparse; jacobian.mtx, hessian.mtx and gauss_newton.mtx, whose rows are the elements of
+all outputs, or parameters, and whose columns those of the parameters by which it is differentiated, in order.";
 
 /// Evaluates a program and, if asked, a derivative of it.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
@@ -87,10 +90,26 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
     let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
-    let results = match arguments.engine {
-        EngineName::Reference => evaluate(function, &inputs)?,
-        EngineName::Interpreter => function.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?,
-        EngineName::Native => function.kernel(&inputs, Engine::Native)?.call(&inputs)?,
+    let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty());
+    let kernels = match arguments.engine {
+        Some(EngineName::Reference) => None,
+        None => matrix.map(|_| Engine::Interpreter),
+        Some(EngineName::Interpreter) => Some(Engine::Interpreter),
+        Some(EngineName::Native) => Some(Engine::Native),
+    };
+    let results = match (kernels, matrix) {
+        (None, _) => evaluate(function, &inputs)?,
+        (Some(engine), None) => function.kernel(&inputs, engine)?.call(&inputs)?,
+        (Some(engine), Some(derived)) => {
+            let (mut results, matrix) = derived.matrix()?.bind(&inputs, engine)?.call(&inputs)?;
+            let name = match request.as_ref().map(|request| request.mode) {
+                Some(Mode::Hessian) => "hessian",
+                Some(Mode::GaussNewton) => "gauss_newton",
+                _ => "jacobian",
+            };
+            results.push((name.to_owned(), Value::from(Tensor::from(matrix))));
+            results
+        }
     };
     for (name, value) in &results {
         print(&summary(name, value))?;

@@ -30,7 +30,7 @@ use crate::certificate::growth;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::tssa::{Builder, OpenStmt, Output, Program, Rhs};
-use crate::ty::{Leaf, Side, Signature, Storage, TypeId, Types};
+use crate::ty::{Block, Leaf, Side, Signature, Storage, TypeId, Types};
 
 /// In which direction a Jacobian is derived. The result is the same function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,17 +74,17 @@ pub struct Jacobian<'a> {
 ///
 /// # Errors
 /// [`Error::Limit`] for more axes than tensors may have; [`Error::Overflow`] and [`Error::Bug`].
-pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result<Program> {
+pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result<(Program, Vec<Block>)> {
     cheapest(program, wrt, how.sweep, how.of, &|blocks, program| {
         let kind = if how.of.is_some() { "hessian" } else { "jacobian" };
         let mut outputs = if how.with_value { program.outputs.clone() } else { Vec::new() };
-        for Block { row, column, pieces, .. } in std::mem::take(&mut blocks.blocks) {
+        for Derivative { row, column, pieces, .. } in std::mem::take(&mut blocks.blocks) {
             let pieces = match how.part {
                 Part::Whole => pieces,
                 Part::Diagonal(_) if row.name != column.name => continue,
                 Part::Diagonal(axes) => diagonal(&mut blocks.builder, &row, &pieces, axes)?,
             };
-            outputs.push(blocks.output(&[kind, &row.name, &column.name], &pieces)?);
+            outputs.push(blocks.output(kind, &row, &column, &pieces)?);
         }
         Ok(outputs)
     })
@@ -95,7 +95,12 @@ pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result
 ///
 /// # Errors
 /// As [`jacobian`].
-pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: bool) -> Result<Program> {
+pub fn gauss_newton(
+    program: &Program,
+    wrt: &[ParamId],
+    sweep: Sweep,
+    weighted: bool,
+) -> Result<(Program, Vec<Block>)> {
     let mut params = NewParams::new(&program.signature);
     let mut weights = Vec::new();
     for output in program.outputs.iter().filter(|_| weighted) {
@@ -131,9 +136,8 @@ pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: 
                     }
                 }
             }
-            let names = ["gauss_newton", &x.column.name, &y.column.name];
             let pieces = Pieces::new(&mut blocks.builder, [of, by].concat(), summands)?;
-            outputs.push(blocks.output(&names, &pieces)?);
+            outputs.push(blocks.output("gauss_newton", &x.column, &y.column, &pieces)?);
         }
         Ok(outputs)
     })
@@ -171,7 +175,7 @@ impl End {
 
 /// The derivative of a leaf of an output by a leaf of a parameter.
 #[derive(Debug)]
-struct Block {
+struct Derivative {
     /// Among the leaves of all outputs.
     output: usize,
     row: End,
@@ -183,13 +187,16 @@ struct Block {
 #[derive(Debug)]
 struct Blocks {
     builder: Builder,
-    blocks: Vec<Block>,
+    blocks: Vec<Derivative>,
+    /// What became results.
+    results: Vec<Block>,
 }
 
 impl Blocks {
     /// A sparse tensor as a result of the program.
-    fn output(&mut self, names: &[&str], pieces: &Pieces) -> Result<Output> {
-        let names = names.iter().copied().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+    fn output(&mut self, kind: &str, row: &End, column: &End, pieces: &Pieces) -> Result<Output> {
+        let names = [kind, &row.name, &column.name].into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        let result = names.join("_");
         let leaf = pieces.tensor(&mut self.builder)?;
         let dims = self.builder.dims(leaf).to_vec();
         if dims.len() > Types::MAX_RANK {
@@ -199,7 +206,15 @@ impl Blocks {
         let mut signature = (**self.builder.signature()).clone();
         let ty = signature.types.tensor_of(&dims, Types::REAL);
         self.builder.extend_signature(Arc::new(signature));
-        Ok(Output { name: names.join("_"), ty, storage: Storage::Dense, leaves: vec![leaf] })
+        let row_axes = row.leaf.dims.len().min(dims.len());
+        self.results.push(Block {
+            result: result.clone(),
+            row: row.name.clone(),
+            column: column.name.clone(),
+            row_axes,
+            column_axes: dims.len() - row_axes,
+        });
+        Ok(Output { name: result, ty, storage: Storage::Dense, leaves: vec![leaf] })
     }
 }
 
@@ -210,17 +225,17 @@ fn cheapest(
     sweep: Sweep,
     of: Option<&str>,
     outputs: &dyn Fn(&mut Blocks, &Program) -> Result<Vec<Output>>,
-) -> Result<Program> {
+) -> Result<(Program, Vec<Block>)> {
     let program = &expand_partials(program)?;
     let by = |sweep| {
         let mut blocks = blocks(program, wrt, sweep, of)?;
         let outputs = outputs(&mut blocks, program)?;
-        expand_partials(&blocks.builder.finish(outputs).prune()?)
+        Ok((expand_partials(&blocks.builder.finish(outputs).prune()?)?, blocks.results))
     };
     match sweep {
         Sweep::Cheapest => {
             let (forward, adjoint) = (by(Sweep::Forward)?, by(Sweep::Adjoint)?);
-            let order = growth(&forward)?.compare(&growth(&adjoint)?);
+            let order = growth(&forward.0)?.compare(&growth(&adjoint.0)?);
             Ok(if order == Ordering::Greater { adjoint } else { forward })
         }
         sweep => by(sweep),
@@ -274,7 +289,7 @@ fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) ->
                         Pieces::new(&mut builder, axes, Vec::new())?
                     }
                 };
-                blocks.push(Block { output, row: row.clone(), column: column.clone(), pieces });
+                blocks.push(Derivative { output, row: row.clone(), column: column.clone(), pieces });
             }
         }
     } else {
@@ -290,13 +305,13 @@ fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) ->
                 };
                 let summands = summands.into_iter().map(|term| term.and(stored.clone())).collect();
                 let pieces = Pieces::new(&mut builder, axes, summands)?;
-                blocks.push(Block { output, row: row.clone(), column: column.clone(), pieces });
+                blocks.push(Derivative { output, row: row.clone(), column: column.clone(), pieces });
             }
         }
         // Stable, so that columns stay in order.
         blocks.sort_by_key(|block| block.output);
     }
-    Ok(Blocks { builder, blocks })
+    Ok(Blocks { builder, blocks, results: Vec::new() })
 }
 
 fn places(indices: &[(IndexId, Size)]) -> impl Iterator<Item = Affine> + '_ {

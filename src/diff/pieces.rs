@@ -15,6 +15,7 @@
 //!
 //! 1. A summed index that an equation of the guards gives is replaced by its value: a product with a one-hot tensor is a renaming.
 //! 2. Equations between axes let a coefficient be read at fewer of them, or at simpler places: `[c = i - 1] * x[i - 1]` reads `x[c]`.
+//!    A map does the same: `[f(o) = c] * x[c]` reads `x[f(o)]`.
 //! 3. What is left becomes a statement over the axes that it mentions, the *coefficient*; the rest of the guard stays on the piece.
 //! 4. Pieces of equal guards add up in one coefficient.
 //!
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 use super::forward::{product as contraction, sum, zero};
 use crate::base::{IndexId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, Size, Var, exists_all, solution};
+use crate::index::{Affine, Checked, Pred, Relations, Size, Var, exists_all, solution};
 use crate::scalar::Number;
 use crate::tssa::{Builder, Operand, canonical_guard, within};
 
@@ -264,6 +265,31 @@ impl Parts {
         }
         Ok(self)
     }
+
+    /// Where a map gives an axis, `[f(i) = c]`, reads follow the map, `sum s. [f(i) = s] * x[s]` for `x[c]`, if that takes fewer axes.
+    fn follow_maps(&mut self, builder: &mut Builder, axes: &Axes, bound: &mut Axes) -> Checked<()> {
+        for atom in self.outer.conjuncts().to_vec() {
+            let Pred::Relation { relation, args, holds: true } = &atom else { continue };
+            let Some((Some(target), source)) = args.split_last().map(|(last, rest)| (last.as_index(), rest)) else {
+                continue;
+            };
+            let is_map = builder.signature().is_map(*relation) && source.iter().all(|a| !a.mentions(target));
+            let Some((_, n)) = axes.iter().find(|(i, _)| is_map && *i == target) else { continue };
+            if !self.mentions(target) {
+                continue;
+            }
+            let s = builder.fresh_index();
+            let mut followed = self.substitute(target, &Affine::index(s))?;
+            followed.summed = followed.summed.and(atom.substitute(&|i| (i == target).then(|| Affine::index(s)))?);
+            // The guard of the piece stays what it is.
+            followed.outer = self.outer.clone();
+            if followed.complexity(axes).0 < self.complexity(axes).0 {
+                bound.push((s, n.clone()));
+                *self = followed;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Piece {
@@ -277,8 +303,10 @@ impl Piece {
         let (summed, outer): (Vec<Pred>, Vec<Pred>) =
             guard.conjuncts().iter().cloned().partition(|p| mentions_any(p, bound.iter()));
         let (summed, outer) = (Pred::all(summed), Pred::all(outer));
-        let parts = Parts { reads, summed: summed.clone(), outer: outer.clone() }.simplest(axes)?;
-        if bound.is_empty() {
+        let mut parts = Parts { reads, summed: summed.clone(), outer: outer.clone() }.simplest(axes)?;
+        let mut inner = bound.clone();
+        parts.follow_maps(builder, axes, &mut inner)?;
+        if inner.is_empty() {
             match parts.reads.as_slice() {
                 [] => return Ok(Some(Piece { guard: outer, coefficient: None })),
                 [one] => {
@@ -291,7 +319,7 @@ impl Piece {
         }
         let own: Axes = axes.iter().filter(|(i, _)| parts.mentions(*i)).cloned().collect();
         let guard = parts.summed.and(local(axes, &own, &parts.outer));
-        let var = product(builder, &own, &bound, guard, parts.reads)?;
+        let var = product(builder, &own, &inner, guard, parts.reads)?;
         let support = exists_all(&bound, &summed)?;
         let mut quantified = false;
         support.visit_binders(&mut |_| quantified = true);

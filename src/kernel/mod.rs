@@ -13,6 +13,7 @@ mod code;
 mod features;
 mod interpret;
 mod layout;
+mod matrix;
 mod native;
 mod structure;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use interpret::{Location, Memory, Registers};
 use native::Swap;
 
 pub use assemble::Assembly;
+pub use matrix::{Matrix, MatrixKernel};
 pub use native::{Engine, Status};
 
 /// How the outputs of a kernel are stored: their leaves.

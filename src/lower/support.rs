@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! S[ A, a csr parameter ]                = A?(g)
+//! S[ 0 ]                                 = nowhere
 //! S[ sum s. [p] * X[a] * Y[b] ]          = exists s. p and S[X](a) and S[Y](b)
 //! S[ [p] * X + [q] * Y ]                 = (p and S[X]) or (q and S[Y])
 //! S[ [p] * f(X) ]                        = p, and S[X] where f(0) = 0
@@ -14,7 +15,7 @@
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
-use crate::scalar::{Function, try_evaluate};
+use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Storage;
 
@@ -62,6 +63,7 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
             };
             vec![Clause { bound: Vec::new(), conjuncts: pattern.into_iter().collect() }]
         }
+        Rhs::Number(Number::Literal(0.0)) => Vec::new(),
         Rhs::Number(_) => vec![Clause::default()],
         Rhs::Add([(p, x), (q, y)]) => [under(p, *x)?, under(q, *y)?].concat(),
         Rhs::Map { guard, function, args } if keeps_zero(program, *function, args.len()) => {

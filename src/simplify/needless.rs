@@ -57,7 +57,7 @@ pub(super) fn without_needless_guards(
     for _ in 0..MAX_PASSES {
         let weaker = SideTable::new(program.stmts.len(), None);
         let pass =
-            Pass { program: &program, model, tier, total: total(&program), weaker, current: None, next: FIRST_FRESH };
+            Pass { program: &program, model, tier, total: total(&program), weaker, current: None, final_only: false, next: FIRST_FRESH };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
             None => break,
@@ -89,6 +89,8 @@ struct Pass<'a> {
     weaker: SideTable<VarId, Option<Stmt>>,
     /// The statement that is looked at: its own guard, which may go, is no reason for that.
     current: Option<VarId>,
+    /// Whether guards of statements that are still to be met are no reason, since they may go; that sums are not over nothing stays one.
+    final_only: bool,
     next: u32,
 }
 
@@ -209,17 +211,19 @@ impl Pass<'_> {
                 at += 1;
                 continue;
             }
-            let by_readers = self.holds_for_readers(&goal, ranges, readings, true)?;
+            let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
             if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
                 // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
-                if by_readers && self.holds_for_readers(&goal, ranges, readings, false)? {
+                self.final_only = true;
+                if by_readers && self.holds_for_readers(&goal, ranges, readings)? {
                     known.push(goal);
                 }
+                self.final_only = false;
                 kept.remove(at);
                 continue;
             }
             if let Some(opposite) = goal.negate().filter(|_| is_about_sizes(&goal))
-                && self.holds_for_readers(&opposite, ranges, readings, true)?
+                && self.holds_for_readers(&opposite, ranges, readings)?
             {
                 return Ok(Pred::False);
             }
@@ -242,21 +246,13 @@ impl Pass<'_> {
     }
 
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
-    /// With factors, it may fail where the other factors of a product are zero.
-    fn holds_for_readers(
-        &mut self,
-        p: &Pred,
-        own: &[(IndexId, Size)],
-        readings: &[Reading],
-        with_factors: bool,
-    ) -> Result<bool> {
+    fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
         for Reading { at, ranges, holds, factors } in readings {
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
-            let factors = if with_factors { factors.as_slice() } else { &[] };
             if !self.facts(&ranges, holds, factors)?.iter().all(|facts| facts.proves(&goal)) {
                 return Ok(false);
             }
@@ -332,6 +328,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let stmt = self.weaker[x].clone().unwrap_or_else(|| self.program.stmts[x].clone());
+        let may_go = self.final_only && self.weaker[x].is_none();
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
             Rhs::Number(Number::Index(a)) => {
@@ -349,7 +346,9 @@ impl Pass<'_> {
                 for (p, y) in sides {
                     let p = self.fresh(p)?.substitute(&|i| at.get(i.index()).cloned())?;
                     let mut side = before.clone();
-                    side.iter_mut().for_each(|facts| facts.assume(&p));
+                    if !may_go {
+                        side.iter_mut().for_each(|facts| facts.assume(&p));
+                    }
                     self.nonzero(*y, at, depth - 1, &mut side)?;
                     cases.extend(side);
                 }
@@ -365,7 +364,9 @@ impl Pass<'_> {
             places.push(Affine::index(i));
         }
         let guard = self.fresh(guard)?.substitute(&|i| places.get(i.index()).cloned())?;
-        cases.iter_mut().for_each(|facts| facts.assume(&guard));
+        if !may_go {
+            cases.iter_mut().for_each(|facts| facts.assume(&guard));
+        }
         if depth > 0 {
             for operand in operands {
                 let at: Vec<Affine> = operand.indices.iter().filter_map(|i| places.get(i.index()).cloned()).collect();

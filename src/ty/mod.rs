@@ -47,6 +47,21 @@ pub struct Leaf {
     pub dims: Vec<Size>,
 }
 
+/// A result that is a block of a matrix: the derivative of one tensor by another, with the axes of both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The name of the result.
+    pub result: String,
+    /// What is differentiated: an output, or a parameter by which a gradient was taken; empty for `value`.
+    pub row: String,
+    /// The parameter that it is differentiated by.
+    pub column: String,
+    /// How many axes of the result belong to the row; they come first.
+    pub row_axes: usize,
+    /// How many belong to the column.
+    pub column_axes: usize,
+}
+
 /// Hash-consed types: equal types have equal ids, so a type that doubles at each of 1000 levels takes 1000 entries.
 #[derive(Clone, Debug)]
 pub struct Types {

@@ -1,0 +1,229 @@
+//! Jacobians, Hessians and Gauss-Newton matrices as one sparse matrix.
+//!
+//! A derivative of several outputs by several parameters has a result for each two, its [`Block`]s, with the axes of both. As one matrix the
+//! elements of all outputs are its rows and those of all parameters its columns, each in row-major order and one after the other:
+//!
+//! ```text
+//!            x              y
+//! f   [ jacobian_f_x   jacobian_f_y ]
+//! g   [ jacobian_g_x   jacobian_g_y ]
+//! ```
+//!
+//! Binding lists the places of all blocks, sorts them by row and column, and keeps for each entry where its number comes from; a call is one
+//! call of the kernel and one pass over the entries. Where the entries of the blocks are in the order of the matrix, as those of a single
+//! block are, there is no such pass.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Assembly, Engine, Kernel, Leaf, Status};
+use crate::error::{Error, Result};
+use crate::tensor::{Csr, CsrPattern, Inputs, Value};
+use crate::tssa::Program;
+use crate::ty::Block;
+
+/// A derivative whose blocks are put together as one matrix.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    assembly: Assembly,
+    blocks: Vec<Block>,
+}
+
+impl Matrix {
+    /// The blocks of a program as one matrix.
+    ///
+    /// # Errors
+    /// Those of [`Assembly::new`].
+    pub fn new(program: &Program, blocks: &[Block]) -> Result<Matrix> {
+        let has_axes = |block: &&Block| block.row_axes + block.column_axes > 0;
+        let sparse: Vec<&str> = blocks.iter().filter(has_axes).map(|block| block.result.as_str()).collect();
+        Ok(Matrix { assembly: Assembly::new(program, &sparse)?, blocks: blocks.to_vec() })
+    }
+
+    /// Finds out the pattern for the sizes and relations of inputs.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`], and [`Error::Limit`] for a matrix that is too large.
+    pub fn bind(&self, inputs: &Inputs, engine: Engine) -> Result<MatrixKernel> {
+        MatrixKernel::new(self.assembly.bind(inputs, engine)?, &self.blocks)
+    }
+}
+
+/// A matrix that is bound to sizes and relations: a pattern, and a kernel that computes its numbers.
+#[derive(Debug)]
+pub struct MatrixKernel {
+    kernel: Kernel,
+    pattern: Arc<CsrPattern>,
+    /// Which outputs of the kernel are blocks.
+    is_block: Vec<bool>,
+    /// Where the number of each entry comes from, among those of all blocks in order; empty where they are in order.
+    sources: Vec<u32>,
+    /// How many numbers all blocks have.
+    stored: usize,
+    /// Buffers for calls.
+    idle: Mutex<Vec<Vec<f64>>>,
+}
+
+/// The rows or the columns of a matrix: names with where they start, and how many there are.
+#[derive(Default)]
+struct Side {
+    parts: Vec<(String, usize)>,
+    len: usize,
+}
+
+impl Side {
+    /// Where a part starts, which is appended if it is new.
+    fn start(&mut self, name: &str, shape: &[usize]) -> Result<usize> {
+        if let Some((_, start)) = self.parts.iter().find(|(known, _)| known == name) {
+            return Ok(*start);
+        }
+        let start = self.len;
+        let len = shape.iter().try_fold(1usize, |len, n| len.checked_mul(*n));
+        self.len = len.and_then(|len| start.checked_add(len)).filter(|len| *len <= u32::MAX as usize).ok_or(
+            Error::Limit { what: "rows or columns of a matrix", limit: u64::from(u32::MAX), found: u64::MAX },
+        )?;
+        self.parts.push((name.to_owned(), start));
+        Ok(start)
+    }
+}
+
+/// The places that a leaf stores, in order: the index in row-major order of the leading axes, and that of the others.
+fn places(leaf: &Leaf, row_axes: usize) -> Vec<(usize, usize)> {
+    let flat = |tuple: &[usize], shape: &[usize]| tuple.iter().zip(shape).fold(0, |place, (k, n)| place * n + k);
+    let split = |tuple: &[usize], shape: &[usize]| {
+        let (at, of) = (row_axes.min(tuple.len()), row_axes.min(shape.len()));
+        (flat(&tuple[..at], &shape[..of]), flat(&tuple[at..], &shape[of..]))
+    };
+    match leaf {
+        Leaf::Csr(pattern) => {
+            pattern.entries().map(|(i, j)| split(&[i, j], &[pattern.rows(), pattern.cols()])).collect()
+        }
+        Leaf::Coo(relation) => relation.tuples().map(|tuple| split(&tuple, relation.shape())).collect(),
+        // Without axes.
+        Leaf::Dense(_) => vec![(0, 0)],
+    }
+}
+
+fn shape(leaf: &Leaf) -> Vec<usize> {
+    match leaf {
+        Leaf::Dense(shape) => shape.clone(),
+        Leaf::Csr(pattern) => vec![pattern.rows(), pattern.cols()],
+        Leaf::Coo(relation) => relation.shape().to_vec(),
+    }
+}
+
+impl MatrixKernel {
+    fn new(kernel: Kernel, blocks: &[Block]) -> Result<MatrixKernel> {
+        let (mut rows, mut columns) = (Side::default(), Side::default());
+        let mut entries: Vec<(usize, usize, usize)> = Vec::new();
+        let mut is_block = Vec::new();
+        for output in kernel.outputs() {
+            let block = blocks.iter().find(|block| block.result == output.name);
+            is_block.push(block.is_some());
+            let (Some(block), [leaf]) = (block, output.leaves.as_slice()) else { continue };
+            let shape = shape(leaf);
+            let (of, by) = shape.split_at(block.row_axes.min(shape.len()));
+            let (row, column) = (rows.start(&block.row, of)?, columns.start(&block.column, by)?);
+            let stored = entries.len();
+            let places = places(leaf, block.row_axes).into_iter().enumerate();
+            entries.extend(places.map(|(at, (i, j))| (row + i, column + j, stored + at)));
+        }
+        let stored = entries.len();
+        let narrow = |x: usize| {
+            let limit = u64::from(u32::MAX);
+            u32::try_from(x).map_err(|_| Error::Limit { what: "entries of a matrix", limit, found: x as u64 })
+        };
+        narrow(stored)?;
+        entries.sort_unstable();
+        let mut indptr = vec![0; rows.len + 1];
+        entries.iter().for_each(|(row, _, _)| indptr[row + 1] += 1);
+        for row in 1..indptr.len() {
+            indptr[row] += indptr[row - 1];
+        }
+        let indices = entries.iter().map(|(_, column, _)| narrow(*column)).collect::<Result<_>>()?;
+        let pattern = CsrPattern::new(rows.len, columns.len, indptr, indices);
+        let pattern = Arc::new(pattern.map_err(|malformed| Error::bug("matrix", malformed.to_string()))?);
+        let sorted = entries.iter().enumerate().all(|(at, (_, _, source))| at == *source);
+        let sources = match sorted {
+            true => Vec::new(),
+            false => entries.iter().map(|(_, _, source)| narrow(*source)).collect::<Result<_>>()?,
+        };
+        Ok(MatrixKernel { kernel, pattern, is_block, sources, stored, idle: Mutex::default() })
+    }
+
+    /// Where the matrix has entries.
+    pub fn pattern(&self) -> &Arc<CsrPattern> {
+        &self.pattern
+    }
+
+    /// The kernel that computes the blocks, each with its pattern, and the results that are no blocks.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Which engine the next call uses, and why.
+    pub fn status(&self) -> Status {
+        self.kernel.status()
+    }
+
+    /// Computes the numbers of all entries, row by row, and the leaves of the results that are no blocks, from the numbers of the leaves of all
+    /// parameters.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a leaf or a result of another length than the one bound.
+    pub fn call_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], values: &mut [f64]) -> Result<()> {
+        if values.len() != self.stored {
+            let message = format!("{} numbers are expected, found {}", self.stored, values.len());
+            return Err(Error::data("entries", message));
+        }
+        if self.sources.is_empty() {
+            return self.outputs_into(inputs, others, values);
+        }
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut blocks = idle.unwrap_or_else(|| vec![0.0; self.stored]);
+        let result = self.outputs_into(inputs, others, &mut blocks);
+        for (value, source) in values.iter_mut().zip(&self.sources) {
+            *value = blocks.get(*source as usize).copied().unwrap_or(f64::NAN);
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(blocks);
+        result
+    }
+
+    fn outputs_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], mut blocks: &mut [f64]) -> Result<()> {
+        let mut others = others.iter_mut();
+        let mut outputs: Vec<&mut [f64]> = Vec::new();
+        for (output, is_block) in self.kernel.outputs().iter().zip(&self.is_block) {
+            for leaf in &output.leaves {
+                if *is_block {
+                    let (own, rest) = blocks.split_at_mut(leaf.len().min(blocks.len()));
+                    outputs.push(own);
+                    blocks = rest;
+                } else if let Some(other) = others.next() {
+                    outputs.push(other);
+                }
+            }
+        }
+        self.kernel.call_into(inputs, &mut outputs)
+    }
+
+    /// Computes the results that are no blocks, each with its name, and the matrix.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for inputs that do not fit.
+    pub fn call(&self, inputs: &Inputs) -> Result<(Vec<(String, Value)>, Csr)> {
+        let results = self.kernel.call(inputs)?;
+        let mut blocks = Vec::with_capacity(self.stored);
+        let mut others = Vec::new();
+        for (result, is_block) in results.into_iter().zip(&self.is_block) {
+            match is_block {
+                true => result.1.leaves().iter().for_each(|leaf| blocks.extend_from_slice(leaf.data())),
+                false => others.push(result),
+            }
+        }
+        let values = match self.sources.as_slice() {
+            [] => blocks,
+            sources => sources.iter().map(|at| blocks.get(*at as usize).copied().unwrap_or(f64::NAN)).collect(),
+        };
+        let matrix = Csr::with_pattern(self.pattern.clone(), values);
+        Ok((others, matrix.map_err(|malformed| Error::bug("matrix", malformed.to_string()))?))
+    }
+}
