@@ -81,7 +81,7 @@ pub fn evaluate(mut task: Task<'_>) -> Result<Outcome> {
         return Ok((output, bound.timings(timings)));
     }
     let (points, weights) = (CAMERA * n, CAMERA * n + POINT * m);
-    let places = places(&bound, p)?;
+    let places = places(&bound, &camera, &point)?;
     let mut matrix = Matrix { rows: Vec::new(), cols: Vec::new(), vals: vec![0.0; 2 * ROW * p + p] };
     let timings = runs.time(|| {
         let Matrix { rows, cols, vals } = &mut matrix;
@@ -115,12 +115,15 @@ fn ends<T: Copy + Into<Value>>(all: &[T]) -> Value {
 }
 
 /// Where the entries of each block are in the matrix, of which every row has room for all parameters of its camera and of its point.
-fn places(bound: &Bound, p: usize) -> Result<Vec<Vec<u32>>> {
+///
+/// # Errors
+/// If an entry belongs to another camera, point or weight than those of its observation.
+fn places(bound: &Bound, camera: &[usize], point: &[usize]) -> Result<Vec<Vec<u32>>> {
     let place = |name: &str, at: &[usize]| match (name, at) {
-        ("jacobian_0_cam", &[o, e, _, k]) => Some(ROW * (2 * o + e) + k),
-        ("jacobian_0_x", &[o, e, _, k]) => Some(ROW * (2 * o + e) + CAMERA + k),
-        ("jacobian_0_w", &[o, e, _]) => Some(ROW * (2 * o + e) + CAMERA + POINT),
-        ("jacobian_1_w", &[o, _]) => Some(2 * ROW * p + o),
+        ("jacobian_0_cam", &[o, e, c, k]) if camera[o] == c => Some(ROW * (2 * o + e) + k),
+        ("jacobian_0_x", &[o, e, c, k]) if point[o] == c => Some(ROW * (2 * o + e) + CAMERA + k),
+        ("jacobian_0_w", &[o, e, c]) if o == c => Some(ROW * (2 * o + e) + CAMERA + POINT),
+        ("jacobian_1_w", &[o, c]) if o == c => Some(2 * ROW * camera.len() + o),
         _ => None,
     };
     let blocks = bound.leaves().map(|(name, leaf)| {

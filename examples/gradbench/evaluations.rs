@@ -232,7 +232,8 @@ fn llsq(mut task: Task<'_>) -> Result<Outcome> {
     }
     let Input { x, n, runs } = task.input()?;
     let mut inputs = Inputs::new();
-    inputs.value("x", Dense::vector(x.clone())).size("n", n);
+    let steps = i64::try_from(x.len().div_ceil(16))?;
+    inputs.value("x", Dense::vector(x.clone())).size("n", n).size("c", steps);
     let output = if task.function == "primal" { number } else { vector };
     task.run(&inputs, &[&x], runs, output)
 }
@@ -304,7 +305,8 @@ fn gmm(mut task: Task<'_>) -> Result<Outcome> {
 fn kmeans_functions() -> Result<Vec<(&'static str, Assembly)>> {
     let cost = Function::parse(include_str!("kmeans.iv"))?;
     // The Hessian is diagonal. It is derived from the gradient, and shares the work for it.
-    let diagonal = Request { part: Part::Diagonal(usize::MAX), with_value: true, ..Request::new(Mode::Hessian, &["centroids"]) };
+    let diagonal =
+        Request { part: Part::Diagonal(usize::MAX), with_value: true, ..Request::new(Mode::Hessian, &["centroids"]) };
     let both = cost.derive(&diagonal, &mut Stages::new())?.function;
     Ok(vec![("cost", simple(&cost)?), ("dir", dense(&both)?)])
 }

@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod expected;
 mod generate;
+mod gradbench;
 mod hygiene;
 mod kernel_memory;
 mod kernels;
