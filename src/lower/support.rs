@@ -19,7 +19,7 @@ use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Storage;
 
-/// A tensor with more clauses is taken to be dense.
+/// Of a tensor with more clauses only what they have in common is kept.
 const MAX_CLAUSES: usize = 64;
 
 /// A conjunction over `gen` indices, numbered from 0 on, and indices behind them that it binds.
@@ -42,13 +42,33 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
         for clause in &mut support {
             clause.tidy(stmt.dims.len())?;
         }
-        support.dedup();
+        support = without_implied(support);
         if support.len() > MAX_CLAUSES {
-            support = vec![Clause::default()];
+            support = vec![common(&support, stmt.dims.len())];
         }
         all.set(x, support);
     }
     Ok(all)
+}
+
+/// Without clauses that say all that another says, and perhaps more.
+fn without_implied(support: Support) -> Support {
+    let mut kept: Support = Vec::new();
+    for clause in support {
+        if !kept.iter().any(|other| clause.implies(other)) {
+            kept.retain(|other| !other.implies(&clause));
+            kept.push(clause);
+        }
+    }
+    kept
+}
+
+/// What all clauses say of `gen` indices alone.
+fn common(support: &Support, rank: usize) -> Clause {
+    let Some((first, rest)) = support.split_first() else { return Clause::default() };
+    let free = |p: &Pred| (0..first.bound.len()).all(|k| !p.mentions(IndexId::from_index(rank + k)));
+    let shared = first.conjuncts.iter().filter(|p| free(p) && rest.iter().all(|other| other.conjuncts.contains(p)));
+    Clause { bound: Vec::new(), conjuncts: shared.cloned().collect() }
 }
 
 fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support>) -> Result<Support> {
@@ -129,7 +149,7 @@ fn clauses(p: &Pred, next: usize) -> Support {
     }
 }
 
-/// Each clause of the left with each of an operand that is read at these indices.
+/// Each clause of the left with each of an operand that is read at these indices; the left alone where these are too many.
 fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<Support> {
     let mut all = Vec::new();
     for clause in &left {
@@ -147,13 +167,18 @@ fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<
             all.push(longer);
         }
         if all.len() > MAX_CLAUSES {
-            return Ok(vec![Clause::default()]);
+            return Ok(left);
         }
     }
     Ok(all)
 }
 
 impl Clause {
+    /// Whether it has all conjuncts of another, with the same bound indices.
+    fn implies(&self, other: &Clause) -> bool {
+        self.bound.starts_with(&other.bound) && other.conjuncts.iter().all(|p| self.conjuncts.contains(p))
+    }
+
     /// Both clauses of one guard, whose bound indices start at `next`.
     fn and(mut self, other: &Clause, next: usize) -> Option<Clause> {
         let shift = self.bound.len();

@@ -9,6 +9,7 @@ mod errors;
 mod examples;
 mod expected;
 mod generate;
+mod gradbench;
 mod hygiene;
 mod jacobians;
 mod kernel_memory;
