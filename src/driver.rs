@@ -173,6 +173,27 @@ impl Request {
         }
     }
 
+    /// Checks that nothing is asked for that this derivative does not have.
+    fn check(&self) -> Result<()> {
+        let matrix = matches!(self.mode, Mode::Jacobian | Mode::Hessian);
+        let square = matches!(self.mode, Mode::GaussNewton | Mode::GaussNewtonProduct);
+        let product = matches!(self.mode, Mode::HessianProduct | Mode::Transpose);
+        let wrong = [
+            (self.columns.is_some() && self.mode != Mode::Hessian, "only a Hessian has columns of other parameters"),
+            (self.part != Part::Whole && !matrix, "only a Jacobian or a Hessian has a diagonal"),
+            (self.weighted && !square, "only a Gauss-Newton matrix or product has weights"),
+            (self.with_value && (square || product), "this derivative comes without the value of the program"),
+            (
+                self.derivation && !matches!(self.mode, Mode::Adjoint | Mode::Gradient),
+                "only an adjoint or a gradient has a derivation",
+            ),
+        ];
+        match wrong.into_iter().find(|(wrong, _)| *wrong) {
+            Some((_, message)) => Err(Error::Request(message.to_owned())),
+            None => Ok(()),
+        }
+    }
+
     /// The same derivative as the rules of differentiation give it.
     pub fn raw(self) -> Self {
         Request { simplify: None, ..self }
@@ -334,6 +355,7 @@ impl Function {
     /// # Errors
     /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
     pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
+        request.check()?;
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let Request { with_value, sweep, part, weighted, .. } = *request;
@@ -406,11 +428,15 @@ impl Function {
         Ok(Derived { function: Function::from_tensor_ssa(program), added, blocks, derivation, simplification })
     }
 
-    /// The gradient that a Hessian is made of; nobody will see it.
+    /// The gradient that a Hessian is made of.
     fn simple_gradient(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Function> {
-        let with_value = request.with_value && request.mode == Mode::Hessian;
-        let gradient = Request { with_value, expand_partials: true, ..request.clone() };
-        Ok(self.derive(&Request { mode: Mode::Gradient, ..gradient }, stages)?.function)
+        let gradient = Request {
+            wrt: request.wrt.clone(),
+            with_value: request.with_value,
+            simplify: request.simplify.clone(),
+            ..Request::new(Mode::Gradient, &[])
+        };
+        Ok(self.derive(&gradient, stages)?.function)
     }
 
     /// The gradient by some parameters, simplified, as are all derivatives that [`Function::derive`] is not told to leave as they are.

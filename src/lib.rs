@@ -48,6 +48,7 @@
 //!                              ┌───> Tensor-SSA ───> reference: evaluate, count operations
 //!                              │         │ forward             D f(x; dx)                                 6.1-6.13
 //!                              │         │ adjoint             D^T f(x; dy), by inner products            6.14-6.29
+//!                              │         │ jacobian            one-hot tensors through either of them
 //!                              │         │ expand-partials     f' becomes an expression
 //!                              ├─────────┤ simplify            the same function, with never more work
 //!                              │         v

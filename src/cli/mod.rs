@@ -126,10 +126,6 @@ impl From<DerivativeKind> for Mode {
 }
 
 impl Derivative {
-    fn kind(&self) -> Option<DerivativeKind> {
-        self.derivative
-    }
-
     /// The request for a program, if a derivative is wanted.
     fn request(&self, signature: &iverson::ty::Signature, simplify: Option<simplify::Options>) -> Option<Request> {
         let wrt = all_or(&self.wrt, signature);

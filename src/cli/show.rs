@@ -10,7 +10,7 @@ use iverson::stages::Stages;
 use iverson::term::{self, Style};
 
 use super::simplification::{SimplifyArguments, compiled, tell};
-use super::{Derivative, DerivativeKind, Outcome, load, print};
+use super::{Derivative, Outcome, load, print};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -83,6 +83,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --format latex
   iverson show loss.iv --derivative gradient --wrt w --stage gen-pushout
   iverson show loss.iv --derivative adjoint --wrt w --derivation
+  iverson show loss.iv --derivative hessian --wrt w --diagonal
   iverson show loss.iv --derivative gradient --wrt w --cost
   iverson show loss.iv --derivative gradient --wrt w --no-simplify
   iverson show loss.iv --stage simplify --hint n=1000
@@ -96,9 +97,6 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
     if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
         return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
-    }
-    if arguments.derivation && arguments.derivative.kind() == Some(DerivativeKind::Forward) {
-        return Err(Error::Request("only an adjoint or a gradient has a derivation".to_owned()).into());
     }
     let program = load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
@@ -122,7 +120,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             let derived = function.derive(&request, &mut stages)?;
             derived.simplification.iter().for_each(tell);
             if arguments.cost {
-                print(&function.certify(&derived.function, request.mode)?.to_string())?;
+                // What nothing is proved of has a cost of its own.
+                print(&match request.mode.theorem() {
+                    Some(_) => function.certify(&derived.function, request.mode)?.to_string(),
+                    None => derived.function.cost()?.to_string(),
+                })?;
                 return Ok(true);
             }
             if let Some(derivation) = derived.derivation {

@@ -95,12 +95,7 @@ pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result
 ///
 /// # Errors
 /// As [`jacobian`].
-pub fn gauss_newton(
-    program: &Program,
-    wrt: &[ParamId],
-    sweep: Sweep,
-    weighted: bool,
-) -> Result<(Program, Vec<Block>)> {
+pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: bool) -> Result<(Program, Vec<Block>)> {
     let mut params = NewParams::new(&program.signature);
     let mut weights = Vec::new();
     for output in program.outputs.iter().filter(|_| weighted) {

@@ -8,11 +8,17 @@
 //! | [`adjoint`] | `x` and a seed `dy` | `D^T f(x; dy)`, with `<dy, D f(x; dx)> = <D^T f(x; dy), dx>` | rewriting of inner products | 6.14-6.29 |
 //! | [`adjoint`] with [`Seed::One`] | `x` | the gradient of a real output | | section 6.1 |
 //!
+//! | [`jacobian()`] | `x` | all partial derivatives, as sparse tensors | one-hot tensors through either of the above | |
+//! | [`gauss_newton`] | `x` | `J' J` | products of these | |
+//! | [`hessian_product`], [`gauss_newton_product`] | `x` and tangents `dx` | `H dx`, `J' J dx` | [`forward`] of a gradient; [`adjoint`] of [`forward`] | |
+//! | [`transpose`] | a seed `dy` | `f' dy`, for a linear `f` | [`adjoint`] | |
+//!
 //! All are ordinary programs again, so derivatives of derivatives need nothing more. The results share statements with the primal
 //! program, whose value they can return as well.
 //!
 //! **Names.** The tangent of a parameter `x` is a parameter `dx`, the seed of the output `value` is `dy`, of another output `z` it is `dz`.
-//! Among statements the tangent of `t` is `t_tan` and its adjoint `t_adj`. Results are called `tangent`, `adjoint_x`, `grad_x`.
+//! Among statements the tangent of `t` is `t_tan` and its adjoint `t_adj`. Results are called `tangent`, `adjoint_x`, `grad_x`, `jacobian_x`,
+//! `hessian_x_y`, `gauss_newton_x_y`.
 //!
 //! **Sparse parameters.** A tangent or adjoint of a sparse parameter is sparse with the same pattern: the guards of the program read
 //! the parameter only where its pattern holds, and every rule keeps guards.

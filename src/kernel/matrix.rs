@@ -78,9 +78,10 @@ impl Side {
         }
         let start = self.len;
         let len = shape.iter().try_fold(1usize, |len, n| len.checked_mul(*n));
-        self.len = len.and_then(|len| start.checked_add(len)).filter(|len| *len <= u32::MAX as usize).ok_or(
-            Error::Limit { what: "rows or columns of a matrix", limit: u64::from(u32::MAX), found: u64::MAX },
-        )?;
+        self.len = len
+            .and_then(|len| start.checked_add(len))
+            .filter(|len| *len <= u32::MAX as usize)
+            .ok_or(Error::Limit { what: "rows or columns of a matrix", limit: u64::from(u32::MAX), found: u64::MAX })?;
         self.parts.push((name.to_owned(), start));
         Ok(start)
     }

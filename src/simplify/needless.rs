@@ -56,8 +56,16 @@ pub(super) fn without_needless_guards(
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
         let weaker = SideTable::new(program.stmts.len(), None);
-        let pass =
-            Pass { program: &program, model, tier, total: total(&program), weaker, current: None, final_only: false, next: FIRST_FRESH };
+        let pass = Pass {
+            program: &program,
+            model,
+            tier,
+            total: total(&program),
+            weaker,
+            current: None,
+            final_only: false,
+            next: FIRST_FRESH,
+        };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
             None => break,

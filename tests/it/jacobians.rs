@@ -166,10 +166,11 @@ impl Report {
     }
 }
 
-/// Points of the parameters, with the sizes and relations of some inputs.
-fn points(given: &Environment<f64>, numbers: &mut Numbers, count: usize) -> Vec<Environment<f64>> {
+/// Points of the parameters, real ones and integers by turns, with the sizes and relations of some inputs.
+fn points(given: &Environment<f64>, seed: u64, count: u64) -> Vec<Environment<f64>> {
     let mut all = vec![given.clone()];
-    for _ in 1..count {
+    for k in 1..count {
+        let mut numbers = Numbers::new(seed ^ k, k % 2 == 0);
         all.push(given.map(|_, _, leaf| leaf.map(|_| Ok(numbers.next()))).expect("nothing fails"));
     }
     all
@@ -257,8 +258,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         let found = results(simplified.tensor_ssa(), &environment)?;
         let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{}", simplified.tensor_ssa()));
         report.judge("simplified", judgement)?;
-        let mut reals = Numbers::new(seed ^ 0xf00d, false);
-        let at = points(&environment, &mut reals, 8);
+        let at = points(&environment, seed ^ 0xf00d, 12);
         let judgement = support(report, &simplified, &given, &at, &format!("seed {seed}, jacobian"));
         report.judge("its support", judgement)?;
     }
@@ -288,8 +288,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     let found = results(hessian.tensor_ssa(), &environment)?;
     let judgement = agree("hessian", &found, &expected).map_err(|e| format!("{e}\n{}", hessian.tensor_ssa()));
     report.judge("simplified Hessian", judgement)?;
-    let mut reals = Numbers::new(seed ^ 0xbeef, false);
-    let at = points(&environment, &mut reals, 8);
+    let at = points(&environment, seed ^ 0xbeef, 12);
     let judgement = support(report, &hessian, &given, &at, &format!("seed {seed}, hessian"));
     report.judge("support of the Hessian", judgement)
 }
@@ -360,6 +359,42 @@ fn derivatives_of_books() {
     ];
     for (text, request, expected) in cases {
         assert_eq!(derived(text, request).as_deref(), Ok(expected), "{text}");
+    }
+}
+
+/// The blocks of several parameters are one matrix, in the order of its rows and columns, whose numbers are those of the blocks.
+#[test]
+fn blocks_are_one_matrix() {
+    let text = "param x : [n, 2] real\nparam y : [n] real\nparam s : real\nmap f : [p] -> [n]\n\
+                (gen o < p, e < 2. x[f(o), e] * y[f(o)] * s, gen i < n. y[i]^2)";
+    let function = Function::parse(text).unwrap();
+    let derived = function.derive(&Request::new(Mode::Jacobian, &["x", "y", "s"]), &mut Stages::new()).unwrap();
+    let mut given = Inputs::new();
+    given.value("x", iverson::tensor::Dense::new(&[3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
+    given.value("y", iverson::tensor::Value::vector(vec![7.0, 8.0, 9.0]));
+    given.value("s", iverson::tensor::Value::scalar(2.0));
+    given.relation("f", iverson::tensor::Relation::from_map(&[2], vec![2, 0], 3).unwrap());
+    for engine in [Engine::Interpreter, Engine::Native] {
+        let matrix = derived.matrix().unwrap().bind(&given, engine).unwrap();
+        let (others, jacobian) = matrix.call(&given).unwrap();
+        assert!(others.is_empty());
+        // Columns: x by rows, y, s.
+        let expected = [
+            vec![0.0, 0.0, 0.0, 0.0, 18.0, 0.0, 0.0, 0.0, 10.0, 45.0],
+            vec![0.0, 0.0, 0.0, 0.0, 0.0, 18.0, 0.0, 0.0, 12.0, 54.0],
+            vec![14.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 7.0],
+            vec![0.0, 14.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 14.0],
+            vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 14.0, 0.0, 0.0, 0.0],
+            vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 16.0, 0.0, 0.0],
+            vec![0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 18.0, 0.0],
+        ];
+        assert_eq!(jacobian.to_dense().unwrap().data(), expected.concat());
+        assert_eq!(jacobian.data().len(), 15);
+        let mut values = vec![f64::NAN; 15];
+        let data: [&[f64]; 3] = [&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[7.0, 8.0, 9.0], &[2.0]];
+        matrix.call_into(&data, &mut [], &mut values).unwrap();
+        assert_eq!(values, jacobian.data());
+        assert!(matrix.call_into(&data, &mut [], &mut values[1..]).is_err());
     }
 }
 
