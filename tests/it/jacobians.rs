@@ -310,7 +310,7 @@ fn run(first: u64, programs: u64) {
 
 #[test]
 fn some_programs() {
-    run(0, 40);
+    run(0, 24);
 }
 
 /// Minutes of work; see the command above.

@@ -144,7 +144,7 @@ fn guards_that_say_something_stay() {
         // What holds for an index of the reader says nothing of the summed index with its number.
         "[i = 1] * (sum k < n. [k >= 1] * y[k]) * sign(x[i])",
         // Of the guards of two factors one stays, though each is reason enough for the other to go.
-        "[n <= 2] * ([n <= 2] * (2 * ([n <= 2] * x[1])) * ([n <= 2] * y[1]))",
+        "[n <= 2] * ([n <= 2] * (2 * ([n <= 2] * x[0])) * ([n <= 2] * y[0]))",
         // Neither is the guard of a tensor a reason for itself.
         "(let t = gen k < n. sum l < n. [n <= 2] * x[l] in [n <= 2] * t[i] * t[i]) + y[j]",
         // What a guard is split into keeps the reads of sparse parameters inside of their patterns.
