@@ -122,6 +122,9 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     Ok(Encoded { roots, used, names, steps })
 }
 
+/// With more terms a sum stays in parts.
+const MAX_CASES: usize = 16;
+
 /// The sums that are read once, by a sum that guards them by the union of their own guards. Outside of that they are zero, so they are parts of
 /// one sum:
 ///
@@ -136,7 +139,9 @@ pub(super) fn partial_sums(program: &Program, live: &SideTable<VarId, bool>) -> 
     let mut partial = SideTable::new(program.stmts.len(), false);
     for (_, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         let Rhs::Add(sides) = &stmt.rhs else { continue };
-        for (p, x) in sides.iter().filter(|(p, x)| matches!(p, Pred::Any(_)) && uses[*x] == 1) {
+        for (p, x) in
+            sides.iter().filter(|(p, x)| matches!(p, Pred::Any(cases) if cases.len() <= MAX_CASES) && uses[*x] == 1)
+        {
             let Rhs::Add(inner) = &program.stmts[*x].rhs else { continue };
             let case = |q: &Pred| q.disjuncts().iter().all(|q| p.disjuncts().contains(q));
             partial.set(*x, inner.iter().all(|(q, _)| case(q)));
