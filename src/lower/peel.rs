@@ -115,6 +115,10 @@ fn in_force(bounds: &[Bound], i: IndexId, middle: &mut Middle, side: Side) -> Ch
     let k = moving.numerator.coefficient(&Var::Index(i));
     let rest = moving.numerator.sub(&Affine::index(i).scale(k)?)?;
     let limit = fixed.numerator.sub(&rest)?;
+    // The index of a loop inside is not there yet.
+    if !limit.is_size() {
+        return Ok(None);
+    }
     let limits = match (k, side) {
         (1, Side::Lower) => (&mut middle.to, limit),
         (1, Side::Upper) => (&mut middle.from, limit),

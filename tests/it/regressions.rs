@@ -1,4 +1,4 @@
-//! Programs that once went wrong, one file each: they pass every stage, differentiate, and everything printed is read back.
+//! Programs that once went wrong, one file each: they pass every stage down to loops, differentiate, and everything printed is read back.
 
 use iverson::driver::{Stage, Staged, lower};
 use iverson::stages::{Stages, check};
@@ -21,9 +21,11 @@ fn regressions() {
         let names: Vec<String> = source.signature.params.values().map(|p| p.name.clone()).collect();
         let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
         let function = Function::compile(source, &mut Stages::new()).expect("it compiles");
+        function.loops(&mut Stages::new()).expect("it lowers");
         for derivative in [function.forward(&wrt), function.adjoint(&wrt)] {
             let derivative = derivative.expect("it has a derivative");
             check("derivative", derivative.tensor_ssa()).expect("well formed");
+            derivative.loops(&mut Stages::new()).expect("it lowers");
             let text = derivative.to_string();
             surface::read(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
         }
