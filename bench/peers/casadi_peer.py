@@ -187,18 +187,3 @@ def embedding(w: Workload) -> Runs:
     p = Program(w, "E")
     E, t = p.all("E", "t")
     return p.runs(sumsqr(E[:, places(w, "tok")[1]] - t))
-
-
-PROGRAMS: dict[str, Callable[[Workload], Runs]] = {
-    "K1": deconvolution,
-    "K2": batched_deconvolution,
-    "K3": logistic,
-    "K4": sparse_times_dense,
-    "K5": matrix_factorisation,
-    "K6": graph_convolution,
-    "K7": tensor_factorisation,
-    "K9": gaussian_mixture,
-    "K11": perceptron,
-    "K13": rank_one,
-    "K15": embedding,
-}

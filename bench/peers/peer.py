@@ -44,7 +44,7 @@ def serve(connection: Connection, module: str) -> None:
             if isinstance(request, str):
                 runs = None
                 workload = Workload.read(request)
-                runs = peer.PROGRAMS[workload.key](workload)
+                runs = getattr(peer, workload.program)(workload)
                 connection.send(check(workload, runs))
             else:
                 connection.send(turn(runs[request]))

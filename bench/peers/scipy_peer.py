@@ -4,8 +4,6 @@ Transposed and permuted structures are built before the time is taken. Transpose
 though our kernels, and those by hand, take the numbers of a sparse parameter anew with each call.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy
 from scipy.sparse import csr_array
@@ -240,18 +238,3 @@ def embedding(w: Workload) -> Runs:
         return np.vdot(r, r), {"E": dE}
 
     return Runs(value, gradient)
-
-
-PROGRAMS: dict[str, Callable[[Workload], Runs]] = {
-    "K1": deconvolution,
-    "K2": batched_deconvolution,
-    "K3": logistic,
-    "K4": sparse_times_dense,
-    "K5": matrix_factorisation,
-    "K6": graph_convolution,
-    "K7": tensor_factorisation,
-    "K9": gaussian_mixture,
-    "K11": perceptron,
-    "K13": rank_one,
-    "K15": embedding,
-}

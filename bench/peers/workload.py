@@ -10,6 +10,21 @@ from scipy.sparse import csr_array
 
 Array = np.ndarray
 
+# The functions of the peers, by the key of a workload.
+PROGRAMS = {
+    "K1": "deconvolution",
+    "K2": "batched_deconvolution",
+    "K3": "logistic",
+    "K4": "sparse_times_dense",
+    "K5": "matrix_factorisation",
+    "K6": "graph_convolution",
+    "K7": "tensor_factorisation",
+    "K9": "gaussian_mixture",
+    "K11": "perceptron",
+    "K13": "rank_one",
+    "K15": "embedding",
+}
+
 
 class Pattern(NamedTuple):
     """The places of the entries of a sparse tensor, sorted, as one array of integers for each axis."""
@@ -31,9 +46,9 @@ class Workload:
             return Workload(Path(path).stem, dict(archive))
 
     @property
-    def key(self) -> str:
-        """`K3` of `K3 sparse logistic regression, 1000 x 500`."""
-        return self.name.split()[0]
+    def program(self) -> str:
+        """That of `K3`, for `K3 sparse logistic regression, 1000 x 500`."""
+        return PROGRAMS[self.name.split()[0]]
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]

@@ -265,7 +265,7 @@ fn functions_are_accurate() {
 
 /// Millions of arguments for each function; prints how far off they are. `IVERSON_ARGUMENTS` multiplies their number.
 #[test]
-#[ignore = "takes many minutes"]
+#[ignore = "takes many minutes; the command is in the module documentation"]
 fn campaign() {
     let each = std::env::var("IVERSON_ARGUMENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_usize);
     let reference = &mut Reference::new();
