@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::certificate::{self, Certificate, Cost, Theorem};
-use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
+use crate::diff::{self, Adjoint, Dependent, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::index::estimate::Hints;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
@@ -244,6 +244,8 @@ pub struct Simplification {
 pub struct Function {
     source: Option<term::Program>,
     tssa: tssa::Program,
+    /// The parameters that are computed from others outside, in order.
+    dependents: Vec<Dependent>,
 }
 
 impl Function {
@@ -269,14 +271,72 @@ impl Function {
     /// Those of [`lower`].
     pub fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
         match lower(&source, Stage::TensorSsa, stages)? {
-            Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), tssa }),
+            Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), tssa, dependents: Vec::new() }),
             Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
         }
     }
 
     /// A program that is in Tensor-SSA already.
     pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
-        Function { source: None, tssa }
+        Function { source: None, tssa, dependents: Vec::new() }
+    }
+
+    /// The same program, where a parameter is computed from others outside of it: by a solver, a simulation, another program. Its
+    /// derivative is a program, either forward, with a parameter `dx` for each parameter `x` that it depends on and a result of the shape of
+    /// the parameter, or adjoint, with a seed `dy` for the parameter `y` and a result `adjoint_x` for each parameter `x`. Other
+    /// parameters of that program are those of this one, by name, the value `y` among them.
+    ///
+    /// All derivatives of this program by `x` then go through `y`. By `y` itself it is independent.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// // y is the square root of x, and comes from outside.
+    /// let f = Function::parse("param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]")?;
+    /// let root = Function::parse("param y : [n] real\nparam dx : [n] real\ngen i < n. dx[i] / (2 * y[i])")?;
+    /// let gradient = f.with_derivative("y", &root)?.gradient(&["x"])?;
+    /// assert_eq!(gradient.to_string().lines().last(), Some("gen i < n. y[i] + x[i] / (2 * y[i])"));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a derivative that is not of this form, or not linear in what it takes, and for a parameter that others
+    /// depend on already: they come after it.
+    pub fn with_derivative(self, param: &str, derivative: &Function) -> Result<Function> {
+        let dependent = Dependent::new(&self.tssa.signature, param, &derivative.tssa)?;
+        self.with(dependent)
+    }
+
+    /// The same program, where a parameter is computed outside of it such that a residual is zero: a program with one result of the shape
+    /// of the parameter, each element of which depends on the same element of the parameter and on no other.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// let f = Function::parse("param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]")?;
+    /// let residual = Function::parse("param x : [n] real\nparam y : [n] real\ngen i < n. y[i]^2 - x[i]")?;
+    /// let gradient = f.with_implicit("y", &residual)?.gradient(&["x"])?;
+    /// assert_eq!(gradient.to_string().lines().last(), Some("gen i < n. y[i] + x[i] / (2 * y[i])"));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a residual that is not of this form, and as [`Function::with_derivative`].
+    pub fn with_implicit(self, param: &str, residual: &Function) -> Result<Function> {
+        let dependent = Dependent::implicit(&self.tssa.signature, param, &residual.tssa)?;
+        self.with(dependent)
+    }
+
+    fn with(mut self, dependent: Dependent) -> Result<Function> {
+        let param = dependent.param;
+        let name = self.tssa.signature.params.get(param).map_or("", |p| p.name.as_str());
+        if self.dependents.iter().any(|other| other.param == param) {
+            return Err(Error::Request(format!("the parameter `{name}` has a derivative already")));
+        }
+        if self.dependents.iter().any(|other| other.on().any(|x| x == param)) {
+            let message = "parameters that depend on it have their derivatives already; give its own first";
+            return Err(Error::Request(format!("the parameter `{name}`: {message}")));
+        }
+        self.dependents.push(dependent);
+        Ok(self)
     }
 
     /// The program in Tensor-SSA.
@@ -313,6 +373,10 @@ impl Function {
                 "no theorem bounds the cost of this derivative by that of the program; it has a cost of its own";
             return Err(Error::Request(message.to_owned()));
         };
+        if !self.dependents.is_empty() {
+            let message = "no theorem bounds the cost of a derivative that is given in part";
+            return Err(Error::Request(message.to_owned()));
+        }
         certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
     }
 
@@ -322,7 +386,8 @@ impl Function {
     /// [`Error::Overflow`] and [`Error::Bug`].
     pub fn simplify(&self, options: &simplify::Options) -> Result<Simplification> {
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
-        Ok(Simplification { function: Function::from_tensor_ssa(program), report })
+        let function = Function { source: None, tssa: program, dependents: self.dependents.clone() };
+        Ok(Simplification { function, report })
     }
 
     /// The program as loop nests.
@@ -358,23 +423,25 @@ impl Function {
         request.check()?;
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
+        let dependents = self.dependents.as_slice();
         let Request { with_value, sweep, part, weighted, .. } = *request;
         let program = match request.mode {
             Mode::Forward => stages.run("forward", || {
-                let forward = diff::forward(&self.tssa, &wrt, with_value)?;
+                let forward = diff::forward_through(&self.tssa, dependents, &wrt, with_value)?;
                 added = forward.tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(forward.program)
             })?,
             Mode::Adjoint | Mode::Gradient => stages.run("adjoint", || {
                 let seed = if request.mode == Mode::Gradient { Seed::One } else { Seed::Parameter };
                 let options = Options { seed, with_value, derivation: request.derivation };
-                let Adjoint { program, seeds, derivation: steps } = diff::adjoint(&self.tssa, &wrt, options)?;
+                let Adjoint { program, seeds, derivation: steps } =
+                    diff::adjoint_through(&self.tssa, dependents, &wrt, options)?;
                 (added, derivation) = (seeds, steps);
                 Ok(program)
             })?,
             Mode::Jacobian => {
                 let how = Jacobian { sweep, part, of: None, with_value };
-                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&self.tssa, &wrt, how)))?
+                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how)))?
             }
             Mode::Hessian => {
                 let gradient = self.simple_gradient(request, stages)?;
@@ -383,25 +450,31 @@ impl Function {
                     None => wrt,
                 };
                 let how = Jacobian { sweep, part, of: Some("grad"), with_value };
-                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, &columns, how)))?
+                stages.run("jacobian", || {
+                    of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, dependents, &columns, how))
+                })?
             }
             Mode::HessianProduct => {
                 let gradient = self.simple_gradient(request, stages)?;
                 stages.run("forward", || {
-                    let (program, tangents) = diff::hessian_product(&gradient.tssa, &wrt)?;
+                    let (program, tangents) = diff::hessian_product(&gradient.tssa, dependents, &wrt)?;
                     added = tangents;
                     Ok(program)
                 })?
             }
             Mode::GaussNewton => {
-                let derive = || diff::gauss_newton(&self.tssa, &wrt, sweep, weighted);
+                let derive = || diff::gauss_newton(&self.tssa, dependents, &wrt, sweep, weighted);
                 stages.run("gauss-newton", || of_blocks(&mut blocks, derive()))?
             }
             Mode::GaussNewtonProduct => stages.run("gauss-newton", || {
-                let (program, tangents) = diff::gauss_newton_product(&self.tssa, &wrt, weighted)?;
+                let (program, tangents) = diff::gauss_newton_product(&self.tssa, dependents, &wrt, weighted)?;
                 added = tangents;
                 Ok(program)
             })?,
+            Mode::Transpose if !dependents.is_empty() => {
+                let message = "a program some of whose parameters depend on others has no transposed program";
+                return Err(Error::Request(message.to_owned()));
+            }
             Mode::Transpose => stages.run("transpose", || {
                 let transposed = diff::transpose(&self.tssa, &wrt)?;
                 added = transposed.seeds;
@@ -425,7 +498,8 @@ impl Function {
         };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        Ok(Derived { function: Function::from_tensor_ssa(program), added, blocks, derivation, simplification })
+        let function = Function { source: None, tssa: program, dependents: self.dependents.clone() };
+        Ok(Derived { function, added, blocks, derivation, simplification })
     }
 
     /// The gradient that a Hessian is made of.

@@ -265,15 +265,11 @@ impl<'a> Presenter<'a> {
     }
 
     /// Whether a tensor is a sum of which each side has a guard that is a case of `p`: then `p` need not be said again.
-    fn says(&mut self, x: VarId, place: &[Affine], p: &Pred) -> Result<bool> {
-        let Rhs::Add(sides) = &self.source.stmts[x].rhs else { return Ok(false) };
-        for (q, _) in sides {
-            let q = self.pred(q, place)?;
-            if !q.disjuncts().iter().all(|case| p.disjuncts().contains(case)) {
-                return Ok(false);
-            }
+    fn says(&self, x: VarId, p: &Pred) -> bool {
+        match &self.source.stmts[x].rhs {
+            Rhs::Add(sides) => sides.iter().all(|(q, _)| p.has_cases_of(q)),
+            _ => false,
         }
-        Ok(true)
     }
 
     /// Whether a statement reads one element of a parameter or a variable, under a short guard at most.
@@ -382,7 +378,7 @@ impl<'a> Presenter<'a> {
         let mut context = Context::default();
         let dims = &self.source.stmts[x].dims;
         let gens: Vec<(IndexId, Size)> = dims.iter().map(|n| (self.enter_loop(n, &mut context), n.clone())).collect();
-        let place: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let place = Affine::indices(&gens);
         let stored = self.pattern(x, &place).map(Build::Iverson);
         tasks.push(Task::Expand(x, place, context));
         tasks.extend(stored.map(Task::Build));
@@ -620,8 +616,7 @@ impl<'a> Presenter<'a> {
                 let mut guards = Vec::with_capacity(sides.len());
                 for (p, y) in sides {
                     let guard = self.pred(p, &place)?;
-                    let said = self.says(*y, &place, &guard)?;
-                    guards.push(if said { Pred::True } else { self.simplify(&guard, context) });
+                    guards.push(if self.says(*y, p) { Pred::True } else { self.simplify(&guard, context) });
                 }
                 for (at, (_, y)) in sides.iter().enumerate().filter(|(at, _)| !guards[*at].is_false()) {
                     summands += 1;

@@ -9,6 +9,7 @@ mod show;
 mod simplification;
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use iverson::diff::Part;
 use iverson::driver::{Mode, Request};
-use iverson::{Error, simplify, surface};
+use iverson::stages::Stages;
+use iverson::{Error, Function, simplify, surface};
 
 /// Purely functional, sparse derivatives of tensor programs written with Iverson brackets.
 #[derive(Debug, Parser)]
@@ -85,6 +87,46 @@ struct Derivative {
     /// Whether a Gauss-Newton matrix or product has weights: a parameter `weight` of the shape of the output.
     #[arg(long, requires = "derivative")]
     weighted: bool,
+    #[command(flatten)]
+    given: Given,
+}
+
+/// Parameters that are computed from others outside of the program.
+#[derive(Clone, Debug, Default, Args)]
+struct Given {
+    /// A parameter y that is computed from others outside of the program, and its derivative as a program: forward, with a parameter dx for
+    /// each parameter x that it depends on, or adjoint, with a parameter dy and results adjoint_x.
+    #[arg(long, value_name = "NAME=FILE")]
+    given: Vec<String>,
+    /// A parameter that is computed outside of the program such that a residual is zero, and the program of the residual.
+    #[arg(long, value_name = "NAME=FILE")]
+    implicit: Vec<String>,
+}
+
+impl Given {
+    fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.implicit.is_empty()
+    }
+
+    /// The program with the derivatives that are given; what depends on others comes after them.
+    fn of(&self, program: iverson::term::Program, stages: &mut Stages<'_>) -> Result<Function, Failure> {
+        let mut function = Function::compile(program, stages)?;
+        type With = fn(Function, &str, &Function) -> iverson::Result<Function>;
+        let kinds: [(&str, &[String], With); 2] = [
+            ("--implicit", &self.implicit, Function::with_implicit),
+            ("--given", &self.given, Function::with_derivative),
+        ];
+        for (option, list, with) in kinds {
+            for argument in list {
+                let Some((name, path)) = argument.split_once('=') else {
+                    return Err(Error::Request(format!("{option} takes NAME=FILE, found `{argument}`")).into());
+                };
+                let derivative = Function::compile(load(Path::new(path))?, stages)?;
+                function = with(function, name, &derivative)?;
+            }
+        }
+        Ok(function)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -161,12 +203,12 @@ impl From<Error> for Failure {
 type Outcome = Result<bool, Failure>;
 
 /// What a file is called in messages.
-fn shown(path: &std::path::Path) -> String {
-    if path == std::path::Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Reads, parses and checks a program file; `-` is standard input.
-fn load(path: &std::path::Path) -> Result<iverson::term::Program, Failure> {
+fn load(path: &Path) -> Result<iverson::term::Program, Failure> {
     let name = shown(path);
     let text = files::read_text(path)?;
     surface::read(&text, &[]).map_err(|error| Failure { error, source: Some((name, text)) })

@@ -70,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
     let request = arguments.derivative.request(&program.signature, options);
-    let primal = Function::compile(program, &mut stages)?;
+    let primal = arguments.derivative.given.of(program, &mut stages)?;
     let derived = match &request {
         Some(request) => Some(primal.derive(request, &mut stages)?),
         None => None,

@@ -116,14 +116,16 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let function = match arguments.derivative.request(&program.signature, options.clone()) {
         Some(request) => {
             let request = Request { derivation: arguments.derivation, ..request };
-            let function = Function::compile(program, &mut stages)?;
+            let function = arguments.derivative.given.of(program, &mut stages)?;
             let derived = function.derive(&request, &mut stages)?;
             derived.simplification.iter().for_each(tell);
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
                 print(&match request.mode.theorem() {
-                    Some(_) => function.certify(&derived.function, request.mode)?.to_string(),
-                    None => derived.function.cost()?.to_string(),
+                    Some(_) if arguments.derivative.given.is_empty() => {
+                        function.certify(&derived.function, request.mode)?.to_string()
+                    }
+                    _ => derived.function.cost()?.to_string(),
                 })?;
                 return Ok(true);
             }
@@ -172,7 +174,7 @@ fn inspect(arguments: &Arguments, program: term::Program, options: &Options) -> 
     }
     let mut stages = Stages::new();
     let request = arguments.derivative.request(&program.signature, None);
-    let mut function = Function::compile(program, &mut stages)?;
+    let mut function = arguments.derivative.given.of(program, &mut stages)?;
     if let Some(request) = request {
         function = function.derive(&request, &mut stages)?.function;
     }

@@ -9,7 +9,7 @@ use iverson::stages::Stages;
 use iverson::ty::Signature;
 use iverson::{Error, Result, term};
 
-use super::Derivative;
+use super::{Derivative, Failure};
 
 /// How to simplify.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,10 +83,14 @@ pub(super) fn tell(report: &Report) {
 }
 
 /// The program, or the derivative asked for, simplified unless nothing is to be.
-pub(super) fn compiled(derivative: &Derivative, program: term::Program, options: Option<Options>) -> Result<Function> {
+pub(super) fn compiled(
+    derivative: &Derivative,
+    program: term::Program,
+    options: Option<Options>,
+) -> std::result::Result<Function, Failure> {
     let mut stages = Stages::new();
     let request = derivative.request(&program.signature, options.clone());
-    let function = Function::compile(program, &mut stages)?;
+    let function = derivative.given.of(program, &mut stages)?;
     if let Some(request) = request {
         let derived = function.derive(&request, &mut stages)?;
         derived.simplification.iter().for_each(tell);

@@ -154,13 +154,7 @@ impl Rewriting {
                 };
                 let axes = self.form.builder.fresh_indices(&leaf.dims);
                 // The seed of a sparse output is read on its pattern only.
-                let guard = match output.storage.pattern() {
-                    Some(pattern) => {
-                        let tuple = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
-                        Pred::relation(RelationRef::Input(pattern), tuple)
-                    }
-                    None => Pred::True,
-                };
+                let guard = output.storage.stored_at(&Affine::indices(&axes));
                 products.push(self.form.product(left, Right::Tangent(*x), axes, guard, false));
             }
         }
@@ -349,7 +343,7 @@ impl Rewriting {
         let builder = &mut self.form.builder;
         let one = one(builder)?;
         let var = builder.contract(axes, &[], guard, vec![aligned(&[], one)])?;
-        let place = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let place = Affine::indices(&axes);
         Ok(Pred::relation(RelationRef::Computed { var, view: View::Support }, place))
     }
 

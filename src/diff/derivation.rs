@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::forward::{aligned, tangent_of, zero};
 use crate::base::{Arena, IndexId, ParamId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::index::{Affine, Pred, Size};
 use crate::scalar::Number;
 use crate::tssa::{Builder, Output, Program, Rhs, StmtNames};
 use crate::ty::Types;
@@ -138,13 +138,7 @@ impl Form {
     /// Where an input has values: on its pattern, if it is sparse.
     fn stored(&self, input: VarId, axes: &[(IndexId, Size)]) -> Pred {
         let Rhs::Input { param, .. } = &self.builder.stmt(input).rhs else { return Pred::True };
-        match self.builder.signature().params[*param].storage.pattern() {
-            Some(pattern) => {
-                let tuple = axes.iter().map(|(i, _)| Affine::index(*i)).collect();
-                Pred::relation(RelationRef::Input(pattern), tuple)
-            }
-            None => Pred::True,
-        }
+        self.builder.signature().params[*param].storage.stored_at(&Affine::indices(axes))
     }
 
     /// The sum of inner products as text.

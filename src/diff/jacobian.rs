@@ -22,13 +22,15 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::activity::active;
+use super::dependent::{Dependent, Linked, linked};
 use super::forward::partial_factor;
+use super::linear::without;
 use super::pieces::{Axes, Pieces, Read, Summand};
 use super::{NewParams, expand_partials};
-use crate::base::{IndexId, ParamId, SideTable, VarId};
+use crate::base::{ParamId, SideTable, VarId};
 use crate::certificate::growth;
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::index::{Affine, Pred};
 use crate::tssa::{Builder, OpenStmt, Output, Program, Rhs};
 use crate::ty::{Block, Leaf, Side, Signature, Storage, TypeId, Types};
 
@@ -74,8 +76,13 @@ pub struct Jacobian<'a> {
 ///
 /// # Errors
 /// [`Error::Limit`] for more axes than tensors may have; [`Error::Overflow`] and [`Error::Bug`].
-pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result<(Program, Vec<Block>)> {
-    cheapest(program, wrt, how.sweep, how.of, &|blocks, program| {
+pub fn jacobian(
+    program: &Program,
+    dependents: &[Dependent],
+    wrt: &[ParamId],
+    how: Jacobian<'_>,
+) -> Result<(Program, Vec<Block>)> {
+    cheapest(program, dependents, wrt, how.sweep, how.of, &|blocks, program| {
         let kind = if how.of.is_some() { "hessian" } else { "jacobian" };
         let mut outputs = if how.with_value { program.outputs.clone() } else { Vec::new() };
         for Derivative { row, column, pieces, .. } in std::mem::take(&mut blocks.blocks) {
@@ -95,15 +102,20 @@ pub fn jacobian(program: &Program, wrt: &[ParamId], how: Jacobian<'_>) -> Result
 ///
 /// # Errors
 /// As [`jacobian`].
-pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: bool) -> Result<(Program, Vec<Block>)> {
+pub fn gauss_newton(
+    program: &Program,
+    dependents: &[Dependent],
+    wrt: &[ParamId],
+    sweep: Sweep,
+    weighted: bool,
+) -> Result<(Program, Vec<Block>)> {
     let mut params = NewParams::new(&program.signature);
     let mut weights = Vec::new();
     for output in program.outputs.iter().filter(|_| weighted) {
-        let name = if output.name == "value" { "weight".to_owned() } else { format!("weight_{}", output.name) };
-        weights.push((params.add(&name, output.ty, output.storage), output.ty));
+        weights.push((params.weight(output), output.ty));
     }
     let program = Program { signature: params.signature, ..program.clone() };
-    cheapest(&program, wrt, sweep, None, &|blocks, program| {
+    cheapest(&program, dependents, wrt, sweep, None, &|blocks, program| {
         let mut leaves = Vec::new();
         for (weight, ty) in &weights {
             let types = &program.signature.types;
@@ -119,7 +131,7 @@ pub fn gauss_newton(program: &Program, wrt: &[ParamId], sweep: Sweep, weighted: 
             let (of, by) = (builder.fresh_indices(&x.column.leaf.dims), builder.fresh_indices(&y.column.leaf.dims));
             for (x, y) in all.iter().skip(first).step_by(count).zip(all.iter().skip(second).step_by(count)) {
                 let rows = builder.fresh_indices(&x.row.leaf.dims);
-                let at = |columns: &Axes| places(&rows).chain(places(columns)).collect::<Vec<Affine>>();
+                let at = |columns: &Axes| [Affine::indices(&rows), Affine::indices(columns)].concat();
                 let weight = leaves.get(x.output).map(|(weight, leaf)| {
                     let var = builder.input(*weight, leaf.path.clone(), leaf.dims.clone());
                     Read::new(var, &rows)
@@ -158,14 +170,6 @@ impl End {
         };
         Ok(leaves.into_iter().map(end).collect())
     }
-
-    /// Where the leaf is stored.
-    fn pattern(&self, at: &[Affine]) -> Pred {
-        match self.storage.pattern() {
-            Some(pattern) => Pred::relation(RelationRef::Input(pattern), at.to_vec()),
-            None => Pred::True,
-        }
-    }
 }
 
 /// The derivative of a leaf of an output by a leaf of a parameter.
@@ -174,6 +178,8 @@ struct Derivative {
     /// Among the leaves of all outputs.
     output: usize,
     row: End,
+    /// The parameter that the column is a leaf of.
+    by: ParamId,
     column: End,
     pieces: Pieces,
 }
@@ -183,6 +189,8 @@ struct Derivative {
 struct Blocks {
     builder: Builder,
     blocks: Vec<Derivative>,
+    /// The parameters that stand for tangents of others, and that results do not mention.
+    tangents: Vec<ParamId>,
     /// What became results.
     results: Vec<Block>,
 }
@@ -216,6 +224,7 @@ impl Blocks {
 /// What is made of the blocks of a program, by the sweep that is asked for or the one that makes it cheaper.
 fn cheapest(
     program: &Program,
+    dependents: &[Dependent],
     wrt: &[ParamId],
     sweep: Sweep,
     of: Option<&str>,
@@ -223,9 +232,10 @@ fn cheapest(
 ) -> Result<(Program, Vec<Block>)> {
     let program = &expand_partials(program)?;
     let by = |sweep| {
-        let mut blocks = blocks(program, wrt, sweep, of)?;
+        let mut blocks = blocks(program, dependents, wrt, sweep, of)?;
         let outputs = outputs(&mut blocks, program)?;
-        Ok((expand_partials(&blocks.builder.finish(outputs).prune()?)?, blocks.results))
+        let program = expand_partials(&blocks.builder.finish(outputs).prune()?)?;
+        Ok((without(program, &blocks.tangents)?, blocks.results))
     };
     match sweep {
         Sweep::Cheapest => {
@@ -243,15 +253,48 @@ fn diagonal(builder: &mut Builder, row: &End, pieces: &Pieces, axes: usize) -> R
     let axes = axes.min(rows.len()).min(columns.len());
     let rows = builder.fresh_indices(&rows.iter().map(|(_, n)| n.clone()).collect::<Vec<_>>());
     let rest = builder.fresh_indices(&columns.iter().skip(axes).map(|(_, n)| n.clone()).collect::<Vec<_>>());
-    let at: Vec<Affine> = places(&rows).chain(places(&rows).take(axes)).chain(places(&rest)).collect();
+    let of = Affine::indices(&rows);
+    let at = [of.as_slice(), of.get(..axes).unwrap_or_default(), &Affine::indices(&rest)].concat();
     let summands = pieces.at(builder, &at)?;
     Pieces::new(builder, [rows, rest].concat(), summands)
 }
 
+/// The derivative of each element of a tensor by the same element of a parameter, which is all that the Jacobian of the program is; nothing
+/// where other entries may differ from zero.
+pub(super) fn elementwise(program: &Program, param: ParamId) -> Result<Option<Program>> {
+    let mut blocks = blocks(program, &[], &[param], Sweep::Forward, None)?;
+    let all = std::mem::take(&mut blocks.blocks);
+    let [Derivative { row, column, pieces, .. }] = all.as_slice() else { return Ok(None) };
+    let rank = row.leaf.dims.len();
+    if column.leaf.dims != row.leaf.dims || !pieces.is_diagonal(rank)? {
+        return Ok(None);
+    }
+    let diagonal = diagonal(&mut blocks.builder, row, pieces, rank)?;
+    let output = blocks.output("diagonal", row, column, &diagonal)?;
+    Ok(Some(expand_partials(&blocks.builder.finish(vec![output]).prune()?)?))
+}
+
+/// The leaves of parameters, as columns.
+fn columns_of(signature: &Signature, params: impl IntoIterator<Item = ParamId>) -> Result<Vec<(ParamId, End)>> {
+    let mut columns = Vec::new();
+    for id in params {
+        let param = &signature.params[id];
+        columns.extend(End::all(signature, &param.name, param.ty, param.storage)?.into_iter().map(|end| (id, end)));
+    }
+    Ok(columns)
+}
+
 /// All blocks by one of the two sweeps.
-fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) -> Result<Blocks> {
+fn blocks(
+    program: &Program,
+    dependents: &[Dependent],
+    wrt: &[ParamId],
+    sweep: Sweep,
+    of: Option<&str>,
+) -> Result<Blocks> {
+    let Linked { program, links } = linked(program, dependents, wrt)?;
     let signature = &program.signature;
-    let mut builder = Builder::resume(program);
+    let mut builder = Builder::resume(&program);
     let mut rows = Vec::new();
     for output in &program.outputs {
         let name = match of {
@@ -262,17 +305,63 @@ fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) ->
         let ends = End::all(signature, name, output.ty, output.storage)?;
         rows.extend(ends.into_iter().zip(output.leaves.iter().copied()));
     }
-    let mut columns = Vec::new();
-    for id in wrt {
-        let param = &signature.params[*id];
-        columns.extend(End::all(signature, &param.name, param.ty, param.storage)?.into_iter().map(|end| (*id, end)));
+    let all = wrt.iter().copied().chain(links.iter().map(|link| link.param));
+    let mut blocks = derivatives(&mut builder, &program, &rows, &columns_of(signature, all)?, sweep)?;
+    for link in links.iter().rev() {
+        let ends = End::all(signature, "", link.tangent.ty, link.tangent.storage)?;
+        let rows: Vec<(End, VarId)> = ends.into_iter().zip(link.tangent.leaves.iter().copied()).collect();
+        let columns = columns_of(signature, link.tangents.iter().map(|(_, dx)| *dx))?;
+        for inner in derivatives(&mut builder, &program, &rows, &columns, sweep)? {
+            let Some((x, _)) = link.tangents.iter().find(|(_, dx)| *dx == inner.by) else { continue };
+            chain(&mut builder, &mut blocks, link.param, &inner, *x)?;
+        }
     }
-    let active = active(program, wrt)?;
+    blocks.retain(|block| wrt.contains(&block.by));
+    let tangents = links.iter().flat_map(|link| &link.tangents).map(|(_, dx)| *dx).collect();
+    Ok(Blocks { builder, blocks, tangents, results: Vec::new() })
+}
+
+/// `J[r, c] + sum h. Jy[r, h] * L[h, c]` for the blocks `J` by a parameter `x` that `y` depends on, `L` being a block of the derivative of `y`.
+fn chain(builder: &mut Builder, blocks: &mut [Derivative], y: ParamId, inner: &Derivative, x: ParamId) -> Result<()> {
+    let is =
+        |block: &Derivative, param: ParamId, end: &End| block.by == param && block.column.leaf.path == end.leaf.path;
+    let outer: Vec<(usize, Pieces)> = blocks
+        .iter()
+        .filter(|block| is(block, y, &inner.row))
+        .map(|block| (block.output, block.pieces.clone()))
+        .collect();
+    for (output, outer) in outer {
+        let Some(block) = blocks.iter_mut().find(|b| b.output == output && is(b, x, &inner.column)) else { continue };
+        let rows = builder.fresh_indices(&block.row.leaf.dims);
+        let columns = builder.fresh_indices(&block.column.leaf.dims);
+        let between = builder.fresh_indices(&inner.row.leaf.dims);
+        let [of, by, at] = [&rows, &columns, &between].map(|axes| Affine::indices(axes));
+        let mut summands = block.pieces.at(builder, &[of.clone(), by.clone()].concat())?;
+        for left in outer.at(builder, &[of, at.clone()].concat())? {
+            for right in inner.pieces.at(builder, &[at.clone(), by.clone()].concat())? {
+                summands.push(left.clone().summed(&between).with(right));
+            }
+        }
+        block.pieces = Pieces::new(builder, [rows, columns].concat(), summands)?;
+    }
+    Ok(())
+}
+
+/// The derivative of each row by each column, row by row.
+fn derivatives(
+    builder: &mut Builder,
+    program: &Program,
+    rows: &[(End, VarId)],
+    columns: &[(ParamId, End)],
+    sweep: Sweep,
+) -> Result<Vec<Derivative>> {
+    let wrt: Vec<ParamId> = columns.iter().map(|(id, _)| *id).collect();
+    let active = active(program, &wrt)?;
     let mut blocks = Vec::new();
     if sweep == Sweep::Adjoint {
-        for (output, (row, x)) in rows.into_iter().enumerate() {
-            let mut adjoints = adjoints(&mut builder, program, &active, &row, x)?;
-            for (id, column) in &columns {
+        for (output, (row, x)) in rows.iter().enumerate() {
+            let mut adjoints = adjoints(builder, program, &active, row, *x)?;
+            for (id, column) in columns {
                 let input = program.stmts.iter().find_map(|(x, stmt)| match &stmt.rhs {
                     Rhs::Input { param, path } if param == id && *path == column.leaf.path => Some(x),
                     _ => None,
@@ -281,36 +370,32 @@ fn blocks(program: &Program, wrt: &[ParamId], sweep: Sweep, of: Option<&str>) ->
                     Some(pieces) => pieces,
                     None => {
                         let axes = builder.fresh_indices(&[row.leaf.dims.clone(), column.leaf.dims.clone()].concat());
-                        Pieces::new(&mut builder, axes, Vec::new())?
+                        Pieces::new(builder, axes, Vec::new())?
                     }
                 };
-                blocks.push(Derivative { output, row: row.clone(), column: column.clone(), pieces });
+                blocks.push(Derivative { output, row: row.clone(), by: *id, column: column.clone(), pieces });
             }
         }
     } else {
-        for (id, column) in &columns {
-            let tangents = tangents(&mut builder, program, &active, *id, column)?;
+        for (id, column) in columns {
+            let tangents = tangents(builder, program, &active, *id, column)?;
             for (output, (row, x)) in rows.iter().enumerate() {
                 let axes = builder.fresh_indices(&[row.leaf.dims.clone(), column.leaf.dims.clone()].concat());
-                let at: Vec<Affine> = places(&axes).collect();
-                let stored = row.pattern(at.get(..row.leaf.dims.len()).unwrap_or_default());
+                let at = Affine::indices(&axes);
+                let stored = row.storage.stored_at(at.get(..row.leaf.dims.len()).unwrap_or_default());
                 let summands = match &tangents[*x] {
-                    Some(tangent) => tangent.at(&mut builder, &at)?,
+                    Some(tangent) => tangent.at(builder, &at)?,
                     None => Vec::new(),
                 };
                 let summands = summands.into_iter().map(|term| term.and(stored.clone())).collect();
-                let pieces = Pieces::new(&mut builder, axes, summands)?;
-                blocks.push(Derivative { output, row: row.clone(), column: column.clone(), pieces });
+                let pieces = Pieces::new(builder, axes, summands)?;
+                blocks.push(Derivative { output, row: row.clone(), by: *id, column: column.clone(), pieces });
             }
         }
         // Stable, so that columns stay in order.
         blocks.sort_by_key(|block| block.output);
     }
-    Ok(Blocks { builder, blocks, results: Vec::new() })
-}
-
-fn places(indices: &[(IndexId, Size)]) -> impl Iterator<Item = Affine> + '_ {
-    indices.iter().map(|(i, _)| Affine::index(*i))
+    Ok(blocks)
 }
 
 /// `g = h`, axis by axis.
@@ -330,20 +415,20 @@ struct Linear {
 /// `dX[g]` as a sum over the operands of `X` that are active, with the indices `g`.
 fn linear(builder: &mut Builder, x: VarId, active: &SideTable<VarId, bool>) -> Result<(Axes, Vec<Linear>)> {
     let OpenStmt { gens, sums, rhs } = builder.open(x)?;
-    let own: Vec<Affine> = places(&gens).collect();
-    let under = |guard: Pred| Summand::default().and(guard);
+    let own = Affine::indices(&gens);
     let mut terms = Vec::new();
     match rhs {
         Rhs::Input { .. } | Rhs::Number(_) => {}
         Rhs::Add(sides) => {
-            let sides = sides.into_iter().map(|(p, operand)| Linear { operand, at: own.clone(), rest: under(p) });
+            let sides =
+                sides.into_iter().map(|(p, operand)| Linear { operand, at: own.clone(), rest: Summand::under(p) });
             terms.extend(sides);
         }
         Rhs::Map { guard, function, args } => {
             for (k, arg) in (0..).zip(&args).filter(|(_, arg)| active[**arg]) {
                 if let Some((guard, factor)) = partial_factor(builder, &gens, guard.clone(), function, &args, k)? {
                     let factor = factor.map(|factor| Read::new(factor, &gens));
-                    let rest = factor.into_iter().fold(under(guard), Summand::times);
+                    let rest = factor.into_iter().fold(Summand::under(guard), Summand::times);
                     terms.push(Linear { operand: *arg, at: own.clone(), rest });
                 }
             }
@@ -351,7 +436,8 @@ fn linear(builder: &mut Builder, x: VarId, active: &SideTable<VarId, bool>) -> R
         Rhs::Contract { guard, operands, .. } => {
             for (k, operand) in operands.iter().enumerate() {
                 let others = operands.iter().enumerate().filter(|(other, _)| *other != k);
-                let rest = others.map(|(_, other)| Read::operand(other)).fold(under(guard.clone()), Summand::times);
+                let rest =
+                    others.map(|(_, other)| Read::operand(other)).fold(Summand::under(guard.clone()), Summand::times);
                 let at = operand.indices.iter().copied().map(Affine::index).collect();
                 terms.push(Linear { operand: operand.var, at, rest: rest.summed(&sums) });
             }
@@ -370,15 +456,15 @@ fn tangents(
     column: &End,
 ) -> Result<SideTable<VarId, Option<Pieces>>> {
     let columns = builder.fresh_indices(&column.leaf.dims);
-    let by: Vec<Affine> = places(&columns).collect();
+    let by = Affine::indices(&columns);
     let mut tangents: SideTable<VarId, Option<Pieces>> = SideTable::new(program.stmts.len(), None);
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| active[*x]) {
         let (gens, terms) = linear(builder, x, active)?;
         let mut summands = Vec::new();
         match &stmt.rhs {
             Rhs::Input { param: other, path } if *other == param && *path == column.leaf.path => {
-                let own: Vec<Affine> = places(&gens).collect();
-                summands.push(Summand::default().and(equal(&own, &by)?).and(column.pattern(&by)));
+                let own = Affine::indices(&gens);
+                summands.push(Summand::under(equal(&own, &by)?).and(column.storage.stored_at(&by)));
             }
             _ => {}
         }
@@ -403,15 +489,15 @@ fn adjoints(
     output: VarId,
 ) -> Result<SideTable<VarId, Option<Pieces>>> {
     let rows = builder.fresh_indices(&row.leaf.dims);
-    let of: Vec<Affine> = places(&rows).collect();
+    let of = Affine::indices(&rows);
     let mut axes: SideTable<VarId, Axes> = SideTable::new(program.stmts.len(), Vec::new());
     for (x, stmt) in program.stmts.iter() {
         axes.set(x, builder.fresh_indices(&stmt.dims));
     }
-    let own = |x: VarId| places(&axes[x]).collect::<Vec<Affine>>();
+    let own = |x: VarId| Affine::indices(&axes[x]);
     let mut summands: SideTable<VarId, Vec<Summand>> = SideTable::new(program.stmts.len(), Vec::new());
     let mut adjoints: SideTable<VarId, Option<Pieces>> = SideTable::new(program.stmts.len(), None);
-    summands.set(output, vec![Summand::default().and(equal(&of, &own(output))?).and(row.pattern(&of))]);
+    summands.set(output, vec![Summand::under(equal(&of, &own(output))?).and(row.storage.stored_at(&of))]);
     for (x, stmt) in program.stmts.iter().rev().filter(|(x, _)| active[*x]) {
         let pieces = Pieces::new(builder, [rows.clone(), axes[x].clone()].concat(), summands.take(x))?;
         if pieces.is_zero() {
@@ -422,7 +508,7 @@ fn adjoints(
             continue;
         }
         let (gens, terms) = linear(builder, x, active)?;
-        let indices: Vec<Affine> = of.iter().cloned().chain(places(&gens)).collect();
+        let indices = [of.as_slice(), &Affine::indices(&gens)].concat();
         for Linear { operand, at, rest } in terms {
             let link = equal(&own(operand), &at)?;
             let mut all = summands.take(operand);

@@ -14,8 +14,9 @@
 //! A guard that reads a linear tensor as a relation makes a statement neither. The check is one of form: `x^2 / x` is refused.
 
 use super::adjoint::{Adjoint, Options, Seed, adjoint};
+use super::dependent::{Dependent, adjoint_through, forward_through};
 use super::expand_partials;
-use super::forward::{aligned, forward, product};
+use super::forward::{aligned, product};
 use super::{NewParams, params_by_name};
 use crate::base::{Arena, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
@@ -23,6 +24,8 @@ use crate::index::{Affine, Pred, RelationRef};
 use crate::scalar::{Function, Number, Op, Primitive};
 use crate::tssa::{Builder, Output, Program, Rhs, Stmt};
 use crate::ty::{RelationKind, Storage};
+
+const SEEDED: Options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
 
 /// How a statement depends on the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,20 +128,25 @@ fn dependence(stmt: &Stmt, wrt: &[ParamId], all: &SideTable<VarId, Dependence>) 
 /// # Errors
 /// [`Error::Request`] for a program that is not linear in them; [`Error::Overflow`] and [`Error::Bug`].
 pub fn transpose(program: &Program, wrt: &[ParamId]) -> Result<Adjoint> {
-    let program = &expand_partials(program)?;
-    check_linear(program, wrt)?;
-    let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
-    let Adjoint { program, seeds, derivation } = adjoint(program, wrt, options)?;
+    let Adjoint { program, seeds, derivation } = transposed(program, wrt)?;
     let dense = |id: &ParamId| program.signature.params[*id].storage == Storage::Dense;
     let gone: Vec<ParamId> = wrt.iter().copied().filter(dense).collect();
     let names: Vec<String> = seeds.iter().map(|id| program.signature.params[*id].name.clone()).collect();
-    let program = without(expand_partials(&program)?, &gone)?;
+    let program = without(program, &gone)?;
     let seeds = params_by_name(&program.signature, &names)?;
     Ok(Adjoint { program, seeds, derivation })
 }
 
+/// The adjoint of a program that is linear in some parameters, which it does not read unless they are sparse.
+pub(super) fn transposed(program: &Program, wrt: &[ParamId]) -> Result<Adjoint> {
+    let program = &expand_partials(program)?;
+    check_linear(program, wrt)?;
+    let adjoint = adjoint(program, wrt, SEEDED)?;
+    Ok(Adjoint { program: expand_partials(&adjoint.program)?, ..adjoint })
+}
+
 /// The program without parameters that it does not read.
-fn without(program: Program, gone: &[ParamId]) -> Result<Program> {
+pub(super) fn without(program: Program, gone: &[ParamId]) -> Result<Program> {
     let mut signature = (*program.signature).clone();
     let mut params = Arena::new();
     let mut names: SideTable<ParamId, Option<ParamId>> = SideTable::new(signature.params.len(), None);
@@ -168,29 +176,26 @@ fn without(program: Program, gone: &[ParamId]) -> Result<Program> {
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
-pub fn gauss_newton_product(program: &Program, wrt: &[ParamId], weighted: bool) -> Result<(Program, Vec<ParamId>)> {
-    let options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
-    let Adjoint { program: back, seeds, derivation: _ } = adjoint(program, wrt, options)?;
-    let ahead = forward(program, wrt, false)?;
+pub fn gauss_newton_product(
+    program: &Program,
+    dependents: &[Dependent],
+    wrt: &[ParamId],
+    weighted: bool,
+) -> Result<(Program, Vec<ParamId>)> {
+    let Adjoint { program: back, seeds, derivation: _ } = adjoint_through(program, dependents, wrt, SEEDED)?;
+    let ahead = forward_through(program, dependents, wrt, false)?;
     let mut params = NewParams::new(&ahead.program.signature);
     let mut builder = Builder::resume(&ahead.program);
     let mut seeded: Vec<(ParamId, Vec<VarId>)> = Vec::new();
     for ((output, tangent), seed) in program.outputs.iter().zip(&ahead.program.outputs).zip(seeds) {
         let mut leaves = tangent.leaves.clone();
         if weighted {
-            let name = if output.name == "value" { "weight".to_owned() } else { format!("weight_{}", output.name) };
-            let weight = params.add(&name, output.ty, output.storage);
+            let weight = params.weight(output);
             builder.extend_signature(params.signature.clone());
             for (leaf, x) in program.signature.types.leaves(output.ty)?.into_iter().zip(&mut leaves) {
                 let factor = builder.input(weight, leaf.path, leaf.dims.clone());
                 let gens = builder.fresh_indices(&leaf.dims);
-                let stored = match output.storage.pattern() {
-                    Some(pattern) => {
-                        let tuple = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
-                        Pred::relation(RelationRef::Input(pattern), tuple)
-                    }
-                    None => Pred::True,
-                };
+                let stored = output.storage.stored_at(&Affine::indices(&gens));
                 let operands = vec![aligned(&gens, factor), aligned(&gens, *x)];
                 *x = product(&mut builder, &gens, &[], stored, operands)?;
             }
@@ -214,8 +219,12 @@ pub fn gauss_newton_product(program: &Program, wrt: &[ParamId], weighted: bool) 
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
-pub fn hessian_product(gradient: &Program, wrt: &[ParamId]) -> Result<(Program, Vec<ParamId>)> {
-    let mut derived = forward(gradient, wrt, false)?;
+pub fn hessian_product(
+    gradient: &Program,
+    dependents: &[Dependent],
+    wrt: &[ParamId],
+) -> Result<(Program, Vec<ParamId>)> {
+    let mut derived = forward_through(gradient, dependents, wrt, false)?;
     let rename = |output: Output| {
         let name = output.name.replacen("tangent_grad", "hessian", 1);
         Output { name, ..output }

@@ -13,6 +13,8 @@
 //! | [`hessian_product`], [`gauss_newton_product`] | `x` and tangents `dx` | `H dx`, `J' J dx` | [`forward`] of a gradient; [`adjoint`] of [`forward`] | |
 //! | [`transpose`] | a seed `dy` | `f' dy`, for a linear `f` | [`adjoint`] | |
 //!
+//! | [`forward_through`], [`adjoint_through`] | | the same, where parameters depend on others ([`Dependent`]) | chain rule | |
+//!
 //! All are ordinary programs again, so derivatives of derivatives need nothing more. The results share statements with the primal
 //! program, whose value they can return as well.
 //!
@@ -32,6 +34,7 @@
 
 mod activity;
 mod adjoint;
+mod dependent;
 mod derivation;
 mod forward;
 mod jacobian;
@@ -40,6 +43,7 @@ mod partials;
 mod pieces;
 
 pub use adjoint::{Adjoint, Options, Seed, adjoint};
+pub use dependent::{Dependent, adjoint_through, forward_through};
 pub use derivation::{Derivation, Form, InnerProduct, Right, Step};
 pub use forward::{Forward, forward};
 pub use jacobian::{Jacobian, Part, Sweep, gauss_newton, jacobian};
@@ -51,6 +55,7 @@ use std::sync::Arc;
 
 use crate::base::ParamId;
 use crate::error::{Error, Result};
+use crate::tssa::Output;
 use crate::ty::{Param, Signature, Storage, TypeId};
 
 /// The parameters of the given names.
@@ -97,6 +102,12 @@ impl NewParams {
             .map(str::to_owned)
             .collect();
         NewParams { signature: signature.clone(), taken }
+    }
+
+    /// Adds a parameter of the shape of an output: `weight`, or `weight_y` for the output `y`.
+    fn weight(&mut self, output: &Output) -> ParamId {
+        let name = if output.name == "value" { "weight".to_owned() } else { format!("weight_{}", output.name) };
+        self.add(&name, output.ty, output.storage)
     }
 
     /// Adds a parameter under the given name, or the first of `name_2`, `name_3`, .. that is free.

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use super::forward::{product as contraction, sum, zero};
 use crate::base::{IndexId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, Relations, Size, Var, exists_all, solution};
+use crate::index::{Affine, Checked, Facts, Pred, Relations, Size, Var, exists_all, solution};
 use crate::scalar::Number;
 use crate::tssa::{Builder, Operand, canonical_guard, within};
 
@@ -48,10 +48,10 @@ pub(super) struct Read {
 }
 
 /// `sum s. [p] * X[..] * ..` over the axes of a tensor; the empty product is 1.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Summand {
     pub bound: Axes,
-    pub guard: Option<Pred>,
+    pub guard: Pred,
     pub reads: Vec<Read>,
 }
 
@@ -82,7 +82,7 @@ fn mentions_any<'a>(p: &Pred, mut indices: impl Iterator<Item = &'a (IndexId, Si
 
 impl Read {
     pub fn new(var: VarId, at: &[(IndexId, Size)]) -> Read {
-        Read { var, at: at.iter().map(|(i, _)| Affine::index(*i)).collect() }
+        Read { var, at: Affine::indices(at) }
     }
 
     pub fn operand(x: &Operand) -> Read {
@@ -132,6 +132,22 @@ impl Pieces {
         self.pieces.is_empty()
     }
 
+    /// Whether it is zero wherever the first axes, of the given number, and the others differ.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn is_diagonal(&self, rank: usize) -> Result<bool> {
+        let at = Affine::indices(&self.axes);
+        let (rows, columns) = at.split_at(rank.min(at.len()));
+        let equal =
+            rows.iter().zip(columns).map(|(row, column)| Pred::equal(row, column)).collect::<Checked<Vec<_>>>()?;
+        Ok(self.pieces.iter().all(|piece| {
+            let mut facts = Facts::new();
+            facts.assume(&piece.guard);
+            equal.iter().all(|p| facts.proves(p))
+        }))
+    }
+
     /// The pieces at other indices, as products.
     ///
     /// # Errors
@@ -146,7 +162,7 @@ impl Pieces {
             // Each copy binds names of its own.
             let guard = builder.freshen(&piece.guard, &|_| None)?.substitute(&rename)?;
             let reads = piece.coefficient.iter().map(|x| Read::new(x.var, &x.axes).substitute(&rename));
-            summands.push(Summand { bound: Axes::new(), guard: Some(guard), reads: reads.collect::<Checked<_>>()? });
+            summands.push(Summand { reads: reads.collect::<Checked<_>>()?, ..Summand::under(guard) });
         }
         Ok(summands)
     }
@@ -176,8 +192,13 @@ impl Pieces {
 }
 
 impl Summand {
+    /// `[p] * 1`.
+    pub fn under(guard: Pred) -> Summand {
+        Summand { bound: Axes::new(), guard, reads: Vec::new() }
+    }
+
     pub fn and(mut self, p: Pred) -> Summand {
-        self.guard = Some(self.guard.take().unwrap_or(Pred::True).and(p));
+        self.guard = self.guard.and(p);
         self
     }
 
@@ -193,25 +214,23 @@ impl Summand {
 
     /// The product of both.
     pub fn with(self, other: Summand) -> Summand {
-        let mut product = self.and(other.guard.unwrap_or(Pred::True)).summed(&other.bound);
+        let mut product = self.and(other.guard).summed(&other.bound);
         product.reads.extend(other.reads);
         product
     }
 
     /// Replaces the summed indices that equations give.
     fn solved(mut self) -> Checked<Summand> {
-        let mut guard = self.guard.take().unwrap_or(Pred::True);
         let given = |bound: &Axes, guard: &Pred| {
             let solution = |i: IndexId| guard.conjuncts().iter().find_map(|p| solution(i, p));
             bound.iter().enumerate().find_map(|(at, (i, _))| Some((at, solution(*i)?)))
         };
-        while let Some((at, value)) = given(&self.bound, &guard) {
+        while let Some((at, value)) = given(&self.bound, &self.guard) {
             let (s, extent) = self.bound.remove(at);
             let give = |i: IndexId| (i == s).then(|| value.clone());
-            guard = guard.substitute(&give)?.and(Pred::in_range(&value, &extent)?);
+            self.guard = self.guard.substitute(&give)?.and(Pred::in_range(&value, &extent)?);
             self.reads = self.reads.iter().map(|read| read.substitute(&give)).collect::<Checked<_>>()?;
         }
-        self.guard = Some(guard);
         Ok(self)
     }
 }
@@ -296,7 +315,7 @@ impl Piece {
     /// `[p] * V[a]` for a sum of products; nothing where it is zero.
     fn new(builder: &mut Builder, axes: &Axes, summand: Summand) -> Result<Option<Piece>> {
         let Summand { bound, guard, reads } = summand.solved()?;
-        let guard = within(axes.iter().chain(&bound), guard.unwrap_or(Pred::True));
+        let guard = within(axes.iter().chain(&bound), guard);
         if guard.is_false() {
             return Ok(None);
         }

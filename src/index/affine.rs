@@ -84,6 +84,11 @@ impl Affine {
         Affine::var(Var::Index(i))
     }
 
+    /// The expressions `i, j, ..` of indices with their ranges.
+    pub fn indices<N>(ranges: &[(IndexId, N)]) -> Vec<Affine> {
+        ranges.iter().map(|(i, _)| Affine::index(*i)).collect()
+    }
+
     /// The expression `n`.
     pub fn size(n: SizeId) -> Self {
         Affine::var(Var::Size(n))

@@ -277,6 +277,11 @@ impl Pred {
         }
     }
 
+    /// Whether each disjunct of another predicate is one of this, so that `self and q == q`.
+    pub fn has_cases_of(&self, q: &Pred) -> bool {
+        q.disjuncts().iter().all(|case| self.disjuncts().contains(case))
+    }
+
     /// Whether this is the constant `true`.
     pub fn is_true(&self) -> bool {
         *self == Pred::True

@@ -3,6 +3,7 @@
 //! | check | compares | expected figure |
 //! |---|---|---|
 //! | [`adjoint_identity`] | `<Df dx, dy>` with `<dx, Df' dy>` | a few `f64::EPSILON`; exactly 0 over [`Field`](super::Field) |
+//! | [`transposition`] | `<f x, dy>` with `<x, f' dy>`, for a program `f` that is linear | a few `f64::EPSILON` |
 //! | [`dual_numbers`] | `Df dx` with the primal over dual numbers | a few `f64::EPSILON`; exactly 0 over `Field` |
 //! | [`complex_step`] | `Df dx` with the primal at `x + i*h*dx` | 1e-13, for analytic programs |
 //! | [`finite_differences`] | `Df dx` with differences of the primal | 1e-9, away from kinks |
@@ -226,8 +227,48 @@ pub fn adjoint_identity(
     limits: Limits,
 ) -> Result<Figure> {
     let [left, right] = identity_terms(forward, adjoint, at, direction, seed, limits)?;
+    Ok(difference_of_sums(&left, &right))
+}
+
+/// `|<f x, dy> - <x, f' dy>|` against the sum of the absolute values of the terms of both, for a program that is linear in some parameters
+/// and its transposed program, which has the other parameters, by name, and a seed for each output.
+///
+/// # Errors
+/// As [`eval_tssa::evaluate`]; [`Error::Request`] if a parameter of the transposed program has no value.
+pub fn transposition(
+    primal: &Program,
+    wrt: &[ParamId],
+    transposed: &Program,
+    seeds: &[ParamId],
+    at: &Environment<f64>,
+    seed: &[Vec<Leaf<f64>>],
+    limits: Limits,
+) -> Result<Figure> {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for (dy, y) in seed.iter().zip(run(primal, at, None, limits)?) {
+        products(dy, &y, &mut left)?;
+    }
+    let mut params = Vec::new();
+    for (id, param) in transposed.signature.params.iter() {
+        let seed = seeds.iter().position(|dy| *dy == id).and_then(|k| seed.get(k));
+        let own = primal.signature.params.iter().find(|(_, own)| own.name == param.name);
+        params.push(match (seed, own) {
+            (Some(seed), _) => seed.clone(),
+            (None, Some((own, _))) => at.param(own)?.to_vec(),
+            (None, None) => return Err(Error::Request(format!("`{}` has no value", param.name))),
+        });
+    }
+    let adjoints = run(transposed, &Environment { params, ..at.clone() }, None, limits)?;
+    for (x, adjoint) in wrt.iter().zip(&adjoints) {
+        products(at.param(*x)?, adjoint, &mut right)?;
+    }
+    Ok(difference_of_sums(&left, &right))
+}
+
+/// The difference of two sums against the sum of the absolute values of all their terms.
+fn difference_of_sums(left: &[f64], right: &[f64]) -> Figure {
     let difference = (left.iter().sum::<f64>() - right.iter().sum::<f64>()).abs();
-    Ok(Figure { difference, scale: left.iter().chain(&right).map(|x| x.abs()).sum() })
+    Figure { difference, scale: left.iter().chain(right).map(|x| x.abs()).sum() }
 }
 
 /// The environment with each leaf of an active parameter changed along the direction.

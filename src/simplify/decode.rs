@@ -138,7 +138,7 @@ impl Decoder<'_> {
             return Ok(self.builder.input(*param, path.clone(), dims.clone()));
         }
         let slots = self.builder.fresh_indices(node.head.dims());
-        let at: Vec<Affine> = slots.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let at = Affine::indices(&slots);
         let e = graph.open(node, &at)?;
         let gens = match self.orders.get(&class) {
             Some(order) => order.iter().filter_map(|slot| slots.get(*slot).cloned()).collect(),
@@ -370,9 +370,8 @@ impl Decoder<'_> {
     /// factors need not.
     fn pattern(&self, factor: &Operand) -> Option<Pred> {
         let Rhs::Input { param, .. } = &self.builder.stmt(factor.var).rhs else { return None };
-        let pattern = self.builder.signature().params.get(*param)?.storage.pattern()?;
-        let at = factor.indices.iter().copied().map(Affine::index).collect();
-        Some(Pred::relation(RelationRef::Input(pattern), at))
+        let at: Vec<Affine> = factor.indices.iter().copied().map(Affine::index).collect();
+        Some(self.builder.signature().params.get(*param)?.storage.stored_at(&at))
     }
 
     /// `f0 * f1 * f2 * ..  ==  (f0 * f1) * f2 * ..` until two factors are left, in the order that the cost model chooses.

@@ -37,7 +37,7 @@ pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
     classes.sort();
     for class in &classes {
         let scope = graph.slots(*class);
-        let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let at = Affine::indices(&scope);
         picture.open_cluster(class, &text.element(text.class(*class), &scope));
         for (k, node) in graph.egraph[*class].nodes.clone().iter().enumerate() {
             let label = match &node.head {

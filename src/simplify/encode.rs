@@ -58,7 +58,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
             .zip(gens.iter().chain(&fresh).map(|(i, _)| *i))
             .collect();
         let guard = |graph: &mut Graph<'_>, p: &Pred| encoder.guard(graph, &super::expr::rename_pred(p, &renamed)?);
-        let here: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let here = Affine::indices(&gens);
         let e = match &open.rhs {
             Rhs::Input { param, path } => {
                 let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
@@ -143,8 +143,7 @@ pub(super) fn partial_sums(program: &Program, live: &SideTable<VarId, bool>) -> 
             sides.iter().filter(|(p, x)| matches!(p, Pred::Any(cases) if cases.len() <= MAX_CASES) && uses[*x] == 1)
         {
             let Rhs::Add(inner) = &program.stmts[*x].rhs else { continue };
-            let case = |q: &Pred| q.disjuncts().iter().all(|q| p.disjuncts().contains(q));
-            partial.set(*x, inner.iter().all(|(q, _)| case(q)));
+            partial.set(*x, inner.iter().all(|(q, _)| p.has_cases_of(q)));
         }
     }
     partial

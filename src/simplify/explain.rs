@@ -175,7 +175,7 @@ fn definitions(graph: &mut Graph<'_>, text: &Text<'_>, equalities: &[Equality]) 
         }
         let Some(node) = graph.egraph[class].nodes.first().cloned() else { continue };
         let scope = graph.slots(class);
-        let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let at = Affine::indices(&scope);
         let e = graph.open(&node, &at)?;
         pending.extend(mentioned(&e));
         found.insert(class, (text.element(text.class(class), &scope), text.expr(&scope, &e)));
@@ -412,7 +412,7 @@ impl Evaluator<'_> {
                     let class = Id::from(self.next);
                     self.next += 1;
                     self.decoder.vars.insert(class, x);
-                    Expr::Read(Read { class, indices: free.iter().map(|(i, _)| Affine::index(*i)).collect() })
+                    Expr::Read(Read { class, indices: Affine::indices(&free).into() })
                 }
             });
         }

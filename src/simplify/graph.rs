@@ -150,7 +150,7 @@ impl<'a> Graph<'a> {
         }
         let free = e.axes(scope);
         let class = self.close_over(&free, e)?;
-        let indices = free.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let indices = Affine::indices(&free).into();
         Ok(self.viewed(Read { class, indices })?)
     }
 
@@ -435,7 +435,7 @@ impl<'a> Graph<'a> {
         let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
         let head = Head::Product { dims: dims(&gens), sums: Vec::new(), guard: Pred::True, factors };
         let known = self.egraph.lookup(Node { head, children: closing.children });
-        let indices = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let indices = Affine::indices(&gens).into();
         Ok(known.map(|class| Expr::Read(Read { class, indices })))
     }
 

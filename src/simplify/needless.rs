@@ -110,7 +110,7 @@ impl Pass<'_> {
         let mut readings: SideTable<VarId, Vec<Reading>> = SideTable::new(count, Vec::new());
         for x in program.outputs.iter().flat_map(|output| &output.leaves) {
             let ranges = slots(&program.stmts[*x].dims);
-            let at = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+            let at = Affine::indices(&ranges);
             readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Vec::new() });
         }
         let mut changed = false;
@@ -151,7 +151,7 @@ impl Pass<'_> {
         Ok(match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => stmt.rhs.clone(),
             Rhs::Add([(p, y), (q, z)]) => {
-                let here: Vec<Affine> = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+                let here = Affine::indices(&ranges);
                 let mut side = |p: &Pred, y: VarId| self.guard(p, readings, &ranges, &[(y, here.clone())], known);
                 Rhs::Add([(side(p, *y)?, *y), (side(q, *z)?, *z)])
             }
@@ -183,10 +183,9 @@ impl Pass<'_> {
         for (guard, operand) in reads {
             let (x, at) = element(&operand);
             let Rhs::Input { param, .. } = &self.program.stmts[x].rhs else { continue };
-            let param = self.program.signature.params.get(*param);
-            let Some(pattern) = param.and_then(|param| param.storage.pattern()) else { continue };
-            let atom = Pred::relation(RelationRef::Input(pattern), at);
-            let known = guard.is_false() || guard.conjuncts().contains(&atom);
+            let Some(param) = self.program.signature.params.get(*param) else { continue };
+            let atom = param.storage.stored_at(&at);
+            let known = atom.is_true() || guard.is_false() || guard.conjuncts().contains(&atom);
             let holds = std::slice::from_ref(guard);
             if !known && !self.facts(&slots(&all), holds, &[])?.iter().all(|facts| facts.proves(&atom)) {
                 return Ok(false);
@@ -299,7 +298,7 @@ impl Pass<'_> {
     fn reads(&self, stmt: &Stmt) -> Vec<(VarId, Reading)> {
         let mut found = Vec::new();
         let gens = slots(&stmt.dims);
-        let here: Vec<Affine> = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let here = Affine::indices(&gens);
         let around = Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Vec::new() };
         let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
         match &stmt.rhs {
@@ -446,7 +445,7 @@ fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(V
                 // A row is read as a whole to find its largest element.
                 View::ArgMax | View::ArgMin => {
                     let ranges = slots(&program.stmts[*var].dims);
-                    let at = ranges.iter().map(|(i, _)| Affine::index(*i)).collect();
+                    let at = Affine::indices(&ranges);
                     Reading { at, ranges, holds: common_sizes(std::slice::from_ref(around)), factors: Vec::new() }
                 }
             };

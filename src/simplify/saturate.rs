@@ -123,7 +123,7 @@ impl Engine<'_, '_, '_> {
     fn visit(&mut self, class: Id, node: &Node) -> Result<bool> {
         let class = self.graph.egraph.find(class);
         let scope = self.graph.slots(class);
-        let at: Vec<Affine> = scope.iter().map(|(i, _)| Affine::index(*i)).collect();
+        let at = Affine::indices(&scope);
         let cyclic = node.children.iter().any(|child| self.graph.egraph.find(*child) == class);
         if cyclic || matches!(node.head, Head::Input { .. }) {
             return Ok(false);

@@ -19,6 +19,7 @@ mod build;
 mod canonical;
 mod data;
 pub mod deps;
+mod import;
 mod json;
 mod parse;
 pub(crate) mod print;
@@ -28,5 +29,6 @@ pub(crate) use canonical::{canonical_guard, within};
 
 pub use build::{Builder, OpenStmt};
 pub use data::{Operand, Output, Program, Rhs, Stmt};
+pub use import::import;
 pub use parse::parse;
 pub use print::StmtNames;

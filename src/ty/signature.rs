@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Facts, Pred, RelationRef, Relations, Size, Var};
+use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{self, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
@@ -54,6 +54,14 @@ impl Storage {
         match self {
             Storage::Dense => None,
             Storage::Csr(pattern) | Storage::Coo(pattern) => Some(pattern),
+        }
+    }
+
+    /// Where the element at a place is stored: everywhere for dense storage.
+    pub fn stored_at(self, place: &[Affine]) -> Pred {
+        match self.pattern() {
+            Some(pattern) => Pred::relation(RelationRef::Input(pattern), place.to_vec()),
+            None => Pred::True,
         }
     }
 }

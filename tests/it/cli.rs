@@ -63,6 +63,10 @@ impl Place {
             ("a.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 5\n2 1 3\n"),
             ("e.csv", "0,1\n1,1\n"),
             ("f.tns", "# shape: 2 2\n1 2\n2 1\n"),
+            ("difference.iv", "param x : [n] real\ngen i < n - 1. x[i + 1] - 3 * x[i]\n"),
+            ("root.iv", "param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]\n"),
+            ("root_residual.iv", "param x : [n] real\nparam y : [n] real\ngen i < n. y[i]^2 - x[i]\n"),
+            ("root_forward.iv", "param y : [n] real\nparam dx : [n] real\ngen i < n. dx[i] / (2 * y[i])\n"),
             ("t.tns", "# shape: 2 2 2\n1 1 2 3\n2 2 1 -1\n"),
         ] {
             std::fs::write(place.path(name), text).expect("the file is written");
@@ -208,6 +212,9 @@ fn show_simplified() {
         "show several.iv --derivative adjoint --wrt x",
         "show blur.iv --derivative gradient --wrt w --strict",
         "show blur.iv --derivative gradient --wrt w --hint n=1000",
+        "show root.iv --implicit y=root_residual.iv --derivative gradient --wrt x",
+        "show root.iv --given y=root_forward.iv --derivative gradient --wrt x --cost",
+        "show root.iv --given y=root_forward.iv --derivative hessian --wrt x",
         "show blur.iv --explain",
         "show blur.iv --derivative gradient --wrt w --explain",
         "show free.iv --stage e-graph --format dot",
@@ -385,6 +392,16 @@ fn check_derivative() {
             assert!(line.starts_with(start) && line.contains("  holds ("), "{command}\n{out}");
         }
     }
+    let out = place.good("check-derivative difference.iv --input x=x.csv --transpose");
+    assert!(
+        out.starts_with("<dy, f x> = <f' dy, x>") && out.contains("  holds (") && out.lines().count() == 1,
+        "{out}"
+    );
+    for from in ["--implicit y=root_residual.iv", "--given y=root_forward.iv"] {
+        let out = place.good(&format!("check-derivative root.iv --input x=x.csv --input y=x.csv --wrt x {from}"));
+        assert!(out.starts_with("adjoint identity") && out.contains("  holds ("), "{out}");
+        assert_eq!(out.matches("not available: a parameter is computed outside of the program").count(), 3, "{out}");
+    }
     // A derivative that is wrong: the program's own function lies about it.
     std::fs::write(place.path("lie.iv"), "fun f(a) = a^2 with (a)\nparam x : real\nf(x)\n").expect("it is written");
     let Outcome { code, out, err } = place.run("check-derivative lie.iv --scalar x=3");
@@ -401,6 +418,13 @@ fn failures() {
         (1, "show bad.iv"),
         (1, "run bad.iv --scalar y=1"),
         (1, "check nowhere.iv"),
+        (1, "show root.iv --given y=nowhere.iv --derivative gradient"),
+        (1, "show root.iv --given y=bad.iv --derivative gradient"),
+        (2, "show root.iv --given y --derivative gradient"),
+        (2, "show root.iv --given y=difference.iv --derivative gradient"),
+        (2, "show root.iv --given q=root_forward.iv --derivative gradient"),
+        (2, "show root.iv --implicit y=root.iv --derivative gradient"),
+        (2, "check-derivative blur.iv --input data.npz --transpose"),
         (1, "check empty.csv"),
         (1, "run blur.iv"),
         (1, "run blur.iv --input x=nowhere.npy"),

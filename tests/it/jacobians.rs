@@ -239,7 +239,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.is_finite() && x.abs() < EXACT);
     let of = |program: &Program, sweep, of| {
         let how = Jacobian { sweep, of, ..Jacobian::default() };
-        let jacobian = diff::jacobian(program, &wrt, how).map_err(words)?.0;
+        let jacobian = diff::jacobian(program, &[], &wrt, how).map_err(words)?.0;
         check("jacobian", &jacobian).map_err(|e| format!("{e}\n{jacobian}"))?;
         Ok::<Program, String>(jacobian)
     };

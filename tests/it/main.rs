@@ -3,6 +3,7 @@
 mod alike;
 mod campaign;
 mod cli;
+mod dependents;
 mod depth;
 mod derivation;
 mod errors;

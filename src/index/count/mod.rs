@@ -440,7 +440,7 @@ fn entries<W: World + ?Sized>(
 ) -> Option<i128> {
     let relation = RelationRef::Input(relation);
     let places: Vec<(IndexId, &Size)> = (0..).map(IndexId).zip(relations.shape(relation)?).collect();
-    let atom = Pred::relation(relation, places.iter().map(|(i, _)| Affine::index(*i)).collect());
+    let atom = Pred::relation(relation, Affine::indices(&places));
     let is_kept = |i: &IndexId| kept.is_none_or(|kept| kept.get(i.index()).copied().unwrap_or(false));
     let dropped = places.iter().rev().filter(|(i, _)| !is_kept(i));
     let guard = dropped.fold(atom, |body, (i, n)| Pred::exists(*i, (*n).clone(), body));
