@@ -123,7 +123,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
 }
 
 /// With more terms a sum stays in parts.
-const MAX_CASES: usize = 16;
+const MAX_CASES: usize = 6;
 
 /// The sums that are read once, by a sum that guards them by the union of their own guards. Outside of that they are zero, so they are parts of
 /// one sum:
