@@ -169,13 +169,23 @@ impl From<DerivativeKind> for Mode {
 
 impl Derivative {
     /// The request for a program, if a derivative is wanted.
-    fn request(&self, signature: &iverson::ty::Signature, simplify: Option<simplify::Options>) -> Option<Request> {
+    fn request(
+        &self,
+        signature: &iverson::ty::Signature,
+        simplify: Option<simplify::Options>,
+    ) -> Result<Option<Request>, Error> {
+        let Some(kind) = self.derivative else {
+            return match self.given.is_empty() {
+                true => Ok(None),
+                false => Err(Error::Request("without --derivative none goes through --given or --implicit".to_owned())),
+            };
+        };
         let wrt = all_or(&self.wrt, signature);
-        let request = Request::new(Mode::from(self.derivative?), &[]);
+        let request = Request::new(Mode::from(kind), &[]);
         let columns = (!self.columns.is_empty()).then(|| self.columns.clone());
         let part = self.diagonal.map_or(Part::Whole, Part::Diagonal);
         let (with_value, weighted) = (self.with_value, self.weighted);
-        Some(Request { wrt, columns, part, weighted, with_value, simplify, ..request })
+        Ok(Some(Request { wrt, columns, part, weighted, with_value, simplify, ..request }))
     }
 }
 

@@ -69,7 +69,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
-    let request = arguments.derivative.request(&program.signature, options);
+    let request = arguments.derivative.request(&program.signature, options)?;
+    if request.is_none() {
+        arguments.simplification.unused()?;
+    }
     let primal = arguments.derivative.given.of(program, &mut stages)?;
     let derived = match &request {
         Some(request) => Some(primal.derive(request, &mut stages)?),

@@ -113,7 +113,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if arguments.explain || arguments.stage == StageName::EGraph {
         return inspect(arguments, program, &options.unwrap_or_default());
     }
-    let function = match arguments.derivative.request(&program.signature, options.clone()) {
+    let request = arguments.derivative.request(&program.signature, options.clone())?;
+    if request.is_none() && !arguments.simplify && stage != Stage::Simplify {
+        arguments.simplification.unused()?;
+    }
+    let function = match request {
         Some(request) => {
             let request = Request { derivation: arguments.derivation, ..request };
             let function = arguments.derivative.given.of(program, &mut stages)?;
@@ -173,7 +177,7 @@ fn inspect(arguments: &Arguments, program: term::Program, options: &Options) -> 
         return Err(Error::Request("the stage e-graph is printed as dot".to_owned()).into());
     }
     let mut stages = Stages::new();
-    let request = arguments.derivative.request(&program.signature, None);
+    let request = arguments.derivative.request(&program.signature, None)?;
     let mut function = arguments.derivative.given.of(program, &mut stages)?;
     if let Some(request) = request {
         function = function.derive(&request, &mut stages)?.function;

@@ -47,6 +47,18 @@ impl SimplifyArguments {
         Ok(Some(Options { budget, tier, hints: self.hints(signature)? }))
     }
 
+    /// Checks that nothing is said of how to simplify where nothing is simplified.
+    pub(super) fn unused(&self) -> Result<()> {
+        let Budget { nodes, rounds, matches } = Budget::default();
+        let default = !self.strict
+            && self.hints.is_empty()
+            && (self.nodes, self.rounds, self.matches) == (nodes, rounds, matches);
+        match default {
+            true => Ok(()),
+            false => Err(Error::Request("nothing is simplified here, so nothing can be said of how".to_owned())),
+        }
+    }
+
     fn hints(&self, signature: &Signature) -> Result<BTreeMap<String, f64>> {
         let sizes = signature.sizes.values();
         let known: Vec<&String> = sizes.chain(signature.relations.values().map(|r| &r.name)).collect();
@@ -89,7 +101,7 @@ pub(super) fn compiled(
     options: Option<Options>,
 ) -> std::result::Result<Function, Failure> {
     let mut stages = Stages::new();
-    let request = derivative.request(&program.signature, options.clone());
+    let request = derivative.request(&program.signature, options.clone())?;
     let function = derivative.given.of(program, &mut stages)?;
     if let Some(request) = request {
         let derived = function.derive(&request, &mut stages)?;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! S[ A, a csr parameter ]                = A?(g)
-//! S[ 0 ]                                 = nowhere
+//! S[ c ]                                 = c != 0, for an index expression or a literal
 //! S[ sum s. [p] * X[a] * Y[b] ]          = exists s. p and S[X](a) and S[Y](b)
 //! S[ [p] * X + [q] * Y ]                 = (p and S[X]) or (q and S[Y])
 //! S[ [p] * f(X) ]                        = p, and S[X] where f(0) = 0
@@ -84,7 +84,8 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
             vec![Clause { bound: Vec::new(), conjuncts: pattern.into_iter().collect() }]
         }
         Rhs::Number(Number::Literal(0.0)) => Vec::new(),
-        Rhs::Number(_) => vec![Clause::default()],
+        Rhs::Number(Number::Index(a)) => clauses(&Pred::non_zero(a.clone()), rank),
+        Rhs::Number(Number::Literal(_)) => vec![Clause::default()],
         Rhs::Add([(p, x), (q, y)]) => [under(p, *x)?, under(q, *y)?].concat(),
         Rhs::Map { guard, function, args } if keeps_zero(program, *function, args.len()) => {
             let mut union = Vec::new();

@@ -13,14 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use iverson::base::ParamId;
 use iverson::diff::{self, Jacobian, Options, Seed, Sweep};
 use iverson::driver::{Mode, Request, Stage, Staged, lower};
+use iverson::index::{Pred, RelationRef};
 use iverson::kernel::Engine;
 use iverson::reference::check::extend;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Tensor};
-use iverson::tssa::{Builder, Operand, Output, Program};
+use iverson::tssa::{Builder, Operand, Output, Program, Rhs};
 use iverson::ty::{Storage, Types};
-use iverson::{Function, index::Pred, surface};
+use iverson::{Function, surface};
 
 use crate::generate;
 use crate::support::{Numbers, environment, evaluate, flat, inputs};
@@ -144,7 +145,11 @@ struct Report {
     judged: BTreeMap<&'static str, usize>,
     entries: usize,
     places: usize,
-    /// Entries of patterns that were zero at all points tried.
+    /// Entries of patterns that were zero at all points tried, of programs whose guards compare numbers: another point may be another case.
+    conditional: usize,
+    /// The same where a size is 0 or a relation is empty.
+    degenerate: usize,
+    /// The same elsewhere: entries that are zero for all inputs.
     loose: usize,
     loosest: Vec<String>,
     failures: Vec<String>,
@@ -160,7 +165,11 @@ impl Report {
         for (relation, count) in &self.judged {
             println!("  {relation}: {count} judged");
         }
-        println!("  {} entries of {} places, {} of them zero at all points", self.entries, self.places, self.loose);
+        let Report { entries, places, conditional, degenerate, loose, .. } = self;
+        println!(
+            "  {entries} entries of {places} places; zero at all points: {conditional} in programs that compare numbers,"
+        );
+        println!("  {degenerate} where a size is 0 or a relation is empty, {loose} others");
         self.loosest.iter().take(3).for_each(|text| println!("LOOSE {text}"));
         self.failures.iter().take(10).for_each(|text| println!("FAILURE {text}"));
     }
@@ -174,6 +183,20 @@ fn points(given: &Environment<f64>, seed: u64, count: u64) -> Vec<Environment<f6
         all.push(given.map(|_, _, leaf| leaf.map(|_| Ok(numbers.next()))).expect("nothing fails"));
     }
     all
+}
+
+/// Whether a guard reads a relation that is computed from numbers.
+fn compares(program: &Program) -> bool {
+    let mut found = false;
+    let mut visit = |p: &Pred| p.visit_relations(&mut |r| found |= matches!(r, RelationRef::Computed { .. }));
+    for stmt in program.stmts.values() {
+        match &stmt.rhs {
+            Rhs::Add(sides) => sides.iter().for_each(|(p, _)| visit(p)),
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => visit(guard),
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+        }
+    }
+    found
 }
 
 /// The supports of the results of a program, by place, and where they are not zero at some of several points.
@@ -212,8 +235,12 @@ fn support(report: &mut Report, function: &Function, given: &Inputs, at: &[Envir
         agree("assembled values", &[dense], &[vec![here[k].clone()]])?;
         let loose = stored.difference(&alive[k]).count();
         (report.entries, report.places) = (report.entries + stored.len(), report.places + here[k].len());
-        report.loose += loose;
-        if loose > 0 {
+        if compares(function.tensor_ssa()) {
+            report.conditional += loose;
+        } else if at[0].sizes.contains(&0) || at[0].relations.iter().any(|relation| relation.is_empty()) {
+            report.degenerate += loose;
+        } else if loose > 0 {
+            report.loose += loose;
             report.loosest.push(format!("{what}: {name}, {loose} of {}\n{function}", stored.len()));
         }
     }
