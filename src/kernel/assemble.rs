@@ -44,10 +44,9 @@ impl Assembly {
             let known = program.outputs.iter().position(|output| output.name == *name);
             numbers.push(known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?);
         }
-        let structure = lower::structure(program, &numbers)?;
         let mut values = program.clone();
         let mut signature = (*values.signature).clone();
-        let mut patterns = Vec::new();
+        let (mut patterns, mut relations) = (Vec::new(), Vec::new());
         for number in numbers {
             let Some(output) = values.outputs.get_mut(number) else { continue };
             let [leaf] = output.leaves.as_slice() else {
@@ -63,9 +62,13 @@ impl Assembly {
             let relation: RelationId = signature.relations.push(relation);
             output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
             patterns.push((name, shape));
+            relations.push((number, relation));
         }
         values.signature = Arc::new(signature);
-        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(lower::lower(&values)?), patterns })
+        let (mut structure, values) = lower::assembled(&values, &relations)?;
+        // It finds out the relations that the signature of the other has beyond its own.
+        structure.signature = program.signature.clone();
+        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(values), patterns })
     }
 
     /// The program that lists the places of the results.

@@ -202,12 +202,15 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         has_functions: false,
         neighbours: false,
         gathers: false,
+        scatters: false,
     };
     if !seen.body(body) {
         return None;
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     match (seen.has_loops, changes_outside(body)) {
+        // Lanes would be taken apart again.
+        (false, false) if seen.scatters && !seen.has_functions => None,
         (true, _) if seen.gathers || !seen.neighbours => None,
         (true, _) if seen.has_functions => Some(16),
         (true, _) if seen.over_entries => Some(64),
@@ -240,6 +243,8 @@ struct Seen {
     neighbours: bool,
     /// Places far apart are, in the innermost loops.
     gathers: bool,
+    /// Places are stored that an array gives.
+    scatters: bool,
 }
 
 impl Seen {
@@ -296,6 +301,9 @@ impl Seen {
             Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
             Stmt::Store(place, _) => {
                 self.place(place);
+                let terms = place.at.iter().flat_map(Affine::terms);
+                let given = |v: &Var| matches!(v, Var::Index(i) if *i != self.index && self.indices.contains(i));
+                self.scatters |= terms.into_iter().any(|(v, _)| given(v));
                 true
             }
         }

@@ -16,6 +16,9 @@
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
 //! each entry, times the axes that the relation does not have. Everywhere else it is zero.
 
+use std::collections::BTreeMap;
+
+use super::rows::Rows;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
@@ -90,6 +93,8 @@ pub(super) struct Plan {
     pub placements: SideTable<VarId, Placement>,
     pub patterns: SideTable<VarId, Vec<Pattern>>,
     pub buffers: Arena<BufferId, Buffer>,
+    /// The entries of patterns that were found out, by their relations.
+    pub rows: BTreeMap<RelationId, Rows>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
 }
@@ -129,6 +134,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         placements: SideTable::new(len, Placement::Dead),
         patterns: SideTable::new(len, Vec::new()),
         buffers: Arena::new(),
+        rows: BTreeMap::new(),
         work: SideTable::new(len, 0),
     };
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
