@@ -10,7 +10,7 @@
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //!
-//! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none.
+//! A short loop of a literal length has none: it is unrolled. A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none.
 //!
 //! Iterations are *interleaved* four by four where the loop around has lanes or is in them, what is summed inside is a product, and one
 //! factor does not depend on the iteration: it is then loaded once for all four. This is a matrix product in blocks of registers.
@@ -27,6 +27,9 @@ use crate::scalar::{Function, Op, Primitive};
 const JAM: u32 = 4;
 /// How many partial sums interleaved iterations may have in vectors of eight lanes: half of the registers of a processor that has 32.
 const SUMS: u32 = 16;
+
+/// Innermost loops of fewer values, as a literal, have no lanes.
+const SHORT: i64 = 8;
 
 /// Sets lanes and parallel loops of a nest.
 pub(super) fn assign(nest: &mut Nest) {
@@ -208,6 +211,10 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         return None;
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
+    // What a short loop has stored one by one, a vector would have to wait for.
+    if !seen.has_loops && !seen.has_functions && literal(domain).is_some_and(|n| n < SHORT) {
+        return None;
+    }
     match (seen.has_loops, changes_outside(body)) {
         // Lanes would be taken apart again.
         (false, false) if seen.scatters && !seen.has_functions => None,
@@ -220,6 +227,15 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         (false, false) if over_entries || seen.has_functions => Some(8),
         (false, false) => Some(32),
     }
+}
+
+/// How many values a loop has, if that is known beforehand.
+fn literal(domain: &Domain) -> Option<i64> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
+    let bounds = (lower.divisor == 1 && upper.divisor == 1).then_some((&lower.numerator, &upper.numerator));
+    let (first, last) = bounds?;
+    last.sub(first).ok()?.as_constant()?.checked_add(1)
 }
 
 /// Whether a function is more than a few instructions.
