@@ -24,6 +24,9 @@ use crate::tensor::{Bindings, Inputs, Relation, bind};
 use crate::tssa::Program;
 use crate::ty::{self, RelationKind, Storage};
 
+/// How the names of patterns that are found out begin. No name of the language has a space.
+pub(super) const PLACES: &str = "places of ";
+
 /// A program of which some results are sparse, with patterns that are found out when it is bound.
 #[derive(Clone, Debug)]
 pub struct Assembly {
@@ -56,8 +59,7 @@ impl Assembly {
             if output.storage != Storage::Dense || shape.is_empty() {
                 return Err(Error::Request(format!("`{}` has a format already, or no axes", output.name)));
             }
-            // No name of the language has a space.
-            let name = format!("places of {}", output.name);
+            let name = format!("{PLACES}{}", output.name);
             let relation = ty::Relation { name: name.clone(), shape: shape.clone(), kind: RelationKind::Free };
             let relation: RelationId = signature.relations.push(relation);
             output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
@@ -94,7 +96,7 @@ impl Assembly {
             found.push((name.clone(), relation.clone()));
             inputs.relation(name.clone(), relation);
         }
-        let mut kernel = Kernel::bind(self.values.clone(), &inputs, engine)?;
+        let mut kernel = Kernel::bind_on(self.values.clone(), &inputs, engine)?;
         kernel.assembled = found;
         Ok(kernel)
     }

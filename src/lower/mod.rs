@@ -9,13 +9,16 @@
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
 //! is left is tested as soon as its indices are known. An atom that the ranges or the tests around it imply is not tested at all.
 //!
+//! **Patterns that are found out become rows.** Where the entries of a sparse result are known symbolically, row by row, they are written one
+//! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested.
+//!
 //! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
 //! at one place is computed once.
 //!
 //! **Why a load is in bounds.** An index expression is used at an axis only where the scopes around say that it lies within: as the index
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
-//! an entry that a walk or a search has found.
+//! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
 //!
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.

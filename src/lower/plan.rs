@@ -5,7 +5,7 @@
 //! | a result | stored in its output |
 //! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
 //! | read at one place of one statement, each element once | computed there |
-//! | quotients and roots with several readers | stored |
+//! | quotients and roots with several readers, in rows of literal length | stored |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | anything else | stored, since it would be computed again |
@@ -459,12 +459,12 @@ fn function_work(function: Function) -> u64 {
     }
 }
 
-/// Whether every element is a quotient or a root: a load takes less time, and less of the memory than two operands.
+/// Whether every element is a quotient or a root, and rows are short: a load takes less time, and no memory that operands do not.
 fn divides(stmt: &Stmt) -> bool {
     let long = |op| matches!(op, Op::Div | Op::Sqrt);
     match &stmt.rhs {
         Rhs::Map { guard: Pred::True, function: Function::Value(Primitive::Op(op)), .. } => {
-            long(*op) && !stmt.dims.is_empty()
+            long(*op) && stmt.dims.split_first().is_some_and(|(_, row)| row.iter().all(|n| n.as_constant().is_some()))
         }
         _ => false,
     }
