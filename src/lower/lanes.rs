@@ -10,7 +10,8 @@
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //!
-//! A short loop of a literal length has none: it is unrolled. A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none.
+//! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
+//! a short literal length, which is unrolled, or one that stores at places that an array gives.
 //!
 //! Iterations are *interleaved* four by four where the loop around has lanes or is in them, what is summed inside is a product, and one
 //! factor does not depend on the iteration: it is then loaded once for all four. This is a matrix product in blocks of registers.
