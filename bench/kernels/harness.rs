@@ -75,7 +75,13 @@ impl Table {
         let native = function.kernel(case.inputs, Engine::Native)?;
         assert_eq!(native.status(), Status::Native);
         let interpreter = function.kernel(case.inputs, Engine::Interpreter)?;
-        let mut runs = [by_hand, run(&native, case.data), run(&native, case.data), run(&interpreter, case.data)];
+        let runs = [by_hand, run(&native, case.data), run(&native, case.data), run(&interpreter, case.data)];
+        self.rounds(name, runs);
+        Ok(())
+    }
+
+    /// A line of the table: a hand-written kernel, native code twice, and the interpreter.
+    pub fn rounds(&mut self, name: String, mut runs: [Run<'_>; 4]) {
         let mut times = [const { Vec::<Duration>::new() }; 4];
         let mut values = [0.0; 4];
         for round in 0..self.rounds {
@@ -115,7 +121,6 @@ impl Table {
             interpreter,
             native_over_by_hand: ratio,
         });
-        Ok(())
     }
 }
 

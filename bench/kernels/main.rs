@@ -7,7 +7,8 @@
 //! The flags let `rustc` use the same instructions for both; without a file, results go to `target/kernels.json`. For each workload, its value, and
 //! its value with its gradient: a hand-written kernel, native code on one and on two threads, and the interpreter, in turn, round after
 //! round; times are medians, and the ratio is native on one thread over hand-written. The hand-written kernels are what an expert writes:
-//! fused, vectorised with several partial sums and fused products, transposed structures built beforehand, matrix products by a GEMM.
+//! fused, vectorised with several partial sums and fused products, transposed structures built beforehand, matrix products by a GEMM. Of
+//! sparse matrices, K8 and K10, all numbers are compared with those by hand before anything is timed.
 //!
 //! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
@@ -15,6 +16,7 @@ mod convolution;
 mod factorisation;
 mod growth;
 mod harness;
+mod matrices;
 mod mixture;
 mod network;
 mod peers;
@@ -45,8 +47,9 @@ fn main() -> Result<()> {
     if turns {
         return Ok(());
     }
+    let bindings = matrices::run(&mut table)?;
     let growth = growth::run(&mut table)?;
-    let results = serde_json::json!({ "kernels": table.lines, "growth": growth });
+    let results = serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings });
     match std::fs::write(&path, format!("{results:#}\n")) {
         Ok(()) => println!("\n{path}"),
         Err(error) => eprintln!("{path}: {error}"),

@@ -24,6 +24,9 @@ use crate::tensor::{Bindings, Inputs, Relation, bind};
 use crate::tssa::Program;
 use crate::ty::{self, RelationKind, Storage};
 
+/// How the names of patterns that are found out begin. No name of the language has a space.
+pub(super) const PLACES: &str = "places of ";
+
 /// A program of which some results are sparse, with patterns that are found out when it is bound.
 #[derive(Clone, Debug)]
 pub struct Assembly {
@@ -44,10 +47,9 @@ impl Assembly {
             let known = program.outputs.iter().position(|output| output.name == *name);
             numbers.push(known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?);
         }
-        let structure = lower::structure(program, &numbers)?;
         let mut values = program.clone();
         let mut signature = (*values.signature).clone();
-        let mut patterns = Vec::new();
+        let (mut patterns, mut relations) = (Vec::new(), Vec::new());
         for number in numbers {
             let Some(output) = values.outputs.get_mut(number) else { continue };
             let [leaf] = output.leaves.as_slice() else {
@@ -57,15 +59,18 @@ impl Assembly {
             if output.storage != Storage::Dense || shape.is_empty() {
                 return Err(Error::Request(format!("`{}` has a format already, or no axes", output.name)));
             }
-            // No name of the language has a space.
-            let name = format!("places of {}", output.name);
+            let name = format!("{PLACES}{}", output.name);
             let relation = ty::Relation { name: name.clone(), shape: shape.clone(), kind: RelationKind::Free };
             let relation: RelationId = signature.relations.push(relation);
             output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
             patterns.push((name, shape));
+            relations.push((number, relation));
         }
         values.signature = Arc::new(signature);
-        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(lower::lower(&values)?), patterns })
+        let (mut structure, values) = lower::assembled(&values, &relations)?;
+        // It finds out the relations that the signature of the other has beyond its own.
+        structure.signature = program.signature.clone();
+        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(values), patterns })
     }
 
     /// The program that lists the places of the results.
@@ -91,7 +96,7 @@ impl Assembly {
             found.push((name.clone(), relation.clone()));
             inputs.relation(name.clone(), relation);
         }
-        let mut kernel = Kernel::bind(self.values.clone(), &inputs, engine)?;
+        let mut kernel = Kernel::bind_on(self.values.clone(), &inputs, engine)?;
         kernel.assembled = found;
         Ok(kernel)
     }

@@ -113,8 +113,18 @@ impl Kernel {
     ///
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit, [`Error::Limit`] and [`Error::Overflow`] for sizes that are too large,
-    /// [`Error::Limitation`] where native code is asked for and there is none.
+    /// [`Error::Limitation`] where native code is asked for and there is none, [`Error::Request`] for a program on patterns that
+    /// [`Assembly::bind`] finds out.
     pub fn bind(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        // The program relies on them.
+        if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(assemble::PLACES)) {
+            return Err(Error::Request(format!("the {} are found out, not given", found.name)));
+        }
+        Kernel::bind_on(program, inputs, engine)
+    }
+
+    /// Binds a program whose patterns were found out.
+    fn bind_on(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         let bindings = bind(&program.signature, inputs)?;
         layout::check(&program, &bindings)?;
         let shapes = layout::shapes(&program, &bindings)?;

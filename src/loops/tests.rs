@@ -114,7 +114,10 @@ fn wrong_nests_are_refused() {
             vec![Stmt::Define(RealId(0), Real::Load(Place { buffer: X, at: vec![] }))],
             "y: x is read or written at 0 indices",
         ),
-        (vec![Stmt::Let { index: I, array: ArrayId(0), at: 0.into() }], "y: the array s0 does not serve here"),
+        (
+            vec![Stmt::Find { index: I, segment: Segment { pointers: ArrayId(1), at: 0.into() }, key: None }],
+            "y: the array s1 does not serve here",
+        ),
         (vec![Stmt::Define(RealId(0), Real::Index(Affine::size(SizeId(7))))], "y: the size n7 is unknown"),
     ];
     for (body, expected) in table {

@@ -147,7 +147,9 @@ impl Check<'_> {
                 self.body(body, inner);
             }
             Stmt::Let { index, array, at } => {
-                self.part(*array, |part| matches!(part, Part::Nodes(_) | Part::Entries));
+                self.part(*array, |part| {
+                    matches!(part, Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_))
+                });
                 if varies(at, scope) {
                     scope.varying.insert(*index);
                 }

@@ -26,7 +26,7 @@ use crate::index::Affine;
 use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt, outer_sums};
 
 /// How many parts there are.
-const PARTS: u32 = 64;
+pub(super) const PARTS: u32 = 64;
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
 pub(super) fn cut(nests: Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<Nest>> {

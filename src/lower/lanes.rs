@@ -10,7 +10,8 @@
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //!
-//! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none.
+//! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
+//! a short literal length, which is unrolled, or one that stores at places that an array gives.
 //!
 //! Iterations are *interleaved* four by four where the loop around has lanes or is in them, what is summed inside is a product, and one
 //! factor does not depend on the iteration: it is then loaded once for all four. This is a matrix product in blocks of registers.
@@ -27,6 +28,9 @@ use crate::scalar::{Function, Op, Primitive};
 const JAM: u32 = 4;
 /// How many partial sums interleaved iterations may have in vectors of eight lanes: half of the registers of a processor that has 32.
 const SUMS: u32 = 16;
+
+/// Innermost loops of fewer values, as a literal, have no lanes.
+const SHORT: i64 = 8;
 
 /// Sets lanes and parallel loops of a nest.
 pub(super) fn assign(nest: &mut Nest) {
@@ -202,12 +206,19 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         has_functions: false,
         neighbours: false,
         gathers: false,
+        scatters: false,
     };
     if !seen.body(body) {
         return None;
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
+    // What a short loop has stored one by one, a vector would have to wait for.
+    if !seen.has_loops && !seen.has_functions && literal(domain).is_some_and(|n| n < SHORT) {
+        return None;
+    }
     match (seen.has_loops, changes_outside(body)) {
+        // Lanes would be taken apart again.
+        (false, false) if seen.scatters && !seen.has_functions => None,
         (true, _) if seen.gathers || !seen.neighbours => None,
         (true, _) if seen.has_functions => Some(16),
         (true, _) if seen.over_entries => Some(64),
@@ -217,6 +228,15 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         (false, false) if over_entries || seen.has_functions => Some(8),
         (false, false) => Some(32),
     }
+}
+
+/// How many values a loop has, if that is known beforehand.
+fn literal(domain: &Domain) -> Option<i64> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
+    let bounds = (lower.divisor == 1 && upper.divisor == 1).then_some((&lower.numerator, &upper.numerator));
+    let (first, last) = bounds?;
+    last.sub(first).ok()?.as_constant()?.checked_add(1)
 }
 
 /// Whether a function is more than a few instructions.
@@ -240,6 +260,8 @@ struct Seen {
     neighbours: bool,
     /// Places far apart are, in the innermost loops.
     gathers: bool,
+    /// Places are stored that an array gives.
+    scatters: bool,
 }
 
 impl Seen {
@@ -296,6 +318,9 @@ impl Seen {
             Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
             Stmt::Store(place, _) => {
                 self.place(place);
+                let terms = place.at.iter().flat_map(Affine::terms);
+                let given = |v: &Var| matches!(v, Var::Index(i) if *i != self.index && self.indices.contains(i));
+                self.scatters |= terms.into_iter().any(|(v, _)| given(v));
                 true
             }
         }

@@ -9,13 +9,16 @@
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
 //! is left is tested as soon as its indices are known. An atom that the ranges or the tests around it imply is not tested at all.
 //!
+//! **Patterns that are found out become rows.** Where the entries of a sparse result are known symbolically, row by row, they are written one
+//! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested.
+//!
 //! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
 //! at one place is computed once.
 //!
 //! **Why a load is in bounds.** An index expression is used at an axis only where the scopes around say that it lies within: as the index
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
-//! an entry that a walk or a search has found.
+//! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
 //!
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
@@ -30,13 +33,15 @@ mod layout;
 mod names;
 mod pack;
 mod peel;
+mod per_part;
 mod plan;
 mod points;
 mod products;
+mod rows;
 mod scope;
 mod support;
 
-use crate::base::{Arena, Id, VarId};
+use crate::base::{Arena, Id, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::Pred;
 use crate::loops::{self, BufferKind, Nest, Stmt};
@@ -52,7 +57,10 @@ const PASS: &str = "lower";
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
-    let mut plan = plan::plan(program)?;
+    nests(program, plan::plan(program)?)
+}
+
+fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let mut arrays = crate::base::Interner::new();
     let mut nests = Vec::new();
     for x in program.stmts.ids() {
@@ -89,31 +97,43 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
         peel::peel(nest)?;
         lanes::assign(nest);
     }
-    let nests = blocks::cut(nests, &mut plan.buffers)?;
+    let mut nests = blocks::cut(nests, &mut plan.buffers)?;
+    per_part::keep(&mut nests, &mut plan.buffers)?;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let Plan { buffers, .. } = plan;
     Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs })
 }
 
-/// The nests that list where the leaves of some outputs may differ from zero: one tuple or more for each such place.
+/// Lowers a program of which some outputs are on patterns that are found out: each by its number, with the relation that it is stored on.
+/// First the nests that list the patterns, one tuple or more for each place; then the program on these places.
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
-pub fn structure(program: &tssa::Program, outputs: &[usize]) -> Result<loops::Program> {
-    let plan = plan::plan(program)?;
+pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Result<(loops::Program, loops::Program)> {
+    let mut plan = plan::plan(program)?;
     let supports = support::supports(program)?;
     let mut arrays = crate::base::Interner::new();
-    let mut nests = Vec::new();
-    let leaves = outputs.iter().filter_map(|k| program.outputs.get(*k)).flat_map(|output| &output.leaves);
-    for (number, x) in leaves.enumerate() {
-        for clause in &supports[*x] {
-            let mut nester = Nester::new(program, &plan, &mut arrays);
-            nests.push(nester.places(*x, number, clause)?);
+    let mut structure = Vec::new();
+    for (number, (output, relation)) in outputs.iter().enumerate() {
+        let Some([x]) = program.outputs.get(*output).map(|output| output.leaves.as_slice()) else {
+            return Err(Error::bug(PASS, "a pattern of an output that is no tensor"));
+        };
+        let rows = rows::Rows::new(&program.signature, &program.stmts[*x].dims, &supports[*x]);
+        let mut nester = Nester::new(program, &plan, &mut arrays);
+        if let Some(rows) = &rows {
+            structure.push(nester.listed(rows, number)?);
+        } else {
+            for clause in &supports[*x] {
+                let mut nester = Nester::new(program, &plan, &mut arrays);
+                structure.push(nester.places(*x, number, clause)?);
+            }
         }
+        plan.rows.extend(rows.map(|rows| (*relation, rows)));
     }
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let signature = program.signature.clone();
-    Ok(loops::Program { signature, arrays, buffers: Arena::new(), nests, outputs: Vec::new() })
+    let structure = loops::Program { signature, arrays, buffers: Arena::new(), nests: structure, outputs: Vec::new() };
+    Ok((structure, nests(program, plan)?))
 }
 
 impl Nester<'_> {
@@ -128,6 +148,15 @@ impl Nester<'_> {
         self.points(all, known, &mut |nester, point| {
             let tuple = at.iter().map(|a| point.value(a)).collect::<crate::index::Checked<_>>()?;
             nester.emit(Stmt::Tuple(number, tuple));
+            Ok(())
+        })?;
+        Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+    }
+
+    /// The nest that lists the places of rows.
+    fn listed(&mut self, rows: &rows::Rows, number: usize) -> Result<Nest> {
+        self.entries(rows, &mut |_, _| Ok(crate::index::Affine::constant(0)), &mut |nester, at, _| {
+            nester.emit(Stmt::Tuple(number, at.to_vec()));
             Ok(())
         })?;
         Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
@@ -160,6 +189,23 @@ impl Nester<'_> {
         let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
         self.reasons.push(reason);
+        let plan = self.plan;
+        if let Some((relation, rows)) =
+            storage.entries.as_ref().and_then(|pattern| plan.rows.get_key_value(&pattern.relation))
+        {
+            self.reasons
+                .push("its entries are written row by row, in the order in which they are known to be".to_owned());
+            let rank = dims.len();
+            self.entries(rows, &mut |nester, row| nester.start(*relation, row, rank), &mut |nester, at, entry| {
+                nester.remember_entry(*relation, at, entry.clone());
+                let value = element(nester, at)?;
+                let place = nester.place_in(storage, at)?;
+                nester.emit(Stmt::Store(place, value));
+                Ok(())
+            })?;
+            let reasons = std::mem::take(&mut self.reasons);
+            return Ok(Nest { buffers: vec![storage.buffer], reasons, body: self.finish()? });
+        }
         // The pattern of the storage first: its order is that of the entries.
         let places = storage.pattern(&indices);
         let mut conjuncts: Vec<Pred> = places.iter().cloned().collect();

@@ -5,6 +5,7 @@
 //! | a result | stored in its output |
 //! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
 //! | read at one place of one statement, each element once | computed there |
+//! | quotients and roots with several readers, in rows of literal length | stored |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | anything else | stored, since it would be computed again |
@@ -16,6 +17,9 @@
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
 //! each entry, times the axes that the relation does not have. Everywhere else it is zero.
 
+use std::collections::BTreeMap;
+
+use super::rows::Rows;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
@@ -90,6 +94,8 @@ pub(super) struct Plan {
     pub placements: SideTable<VarId, Placement>,
     pub patterns: SideTable<VarId, Vec<Pattern>>,
     pub buffers: Arena<BufferId, Buffer>,
+    /// The entries of patterns that were found out, by their relations.
+    pub rows: BTreeMap<RelationId, Rows>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
 }
@@ -129,6 +135,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         placements: SideTable::new(len, Placement::Dead),
         patterns: SideTable::new(len, Vec::new()),
         buffers: Arena::new(),
+        rows: BTreeMap::new(),
         work: SideTable::new(len, 0),
     };
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
@@ -163,7 +170,9 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             (Rhs::Number(_), _) => Some("it is a number"),
             _ if !small => None,
             _ if effort.work <= 1 => Some("it is a view and costs nothing"),
-            _ if effort.work <= CHEAP => Some("it is cheaper to compute again than to store"),
+            _ if effort.work <= CHEAP && !(readers.len() > 1 && divides(stmt)) => {
+                Some("it is cheaper to compute again than to store")
+            }
             (_, [once]) if reads_once(program, once) => Some("each of its elements is read once"),
             _ => None,
         };
@@ -234,6 +243,7 @@ fn reads_once(program: &Program, read: &Use) -> bool {
     let Some(indices) = &read.indices else { return false };
     let stmt = &program.stmts[read.user];
     let rank = stmt.dims.len();
+    let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
     let sums = match &stmt.rhs {
         Rhs::Contract { sums, .. } => sums.len(),
         _ => 0,
@@ -244,6 +254,24 @@ fn reads_once(program: &Program, read: &Use) -> bool {
     sorted.dedup();
     let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
     all || prefix
+}
+
+/// The `gen` index that an equation ties a `sum` index to, up to a shift; or the index itself.
+fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
+    let Rhs::Contract { guard, .. } = &stmt.rhs else { return k };
+    let tied = |p: &Pred| {
+        let Pred::Zero(a) = p else { return None };
+        let indices = a.terms().iter().filter_map(|(v, c)| match v {
+            Var::Index(i) => Some((*i, *c)),
+            _ => None,
+        });
+        match indices.collect::<Vec<_>>().as_slice() {
+            [(i, 1 | -1), (j, 1 | -1)] if *j == k && i.index() < stmt.dims.len() => Some(*i),
+            [(i, 1 | -1), (j, 1 | -1)] if *i == k && j.index() < stmt.dims.len() => Some(*j),
+            _ => None,
+        }
+    };
+    if k.index() < stmt.dims.len() { k } else { guard.conjuncts().iter().find_map(tied).unwrap_or(k) }
 }
 
 impl Plan {
@@ -428,6 +456,17 @@ fn function_work(function: Function) -> u64 {
             _ => FUNCTION,
         },
         _ => FUNCTION,
+    }
+}
+
+/// Whether every element is a quotient or a root, and rows are short: a load takes less time, and no memory that operands do not.
+fn divides(stmt: &Stmt) -> bool {
+    let long = |op| matches!(op, Op::Div | Op::Sqrt);
+    match &stmt.rhs {
+        Rhs::Map { guard: Pred::True, function: Function::Value(Primitive::Op(op)), .. } => {
+            long(*op) && stmt.dims.split_first().is_some_and(|(_, row)| row.iter().all(|n| n.as_constant().is_some()))
+        }
+        _ => false,
     }
 }
 

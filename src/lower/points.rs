@@ -324,16 +324,17 @@ impl<'a> Nester<'a> {
     }
 
     /// The index of the rows of a CSR matrix no place of which is known: its rows are visited in order, empty ones too, as dense loops
-    /// around others do.
+    /// around others do. So are the sources of a map, which all have a target.
     fn row(&self, open: &Open, at: usize) -> Option<usize> {
         let Some(Pred::Relation { relation: RelationRef::Input(relation), args, .. }) = open.conjuncts.get(at) else {
             return None;
         };
         let signature = &self.program.signature;
         let is_csr = signature.params.values().any(|param| param.storage == Storage::Csr(*relation));
+        let is_map = signature.is_map(RelationRef::Input(*relation)) && args.len() == 2;
         let (first, extent) = (args.first()?, signature.relations.get(*relation)?.shape.first()?);
         let row = open.unbound.iter().position(|(i, n)| first.as_index() == Some(*i) && n == extent)?;
-        (is_csr && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
+        ((is_csr || is_map) && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
     }
 
     fn walk(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {

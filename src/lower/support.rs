@@ -14,7 +14,7 @@
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Storage;
@@ -40,7 +40,7 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         let mut support = of_statement(program, stmt, &all)?;
         for clause in &mut support {
-            clause.tidy(stmt.dims.len())?;
+            clause.tidy(program, stmt.dims.len())?;
         }
         support = without_implied(support);
         if support.len() > MAX_CLAUSES {
@@ -191,8 +191,9 @@ impl Clause {
         Some(self)
     }
 
-    /// Solves for bound indices that an equation gives, and drops those that nothing ties to the `gen` indices.
-    fn tidy(&mut self, rank: usize) -> Checked<()> {
+    /// Solves for bound indices that an equation gives, and drops those that nothing ties to the `gen` indices, and targets of maps of which
+    /// nothing else is said.
+    fn tidy(&mut self, program: &Program, rank: usize) -> Checked<()> {
         while let Some((at, k, value)) = self.equation(rank)? {
             self.conjuncts.remove(at);
             let extent = self.bound.get(k).cloned().unwrap_or_else(|| Affine::constant(0));
@@ -201,6 +202,10 @@ impl Clause {
                 *p = p.substitute(&|j| (j == i).then(|| value.clone()))?;
             }
             self.conjuncts.extend(Pred::in_range(&value, &extent)?.conjuncts().iter().cloned());
+        }
+        while let Some((at, within)) = self.target(program, rank)? {
+            self.conjuncts.remove(at);
+            self.conjuncts.extend(within.conjuncts().iter().cloned());
         }
         // The indices that are tied to `gen` indices, directly or by others.
         let mut tied = vec![false; self.bound.len()];
@@ -238,6 +243,30 @@ impl Clause {
         }
         self.conjuncts = distinct;
         Ok(())
+    }
+
+    /// `f(a) = b` with an index `b` that nothing else mentions: every source `a` of a map has a target, and this says that it is one.
+    fn target(&self, program: &Program, rank: usize) -> Checked<Option<(usize, Pred)>> {
+        for (at, p) in self.conjuncts.iter().enumerate() {
+            let Pred::Relation { relation: relation @ RelationRef::Input(r), args, holds: true } = p else { continue };
+            let shape = program.signature.relations.get(*r).map_or(&[][..], |relation| &relation.shape);
+            let (Some((target, sources)), Some((range, sizes))) = (args.split_last(), shape.split_last()) else {
+                continue;
+            };
+            let Some(i) = target.as_index() else { continue };
+            let bound = i.index().checked_sub(rank).and_then(|k| self.bound.get(k));
+            let others = self.conjuncts.iter().enumerate().any(|(other, p)| other != at && p.mentions(i));
+            if !program.signature.is_map(*relation)
+                || bound != Some(range)
+                || others
+                || sources.iter().any(|a| a.mentions(i))
+            {
+                continue;
+            }
+            let within = sources.iter().zip(sizes).map(|(a, n)| Pred::in_range(a, n));
+            return Ok(Some((at, Pred::all(within.collect::<Checked<Vec<_>>>()?))));
+        }
+        Ok(None)
     }
 
     /// An equation, the bound index that it gives, and the value.

@@ -446,3 +446,55 @@ fn transposition_is_of_linear_programs() {
         assert!(error.contains("linear in its parameters x"), "{body}: {error}");
     }
 }
+
+/// Sparse results whose entries are written row by row, for small sizes, where rows at the ends have fewer entries or are all there are.
+#[test]
+fn patterns_that_are_known_row_by_row() {
+    let programs = [
+        "param x : [n] real\ngen i < n, j < n. [i = j + 1] * x[i] + [i + 1 = j] * x[j] + [i = j] * 2",
+        "param x : [n] real\ngen i < n, j < n. [i <= j] * x[i] * x[j]",
+        "param x : [n] real\ngen i < n, j < n. [j <= i and i <= j + 2] * x[i]",
+        "param x : [n] real\ngen i < n, j < 3. [i >= j and j != 1] * x[i]",
+        "param x : [n] real\ngen i < n, k < 2, j < n. [i = j + k] * x[i]",
+        "param x : [n] real\nmap f : [n] -> [m]\ngen i < n, k < 2, c < m. [f(i) = c] * x[i]",
+        "param x : [n] real\ngen i < n, j < n. [i = 0] * x[j]",
+    ];
+    for text in programs {
+        let function = Function::parse(text).expect("a program");
+        let assembly = function.assemble(&["value"]).expect("a tensor");
+        let mut reasons = assembly.values().nests.iter().flat_map(|nest| &nest.reasons);
+        assert!(reasons.any(|reason| reason.contains("row by row")), "{text}: {}", assembly.values());
+        for n in 1..6 {
+            let mut inputs = Inputs::new();
+            let x = (0..n).map(|k| 1.0 + k as f64).collect();
+            inputs.value("x", iverson::tensor::Value::vector(x));
+            if text.contains("map f") {
+                let targets = (0..n).map(|k| (2 * k + 1) % 4).collect();
+                inputs.relation("f", iverson::tensor::Relation::from_map(&[n], targets, 4).expect("in range"));
+            }
+            let dense = function.kernel(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
+            let dense = dense.expect("it runs");
+            let expected = dense[0].1.leaves()[0].data().to_vec();
+            for engine in [Engine::Interpreter, Engine::Native] {
+                let kernel = assembly.bind(&inputs, engine).expect("it binds");
+                let found = kernel.call(&inputs).expect("it runs");
+                let mut all = vec![0.0; expected.len()];
+                let mut put = |place: usize, value: f64| all[place] = value;
+                match found[0].1.leaves()[0].as_ref() {
+                    Tensor::Csr(csr) => csr.pattern().entries().zip(csr.data()).for_each(|((i, j), x)| {
+                        put(i * csr.cols() + j, *x);
+                    }),
+                    Tensor::Coo(coo) => coo.pattern().tuples().zip(coo.data()).for_each(|(at, x)| {
+                        put(at.iter().zip(coo.pattern().shape()).fold(0, |place, (k, n)| place * n + k), *x);
+                    }),
+                    Tensor::Dense(_) => panic!("it is dense: {text}"),
+                }
+                assert_eq!(all, expected, "{text}, n = {n}");
+            }
+        }
+        // Who gave the places could give others.
+        let refused =
+            iverson::kernel::Kernel::bind(assembly.values().clone().into(), &Inputs::new(), Engine::Interpreter);
+        assert!(matches!(refused, Err(iverson::Error::Request(_))), "{text}");
+    }
+}

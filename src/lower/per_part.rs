@@ -1,0 +1,156 @@
+//! Intermediate tensors of which each iteration of a parallel loop reads only the row that it has written.
+//!
+//! Such a row need not outlive its iteration. The loop is cut into parts, and each part has one row, which stays in the nearest cache:
+//!
+//! ```text
+//! parallel for i in D              parallel for p in 0 .. 63
+//!   t[i, ..] = e                     for i in part p of 64 of D
+//!   x[i] = f(t[i, ..])      ==         t[p, ..] = e
+//!                                      x[i] = f(t[p, ..])
+//! ```
+//!
+//! A row is read after it was written in the same iteration, since nothing else writes it; a tensor that is filled with zeros before is left
+//! alone.
+
+use std::collections::BTreeMap;
+
+use super::blocks::PARTS;
+use super::names::Names;
+use crate::base::{Arena, IndexId};
+use crate::index::{Affine, Checked};
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, Stmt};
+
+/// How many elements a row may have, as a literal: there are rows for all parts, also where there are fewer iterations.
+const MAX_ROW: i64 = 1024;
+
+/// Keeps rows of intermediate tensors for each part only.
+pub(super) fn keep(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
+    let homes = homes(nests);
+    for (at, nest) in nests.iter_mut().enumerate() {
+        for stmt in 0..nest.body.len() {
+            let Some((index, cut_already)) = row_loop(&nest.body[stmt]) else { continue };
+            let rows: Vec<(BufferId, usize)> = axes(&nest.body[stmt], index)
+                .into_iter()
+                .filter(|(id, _)| homes.get(id) == Some(&Some((at, stmt))))
+                .filter_map(|(id, axes)| Some((id, *axes.iter().find(|axis| is_short(&buffers[id], **axis))?)))
+                .collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let part = match cut_already {
+                Some(part) => part,
+                None => {
+                    let part = Names::after(&nest.body).fresh_index();
+                    cut(&mut nest.body[stmt], part)?;
+                    part
+                }
+            };
+            for (id, axis) in rows {
+                replace(std::slice::from_mut(&mut nest.body[stmt]), id, axis, part);
+                let buffer = &mut buffers[id];
+                let extent = Affine::constant(i64::from(PARTS));
+                match buffer.entries.take() {
+                    // The entries are the first axis.
+                    Some(_) if axis == 0 => buffer.dims.insert(0, extent),
+                    entries => {
+                        buffer.dims[axis - usize::from(entries.is_some())] = extent;
+                        buffer.entries = entries;
+                    }
+                }
+            }
+            nest.reasons.push(format!("rows that only their own iteration reads are kept for each of {PARTS} parts"));
+        }
+    }
+    Ok(())
+}
+
+/// The only statement of a nest in which a buffer occurs; nothing where there are others, or it is filled.
+fn homes(nests: &[Nest]) -> BTreeMap<BufferId, Option<(usize, usize)>> {
+    let mut homes = BTreeMap::new();
+    for (at, nest) in nests.iter().enumerate() {
+        for (number, top) in nest.body.iter().enumerate() {
+            top.visit(&mut |stmt| {
+                let home = Some((at, number));
+                if let Stmt::Fill(buffer) = stmt {
+                    homes.insert(*buffer, None);
+                }
+                if let Some(Place { buffer, .. }) = place(stmt) {
+                    let known = homes.entry(*buffer).or_insert(home);
+                    *known = known.filter(|known| Some(*known) == home);
+                }
+            });
+        }
+    }
+    homes
+}
+
+/// Whether an intermediate tensor has few elements for each index of an axis.
+fn is_short(buffer: &Buffer, axis: usize) -> bool {
+    let others = buffer.dims.iter().enumerate().filter(|(k, _)| k + usize::from(buffer.entries.is_some()) != axis);
+    let len = others.map(|(_, n)| n.as_constant()).try_fold(1_i64, |len, n| len.checked_mul(n?));
+    let is_dense = buffer.entries.is_none() || axis == 0;
+    buffer.kind == BufferKind::Workspace && is_dense && len.is_some_and(|len| len <= MAX_ROW)
+}
+
+/// The index of a loop whose iterations come one after the other within a part, and the index of the parts if it is cut already.
+fn row_loop(stmt: &Stmt) -> Option<(IndexId, Option<IndexId>)> {
+    let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: true, body } = stmt else { return None };
+    let parts = Domain::whole(&Affine::constant(i64::from(PARTS))).ok()?;
+    let mut loops = body.iter().filter(|stmt| matches!(stmt, Stmt::For { .. }));
+    if *domain == parts
+        && let (Some(Stmt::For { index: inner, domain: Domain::Part { part, .. }, lanes, jam, .. }), None) =
+            (loops.next(), loops.next())
+        && part.as_index() == Some(*index)
+    {
+        return (*lanes == 1 && *jam == 1).then_some((*inner, Some(*index)));
+    }
+    Some((*index, None))
+}
+
+fn place(stmt: &Stmt) -> Option<&Place> {
+    match stmt {
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => Some(place),
+        _ => None,
+    }
+}
+
+/// The axes of each buffer that have the loop index wherever it occurs.
+fn axes(stmt: &Stmt, index: IndexId) -> BTreeMap<BufferId, Vec<usize>> {
+    let mut all: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+    stmt.visit(&mut |stmt| {
+        let Some(place) = place(stmt) else { return };
+        let own = |axis: &usize| place.at.get(*axis).and_then(Affine::as_index) == Some(index);
+        let known = all.entry(place.buffer).or_insert_with(|| (0..place.at.len()).collect());
+        known.retain(own);
+    });
+    all
+}
+
+/// Puts a loop over parts around a loop.
+fn cut(stmt: &mut Stmt, part: IndexId) -> Checked<()> {
+    if let Stmt::For { domain, parallel, .. } = stmt {
+        let whole = Box::new(domain.clone());
+        *domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: 1 };
+        *parallel = false;
+    }
+    let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
+    let inner = std::mem::replace(stmt, Stmt::Fill(BufferId(0)));
+    *stmt = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: vec![inner] };
+    Ok(())
+}
+
+fn replace(body: &mut [Stmt], buffer: BufferId, axis: usize, part: IndexId) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+                replace(body, buffer, axis, part);
+            }
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
+                if let Some(at) = place.at.get_mut(axis) {
+                    *at = part.into();
+                }
+            }
+            _ => {}
+        }
+    }
+}
