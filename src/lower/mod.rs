@@ -1,6 +1,6 @@
 //! Tensor-SSA to loop nests.
 //!
-//! Two steps:
+//! Places of extrema that would be looked for again and again become tensors (`extrema`). Then two steps:
 //! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
 //! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
 //!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes.
@@ -25,6 +25,7 @@
 
 mod blocks;
 mod element;
+mod extrema;
 mod factors;
 mod fuse;
 mod guard;
@@ -57,6 +58,7 @@ const PASS: &str = "lower";
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
+    let program = &extrema::kept(program)?;
     nests(program, plan::plan(program)?)
 }
 
@@ -110,6 +112,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Result<(loops::Program, loops::Program)> {
+    let program = &extrema::kept(program)?;
     let mut plan = plan::plan(program)?;
     let supports = support::supports(program)?;
     let mut arrays = crate::base::Interner::new();

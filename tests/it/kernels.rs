@@ -373,3 +373,15 @@ fn full() {
         Campaign { simplify: false, native: 0 },
     );
 }
+
+/// The nearest centroid of a point is looked for once, not for each element of the gradient.
+#[test]
+fn extrema_are_looked_for_once_for_each_row() {
+    let text = "param x : [n, d] real\nparam c : [k, d] real\nsum i < n. min j < k. sum a < d. (x[i, a] - c[j, a])^2";
+    let gradient = crate::support::compile(text).gradient(&["x", "c"]).expect("it has a gradient");
+    let loops = gradient.loops(&mut iverson::stages::Stages::new()).expect("it lowers").to_string();
+    let places: Vec<&str> = loops.lines().filter(|line| line.contains("= argmin")).collect();
+    // In one loop, over the points.
+    let depth = |line: &&str| (line.len() - line.trim_start().len()) / 2 - 1;
+    assert!(places.len() == 1 && places.iter().map(depth).eq([1]), "{loops}");
+}
