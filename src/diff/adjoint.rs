@@ -343,7 +343,7 @@ impl Rewriting {
         let builder = &mut self.form.builder;
         let one = one(builder)?;
         let var = builder.contract(axes, &[], guard, vec![aligned(&[], one)])?;
-        let place = Affine::indices(&axes);
+        let place = Affine::indices(axes);
         Ok(Pred::relation(RelationRef::Computed { var, view: View::Support }, place))
     }
 

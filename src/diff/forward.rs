@@ -189,7 +189,7 @@ pub(super) fn partial_factor(
     let factor = builder.map(gens, guard.clone(), Function::Partial(primitive, at), args.to_vec())?;
     Ok(Some(match kind {
         Partial::Indicator(..) => {
-            let indices = Affine::indices(&gens);
+            let indices = Affine::indices(gens);
             let holds = Pred::relation(RelationRef::Computed { var: factor, view: View::Support }, indices);
             (guard.and(holds), None)
         }
