@@ -50,7 +50,7 @@ impl<'a> Nester<'a> {
             Placement::Inline { reason } => {
                 // Parameters and numbers say nothing of interest.
                 if !matches!(self.program.stmts[x].rhs, Rhs::Number(_)) {
-                    let name = self.program.stmt_names().get(x);
+                    let name = self.plan.names.get(x);
                     self.reason(format!("{name} is computed in place: {reason}"));
                 }
                 self.value(x, at)

@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind};
 use crate::scalar::{Function, Op, Primitive};
-use crate::tssa::{Program, Rhs, Stmt};
+use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
 
 /// Work that is rather done again than stored.
@@ -98,6 +98,8 @@ pub(super) struct Plan {
     pub rows: BTreeMap<RelationId, Rows>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
+    /// What reasons call the tensors.
+    pub names: StmtNames,
 }
 
 /// A use of a tensor.
@@ -130,13 +132,13 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             }
         });
     }
-    let names = program.stmt_names();
     let mut plan = Plan {
         placements: SideTable::new(len, Placement::Dead),
         patterns: SideTable::new(len, Vec::new()),
         buffers: Arena::new(),
         rows: BTreeMap::new(),
         work: SideTable::new(len, 0),
+        names: program.stmt_names(),
     };
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
@@ -145,7 +147,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         if let Rhs::Input { param, path } = &stmt.rhs {
             let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
             let leaf = leaves.iter().position(|leaf| leaf.path == *path).unwrap_or(0);
-            plan.given(program, x, BufferKind::Param(*param, leaf), names.get(x));
+            plan.given(program, x, BufferKind::Param(*param, leaf), plan.names.get(x));
             continue;
         }
         if let Rhs::Map { function, args, .. } = &stmt.rhs
@@ -155,7 +157,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             for arg in args {
                 if matches!(plan.placements[*arg], Placement::Inline { .. }) && efforts[*arg].work >= LOOP {
                     let why = "a function of its elements is computed in lanes";
-                    plan.store(program, *arg, None, names.get(*arg), why);
+                    plan.store(program, *arg, None, plan.names.get(*arg), why);
                     plan.work.set(*arg, 0);
                     efforts.set(*arg, Effort { work: 0, statements: 1, depth: 1 });
                 }
@@ -188,7 +190,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                     (None, 1) => "its elements are read more than once",
                     _ => "it has several readers",
                 };
-                plan.store(program, x, output, names.get(x), why);
+                plan.store(program, x, output, plan.names.get(x), why);
                 efforts.set(x, Effort { work: 0, statements: 1, depth: 1 });
             }
         }
