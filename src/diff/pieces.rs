@@ -29,7 +29,7 @@ use crate::base::{IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Facts, Pred, Relations, Size, Var, exists_all, solution};
 use crate::scalar::Number;
-use crate::tssa::{Builder, Operand, canonical_guard, within};
+use crate::tssa::{Builder, Operand, Rhs, canonical_guard, within};
 
 /// With more pieces a tensor becomes one piece.
 const MAX_PIECES: usize = 64;
@@ -95,6 +95,14 @@ impl Read {
 
     fn mentions(&self, i: IndexId) -> bool {
         self.at.iter().any(|a| a.mentions(i))
+    }
+
+    /// Where the element is stored, of a sparse parameter.
+    fn stored(&self, builder: &Builder) -> Pred {
+        match &builder.stmt(self.var).rhs {
+            Rhs::Input { param, .. } => builder.signature().params[*param].storage.stored_at(&self.at),
+            _ => Pred::True,
+        }
     }
 }
 
@@ -381,7 +389,7 @@ fn added(builder: &mut Builder, axes: &Axes, x: &Piece, y: &Piece) -> Result<Coe
     let own = if x.covers(y) { x.axes().to_vec() } else { y.axes().to_vec() };
     let guard = local(axes, &own, &x.guard);
     let mut spread = |piece: &Piece| match &piece.coefficient {
-        Some(x) if x.axes == own => Ok(x.var),
+        Some(x) if x.axes == own && Read::new(x.var, &x.axes).stored(builder).is_true() => Ok(x.var),
         Some(x) => product(builder, &own, &[], guard.clone(), vec![Read::new(x.var, &x.axes)]),
         None => builder.number(&own, Number::Literal(1.0)),
     };
@@ -389,7 +397,8 @@ fn added(builder: &mut Builder, axes: &Axes, x: &Piece, y: &Piece) -> Result<Coe
     Ok(Coefficient { var: builder.add(&own, sides)?, axes: own })
 }
 
-/// `gen g. sum s. [p] * X[..] * ..`, two factors at a time.
+/// `gen g. sum s. [p] * X[..] * ..`, two factors at a time. The guard of a whole piece implies that sparse parameters are stored where they are
+/// read, but the part of it that is left for a coefficient need not.
 fn product(
     builder: &mut Builder,
     gens: &[(IndexId, Size)],
@@ -406,6 +415,9 @@ fn product(
         reads.insert(0, Read::new(var, &own));
     }
     let (mut sums, mut guard) = (sums.to_vec(), guard);
+    for read in &reads {
+        guard = guard.and(read.stored(builder));
+    }
     let mut operands = Vec::with_capacity(reads.len());
     for read in reads {
         let dims = builder.dims(read.var).to_vec();

@@ -338,6 +338,8 @@ fn run(first: u64, programs: u64) {
 #[test]
 fn some_programs() {
     run(0, 24);
+    // A guard whose cases all say where a sparse parameter is stored, but none of them for the axes of the coefficient alone.
+    run(20486, 1);
 }
 
 /// Minutes of work; see the command above.
