@@ -106,9 +106,22 @@ impl Growth {
 
     /// `self + other`.
     pub fn add(&self, other: &Growth) -> Growth {
-        let coefficient = |g: &Growth, k: usize| g.coefficients.get(k).copied().unwrap_or(0.0);
-        let powers = self.coefficients.len().max(other.coefficients.len());
-        Growth::trimmed((0..powers).map(|k| coefficient(self, k) + coefficient(other, k)).collect())
+        let mut sum = self.clone();
+        sum.add_assign(other);
+        sum
+    }
+
+    /// Adds `other`.
+    pub fn add_assign(&mut self, other: &Growth) {
+        if self.coefficients.len() < other.coefficients.len() {
+            self.coefficients.resize(other.coefficients.len(), 0.0);
+        }
+        for (a, b) in self.coefficients.iter_mut().zip(&other.coefficients) {
+            *a += b;
+        }
+        while self.coefficients.last() == Some(&0.0) {
+            self.coefficients.pop();
+        }
     }
 
     /// `k * self`.

@@ -26,26 +26,58 @@ pub(super) enum Value {
     Affine(Affine),
 }
 
-/// The values of metavariables.
+/// The values of metavariables. What was bound after a [`Mark`] can be taken back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bindings {
     values: Vec<Option<Value>>,
+    /// Those that have a value, in the order in which they got it.
+    order: SmallVec<[Meta; 8]>,
+    /// The indices that the pattern binds.
+    bound: Params,
+}
+
+/// A state of bindings.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    order: usize,
+    bound: usize,
 }
 
 impl Bindings {
     pub(super) fn new(metas: usize) -> Self {
-        Bindings { values: vec![None; metas] }
+        Bindings { values: vec![None; metas], ..Bindings::default() }
     }
 
     pub(super) fn get(&self, meta: Meta) -> Option<&Value> {
         self.values.get(meta)?.as_ref()
     }
 
+    /// The state now.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { order: self.order.len(), bound: self.bound.len() }
+    }
+
+    /// Takes back what was bound since.
+    pub(super) fn undo(&mut self, mark: Mark) {
+        for meta in self.order.drain(mark.order..) {
+            if let Some(slot) = self.values.get_mut(meta) {
+                *slot = None;
+            }
+        }
+        self.bound.truncate(mark.bound);
+    }
+
     /// Binds, or compares with what is bound.
     pub(super) fn bind(&mut self, meta: Meta, value: Value) -> bool {
         match self.values.get_mut(meta) {
             Some(slot @ None) => {
+                match &value {
+                    Value::Index(i) => self.bound.push(*i),
+                    Value::Indices(list) => self.bound.extend(list.iter().map(|(i, _)| *i)),
+                    _ => {}
+                }
                 *slot = Some(value);
+                self.order.push(meta);
                 true
             }
             Some(Some(known)) => match (known, &value) {
@@ -57,16 +89,8 @@ impl Bindings {
     }
 
     /// The indices that the pattern binds.
-    pub(super) fn bound(&self) -> Params {
-        let mut found = Params::new();
-        for value in self.values.iter().flatten() {
-            match value {
-                Value::Index(i) => found.push(*i),
-                Value::Indices(list) => found.extend(list.iter().map(|(i, _)| *i)),
-                _ => {}
-            }
-        }
-        found
+    pub(super) fn bound(&self) -> &[IndexId] {
+        &self.bound
     }
 
     /// The indices that a metavariable is applied to, on a left-hand side.

@@ -115,6 +115,29 @@ conditions! {
 }
 
 impl Condition {
+    /// Whether it holds, where the values alone tell: nothing while one is missing, or where it depends on the e-graph. What fails here fails
+    /// whatever else is bound, so matching asks early.
+    pub(super) fn of_values(&self, bindings: &Bindings) -> Option<bool> {
+        let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
+        Some(match (self.name, value(0)?, value(1)) {
+            (Name::Even, Value::Function(f), _) => parity(*f) == Some(Parity::Even),
+            (Name::Odd, Value::Function(f), _) => parity(*f) == Some(Parity::Odd),
+            (Name::EvenInteger, Value::Integer(k), _) => k % 2 == 0,
+            (Name::PositiveInteger, Value::Integer(k), _) => *k > 0,
+            (Name::NotOne, Value::Expr(_, e), _) => e.as_number() != Some(1.0),
+            (Name::Proper, Value::Literal(c), _) => *c != 0.0 && *c != 1.0,
+            (Name::NotUnit, Value::Literal(c), _) => c.abs() != 1.0,
+            (Name::Scalar, Value::Expr(_, e), _) => matches!(e, Expr::Number(_) | Expr::Index(_)),
+            (Name::Opposite, Value::Literal(c), Some(Value::Literal(d))) => c + d == 0.0,
+            (Name::Few, Value::Expr(_, a), Some(Value::Expr(_, b))) => reads(a) + reads(b) <= 4,
+            (Name::Short, Value::Expr(_, a), Some(Value::Expr(_, b))) => terms(a) + terms(b) <= 8,
+            (Name::Unconditional, Value::Expr(_, e), _) => {
+                !matches!(e, Expr::Product(product) if !product.guard.is_true())
+            }
+            _ => return None,
+        })
+    }
+
     /// Whether it holds; may bind its result.
     pub(super) fn check(
         &self,
@@ -123,6 +146,9 @@ impl Condition {
         given: &Pred,
         bindings: &mut Bindings,
     ) -> Result<bool> {
+        if let Some(holds) = self.of_values(bindings) {
+            return Ok(holds);
+        }
         let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
         let result = match (self.name, value(0), value(1)) {
             (Name::Simplified, Some(Value::Pred(_, p)), _) => {
@@ -136,8 +162,6 @@ impl Condition {
                 let both = p.clone().and(q.clone());
                 return Ok(graph.given(scope, &Pred::True, &both)?.is_false());
             }
-            (Name::Even, Some(Value::Function(f)), _) => return Ok(parity(*f) == Some(Parity::Even)),
-            (Name::Odd, Some(Value::Function(f)), _) => return Ok(parity(*f) == Some(Parity::Odd)),
             (Name::Value, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
                 if op.arity() == 1 =>
             {
@@ -150,8 +174,6 @@ impl Condition {
                 }
                 Some(Value::Integer(i64::from(k)))
             }
-            (Name::EvenInteger, Some(Value::Integer(k)), _) => return Ok(k % 2 == 0),
-            (Name::PositiveInteger, Some(Value::Integer(k)), _) => return Ok(*k > 0),
             (Name::Later, Some(Value::Index(i)), Some(Value::Affine(s))) => {
                 let place = |i| scope.iter().position(|(j, _)| *j == i);
                 let Some(at) = place(*i) else { return Ok(false) };
@@ -165,9 +187,6 @@ impl Condition {
             }
             (Name::Sparse, Some(Value::Expr(_, e)), _) => return Ok(graph.is_sparse(e)),
             (Name::Dense, Some(Value::Expr(_, e)), _) => return Ok(!graph.is_sparse(e)),
-            (Name::NotOne, Some(Value::Expr(_, e)), _) => return Ok(e.as_number() != Some(1.0)),
-            (Name::Proper, Some(Value::Literal(c)), _) => return Ok(*c != 0.0 && *c != 1.0),
-            (Name::NotUnit, Some(Value::Literal(c)), _) => return Ok(c.abs() != 1.0),
             (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
                 let (params, read) = (params.clone(), read.clone());
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
@@ -177,21 +196,9 @@ impl Condition {
                 p.visit_affine(&mut |a| sizes_only &= a.is_size());
                 return Ok(sizes_only && graph.vanishes(scope, e, p)?);
             }
-            (Name::Scalar, Some(Value::Expr(_, e)), _) => {
-                return Ok(matches!(e, Expr::Number(_) | Expr::Index(_)));
-            }
             (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
             (Name::Known, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {
                 graph.known_product(scope, a, b)?.map(|e| Value::Expr(params.clone(), e))
-            }
-            (Name::Opposite, Some(Value::Literal(c)), Some(Value::Literal(d))) => return Ok(c + d == 0.0),
-            (Name::Few, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
-                let reads = |e: &Expr| match e {
-                    Expr::Product(p) => p.factors.iter().filter(|e| e.as_number().is_none()).count(),
-                    Expr::Number(_) => 0,
-                    _ => 1,
-                };
-                return Ok(reads(a) + reads(b) <= 4);
             }
             (Name::Reorder, Some(Value::Expr(_, a)), Some(Value::Expr(_, e))) => {
                 let Some(Value::Indices(inner)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
@@ -199,13 +206,6 @@ impl Condition {
                 };
                 let all: Scope = scope.iter().chain(inner.iter()).cloned().collect();
                 return Ok(graph.model.reorders(&all, given, a, e, inner.len()));
-            }
-            (Name::Short, Some(Value::Expr(_, a)), Some(Value::Expr(_, b))) => {
-                let terms = |e: &Expr| match e {
-                    Expr::Sum(terms) => terms.len(),
-                    _ => 1,
-                };
-                return Ok(terms(a) + terms(b) <= 8);
             }
             (Name::Reciprocal, Some(Value::Literal(c)), _) => {
                 let d = 1.0 / c;
@@ -232,9 +232,6 @@ impl Condition {
             }
             (Name::Total, Some(Value::Expr(_, e)), _) => return Ok(is_total(graph, e, &mut BTreeMap::new())),
             (Name::Partial, Some(Value::Expr(_, e)), _) => return Ok(!is_total(graph, e, &mut BTreeMap::new())),
-            (Name::Unconditional, Some(Value::Expr(_, e)), _) => {
-                return Ok(!matches!(e, Expr::Product(product) if !product.guard.is_true()));
-            }
             _ => return Ok(false),
         };
         Ok(match (self.result, result) {
@@ -325,6 +322,22 @@ fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -
     };
     let (Some(first), Some(last)) = (extreme(&first, false)?, extreme(&last, true)?) else { return Ok(None) };
     Ok(Some(last.sub(&first)?.add_constant(1)?))
+}
+
+/// How many factors of a product are not literals.
+fn reads(e: &Expr) -> usize {
+    match e {
+        Expr::Product(p) => p.factors.iter().filter(|e| e.as_number().is_none()).count(),
+        Expr::Number(_) => 0,
+        _ => 1,
+    }
+}
+
+fn terms(e: &Expr) -> usize {
+    match e {
+        Expr::Sum(terms) => terms.len(),
+        _ => 1,
+    }
 }
 
 fn parity(f: Function) -> Option<Parity> {

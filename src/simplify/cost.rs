@@ -42,12 +42,10 @@ impl Cost {
         Cost { length: 1.0, ..Cost::zero() }
     }
 
-    pub(super) fn plus(&self, other: &Cost) -> Cost {
-        Cost {
-            work: self.work.add(&other.work),
-            stored: self.stored.add(&other.stored),
-            length: self.length + other.length,
-        }
+    pub(super) fn add(&mut self, other: &Cost) {
+        self.work.add_assign(&other.work);
+        self.stored.add_assign(&other.stored);
+        self.length += other.length;
     }
 
     pub(super) fn compare(&self, other: &Cost) -> Ordering {

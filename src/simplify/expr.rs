@@ -7,9 +7,11 @@
 //! indices, a sum is a list of terms. Literals of a product are folded.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
 use egg::Id;
+use rustc_hash::FxBuildHasher;
 
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Pred, Size, Var};
@@ -342,14 +344,30 @@ impl Expr {
 
     /// Equal up to the names of bound indices.
     pub(super) fn same(&self, other: &Expr) -> bool {
-        let canonical = |e: &Expr| {
-            let mut next = u32::MAX / 4;
-            e.refresh(&mut || {
-                next += 1;
-                IndexId(next)
-            })
-        };
-        self == other || matches!((canonical(self), canonical(other)), (Ok(a), Ok(b)) if a == b)
+        self == other
+            || self.outline() == other.outline()
+                && matches!((self.canonical(), other.canonical()), (Ok(a), Ok(b)) if a == b)
+    }
+
+    /// The expression with names of bound indices that depend on nothing outside of it.
+    pub(super) fn canonical(&self) -> Checked<Expr> {
+        let mut next = u32::MAX / 4;
+        self.refresh(&mut || {
+            next += 1;
+            IndexId(next)
+        })
+    }
+
+    /// A number that expressions have in common which are equal up to names: made of the classes and functions that occur, in any order.
+    fn outline(&self) -> u64 {
+        let all = |es: &[Expr]| es.iter().fold(0, |sum: u64, e| sum.wrapping_add(e.outline()));
+        match self {
+            Expr::Number(_) | Expr::Index(_) => 0,
+            Expr::Read(read) => FxBuildHasher.hash_one(read.class),
+            Expr::Product(product) => all(&product.factors).wrapping_add(product.sums.len() as u64),
+            Expr::Sum(terms) => all(terms),
+            Expr::Apply(function, args) => all(args).wrapping_add(FxBuildHasher.hash_one(function)),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! 1. *Sets bottom up.* Each class keeps the set of nodes of the cheapest way found so far, its own node included; the cost of a node
 //!    is that of the union of the sets of its children. Repeated until nothing gets cheaper.
 //! 2. *One exchange at a time.* For each class of the result, each other node is tried, with the sets of step 1 for children that are not in
-//!    the result yet. To share a tensor pays only when several nodes read it: for each class outside of the result, all that can read it are
+//!    the result yet, or with a node that reads what is in the result. To share a tensor pays only when several nodes read it: for each class outside of the result, all that can read it are
 //!    tried at once, and for each class inside, nodes that do without it. An exchange stays if the whole result gets cheaper.
 //!
 //! The first result is compared with the nodes of the program that came in, so no result is dearer than that.
@@ -20,118 +20,186 @@ use super::graph::Graph;
 use super::lang::{Head, Node};
 use crate::error::{Error, Result};
 
-/// A node for each class that the roots need.
-pub(super) type Selection = BTreeMap<Id, usize>;
-
 /// How many sweeps of step 1, how many exchanges of step 2.
 const MAX_SWEEPS: usize = 12;
 /// An exchange looks at the whole result, so there are fewer for larger ones.
 const MAX_EXCHANGES: usize = 4000;
 const EXCHANGED_CLASSES: usize = 100_000;
 
-/// The e-graph as the extraction sees it.
+/// A class, by its place among all.
+type Place = usize;
+
+/// A node for each class that the roots need, by its number in the class.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Selection(Vec<Option<u32>>);
+
+impl Selection {
+    fn get(&self, class: Place) -> Option<usize> {
+        self.0.get(class).copied().flatten().map(|at| at as usize)
+    }
+
+    fn set(&mut self, class: Place, node: usize) {
+        if let Some(slot) = self.0.get_mut(class) {
+            *slot = u32::try_from(node).ok();
+        }
+    }
+
+    /// Takes over nodes for classes that have none.
+    fn join(&mut self, other: &Selection) {
+        for (slot, node) in self.0.iter_mut().zip(&other.0) {
+            *slot = slot.or(*node);
+        }
+    }
+
+    fn retain(&mut self, classes: &[Place]) {
+        let mut kept = Selection(vec![None; self.0.len()]);
+        for class in classes {
+            if let Some(node) = self.get(*class) {
+                kept.set(*class, node);
+            }
+        }
+        *self = kept;
+    }
+}
+
+/// A node of a class.
+struct Entry {
+    node: Node,
+    cost: Cost,
+    children: Vec<Place>,
+}
+
+/// The e-graph as the extraction sees it, with canonical nodes.
 pub(super) struct Table {
-    /// The nodes of each class with their costs, canonical.
-    classes: BTreeMap<Id, Vec<(Node, Cost)>>,
+    places: BTreeMap<Id, Place>,
+    ids: Vec<Id>,
+    classes: Vec<Vec<Entry>>,
+}
+
+/// The cheapest way found for a class.
+struct Best {
+    selection: Selection,
+    cost: Cost,
+    /// The sweep in which it was found.
+    sweep: usize,
 }
 
 impl Table {
     pub(super) fn new(graph: &Graph<'_>, model: &Model<'_>) -> Self {
-        let mut classes = BTreeMap::new();
-        for class in graph.egraph.classes() {
-            let nodes = class.nodes.iter().map(|node| {
-                let node = node.clone().map_children(|id| graph.egraph.find(id));
-                let cost = model.node(&node);
-                (node, cost)
-            });
-            classes.insert(graph.egraph.find(class.id), nodes.collect::<Vec<_>>());
-        }
-        Table { classes }
+        let mut ids: Vec<Id> = graph.egraph.classes().map(|class| graph.egraph.find(class.id)).collect();
+        ids.sort();
+        let places: BTreeMap<Id, Place> = ids.iter().copied().zip(0..).collect();
+        let entry = |node: &Node| {
+            let node = node.clone().map_children(|id| graph.egraph.find(id));
+            let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
+            Entry { cost: model.node(&node), children, node }
+        };
+        let classes = ids.iter().map(|id| graph.egraph[*id].nodes.iter().map(entry).collect()).collect();
+        Table { places, ids, classes }
     }
 
     /// The node that a selection takes for a class.
     pub(super) fn node(&self, selection: &Selection, class: Id) -> Option<&Node> {
-        Some(&self.entry(class, *selection.get(&class)?)?.0)
+        Some(&self.entry(selection, *self.places.get(&class)?)?.node)
     }
 
-    fn entry(&self, class: Id, at: usize) -> Option<&(Node, Cost)> {
-        self.classes.get(&class)?.get(at)
+    fn entry(&self, selection: &Selection, class: Place) -> Option<&Entry> {
+        self.classes.get(class)?.get(selection.get(class)?)
     }
 
-    /// The place of a node in its class.
-    fn place(&self, class: Id, node: &Node) -> Option<usize> {
-        self.classes.get(&class)?.iter().position(|(other, _)| other == node)
+    fn nothing(&self) -> Selection {
+        Selection(vec![None; self.ids.len()])
+    }
+
+    /// The selection of given nodes.
+    pub(super) fn selection(&self, nodes: &[(Id, Node)]) -> Selection {
+        let mut selection = self.nothing();
+        for (id, node) in nodes {
+            let Some(class) = self.places.get(id) else { continue };
+            if let Some(at) = self.classes[*class].iter().position(|entry| entry.node == *node) {
+                selection.set(*class, at);
+            }
+        }
+        selection
     }
 
     /// The classes that the roots reach, operands first; nothing for a cycle or a class without a node.
     pub(super) fn order(&self, selection: &Selection, roots: &[Id]) -> Option<Vec<Id>> {
-        let mut state: BTreeMap<Id, bool> = BTreeMap::new();
+        let order = self.reached(selection, &self.places_of(roots)?)?;
+        Some(order.into_iter().map(|class| self.ids[class]).collect())
+    }
+
+    fn places_of(&self, ids: &[Id]) -> Option<Vec<Place>> {
+        ids.iter().map(|id| self.places.get(id).copied()).collect()
+    }
+
+    fn reached(&self, selection: &Selection, roots: &[Place]) -> Option<Vec<Place>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            OnPath,
+            Done,
+        }
+        let mut states = vec![State::New; self.classes.len()];
         let mut order = Vec::new();
-        let mut stack: Vec<(Id, bool)> = roots.iter().rev().map(|id| (*id, false)).collect();
+        let mut stack: Vec<(Place, bool)> = roots.iter().rev().map(|class| (*class, false)).collect();
         while let Some((class, leaving)) = stack.pop() {
             if leaving {
-                state.insert(class, true);
+                states[class] = State::Done;
                 order.push(class);
                 continue;
             }
-            match state.get(&class) {
-                Some(true) => continue,
-                // It is on the path.
-                Some(false) => return None,
-                None => {}
+            match states[class] {
+                State::Done => continue,
+                State::OnPath => return None,
+                State::New => {}
             }
-            state.insert(class, false);
+            states[class] = State::OnPath;
             stack.push((class, true));
-            let node = self.node(selection, class)?;
-            for child in node.children.iter().rev() {
-                if state.get(child) != Some(&true) {
-                    stack.push((*child, false));
-                }
-            }
+            let entry = self.entry(selection, class)?;
+            stack.extend(
+                entry.children.iter().rev().filter(|child| states[**child] != State::Done).map(|c| (*c, false)),
+            );
         }
         Some(order)
     }
 
-    /// What the classes that the roots reach cost together.
-    pub(super) fn total(&self, selection: &Selection, roots: &[Id]) -> Option<Cost> {
-        let order = self.order(selection, roots)?;
+    /// The classes that the roots reach, and what they cost together.
+    fn total(&self, selection: &Selection, roots: &[Place]) -> Option<(Vec<Place>, Cost)> {
+        let order = self.reached(selection, roots)?;
         let mut total = Cost::zero();
-        let mut used: BTreeMap<Id, bool> = BTreeMap::new();
-        for class in order {
-            let (node, cost) = self.entry(class, *selection.get(&class)?)?;
-            total = total.plus(cost);
-            for child in &node.children {
+        let mut uses = vec![0u8; self.classes.len()];
+        for class in &order {
+            let entry = self.entry(selection, *class)?;
+            total.add(&entry.cost);
+            for child in &entry.children {
+                uses[*child] = uses[*child].saturating_add(1);
                 // What is used more than once needs a name.
-                match used.get(child) {
-                    None => drop(used.insert(*child, false)),
-                    Some(false) if !matches!(self.node(selection, *child)?.head, Head::Input { .. }) => {
-                        used.insert(*child, true);
-                        total = total.plus(&Cost::name());
-                    }
-                    Some(_) => {}
+                if uses[*child] == 2 && !matches!(self.entry(selection, *child)?.node.head, Head::Input { .. }) {
+                    total.add(&Cost::name());
                 }
             }
         }
-        Some(total)
+        Some((order, total))
     }
 
-    /// Step 1: a set for every class.
-    fn sets(&self) -> BTreeMap<Id, (Selection, Cost)> {
-        let mut best: BTreeMap<Id, (Selection, Cost)> = BTreeMap::new();
-        for _ in 0..MAX_SWEEPS {
+    /// Step 1: a set for every class. A node is looked at again when there is a better way for one of its children.
+    fn sets(&self) -> Vec<Option<Best>> {
+        let mut best: Vec<Option<Best>> = self.ids.iter().map(|_| None).collect();
+        for sweep in 1..=MAX_SWEEPS {
             let mut changed = false;
-            for (class, nodes) in &self.classes {
-                for (at, (node, _)) in nodes.iter().enumerate() {
-                    let Some(set) = self.union(&best, node, *class) else { continue };
-                    let mut set = set;
-                    set.insert(*class, at);
-                    let Some(cost) = self.total(&set, &[*class]) else { continue };
-                    let better = best.get(class).is_none_or(|(_, old)| cost.compare(old) == Ordering::Less);
-                    if better {
-                        let needed = self.order(&set, &[*class]).unwrap_or_default();
-                        let needed: BTreeSet<Id> = needed.into_iter().collect();
-                        set.retain(|id, _| needed.contains(id));
-                        best.insert(*class, (set, cost));
+            for (class, entries) in self.classes.iter().enumerate() {
+                for (at, entry) in entries.iter().enumerate() {
+                    let newest = entry.children.iter().filter_map(|child| Some(best[*child].as_ref()?.sweep)).max();
+                    if sweep > 1 && newest.is_none_or(|newest| newest + 1 < sweep) {
+                        continue;
+                    }
+                    let Some(mut set) = self.union(&best, entry, class) else { continue };
+                    set.set(class, at);
+                    let Some((needed, cost)) = self.total(&set, &[class]) else { continue };
+                    if best[class].as_ref().is_none_or(|old| cost.compare(&old.cost) == Ordering::Less) {
+                        set.retain(&needed);
+                        best[class] = Some(Best { selection: set, cost, sweep });
                         changed = true;
                     }
                 }
@@ -144,72 +212,85 @@ impl Table {
     }
 
     /// The sets of the children of a node; nothing where one has none yet or needs the class itself.
-    fn union(&self, best: &BTreeMap<Id, (Selection, Cost)>, node: &Node, class: Id) -> Option<Selection> {
-        let mut union = Selection::new();
-        for child in &node.children {
-            let (set, _) = best.get(child)?;
-            if set.contains_key(&class) {
+    fn union(&self, best: &[Option<Best>], entry: &Entry, class: Place) -> Option<Selection> {
+        let mut union = self.nothing();
+        for child in &entry.children {
+            let set = &best[*child].as_ref()?.selection;
+            if set.get(class).is_some() {
                 return None;
             }
-            for (id, at) in set {
-                union.entry(*id).or_insert(*at);
-            }
+            union.join(set);
         }
         Some(union)
     }
 
     /// The cheapest selection found for the roots, and whether it is cheaper than a given one.
     pub(super) fn extract(&self, roots: &[Id], given: &Selection) -> Result<(Selection, bool)> {
+        let nothing = || Error::bug("simplify", "no program can be taken out of the e-graph");
+        let roots = self.places_of(roots).ok_or_else(nothing)?;
         let best = self.sets();
-        let mut joined = Selection::new();
-        for root in roots {
-            if let Some((set, _)) = best.get(root) {
-                for (id, at) in set {
-                    joined.entry(*id).or_insert(*at);
-                }
+        let mut joined = self.nothing();
+        for root in &roots {
+            if let Some(found) = &best[*root] {
+                joined.join(&found.selection);
             }
         }
-        let given_total = self.total(given, roots);
-        let result = match (self.total(&joined, roots), given_total.clone()) {
-            (Some(a), Some(b)) if b.compare(&a) != Ordering::Greater => (given.clone(), b),
-            (Some(a), _) => (joined, a),
+        let given_total = self.total(given, &roots).map(|(_, cost)| cost);
+        let (selection, total) = match (self.total(&joined, &roots), given_total.clone()) {
+            (Some((_, a)), Some(b)) if b.compare(&a) != Ordering::Greater => (given.clone(), b),
+            (Some((_, a)), _) => (joined, a),
             (None, Some(b)) => (given.clone(), b),
-            (None, None) => return Err(Error::bug("simplify", "no program can be taken out of the e-graph")),
+            (None, None) => return Err(nothing()),
         };
-        let allowed = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + result.0.len()));
-        let mut exchange =
-            Exchange { table: self, roots, best: &best, selection: result.0, total: result.1, left: allowed };
+        let classes = selection.0.iter().flatten().count();
+        let left = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + classes));
+        let mut exchange = Exchange { table: self, roots: &roots, best: &best, selection, total, left };
         while exchange.nodes() | exchange.shared() | exchange.unshared() {}
         let cheaper = given_total.is_none_or(|given| exchange.total.compare(&given) == Ordering::Less);
-        let mut result = exchange.selection;
-        let needed: BTreeSet<Id> = self.order(&result, roots).unwrap_or_default().into_iter().collect();
-        result.retain(|id, _| needed.contains(id));
-        Ok((result, cheaper))
+        let mut selection = exchange.selection;
+        selection.retain(&self.reached(&selection, &roots).unwrap_or_default());
+        Ok((selection, cheaper))
     }
 
-    /// Adds nodes for the children that a selection lacks.
-    fn complete(&self, selection: &mut Selection, best: &BTreeMap<Id, (Selection, Cost)>, class: Id) {
-        let Some(node) = self.node(selection, class).cloned() else { return };
-        for child in &node.children {
-            if let Some((set, _)) = best.get(child) {
-                for (id, at) in set {
-                    selection.entry(*id).or_insert(*at);
-                }
+    /// Adds nodes for the children that a selection lacks: the cheapest way to compute them from nothing, or, `nearby`, one node that reads
+    /// what is there already, where that is cheaper. Whether there was such a node.
+    fn complete(&self, selection: &mut Selection, best: &[Option<Best>], class: Place, nearby: bool) -> bool {
+        let Some(entry) = self.entry(selection, class) else { return false };
+        let mut found = false;
+        for child in entry.children.iter().filter(|child| selection.get(**child).is_none()).copied().collect::<Vec<_>>()
+        {
+            let Some(best) = &best[child] else { continue };
+            let node = if nearby { self.nearby(selection, &best.selection, child) } else { None };
+            if let Some(at) = node {
+                selection.set(child, at);
+                found = true;
+            } else {
+                selection.join(&best.selection);
             }
         }
+        found
     }
 
-    /// The selection of given nodes.
-    pub(super) fn selection(&self, nodes: &[(Id, Node)]) -> Selection {
-        nodes.iter().filter_map(|(class, node)| Some((*class, self.place(*class, node)?))).collect()
+    /// A node of a class that reads what is selected, where that is cheaper than what a way to compute it adds.
+    fn nearby(&self, selection: &Selection, way: &Selection, class: Place) -> Option<usize> {
+        let ready = |entry: &Entry| entry.children.iter().all(|child| selection.get(*child).is_some());
+        let nodes = self.classes[class].iter().enumerate().filter(|(_, entry)| ready(entry));
+        let (at, entry) = nodes.min_by(|(_, a), (_, b)| a.cost.compare(&b.cost))?;
+        let mut added = Cost::zero();
+        for class in (0..self.classes.len()).filter(|class| selection.get(*class).is_none()) {
+            if let Some(entry) = self.entry(way, class) {
+                added.add(&entry.cost);
+            }
+        }
+        (entry.cost.compare(&added) == Ordering::Less).then_some(at)
     }
 }
 
 /// Step 2.
 struct Exchange<'t> {
     table: &'t Table,
-    roots: &'t [Id],
-    best: &'t BTreeMap<Id, (Selection, Cost)>,
+    roots: &'t [Place],
+    best: &'t [Option<Best>],
     selection: Selection,
     total: Cost,
     left: usize,
@@ -217,29 +298,43 @@ struct Exchange<'t> {
 
 impl Exchange<'_> {
     /// Takes other nodes for some classes, if that makes the result cheaper.
-    fn attempt(&mut self, nodes: &[(Id, usize)]) -> bool {
+    fn attempt(&mut self, nodes: &[(Place, usize)]) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
-        let mut tried = self.selection.clone();
-        tried.extend(nodes.iter().copied());
-        for (class, _) in nodes {
-            self.table.complete(&mut tried, self.best, *class);
-        }
-        match self.table.total(&tried, self.roots) {
-            Some(total) if total.compare(&self.total) == Ordering::Less => {
-                (self.selection, self.total) = (tried, total);
-                true
+        for nearby in [true, false] {
+            let mut tried = self.selection.clone();
+            for (class, node) in nodes {
+                tried.set(*class, *node);
             }
-            _ => false,
+            let mut found = false;
+            for (class, _) in nodes {
+                found |= self.table.complete(&mut tried, self.best, *class, nearby);
+            }
+            if nearby && !found {
+                continue;
+            }
+            match self.table.total(&tried, self.roots) {
+                Some((_, total)) if total.compare(&self.total) == Ordering::Less => {
+                    (self.selection, self.total) = (tried, total);
+                    return true;
+                }
+                _ => {}
+            }
         }
+        false
+    }
+
+    /// The classes of the result.
+    fn inside(&self) -> Vec<Place> {
+        self.table.reached(&self.selection, self.roots).unwrap_or_default()
     }
 
     /// Each other node of each class of the result.
     fn nodes(&mut self) -> bool {
         let mut improved = false;
-        for class in self.table.order(&self.selection, self.roots).unwrap_or_default() {
-            for at in 0..self.table.classes.get(&class).map_or(0, Vec::len) {
-                improved |= self.selection.get(&class) != Some(&at) && self.attempt(&[(class, at)]);
+        for class in self.inside() {
+            for at in 0..self.table.classes[class].len() {
+                improved |= self.selection.get(class) != Some(at) && self.attempt(&[(class, at)]);
             }
         }
         improved
@@ -247,12 +342,12 @@ impl Exchange<'_> {
 
     /// Each class outside of the result, for all that can read it.
     fn shared(&mut self) -> bool {
-        let inside = self.table.order(&self.selection, self.roots).unwrap_or_default();
-        let known: BTreeSet<Id> = inside.iter().copied().collect();
-        let mut readers: BTreeMap<Id, Vec<(Id, usize)>> = BTreeMap::new();
+        let inside = self.inside();
+        let known: BTreeSet<Place> = inside.iter().copied().collect();
+        let mut readers: BTreeMap<Place, Vec<(Place, usize)>> = BTreeMap::new();
         for class in &inside {
-            for (at, (node, _)) in self.table.classes.get(class).into_iter().flatten().enumerate() {
-                let mut outside = node.children.iter().filter(|child| !known.contains(child));
+            for (at, entry) in self.table.classes[*class].iter().enumerate() {
+                let mut outside = entry.children.iter().filter(|child| !known.contains(child));
                 let (Some(child), None) = (outside.next(), outside.next()) else { continue };
                 let readers = readers.entry(*child).or_default();
                 // One node of each class.
@@ -270,14 +365,14 @@ impl Exchange<'_> {
 
     /// Each class of the result, where all that read it can do without it.
     fn unshared(&mut self) -> bool {
-        let inside = self.table.order(&self.selection, self.roots).unwrap_or_default();
+        let inside = self.inside();
         let mut improved = false;
         for class in &inside {
-            let reads = |node: &Node| node.children.contains(class);
-            let readers = inside.iter().filter(|id| self.table.node(&self.selection, **id).is_some_and(reads));
+            let reads = |entry: &Entry| entry.children.contains(class);
+            let readers = inside.iter().filter(|id| self.table.entry(&self.selection, **id).is_some_and(reads));
             let without = readers.map(|reader| {
-                let nodes = self.table.classes.get(reader)?.iter().enumerate().filter(|(_, (node, _))| !reads(node));
-                let (at, _) = nodes.min_by(|(_, (_, a)), (_, (_, b))| a.compare(b))?;
+                let entries = self.table.classes[*reader].iter().enumerate().filter(|(_, entry)| !reads(entry));
+                let (at, _) = entries.min_by(|(_, a), (_, b)| a.cost.compare(&b.cost))?;
                 Some((*reader, at))
             });
             if let Some(nodes) = without.collect::<Option<Vec<_>>>() {

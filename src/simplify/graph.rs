@@ -39,8 +39,10 @@ pub(super) struct Graph<'a> {
     next: u32,
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
-    /// What reads stand for, until classes are united.
-    definitions: FxHashMap<Read, Rc<[(Form, Expr)]>>,
+    /// What the reads of a class stand for, by their indices, until it is united with another one.
+    definitions: FxHashMap<Id, FxHashMap<Rc<[Affine]>, Rc<[(Form, Expr)]>>>,
+    /// Whether there are guards so far below a class, until classes are united.
+    guards: FxHashMap<(Id, usize), bool>,
 }
 
 impl<'a> Graph<'a> {
@@ -48,8 +50,8 @@ impl<'a> Graph<'a> {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
-        let (memo, definitions) = (FxHashMap::default(), FxHashMap::default());
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, definitions }
+        let (memo, definitions, guards) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, definitions, guards }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -80,6 +82,9 @@ impl<'a> Graph<'a> {
         let large_union = matches!(p, Pred::Any(_)) && given.is_true();
         if p.is_true() || p.is_false() || given.weight() > MAX_WEIGHT || p.weight() > MAX_WEIGHT && !large_union {
             return Ok(p.clone());
+        }
+        if p.conjuncts().iter().all(|q| given.conjuncts().contains(q)) {
+            return Ok(Pred::True);
         }
         let mut names: BTreeMap<IndexId, IndexId> = BTreeMap::new();
         let mut ranges = Vec::new();
@@ -216,9 +221,13 @@ impl<'a> Graph<'a> {
 
     /// Makes two classes one; whether they were two.
     pub(super) fn unite(&mut self, a: Id, b: Id) -> bool {
+        // A node that reads its own class from now on is a node of one of the two.
+        for class in [a, b] {
+            self.definitions.remove(&self.egraph.find(class));
+        }
         let united = self.egraph.union(a, b);
         if united {
-            self.definitions.clear();
+            self.guards.clear();
         }
         united
     }
@@ -226,26 +235,32 @@ impl<'a> Graph<'a> {
     /// Brings equal nodes together after classes were united; how often there were any.
     pub(super) fn rebuild(&mut self) -> usize {
         self.definitions.clear();
+        self.guards.clear();
         self.egraph.rebuild()
     }
 
-    /// The expressions that a read stands for, one for each node of its class but inputs, without those that the class itself occurs in.
-    fn elements(&mut self, read: &Read) -> Result<Vec<(Form, Expr)>> {
-        let class = self.egraph.find(read.class);
-        let usable = |node: &&Node| {
+    /// The nodes of a class but inputs, without those that the class itself occurs in.
+    fn usable(&self, class: Id) -> impl Iterator<Item = &Node> {
+        let class = self.egraph.find(class);
+        self.egraph[class].nodes.iter().filter(move |node| {
             node.head.form() != Form::Input && node.children.iter().all(|x| self.egraph.find(*x) != class)
-        };
-        let nodes: Vec<Node> = self.egraph[class].nodes.iter().filter(usable).cloned().collect();
+        })
+    }
+
+    /// The expressions that a read stands for, one for each usable node of its class, up to a number.
+    fn elements(&mut self, read: &Read, limit: usize) -> Result<Vec<(Form, Expr)>> {
+        let nodes: Vec<Node> = self.usable(read.class).take(limit).cloned().collect();
         nodes.iter().map(|node| Ok((node.head.form(), self.open(node, &read.indices)?))).collect()
     }
 
     /// The expressions that a read stands for, for looking at: those of the same read bind the same indices each time.
     pub(super) fn definitions(&mut self, read: &Read) -> Result<Rc<[(Form, Expr)]>> {
-        if let Some(known) = self.definitions.get(read) {
+        let class = self.egraph.find(read.class);
+        if let Some(known) = self.definitions.get(&class).and_then(|known| known.get(&read.indices)) {
             return Ok(Rc::clone(known));
         }
-        let found: Rc<[(Form, Expr)]> = self.elements(read)?.into();
-        self.definitions.insert(read.clone(), Rc::clone(&found));
+        let found: Rc<[(Form, Expr)]> = self.elements(read, usize::MAX)?.into();
+        self.definitions.entry(class).or_default().insert(Rc::clone(&read.indices), Rc::clone(&found));
         Ok(found)
     }
 
@@ -253,16 +268,30 @@ impl<'a> Graph<'a> {
     /// inside `e`.
     pub(super) fn unguarded(&mut self, scope: &Scope, given: &Pred, read: &Read, depth: usize) -> Result<Option<Expr>> {
         // Every class was simplified over its own box; what its guards imply inside is found when the class itself is looked at.
-        if given.is_true() && self.is_plain(scope, read) {
+        if given.is_true() && self.is_plain(scope, read) || !self.has_guards(read.class, depth) {
             return Ok(None);
         }
-        for (_, definition) in self.elements(read)?.into_iter().take(MAX_DEFINITIONS) {
+        for (_, definition) in self.elements(read, MAX_DEFINITIONS)? {
             if let Some(e) = self.strip(scope, given, &definition, depth)? {
                 // Guards that save work come back.
                 return Ok(Some(self.leaf(scope, given, &e)?));
             }
         }
         Ok(None)
+    }
+
+    /// Whether one of those nodes of a class that are searched has a guard, or one below them to a depth.
+    fn has_guards(&mut self, class: Id, depth: usize) -> bool {
+        let class = self.egraph.find(class);
+        if let Some(known) = self.guards.get(&(class, depth)) {
+            return *known;
+        }
+        let nodes: Vec<Node> = self.usable(class).take(MAX_DEFINITIONS).cloned().collect();
+        let found = nodes.iter().any(|node| {
+            node.head.is_guarded() || depth > 0 && node.children.iter().any(|child| self.has_guards(*child, depth - 1))
+        });
+        self.guards.insert((class, depth), found);
+        found
     }
 
     /// The expression with less of the guards that it begins with.

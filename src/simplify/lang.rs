@@ -107,6 +107,15 @@ impl Head {
         }
     }
 
+    /// Whether it has a guard.
+    pub(super) fn is_guarded(&self) -> bool {
+        match self {
+            Head::Input { .. } => false,
+            Head::Product { guard, .. } | Head::Apply { guard, .. } => !guard.is_true(),
+            Head::Sum { terms, .. } => terms.iter().any(|(p, _)| !p.is_true()),
+        }
+    }
+
     /// The axes.
     pub(super) fn dims(&self) -> &[Size] {
         match self {

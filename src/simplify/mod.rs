@@ -81,13 +81,13 @@ pub struct Budget {
     pub nodes: usize,
     /// Rounds over all nodes.
     pub rounds: usize,
-    /// Ways in which rules match.
+    /// New results of rules.
     pub matches: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { nodes: 600, rounds: 8, matches: 1000 }
+        Budget { nodes: 400, rounds: 8, matches: 500 }
     }
 }
 
@@ -117,7 +117,7 @@ pub struct Report {
     pub classes: usize,
     /// Rounds over all nodes.
     pub rounds: usize,
-    /// Ways in which rules matched.
+    /// New results of rules.
     pub matches: usize,
     /// Why saturation ended.
     pub stop: Stop,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::instantiate::instantiate;
-use super::matching::matches;
+use super::matching::{Goal, Match, matches};
 use super::rule::{Mode, Rule, Tier};
 use crate::error::Result;
 use crate::index::{Pred, Var};
@@ -21,16 +21,28 @@ const MAX_VIEWS: usize = 32;
 
 /// The rules in force.
 pub(super) struct Rules<'r> {
-    normal: Vec<&'r Rule>,
+    normal: Vec<Group<'r>>,
     /// Those of the e-graph.
-    pub(super) graph: Vec<&'r Rule>,
+    pub(super) graph: Vec<Group<'r>>,
+}
+
+/// Neighbouring rules with the same left-hand side, which is looked for once.
+pub(super) struct Group<'r> {
+    pub(super) goal: Goal<'r>,
+    pub(super) rules: Vec<&'r Rule>,
+}
+
+fn groups<'r>(rules: &[&'r Rule]) -> Vec<Group<'r>> {
+    let alike = rules.chunk_by(|a, b| a.lhs == b.lhs);
+    alike.filter_map(|rules| Some(Group { goal: Goal::of(rules)?, rules: rules.to_vec() })).collect()
 }
 
 impl<'r> Rules<'r> {
     /// Those that hold at least as far as a tier says.
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
-        let (normal, graph) = rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
-        Rules { normal, graph }
+        let (normal, graph): (Vec<&Rule>, Vec<&Rule>) =
+            rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
+        Rules { normal: groups(&normal), graph: groups(&graph) }
     }
 
     /// The expression in normal form. Names of the rules that changed it are appended to `used`.
@@ -126,29 +138,42 @@ impl<'r> Rules<'r> {
 
     /// The first rule that changes the expression, and what it becomes.
     fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
-        for rule in &self.normal {
-            if let Some(next) = apply(graph, rule, scope, e, false)?.into_iter().next() {
-                return Ok(Some((&rule.name, next)));
+        for group in &self.normal {
+            let found = matches(graph, &group.goal, e, false)?;
+            for rule in &group.rules {
+                if let Some(next) = results(graph, rule, scope, e, &found)?.into_iter().next() {
+                    return Ok(Some((&rule.name, next)));
+                }
             }
         }
         Ok(None)
     }
 }
 
-/// All that a rule makes of an expression.
-pub(super) fn apply(graph: &mut Graph<'_>, rule: &Rule, scope: &Scope, e: &Expr, opening: bool) -> Result<Vec<Expr>> {
+/// All that a rule makes of an expression, given the ways in which it matches.
+pub(super) fn results(
+    graph: &mut Graph<'_>,
+    rule: &Rule,
+    scope: &Scope,
+    e: &Expr,
+    matches: &[Match],
+) -> Result<Vec<Expr>> {
+    if matches.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut found = Vec::new();
     let around: Scope = match e {
         Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
         _ => scope.clone(),
     };
-    'matches: for mut one in matches(graph, rule, e, opening)? {
+    'matches: for one in matches {
+        let mut bindings = one.bindings.clone();
         for condition in &rule.conditions {
-            if !condition.check(graph, &around, &one.given, &mut one.bindings)? {
+            if !condition.check(graph, &around, &one.given, &mut bindings)? {
                 continue 'matches;
             }
         }
-        let Some(replacement) = instantiate(graph, &around, &rule.rhs, &one.bindings) else { continue };
+        let Some(replacement) = instantiate(graph, &around, &rule.rhs, &bindings) else { continue };
         let result = one.context.around(replacement);
         let result = without_targets(graph, scope, result)?;
         if well_formed(&result) && !result.same(e) && !found.contains(&result) {

@@ -4,9 +4,9 @@
 //! each node
 //!
 //! 1. its expression is brought to normal form again, since children may have become views or literals;
-//! 2. every rule of the e-graph is applied, in all ways that match, and the results join the class.
+//! 2. every rule of the e-graph is applied, in all ways that match, and results that are new join the class.
 //!
-//! Budgets are counts: nodes, rounds, and ways of matching. They are checked before each result is added, so they are overshot by at
+//! Budgets are counts: nodes, rounds, and results of rules. They are checked before each result is added, so they are overshot by at
 //! most what one result adds. Nothing depends on clocks, addresses or hash order.
 
 use std::collections::BTreeMap;
@@ -19,8 +19,9 @@ use super::Budget;
 use super::expr::Expr;
 use super::graph::Graph;
 use super::lang::{Head, Node};
-use super::rewrite::{Rules, apply};
-use super::rule::Mode;
+use super::matching::matches;
+use super::rewrite::{Rules, results};
+use super::rule::{Mode, Rule};
 use crate::error::Result;
 use crate::index::Affine;
 
@@ -64,6 +65,8 @@ struct Engine<'e, 'a, 'r> {
     /// What a node looked like, children included, when it was last looked at.
     seen: FxHashMap<Node, u64>,
     retired: FxHashSet<Node>,
+    /// What rules have made of each class.
+    known: FxHashSet<(Id, Expr)>,
     record: bool,
     state: Saturation,
 }
@@ -72,8 +75,8 @@ struct Engine<'e, 'a, 'r> {
 pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget, record: bool) -> Result<Saturation> {
     let state =
         Saturation { rounds: 0, matches: 0, stop: Stop::Saturated, applied: BTreeMap::new(), steps: Vec::new() };
-    let mut engine =
-        Engine { graph, rules, budget, seen: FxHashMap::default(), retired: FxHashSet::default(), record, state };
+    let (seen, retired, known) = (FxHashMap::default(), FxHashSet::default(), FxHashSet::default());
+    let mut engine = Engine { graph, rules, budget, seen, retired, known, record, state };
     engine.graph.rebuild();
     while engine.round()? {}
     engine.graph.rebuild();
@@ -136,27 +139,39 @@ impl Engine<'_, '_, '_> {
             let names = used.iter().map(|name| (*name).to_owned()).collect();
             changed |= self.add(class, names, &opened, &e)?;
         }
-        for rule in &self.rules.graph {
-            if self.state.stop != Stop::Saturated {
-                return Ok(changed);
-            }
-            let results = apply(self.graph, rule, &scope, &e, true)?;
-            self.state.matches += results.len();
-            if self.state.matches > self.budget.matches {
-                self.state.stop = Stop::Matches;
-            }
-            for result in results {
-                let mut used = vec![rule.name.as_str()];
-                let after = self.rules.normalise(self.graph, &scope, &result, &mut used)?;
-                let names = used.iter().map(|name| (*name).to_owned()).collect();
-                changed |= self.add(class, names, &e, &after)?;
-                if rule.mode == Mode::Reduce {
-                    self.retired.insert(node.clone());
-                    return Ok(changed);
+        for group in &self.rules.graph {
+            let ways = matches(self.graph, &group.goal, &e, true)?;
+            for rule in &group.rules {
+                for result in results(self.graph, rule, &scope, &e, &ways)? {
+                    changed |= self.result(class, rule, &e, &result)?;
+                    if rule.mode == Mode::Reduce {
+                        self.retired.insert(node.clone());
+                        return Ok(changed);
+                    }
+                    if self.state.stop != Stop::Saturated {
+                        return Ok(changed);
+                    }
                 }
             }
         }
         Ok(changed)
+    }
+
+    /// What a rule made of an element of a class joins it, if it is new.
+    fn result(&mut self, class: Id, rule: &Rule, before: &Expr, result: &Expr) -> Result<bool> {
+        let known = (self.graph.egraph.find(class), result.canonical()?);
+        if !self.known.insert(known) {
+            return Ok(false);
+        }
+        self.state.matches += 1;
+        if self.state.matches >= self.budget.matches {
+            self.state.stop = Stop::Matches;
+        }
+        let scope = self.graph.slots(class);
+        let mut used = vec![rule.name.as_str()];
+        let after = self.rules.normalise(self.graph, &scope, result, &mut used)?;
+        let names = used.iter().map(|name| (*name).to_owned()).collect();
+        self.add(class, names, before, &after)
     }
 
     /// Adds an equal expression to a class.

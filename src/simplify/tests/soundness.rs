@@ -9,7 +9,8 @@ use crate::reference::Field;
 use crate::simplify::expr::Expr;
 use crate::simplify::graph::{Graph, Scope};
 use crate::simplify::instantiate::instantiate;
-use crate::simplify::rewrite::apply;
+use crate::simplify::matching::{Goal, matches};
+use crate::simplify::rewrite::results;
 use crate::simplify::rule::{Pattern, Rule, Tier};
 use crate::simplify::rules;
 
@@ -188,7 +189,9 @@ pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
                 source.in_context(&outer, subject)
             }
         };
-        let results = apply(&mut graph, rule, &outer, &subject, true).map_err(|error| error.to_string())?;
+        let goal = Goal::of(&[rule]).ok_or("no rule")?;
+        let ways = matches(&mut graph, &goal, &subject, true).map_err(|error| error.to_string())?;
+        let results = results(&mut graph, rule, &outer, &subject, &ways).map_err(|error| error.to_string())?;
         judge.folded = true;
         for result in results.iter().take(4) {
             let found =
