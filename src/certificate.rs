@@ -94,11 +94,7 @@ impl Shapes {
                     }
                 });
             };
-            match &stmt.rhs {
-                Rhs::Input { .. } | Rhs::Number(_) => {}
-                Rhs::Add(sides) => sides.iter().for_each(|(p, _)| read(p)),
-                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => read(guard),
-            }
+            stmt.rhs.guards().for_each(&mut read);
         }
         Shapes { signature: program.signature.clone(), computed }
     }

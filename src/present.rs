@@ -225,11 +225,7 @@ impl<'a> Presenter<'a> {
                     }
                 });
             };
-            match &stmt.rhs {
-                Rhs::Input { .. } | Rhs::Number(_) => {}
-                Rhs::Add(sides) => sides.iter().for_each(|(p, _)| relation(p)),
-                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => relation(guard),
-            }
+            stmt.rhs.guards().for_each(&mut relation);
             let relation_only = uses[x.index()] == read_as_relation[x.index()] && !read_as_map[x.index()];
             if relation_only && brackets::is_comparison(source, x) {
                 comparison[x.index()] = true;
@@ -874,6 +870,8 @@ impl<'a> Presenter<'a> {
         }
         for (x, place) in &operands {
             self.share_costly(*x, place, inner);
+            let (x, place) = self.arranged(*x, place);
+            self.share_costly(x, &place, inner);
         }
         let stored = self.stored(&operands, &guard, context);
         let mut innermost = levels.pop().unwrap_or_default();
@@ -896,6 +894,18 @@ impl<'a> Presenter<'a> {
         }
     }
 
+    /// What a read comes to through statements that are all elements of another one, with the axes in another order or repeated.
+    fn arranged(&self, x: VarId, place: &[Affine]) -> (VarId, Vec<Affine>) {
+        let (mut x, mut place) = (x, place.to_vec());
+        while let Rhs::Contract { sums, guard: Pred::True, operands } = &self.source.stmts[x].rhs
+            && let ([], [operand]) = (sums.as_slice(), operands.as_slice())
+        {
+            place = operand.indices.iter().filter_map(|i| place.get(i.index()).cloned()).collect();
+            x = operand.var;
+        }
+        (x, place)
+    }
+
     /// For each factor the atom that guards it as a read of a sparse parameter, if it can be written there.
     fn stored(&self, operands: &[(VarId, Vec<Affine>)], guard: &Pred, context: Context) -> Vec<Option<Pred>> {
         let atom = |(x, place): &(VarId, Vec<Affine>)| {
@@ -906,17 +916,17 @@ impl<'a> Presenter<'a> {
         let rest: Vec<Pred> =
             guard.conjuncts().iter().filter(|p| !atoms.iter().flatten().any(|q| q == *p)).cloned().collect();
         let free = operands.iter().zip(&atoms).all(|((x, place), atom)| {
-            let at = x.index();
             atom.is_some() || operands.len() == 1 || {
-                let dense = match &self.source.stmts[*x].rhs {
+                let (x, place) = self.arranged(*x, place);
+                let dense = match &self.source.stmts[x].rhs {
                     Rhs::Input { param, .. } => self.source.signature.params[*param].storage.pattern().is_none(),
                     Rhs::Number(_) => true,
-                    _ => self.shared[at] && !self.plain[at],
+                    _ => self.shared[x.index()] && !self.plain[x.index()],
                 };
                 dense
                     && place
                         .iter()
-                        .zip(&self.source.stmts[*x].dims)
+                        .zip(&self.source.stmts[x].dims)
                         .all(|(a, n)| Pred::in_range(a, n).is_ok_and(|range| self.proves(&range, &rest, context)))
             }
         });

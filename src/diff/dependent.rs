@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::scalar::{Function, Number, Op};
 use crate::tssa::{Builder, Output, Program, Rhs, import};
-use crate::ty::{Side, Signature, Storage};
+use crate::ty::{Leaf, Side, Signature, Storage};
 
 /// A parameter that is computed from others outside of a program, with the derivatives of that computation.
 ///
@@ -60,7 +60,7 @@ impl Dependent {
         let param = named(signature, name)?;
         let derivative = &expand_partials(derivative)?;
         let seed = format!("d{name}");
-        if derivative.signature.params.values().any(|p| p.name == seed) && named(signature, &seed).is_err() {
+        if derivative.signature.param(&seed).is_some() && signature.param(&seed).is_none() {
             Dependent::from_adjoint(signature, param, derivative)
         } else {
             Dependent::from_forward(signature, param, derivative)
@@ -72,7 +72,7 @@ impl Dependent {
         let mut tangents = Vec::new();
         for (x, of) in signature.params.iter().filter(|(x, _)| *x != param) {
             let name = format!("d{}", of.name);
-            if derivative.signature.params.values().any(|p| p.name == name) && named(signature, &name).is_err() {
+            if derivative.signature.param(&name).is_some() && signature.param(&name).is_none() {
                 tangents.push((x, params.add(&name, of.ty, of.storage)));
             }
         }
@@ -100,7 +100,7 @@ impl Dependent {
         let adjoint = import(derivative, &params.signature)?;
         let mut xs = Vec::new();
         for output in &adjoint.outputs {
-            let x = output.name.strip_prefix("adjoint_").and_then(|x| named(signature, x).ok());
+            let x = output.name.strip_prefix("adjoint_").and_then(|x| signature.param(x));
             let x = x.filter(|x| *x != param).ok_or_else(|| {
                 let message = "the results of an adjoint derivative are called `adjoint_x` for parameters `x`";
                 Error::Request(format!("{message}, but one is called `{}`", output.name))
@@ -172,8 +172,7 @@ impl Dependent {
 
 /// A parameter by its name.
 fn named(signature: &Signature, name: &str) -> Result<ParamId> {
-    let param = signature.params.iter().find(|(_, p)| p.name == name);
-    param.map(|(id, _)| id).ok_or_else(|| Error::Request(format!("the program has no parameter `{name}`")))
+    signature.param(name).ok_or_else(|| Error::Request(format!("the program has no parameter `{name}`")))
 }
 
 /// Checks that a result is like a parameter.
@@ -205,8 +204,24 @@ fn with_reached(wrt: &[ParamId], reached: &[&Dependent]) -> Vec<ParamId> {
     wrt.iter().copied().chain(reached.iter().map(|dependent| dependent.param)).collect()
 }
 
-/// A leaf of a parameter.
-type Place = (ParamId, Vec<Side>);
+/// Tensors for leaves of parameters.
+#[derive(Default)]
+struct Tensors(BTreeMap<(ParamId, Vec<Side>), VarId>);
+
+impl Tensors {
+    fn get(&self, param: ParamId, path: &[Side]) -> Option<VarId> {
+        self.0.get(&(param, path.to_vec())).copied()
+    }
+
+    fn insert(&mut self, param: ParamId, path: Vec<Side>, x: VarId) {
+        self.0.insert((param, path), x);
+    }
+}
+
+/// The leaves of a parameter.
+fn leaves(signature: &Signature, param: ParamId) -> Result<Vec<Leaf>> {
+    Ok(signature.types.leaves(signature.params[param].ty)?)
+}
 
 /// [`forward`] of a program some of whose parameters depend on others.
 ///
@@ -225,35 +240,33 @@ pub fn forward_through(
     }
     let signature = &program.signature;
     let mut builder = Builder::new(ahead.signature.clone());
-    let mut known: BTreeMap<Place, VarId> = BTreeMap::new();
+    let mut known = Tensors::default();
     let given = tangents.split_off(wrt.len());
     for (x, dx) in &tangents {
-        for leaf in signature.types.leaves(signature.params[*x].ty)? {
-            known.insert((*x, leaf.path.clone()), builder.input(*dx, leaf.path, leaf.dims));
+        for leaf in leaves(signature, *x)? {
+            known.insert(*x, leaf.path.clone(), builder.input(*dx, leaf.path, leaf.dims));
         }
     }
     for dependent in reached {
-        let mut inner: BTreeMap<Place, VarId> = BTreeMap::new();
+        let mut inner = Tensors::default();
         for (x, dx) in &dependent.tangents {
-            for leaf in signature.types.leaves(signature.params[*x].ty)? {
-                let tangent = match known.get(&(*x, leaf.path.clone())) {
-                    Some(tangent) => *tangent,
+            for leaf in leaves(signature, *x)? {
+                let tangent = match known.get(*x, &leaf.path) {
+                    Some(tangent) => tangent,
                     None => zero(&mut builder, &leaf.dims)?,
                 };
-                inner.insert((*dx, leaf.path), tangent);
+                inner.insert(*dx, leaf.path, tangent);
             }
         }
-        let outputs = builder.append(&dependent.forward, &|param, path| inner.get(&(param, path.to_vec())).copied())?;
+        let outputs = builder.append(&dependent.forward, &|param, path| inner.get(param, path))?;
         let y = dependent.param;
-        for (leaf, x) in
-            signature.types.leaves(signature.params[y].ty)?.into_iter().zip(outputs.iter().flat_map(|o| &o.leaves))
-        {
-            known.insert((y, leaf.path), *x);
+        for (leaf, x) in leaves(signature, y)?.into_iter().zip(outputs.iter().flat_map(|output| &output.leaves)) {
+            known.insert(y, leaf.path, *x);
         }
     }
     let outputs = builder.append(&ahead, &|param, path| {
         let (y, _) = given.iter().find(|(_, dy)| *dy == param)?;
-        known.get(&(*y, path.to_vec())).copied()
+        known.get(*y, path)
     })?;
     let gone: Vec<ParamId> = given.iter().map(|(_, dy)| *dy).collect();
     Ok(Forward { program: without(builder.finish(outputs).prune()?, &gone)?, tangents })
@@ -283,11 +296,11 @@ pub fn adjoint_through(
     for dependent in reached.iter().rev() {
         let at = |x: ParamId| all.iter().position(|y| *y == x);
         let Some(dy) = at(dependent.param).and_then(|at| adjoints.get(at)) else { continue };
-        let leaves = signature.types.leaves(signature.params[dependent.param].ty)?.into_iter();
-        let seed: BTreeMap<Vec<Side>, VarId> = leaves.map(|leaf| leaf.path).zip(dy.leaves.iter().copied()).collect();
-        let found = builder.append(&dependent.adjoint, &|param, path| {
-            if param == dependent.seed { seed.get(path).copied() } else { None }
-        })?;
+        let mut seed = Tensors::default();
+        for (leaf, x) in leaves(signature, dependent.param)?.into_iter().zip(&dy.leaves) {
+            seed.insert(dependent.seed, leaf.path, *x);
+        }
+        let found = builder.append(&dependent.adjoint, &|param, path| seed.get(param, path))?;
         for (x, found) in dependent.on().zip(found) {
             let Some(sum) = at(x).and_then(|at| adjoints.get_mut(at)) else { continue };
             for (total, more) in sum.leaves.iter_mut().zip(found.leaves) {
@@ -328,17 +341,17 @@ pub(super) fn linked(program: &Program, dependents: &[Dependent], wrt: &[ParamId
     let mut links = Vec::new();
     for dependent in reached(dependents, wrt) {
         let mut tangents = Vec::new();
-        let mut inner: BTreeMap<Place, VarId> = BTreeMap::new();
+        let mut inner = Tensors::default();
         for (x, dx) in &dependent.tangents {
             let of = &program.signature.params[*x];
             let new = params.add(&format!("d{}", of.name), of.ty, of.storage);
             builder.extend_signature(params.signature.clone());
             tangents.push((*x, new));
-            for leaf in program.signature.types.leaves(of.ty)? {
-                inner.insert((*dx, leaf.path.clone()), builder.input(new, leaf.path, leaf.dims));
+            for leaf in leaves(&program.signature, *x)? {
+                inner.insert(*dx, leaf.path.clone(), builder.input(new, leaf.path, leaf.dims));
             }
         }
-        let outputs = builder.append(&dependent.forward, &|param, path| inner.get(&(param, path.to_vec())).copied())?;
+        let outputs = builder.append(&dependent.forward, &|param, path| inner.get(param, path))?;
         let tangent =
             outputs.into_iter().next().ok_or_else(|| Error::bug("dependent", "a derivative has no result"))?;
         let of = &program.signature.params[dependent.param];

@@ -3,11 +3,11 @@
 //! `gen g. [p] f'k(X0[g], ..)` becomes one statement for each operation of the expression, all under the guard `p`. Where the
 //! expression uses the value of `f` itself, the statement `gen g. [p] f(X0[g], ..)` is shared with the primal program, if that has it.
 
-use crate::base::{IndexId, SideTable, VarId};
+use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, Size};
 use crate::scalar::{self, Expr, Function, Number, Op, Partial, Primitive};
-use crate::tssa::{Builder, Operand, Output, Program, Rhs};
+use crate::tssa::{Builder, Operand, Program, Rhs};
 
 use super::forward::{aligned, product};
 
@@ -21,41 +21,21 @@ pub fn expand_partials(program: &Program) -> Result<Program> {
         return Ok(program.clone());
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut expanded: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
-    for (x, stmt) in program.stmts.iter() {
-        let stmt = stmt.rename(&|operand| expanded[operand])?;
-        let y = match &stmt.rhs {
-            Rhs::Map { function: Function::Partial(primitive, at), args, .. } => {
-                let open = builder.open_stmt(&stmt)?;
-                let Rhs::Map { guard, .. } = open.rhs else {
-                    return Err(Error::bug("expand-partials", "opening a statement changed its form"));
-                };
-                let expression = match scalar::partial(*primitive, *at, &program.signature.functions) {
-                    Partial::Zero => Expr::Number(0.0),
-                    Partial::Expr(expression) => expression,
-                    Partial::Indicator(comparison, a, b) => {
-                        Expr::Apply(Primitive::Op(Op::Compare(comparison)), vec![a, b])
-                    }
-                };
-                Expansion { builder: &mut builder, gens: &open.gens, guard, primitive: *primitive, args }
-                    .expr(&expression)?
-            }
-            _ => builder.push(&stmt)?,
+    let outputs = builder.append_with(program, |builder, stmt| {
+        let Rhs::Map { function: Function::Partial(primitive, at), args, .. } = &stmt.rhs else {
+            return builder.push(stmt);
         };
-        let name = &program.names[x];
-        if !name.is_empty() {
-            builder.suggest_name(y, name);
-        }
-        expanded.set(x, Some(y));
-    }
-    let outputs = program
-        .outputs
-        .iter()
-        .map(|output| {
-            let leaves = output.leaves.iter().filter_map(|x| expanded[*x]).collect();
-            Output { leaves, ..output.clone() }
-        })
-        .collect();
+        let open = builder.open_stmt(stmt)?;
+        let Rhs::Map { guard, .. } = open.rhs else {
+            return Err(Error::bug("expand-partials", "opening a statement changed its form"));
+        };
+        let expression = match scalar::partial(*primitive, *at, &program.signature.functions) {
+            Partial::Zero => Expr::Number(0.0),
+            Partial::Expr(expression) => expression,
+            Partial::Indicator(comparison, a, b) => Expr::Apply(Primitive::Op(Op::Compare(comparison)), vec![a, b]),
+        };
+        Expansion { builder, gens: &open.gens, guard, primitive: *primitive, args }.expr(&expression)
+    })?;
     builder.finish(outputs).prune()
 }
 

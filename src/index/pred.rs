@@ -300,18 +300,20 @@ impl Pred {
 
     /// Rebuilds the predicate with every affine expression replaced, extents of `exists` included.
     pub fn map_affine(&self, map: &mut impl FnMut(&Affine) -> Checked<Affine>) -> Checked<Pred> {
-        self.rebuild(&mut |p| {
-            Ok(match p {
-                Pred::NonNegative(a) => Pred::non_negative(map(a)?),
-                Pred::Zero(a) => Pred::zero(map(a)?),
-                Pred::NonZero(a) => Pred::non_zero(map(a)?),
-                Pred::Relation { relation, args, holds } => Pred::Relation {
-                    relation: *relation,
-                    args: args.iter().map(&mut *map).collect::<Checked<_>>()?,
-                    holds: *holds,
-                },
-                p => p.clone(),
-            })
+        Ok(match self {
+            Pred::True => Pred::True,
+            Pred::False => Pred::False,
+            Pred::NonNegative(a) => Pred::non_negative(map(a)?),
+            Pred::Zero(a) => Pred::zero(map(a)?),
+            Pred::NonZero(a) => Pred::non_zero(map(a)?),
+            Pred::Relation { relation, args, holds } => Pred::Relation {
+                relation: *relation,
+                args: args.iter().map(&mut *map).collect::<Checked<_>>()?,
+                holds: *holds,
+            },
+            Pred::All(ps) => Pred::all(ps.iter().map(|p| p.map_affine(map)).collect::<Checked<Vec<_>>>()?),
+            Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.map_affine(map)).collect::<Checked<Vec<_>>>()?),
+            Pred::Exists { index, extent, body } => Pred::exists(*index, map(extent)?, body.map_affine(map)?),
         })
     }
 
@@ -322,6 +324,18 @@ impl Pred {
             Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.rebuild(atom)).collect::<Result<Vec<_>, E>>()?),
             Pred::Exists { index, extent, body } => Pred::exists(*index, extent.clone(), body.rebuild(atom)?),
             p => atom(p)?,
+        })
+    }
+
+    /// Rebuilds the predicate with every relation of an atom replaced.
+    pub fn map_relations<E>(&self, map: &mut impl FnMut(RelationRef) -> Result<RelationRef, E>) -> Result<Pred, E> {
+        self.rebuild(&mut |atom| {
+            Ok(match atom {
+                Pred::Relation { relation, args, holds } => {
+                    Pred::Relation { relation: map(*relation)?, args: args.clone(), holds: *holds }
+                }
+                other => other.clone(),
+            })
         })
     }
 

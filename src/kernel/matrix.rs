@@ -182,11 +182,16 @@ impl MatrixKernel {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut blocks = idle.unwrap_or_else(|| vec![0.0; self.stored]);
         let result = self.outputs_into(inputs, others, &mut blocks);
-        for (value, source) in values.iter_mut().zip(&self.sources) {
-            *value = blocks.get(*source as usize).copied().unwrap_or(f64::NAN);
+        for (value, number) in values.iter_mut().zip(self.in_order(&blocks)) {
+            *value = number;
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(blocks);
         result
+    }
+
+    /// The numbers of the blocks in the order of the entries, where it is another one.
+    fn in_order(&self, blocks: &[f64]) -> impl Iterator<Item = f64> {
+        self.sources.iter().map(|source| blocks.get(*source as usize).copied().unwrap_or(f64::NAN))
     }
 
     fn outputs_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], mut blocks: &mut [f64]) -> Result<()> {
@@ -220,10 +225,7 @@ impl MatrixKernel {
                 false => others.push(result),
             }
         }
-        let values = match self.sources.as_slice() {
-            [] => blocks,
-            sources => sources.iter().map(|at| blocks.get(*at as usize).copied().unwrap_or(f64::NAN)).collect(),
-        };
+        let values = if self.sources.is_empty() { blocks } else { self.in_order(&blocks).collect() };
         let matrix = Csr::with_pattern(self.pattern.clone(), values);
         Ok((others, matrix.map_err(|malformed| Error::bug("matrix", malformed.to_string()))?))
     }

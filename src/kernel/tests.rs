@@ -141,7 +141,7 @@ fn results_are_assembled() {
         for (body, entries) in cases {
             let function = Function::parse(&format!("{declared}{body}")).unwrap();
             // What a program does not mention it is not given.
-            let unused = |name: &str| !function.tensor_ssa().signature.params.values().any(|p| p.name == name);
+            let unused = |name: &str| function.tensor_ssa().signature.param(name).is_none();
             assert!(!["A", "B", "x"].into_iter().any(unused));
             let assembly = function.assemble(&["value"]).unwrap();
             let kernel = assembly.bind(&inputs, Engine::Interpreter).unwrap();

@@ -9,68 +9,44 @@
 //!
 //! Where the place is that of a `sum` index the search gives the index, and the guard stays.
 
-use crate::base::{Id, IndexId, SideTable, VarId};
+use std::borrow::Cow;
+
+use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Var, View};
 use crate::scalar::Number;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// The program with these tensors.
-pub(super) fn kept(program: &Program) -> Result<Program> {
-    let repeated = |stmt: &Stmt| guards(&stmt.rhs).any(|p| repeats(stmt, p));
+pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
+    let repeated = |stmt: &Stmt| stmt.rhs.guards().any(|p| repeats(stmt, p));
     if !program.stmts.values().any(repeated) {
-        return Ok(program.clone());
+        return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
-    for (x, stmt) in program.stmts.iter() {
-        let mut stmt = stmt.rename(&|operand| vars[operand])?;
-        let (rank, sums) = (stmt.dims.len(), sums_of(&stmt.rhs));
-        let keep = |builder: &mut Builder, p: &Pred| {
+    let outputs = builder.append_with(program, |builder, stmt| {
+        let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums().len());
+        let mut keep = |p: &Pred| {
             p.rebuild(&mut |atom| match place(atom).filter(|place| place.repeats(rank, sums)) {
                 Some(place) => place.truth_values(builder),
                 None => Ok::<Pred, Error>(atom.clone()),
             })
         };
+        let mut stmt = stmt.clone();
         match &mut stmt.rhs {
-            Rhs::Add([(p, _), (q, _)]) => {
-                *p = keep(&mut builder, p)?;
-                *q = keep(&mut builder, q)?;
-            }
-            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(&mut builder, guard)?,
+            Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (keep(p)?, keep(q)?),
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(guard)?,
             Rhs::Input { .. } | Rhs::Number(_) => {}
         }
-        let y = builder.push(&stmt)?;
-        builder.suggest_name(y, &program.names[x]);
-        vars.set(x, Some(y));
-    }
-    let mut outputs = program.outputs.clone();
-    for leaf in outputs.iter_mut().flat_map(|output| &mut output.leaves) {
-        *leaf = vars[*leaf].ok_or_else(|| Error::bug("lower", "an output has no statement"))?;
-    }
-    builder.finish(outputs).prune()
-}
-
-fn guards(rhs: &Rhs) -> impl Iterator<Item = &Pred> {
-    let (one, other) = match rhs {
-        Rhs::Add([(p, _), (q, _)]) => (Some(p), Some(q)),
-        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => (Some(guard), None),
-        Rhs::Input { .. } | Rhs::Number(_) => (None, None),
-    };
-    one.into_iter().chain(other)
-}
-
-fn sums_of(rhs: &Rhs) -> usize {
-    match rhs {
-        Rhs::Contract { sums, .. } => sums.len(),
-        _ => 0,
-    }
+        builder.push(&stmt)
+    })?;
+    Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
 fn repeats(stmt: &Stmt, guard: &Pred) -> bool {
     let mut found = false;
     guard.visit_atoms(&mut |atom| {
-        found |= place(atom).is_some_and(|place| place.repeats(stmt.dims.len(), sums_of(&stmt.rhs)));
+        found |= place(atom).is_some_and(|place| place.repeats(stmt.dims.len(), stmt.rhs.sums().len()));
     });
     found
 }

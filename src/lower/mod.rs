@@ -246,10 +246,7 @@ impl Nester<'_> {
             tssa::Rhs::Map { guard, .. } | tssa::Rhs::Contract { guard, .. } => guard,
             tssa::Rhs::Input { .. } | tssa::Rhs::Number(_) | tssa::Rhs::Add(_) => return Ok(Vec::new()),
         };
-        let sums = match &program.stmts[x].rhs {
-            tssa::Rhs::Contract { sums, .. } => sums.len(),
-            _ => 0,
-        };
+        let sums = program.stmts[x].rhs.sums().len();
         // Indices that the guard binds are numbered behind the `sum` indices, which the conjuncts taken do not mention.
         let unused = std::iter::repeat_n(crate::index::Affine::constant(0), sums);
         let at: Vec<_> = at.iter().cloned().chain(unused).collect();

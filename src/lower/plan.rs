@@ -246,10 +246,7 @@ fn reads_once(program: &Program, read: &Use) -> bool {
     let stmt = &program.stmts[read.user];
     let rank = stmt.dims.len();
     let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
-    let sums = match &stmt.rhs {
-        Rhs::Contract { sums, .. } => sums.len(),
-        _ => 0,
-    };
+    let sums = stmt.rhs.sums().len();
     let all = (0..rank + sums).all(|k| indices.contains(&IndexId::from_index(k)));
     let mut sorted: Vec<usize> = indices.iter().map(|i| i.index()).collect();
     sorted.sort_unstable();

@@ -251,10 +251,10 @@ pub fn transposition(
     let mut params = Vec::new();
     for (id, param) in transposed.signature.params.iter() {
         let seed = seeds.iter().position(|dy| *dy == id).and_then(|k| seed.get(k));
-        let own = primal.signature.params.iter().find(|(_, own)| own.name == param.name);
+        let own = primal.signature.param(&param.name);
         params.push(match (seed, own) {
             (Some(seed), _) => seed.clone(),
-            (None, Some((own, _))) => at.param(own)?.to_vec(),
+            (None, Some(own)) => at.param(own)?.to_vec(),
             (None, None) => return Err(Error::Request(format!("`{}` has no value", param.name))),
         });
     }

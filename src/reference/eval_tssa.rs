@@ -315,7 +315,7 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
     pub fn guard_reads(&self) -> SideTable<VarId, bool> {
         let mut needed = SideTable::new(self.program.stmts.len(), false);
         for stmt in self.program.stmts.values() {
-            for guard in guards(&stmt.rhs) {
+            for guard in stmt.rhs.guards() {
                 guard.visit_relations(&mut |r| {
                     if let RelationRef::Computed { var, .. } = r {
                         needed.set(var, true);
@@ -534,15 +534,6 @@ fn product<T: Numeric>(alive: &Alive<'_, T>, operands: &[Operand], at: &[i64]) -
 /// The indices of a statement with their ranges: `gen` indices first, then `sum` indices, numbered in this order.
 fn numbered<'s>(gens: &'s [Size], sums: &'s [Size]) -> impl Iterator<Item = (IndexId, &'s Size)> {
     (0..).map(IndexId).zip(gens.iter().chain(sums))
-}
-
-fn guards(rhs: &Rhs) -> impl Iterator<Item = &Pred> {
-    let (first, second) = match rhs {
-        Rhs::Input { .. } | Rhs::Number(_) => (None, None),
-        Rhs::Add([(p, _), (q, _)]) => (Some(p), Some(q)),
-        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => (Some(guard), None),
-    };
-    first.into_iter().chain(second)
 }
 
 #[cfg(test)]

@@ -212,14 +212,7 @@ impl Renaming<'_> {
     }
 
     pub(super) fn pred(&self, p: &Pred) -> Checked<Pred> {
-        p.map_affine(&mut |a| self.affine(a))?.rebuild(&mut |atom| {
-            Ok(match atom {
-                Pred::Relation { relation, args, holds } => {
-                    Pred::Relation { relation: self.relation(*relation), args: args.clone(), holds: *holds }
-                }
-                other => other.clone(),
-            })
-        })
+        p.map_affine(&mut |a| self.affine(a))?.map_relations(&mut |r| Ok(self.relation(r)))
     }
 }
 

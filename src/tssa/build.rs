@@ -215,16 +215,28 @@ impl Builder {
         program: &Program,
         replace: &impl Fn(ParamId, &[Side]) -> Option<VarId>,
     ) -> Result<Vec<Output>> {
-        let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
-        for (x, stmt) in program.stmts.iter() {
+        self.append_with(program, |builder, stmt| {
             let replaced = match &stmt.rhs {
                 Rhs::Input { param, path } => replace(*param, path),
                 _ => None,
             };
-            let y = match replaced {
-                Some(y) => y,
-                None => self.push(&stmt.rename(&|operand| vars[operand])?)?,
-            };
+            replaced.map_or_else(|| builder.push(stmt), Ok)
+        })
+    }
+
+    /// Appends a program whose signature this one extends, each statement by `write`, which gets it over the tensors of this program; gives
+    /// its results.
+    ///
+    /// # Errors
+    /// Those of `write`, and [`Error::Bug`](crate::Error::Bug).
+    pub fn append_with(
+        &mut self,
+        program: &Program,
+        mut write: impl FnMut(&mut Builder, &Stmt) -> Result<VarId>,
+    ) -> Result<Vec<Output>> {
+        let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
+        for (x, stmt) in program.stmts.iter() {
+            let y = write(self, &stmt.rename(&|operand| vars[operand])?)?;
             self.suggest_name(y, &program.names[x]);
             vars.set(x, Some(y));
         }

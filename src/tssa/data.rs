@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Arena, IndexId, ParamId, VarId};
-use crate::index::{Pred, Size};
+use crate::index::{Pred, RelationRef, Size};
 use crate::scalar::{Function, Number};
 use crate::ty::{Side, Signature, Storage, TypeId};
 
@@ -63,29 +63,38 @@ pub struct Stmt {
 }
 
 impl Rhs {
+    /// The guards: two of a sum, one of a function or a contraction.
+    pub fn guards(&self) -> impl Iterator<Item = &Pred> {
+        let (first, second) = match self {
+            Rhs::Input { .. } | Rhs::Number(_) => (None, None),
+            Rhs::Add([(p, _), (q, _)]) => (Some(p), Some(q)),
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => (Some(guard), None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The ranges of the `sum` indices.
+    pub fn sums(&self) -> &[Size] {
+        match self {
+            Rhs::Contract { sums, .. } => sums,
+            Rhs::Input { .. } | Rhs::Number(_) | Rhs::Add(_) | Rhs::Map { .. } => &[],
+        }
+    }
+
     /// The tensors read, in order, with repetitions; those that guards read as relations last.
     pub fn for_each_operand(&self, mut visit: impl FnMut(VarId)) {
-        let guard_reads = |p: &Pred, visit: &mut dyn FnMut(VarId)| {
-            p.visit_relations(&mut |r| {
-                if let crate::index::RelationRef::Computed { var, .. } = r {
+        match self {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => sides.iter().for_each(|(_, x)| visit(*x)),
+            Rhs::Map { args, .. } => args.iter().copied().for_each(&mut visit),
+            Rhs::Contract { operands, .. } => operands.iter().for_each(|x| visit(x.var)),
+        }
+        for guard in self.guards() {
+            guard.visit_relations(&mut |r| {
+                if let RelationRef::Computed { var, .. } = r {
                     visit(var);
                 }
             });
-        };
-        match self {
-            Rhs::Input { .. } | Rhs::Number(_) => {}
-            Rhs::Add(sides) => {
-                sides.iter().for_each(|(_, x)| visit(*x));
-                sides.iter().for_each(|(p, _)| guard_reads(p, &mut visit));
-            }
-            Rhs::Map { guard, args, .. } => {
-                args.iter().copied().for_each(&mut visit);
-                guard_reads(guard, &mut visit);
-            }
-            Rhs::Contract { guard, operands, .. } => {
-                operands.iter().for_each(|x| visit(x.var));
-                guard_reads(guard, &mut visit);
-            }
         }
     }
 }

@@ -98,16 +98,10 @@ impl Stmt {
     pub fn rename(&self, name: &impl Fn(VarId) -> Option<VarId>) -> Result<Stmt> {
         let var = |x: VarId| name(x).ok_or_else(unordered);
         let pred = |p: &Pred| {
-            p.rebuild(&mut |atom| {
-                Ok::<_, Error>(match atom {
-                    Pred::Relation { relation: RelationRef::Computed { var: x, view }, args, holds } => {
-                        Pred::Relation {
-                            relation: RelationRef::Computed { var: var(*x)?, view: *view },
-                            args: args.clone(),
-                            holds: *holds,
-                        }
-                    }
-                    other => other.clone(),
+            p.map_relations(&mut |r| {
+                Ok::<_, Error>(match r {
+                    RelationRef::Computed { var: x, view } => RelationRef::Computed { var: var(x)?, view },
+                    input @ RelationRef::Input(_) => input,
                 })
             })
         };

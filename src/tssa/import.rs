@@ -133,24 +133,8 @@ impl Names {
         sizes.iter().map(|n| self.affine(n)).collect()
     }
 
-    /// `[p op q] = [p] op [q]`; predicates nest to a limited depth.
     fn pred(&self, p: &Pred) -> Checked<Pred> {
-        let all = |ps: &[Pred]| ps.iter().map(|p| self.pred(p)).collect::<Checked<Vec<Pred>>>();
-        Ok(match p {
-            Pred::True => Pred::True,
-            Pred::False => Pred::False,
-            Pred::NonNegative(a) => Pred::non_negative(self.affine(a)?),
-            Pred::Zero(a) => Pred::zero(self.affine(a)?),
-            Pred::NonZero(a) => Pred::non_zero(self.affine(a)?),
-            Pred::Relation { relation, args, holds } => Pred::Relation {
-                relation: self.relation(*relation),
-                args: args.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?,
-                holds: *holds,
-            },
-            Pred::All(ps) => Pred::all(all(ps)?),
-            Pred::Any(ps) => Pred::any(all(ps)?),
-            Pred::Exists { index, extent, body } => Pred::exists(*index, self.affine(extent)?, self.pred(body)?),
-        })
+        p.map_affine(&mut |a| self.affine(a))?.map_relations(&mut |r| Ok(self.relation(r)))
     }
 
     fn function(&self, function: Function) -> Function {

@@ -242,8 +242,7 @@ impl<'a> Parser<'a> {
     }
 
     fn param(&self, name: &str, span: Span) -> Result<ParamId> {
-        let found = self.signature.params.iter().find(|(_, param)| param.name == name);
-        let found = found.map(|(id, _)| id);
+        let found = self.signature.param(name);
         found.ok_or_else(|| problem("unknown-name", span, format!("there is no parameter `{name}`")))
     }
 

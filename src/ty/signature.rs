@@ -112,9 +112,12 @@ impl Signature {
         }
         Ok(())
     }
-}
 
-impl Signature {
+    /// The parameter of a name.
+    pub fn param(&self, name: &str) -> Option<ParamId> {
+        self.params.iter().find(|(_, param)| param.name == name).map(|(id, _)| id)
+    }
+
     /// What is known before any data: the assumptions, and which relations are maps.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::new();

@@ -29,7 +29,7 @@ use iverson::{Function, normalize, present, term, tssa};
 use num_complex::Complex64;
 
 use crate::generate::{self, Generated};
-use crate::support::{Numbers, dot, environment, evaluate, evaluate_term, flat, inputs, like};
+use crate::support::{Numbers, dot, environment, evaluate, evaluate_term, flat, inputs, like, setting};
 
 /// What a campaign saw.
 #[derive(Default)]
@@ -611,8 +611,7 @@ fn some_hundred_programs() {
 #[test]
 #[ignore = "10,000 programs take minutes; the command is in the module documentation"]
 fn full() {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    run(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 10_000));
+    run(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 10_000));
 }
 
 /// What a campaign on the simplifier saw.
@@ -807,12 +806,11 @@ fn some_simplifications() {
 #[test]
 #[ignore = "thousands of programs take minutes; the command is in the module documentation"]
 fn full_simplification() {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    let budget = match number("IVERSON_SMALL", 0) {
+    let budget = match setting("IVERSON_SMALL", 0) {
         0 => Budget::default(),
         _ => SMALL,
     };
-    run_simplifications(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 2000), budget);
+    run_simplifications(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 2000), budget);
 }
 
 /// Each equation of an explanation holds: both sides have the same value.

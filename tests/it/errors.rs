@@ -12,6 +12,8 @@ use iverson::tensor::io::{FileValue, read_value, write_value};
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Value, bind};
 use iverson::{Error, Function, Result, surface, term, tssa};
 
+use crate::support::setting;
+
 /// `(name, text)` for each `== name` of a table.
 fn cases(table: &str) -> Vec<(&str, &str)> {
     let rest = table.strip_prefix("== ").expect("the table starts with a case");
@@ -340,9 +342,8 @@ const PIECES: [&str; 65] = [
 
 /// A generator of random numbers, and how many times the usual number of changes to try.
 fn random(test: u64) -> (Rng, usize) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed = number("IVERSON_SEED").unwrap_or(0);
-    (Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(test)), number("IVERSON_MUTATIONS").unwrap_or(1) as usize)
+    let seed: u64 = setting("IVERSON_SEED", 0);
+    (Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(test)), setting("IVERSON_MUTATIONS", 1))
 }
 
 /// A text changed in a few places.

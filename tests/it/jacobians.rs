@@ -19,12 +19,12 @@ use iverson::reference::check::extend;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Tensor};
-use iverson::tssa::{Builder, Operand, Output, Program, Rhs};
+use iverson::tssa::{Builder, Operand, Output, Program};
 use iverson::ty::{Storage, Types};
 use iverson::{Function, surface};
 
 use crate::generate;
-use crate::support::{Numbers, environment, evaluate, flat, inputs};
+use crate::support::{Numbers, environment, evaluate, flat, inputs, setting};
 
 /// A relation that does not hold, in words.
 type Judgement = Result<(), String>;
@@ -188,13 +188,8 @@ fn points(given: &Environment<f64>, seed: u64, count: u64) -> Vec<Environment<f6
 /// Whether a guard reads a relation that is computed from numbers.
 fn compares(program: &Program) -> bool {
     let mut found = false;
-    let mut visit = |p: &Pred| p.visit_relations(&mut |r| found |= matches!(r, RelationRef::Computed { .. }));
-    for stmt in program.stmts.values() {
-        match &stmt.rhs {
-            Rhs::Add(sides) => sides.iter().for_each(|(p, _)| visit(p)),
-            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => visit(guard),
-            Rhs::Input { .. } | Rhs::Number(_) => {}
-        }
+    for guard in program.stmts.values().flat_map(|stmt| stmt.rhs.guards()) {
+        guard.visit_relations(&mut |r| found |= matches!(r, RelationRef::Computed { .. }));
     }
     found
 }
@@ -346,8 +341,7 @@ fn some_programs() {
 #[test]
 #[ignore = "2,000 programs take minutes; the command is in the module documentation"]
 fn full() {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
-    run(number("IVERSON_SEED", 0), number("IVERSON_PROGRAMS", 2000));
+    run(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 2000));
 }
 
 /// A derivative of a program, and its text without declarations.

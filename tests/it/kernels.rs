@@ -12,7 +12,7 @@ use iverson::ty::{RelationKind, Storage};
 use iverson::{Function, reference, surface};
 
 use crate::generate;
-use crate::support::{Numbers, inputs};
+use crate::support::{Numbers, inputs, setting};
 
 /// Equal numbers; zeros of either sign are equal, and so are NaNs.
 fn same(a: f64, b: f64) -> bool {
@@ -366,10 +366,9 @@ fn without_a_compiler() {
 #[test]
 #[ignore = "thousands of programs take minutes; the command is in the doc comment"]
 fn full() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|x| x.parse().ok()).unwrap_or(default);
     campaign(
-        number("IVERSON_SEED", 10_000),
-        number("IVERSON_PROGRAMS", 5_000),
+        setting("IVERSON_SEED", 10_000),
+        setting("IVERSON_PROGRAMS", 5_000),
         Campaign { simplify: false, native: 0 },
     );
 }

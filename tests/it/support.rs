@@ -161,3 +161,8 @@ pub fn on_small_stack<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'stati
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).expect("a thread starts");
     thread.join().expect("the thread ends well")
 }
+
+/// What an environment variable says, for long runs; the default where it says nothing.
+pub fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
