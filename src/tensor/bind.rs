@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Relation, Tensor, Value};
+use super::{Precision, Relation, Tensor, Value};
 use crate::base::{Arena, Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
@@ -50,6 +50,26 @@ impl Inputs {
     pub fn size(&mut self, name: impl Into<String>, size: i64) -> &mut Self {
         self.sizes.insert(name.into(), size);
         self
+    }
+
+    /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
+    pub fn store_in_single(&mut self, name: &str) -> bool {
+        let is_part =
+            |given: &str| given.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let mut found = false;
+        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given)) {
+            *value = value.in_precision(Precision::Single);
+            found = true;
+        }
+        found
+    }
+
+    /// The same inputs with all numbers widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Inputs {
+        let mut inputs = self.clone();
+        inputs.values.values_mut().for_each(|value| *value = value.in_precision(precision));
+        inputs
     }
 
     /// Whether a value was given under this name.
