@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Size};
+use crate::tensor::Precision;
 use crate::ty::{Relation, RelationKind, Signature};
 
 const I: IndexId = IndexId(0);
@@ -34,7 +35,13 @@ fn program(body: Vec<Stmt>) -> Program {
     signature.sizes.push("n".to_owned());
     signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
     let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
-    let buffer = |name: &str, kind| Buffer { name: name.to_owned(), kind, entries: None, dims: vec![n()] };
+    let buffer = |name: &str, kind| Buffer {
+        name: name.to_owned(),
+        kind,
+        entries: None,
+        dims: vec![n()],
+        precision: Precision::Double,
+    };
     let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];
     Program {
         signature: Arc::new(signature),
@@ -42,6 +49,7 @@ fn program(body: Vec<Stmt>) -> Program {
         buffers: buffers.into_iter().collect::<Arena<_, _>>(),
         nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
+        rounded: Vec::new(),
     }
 }
 
