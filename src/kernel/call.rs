@@ -82,8 +82,8 @@ impl Kernel {
         let data: Vec<Slice<'_>> = tensors.map(|tensor| tensor.numbers()).collect();
         let mut rooms = Vec::new();
         for output in &self.outputs {
-            for leaf in &output.leaves {
-                rooms.push(Room::new(output.precision, leaf.len())?);
+            for (leaf, precision) in output.leaves.iter().zip(&output.precisions) {
+                rooms.push(Room::new(*precision, leaf.len())?);
             }
         }
         let mut outputs: Vec<SliceMut<'_>> = rooms.iter_mut().map(Room::slice).collect();
@@ -130,7 +130,7 @@ impl Kernel {
         Ok(())
     }
 
-    fn check(&self, inputs: &Given<'_, '_>, outputs: &Wanted<'_, '_>) -> Result<()> {
+    fn check<'k>(&'k self, inputs: &Given<'_, '_>, outputs: &Wanted<'_, '_>) -> Result<()> {
         count("inputs", self.inputs.len(), inputs.len())?;
         for (k, ((name, leaf), precision)) in self.inputs.iter().zip(&self.precisions).enumerate() {
             let advice = match precision {
@@ -139,14 +139,14 @@ impl Kernel {
             };
             fits(name, leaf, *precision, inputs.get(k), advice)?;
         }
-        let leaves = || self.outputs.iter().flat_map(|output| output.leaves.iter().map(move |leaf| (output, leaf)));
-        count("outputs", leaves().count(), outputs.len())?;
-        for (k, (output, leaf)) in leaves().enumerate() {
-            let advice = match output.precision {
+        count("outputs", self.outputs.iter().map(|output| output.leaves.len()).sum(), outputs.len())?;
+        let leaves = |output: &'k Output| output.leaves.iter().zip(&output.precisions).map(|leaf| (&output.name, leaf));
+        for (k, (name, (leaf, precision))) in self.outputs.iter().flat_map(leaves).enumerate() {
+            let advice = match precision {
                 Precision::Single => "give `f32` to `call_with`, or do not store this result in single precision",
                 Precision::Double => "give `f64`, or store this result in single precision with `store_in_single`",
             };
-            fits(&output.name, leaf, output.precision, outputs.get(k), advice)?;
+            fits(name, leaf, *precision, outputs.get(k), advice)?;
         }
         Ok(())
     }

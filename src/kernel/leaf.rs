@@ -15,8 +15,8 @@ pub struct Output {
     pub name: String,
     /// What each leaf looks like.
     pub leaves: Vec<Leaf>,
-    /// How the numbers of all of them are stored.
-    pub precision: Precision,
+    /// How the numbers of each leaf are stored.
+    pub precisions: Vec<Precision>,
 }
 
 /// The shape of a leaf of a parameter or an output.
@@ -62,9 +62,15 @@ pub(super) fn first_leaf(bindings: &Bindings, param: ParamId) -> usize {
     bindings.values().iter().filter(|(id, _)| id.index() < param.index()).map(|(_, value)| value.leaves().len()).sum()
 }
 
-/// The leaves of all parameters, with the names of the parameters, and how their numbers are stored.
-pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<(Vec<(String, Leaf)>, Vec<Precision>)> {
-    let (mut leaves, mut precisions) = (Vec::new(), Vec::new());
+/// How the numbers of the leaves of all parameters are stored.
+pub(super) fn input_precisions(bindings: &Bindings) -> Vec<Precision> {
+    let tensors = bindings.values().values().flat_map(|value| value.leaves());
+    tensors.map(|tensor| tensor.precision()).collect()
+}
+
+/// The leaves of all parameters, with the names of the parameters.
+pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<(String, Leaf)>> {
+    let mut leaves = Vec::new();
     for (id, param) in program.signature.params.iter() {
         let value = bindings.values().get(id).ok_or_else(|| Error::bug("bind", "a parameter without a value"))?;
         for tensor in value.leaves() {
@@ -74,27 +80,26 @@ pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<(Ve
                 Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
             };
             leaves.push((param.name.clone(), leaf));
-            precisions.push(tensor.precision());
         }
     }
-    Ok((leaves, precisions))
+    Ok(leaves)
 }
 
 /// The outputs and their leaves.
 pub(super) fn output_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<Output>> {
     let mut outputs = Vec::new();
     for (name, buffers) in &program.outputs {
-        let (mut leaves, mut precision) = (Vec::new(), Precision::Double);
+        let (mut leaves, mut precisions) = (Vec::new(), Vec::new());
         for buffer in buffers {
             let buffer =
                 program.buffers.get(*buffer).ok_or_else(|| Error::bug("bind", "an output without a buffer"))?;
-            precision = buffer.precision;
+            precisions.push(buffer.precision);
             leaves.push(match buffer.entries {
                 None => Leaf::Dense(buffer.dims.iter().map(|n| bindings.length(n)).collect::<Result<_>>()?),
                 Some(relation) => sparse_leaf(program, bindings, relation)?,
             });
         }
-        outputs.push(Output { name: name.clone(), leaves, precision });
+        outputs.push(Output { name: name.clone(), leaves, precisions });
     }
     Ok(outputs)
 }

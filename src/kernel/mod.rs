@@ -39,7 +39,7 @@ use crate::codegen::load::Pointers;
 use code::Code;
 use input::Copies;
 use interpret::{Location, Registers};
-use leaf::{first_leaf, in_bound_precision, input_leaves, output_leaves};
+use leaf::{first_leaf, in_bound_precision, input_leaves, input_precisions, output_leaves};
 use native::Swap;
 
 pub use assemble::Assembly;
@@ -108,7 +108,7 @@ impl Kernel {
         let shapes = layout::shapes(&program, &bindings)?;
         let arrays = structure::arrays(&program.arrays, &bindings)?;
         let codes = code::compile_all(&program, &shapes, &bindings)?;
-        let (inputs, precisions) = input_leaves(&program, &bindings)?;
+        let (inputs, precisions) = (input_leaves(&program, &bindings)?, input_precisions(&bindings));
         let outputs = output_leaves(&program, &bindings)?;
         let mut locations = Vec::with_capacity(shapes.len());
         let mut workspaces = Vec::new();

@@ -7,26 +7,27 @@ use std::collections::BTreeSet;
 
 use super::data::{Buffer, BufferId, BufferKind, Program, Rounded};
 use crate::error::{Error, Result};
-use crate::tensor::Precision;
+use crate::tensor::{Precision, is_part, leaf_name};
 
 impl Program {
     /// Stores the parameters and the results of these names in single precision.
     ///
     /// A kernel then takes `f32` for these parameters, and rounds these results to `f32` once, when they are stored; everything is still
-    /// computed in double precision. A name that a parameter and a result share is that of both.
+    /// computed in double precision. A name that a parameter and a result share is that of both; a component is `ab.0`, and the second of several
+    /// results `value.1`.
     ///
     /// # Errors
     /// [`Error::Request`] for a name that neither has; nothing is changed then.
     pub fn store_in_single(&mut self, names: &[&str]) -> Result<()> {
-        let mut found = Vec::new();
+        let mut found = BTreeSet::new();
         for name in names {
-            let before = found.len();
-            let buffers = self.buffers.iter().filter(|(b, _)| self.name_of(*b) == Some(*name));
-            found.extend(buffers.map(|(b, _)| b));
+            let is_named = |b: &BufferId| self.name_of(*b).is_some_and(|known| is_part(&known, name));
+            let buffers: Vec<BufferId> = self.buffers.ids().filter(is_named).collect();
             // A parameter that no nest reads has no buffer.
-            if found.len() == before && !self.signature.params.values().any(|param| param.name == *name) {
+            if buffers.is_empty() && !self.signature.params.values().any(|param| is_part(name, &param.name)) {
                 return Err(Error::Request(format!("the program has no parameter and no result `{name}`")));
             }
+            found.extend(buffers);
         }
         for buffer in found {
             self.store_buffer_in_single(buffer)?;
@@ -43,11 +44,18 @@ impl Program {
         all.into_iter().try_for_each(|buffer| self.store_buffer_in_single(buffer))
     }
 
-    /// The name of the parameter or result that a buffer is a leaf of.
-    fn name_of(&self, buffer: BufferId) -> Option<&str> {
+    /// The name of a leaf of a parameter or a result.
+    fn name_of(&self, buffer: BufferId) -> Option<String> {
         match self.buffers.get(buffer)?.kind {
-            BufferKind::Param(param, _) => self.signature.params.get(param).map(|param| param.name.as_str()),
-            BufferKind::Output(output, _) => self.outputs.get(output).map(|(name, _)| name.as_str()),
+            BufferKind::Param(param, leaf) => {
+                let param = self.signature.params.get(param)?;
+                let leaves = self.signature.types.leaves(param.ty).ok()?;
+                leaves.get(leaf).map(|leaf| leaf_name(&param.name, &leaf.path))
+            }
+            BufferKind::Output(output, leaf) => {
+                let (name, leaves) = self.outputs.get(output)?;
+                Some(if leaves.len() == 1 { name.clone() } else { format!("{name}.{leaf}") })
+            }
             BufferKind::Workspace => None,
         }
     }

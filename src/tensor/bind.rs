@@ -54,10 +54,8 @@ impl Inputs {
 
     /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
     pub fn store_in_single(&mut self, name: &str) -> bool {
-        let is_part =
-            |given: &str| given.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let mut found = false;
-        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given)) {
+        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given, name)) {
             *value = value.in_precision(Precision::Single);
             found = true;
         }
@@ -293,8 +291,13 @@ fn collect_relations(
     Ok(relations)
 }
 
+/// Whether a name is that of a whole, or of a component of it: `ab.0.1` of `ab`, and of `ab.0`.
+pub(crate) fn is_part(name: &str, whole: &str) -> bool {
+    name.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// `ab.0.1`
-fn leaf_name(param: &str, path: &[Side]) -> String {
+pub(crate) fn leaf_name(param: &str, path: &[Side]) -> String {
     let mut name = param.to_string();
     for side in path {
         name.push_str(match side {

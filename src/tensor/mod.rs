@@ -29,6 +29,7 @@ mod shape;
 mod value;
 
 pub use bind::{Bindings, Inputs, bind};
+pub(crate) use bind::{is_part, leaf_name};
 pub use coo::Coo;
 pub use csr::{Csr, CsrPattern, Transposed};
 pub use dense::Dense;
