@@ -5,6 +5,7 @@
 //! nothing worse.
 
 use super::code::{Code, FloorDiv, Form, Op, Test, Values};
+use super::registers::Registers;
 use super::slices::{Given, Wanted};
 use crate::base::{Arena, FunctionId, Id};
 use crate::codegen::in_lanes;
@@ -12,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Program};
 use crate::scalar::{self, Function, Primitive, UserFunction};
-use crate::tensor::{Element, MAX_ELEMENTS, Slice, SliceMut};
+use crate::tensor::{MAX_ELEMENTS, Slice, SliceMut};
 
 const PASS: &str = "interpret";
 /// The room of a register.
-const ROOM: usize = Program::MAX_LANES as usize;
+pub(super) const ROOM: usize = Program::MAX_LANES as usize;
 
 /// Where a buffer is at run time.
 #[derive(Clone, Copy, Debug)]
@@ -89,62 +90,8 @@ impl Memory<'_, '_, '_> {
 }
 
 #[cold]
-fn outside(what: &str) -> Error {
+pub(super) fn outside(what: &str) -> Error {
     Error::bug(PASS, format!("{what} is read or written outside"))
-}
-
-/// The registers of a run; kept between runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Registers {
-    indices: Vec<i64>,
-    /// Indices that differ from lane to lane.
-    lane_indices: Vec<[i64; ROOM]>,
-    reals: Vec<[f64; ROOM]>,
-    /// Partial sums of registers outside of a loop with lanes.
-    partial: Vec<[f64; ROOM]>,
-}
-
-impl Registers {
-    /// Room for the registers of any of these.
-    pub fn reserve(&mut self, codes: &[Code]) {
-        let indices = codes.iter().map(|code| code.indices).max().unwrap_or(0);
-        let reals = codes.iter().map(|code| code.wide.len()).max().unwrap_or(0);
-        self.indices.resize(indices, 0);
-        self.lane_indices.resize(indices, [0; ROOM]);
-        self.reals.resize(reals, [0.0; ROOM]);
-        self.partial.resize(reals, [0.0; ROOM]);
-    }
-
-    #[inline(always)]
-    fn uniform(&self, form: &Form) -> i64 {
-        form.terms.iter().fold(form.constant, |sum, (r, k)| sum + k * self.indices[*r])
-    }
-
-    #[inline(always)]
-    fn lane(&self, form: &Form, base: i64, lane: usize) -> i64 {
-        let sum = base + form.step * lane as i64;
-        form.lanes.iter().fold(sum, |sum, (r, k)| sum + k * self.lane_indices[*r][lane])
-    }
-
-    /// Loads the lanes in use of a register.
-    #[inline(always)]
-    fn load<A: Element>(&mut self, buffer: &[A], to: usize, at: &Form, width: usize) -> Result<()> {
-        let base = self.uniform(at);
-        let place = |k: i64| usize::try_from(k).ok().and_then(|k| buffer.get(k)).map(|x| x.widen());
-        if width == 1 || !at.varies() {
-            let base = if at.varies() { self.lane(at, base, 0) } else { base };
-            self.reals[to][0] = place(base).ok_or_else(|| outside("a tensor"))?;
-        } else if at.lanes.is_empty() && at.step == 1 {
-            let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
-            let neighbours = buffer.get(from..from + width).ok_or_else(|| outside("a tensor"))?;
-            self.reals[to].iter_mut().zip(neighbours).for_each(|(lane, x)| *lane = x.widen());
-        } else {
-            for lane in 0..width {
-                self.reals[to][lane] = place(self.lane(at, base, lane)).ok_or_else(|| outside("a tensor"))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Runs the code of a nest, with the instructions of the function that it becomes part of.

@@ -23,6 +23,7 @@ mod layout;
 mod leaf;
 mod matrix;
 mod native;
+mod registers;
 mod slices;
 mod structure;
 #[cfg(test)]
@@ -38,9 +39,10 @@ use crate::tensor::{Inputs, Precision, Relation, bind};
 use crate::codegen::load::Pointers;
 use code::Code;
 use input::Copies;
-use interpret::{Location, Registers};
+use interpret::Location;
 use leaf::{first_leaf, in_bound_precision, input_leaves, input_precisions, output_leaves};
 use native::Swap;
+use registers::Registers;
 
 pub use assemble::Assembly;
 pub use input::{Copied, Input};

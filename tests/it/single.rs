@@ -293,7 +293,7 @@ fn other_precisions_are_refused() {
     let mut components = pairs.loops(&mut Stages::new()).expect("it lowers");
     components.store_in_single(&["p.1", "value.0"]).expect("they are there");
     let single = components.buffers.values().filter(|b| !b.precision.is_double()).map(|b| b.kind);
-    assert!(single.eq([BufferKind::Param(ParamId(0), 1), BufferKind::Output(0, 0)]));
+    assert!(single.eq([BufferKind::Output(0, 0), BufferKind::Param(ParamId(0), 1)]));
     let refused = Kernel::bind(Arc::new(nests), &double, Engine::Interpreter).expect_err("x is in double precision");
     assert_eq!(
         refused.to_string(),
@@ -354,7 +354,8 @@ fn main() {
     inputs.value("x", Dense::single(&[5], vec![0.1, -0.2, 0.3, 1.5, -2.5]).expect("a vector"));
     let results =
         function.kernel_in_single(&inputs, Engine::Interpreter).and_then(|k| k.call(&inputs)).expect("it runs");
-    let numbers = results.iter().flat_map(|(_, v)| v.leaves()[0].numbers().as_single().expect("in single").to_vec());
+    let leaves = results.iter().flat_map(|(_, value)| value.leaves());
+    let numbers = leaves.flat_map(|leaf| leaf.numbers().as_single().expect("in single").to_vec());
     let expected: Vec<String> = numbers.map(|x| format!("{x:e}")).collect();
     assert_eq!(String::from_utf8_lossy(&run.stdout).lines().collect::<Vec<_>>(), expected);
 }
