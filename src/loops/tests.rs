@@ -136,3 +136,31 @@ fn wrong_nests_are_refused() {
     unwritten.nests.clear();
     assert_eq!(unwritten.verify(), Err(vec!["output y: no nest writes it".to_owned()]));
 }
+
+/// A result in single precision is read by no nest, a workspace is in double precision, and what is rounded was computed.
+#[test]
+fn wrong_precisions_are_refused() {
+    let reads = || {
+        let again = Stmt::Define(RealId(1), Real::Load(at(Y, I)));
+        program(vec![each(I, 1, vec![load(0, I), Stmt::Store(at(Y, I), RealId(0)), again])])
+    };
+    let refused = |program: Program, expected: &str| {
+        let complaints = program.verify().expect_err(expected);
+        assert_eq!(complaints, [expected]);
+    };
+    let mut narrow = reads();
+    narrow.buffers[Y].precision = Precision::Single;
+    refused(narrow, "y: y is read in single precision");
+    let mut right = reads();
+    right.store_in_single(&["x", "y"]).unwrap();
+    assert_eq!(right.verify(), Ok(()));
+    let mut workspace = right.clone();
+    workspace.buffers[Y].precision = Precision::Single;
+    refused(workspace, "y.wide is a workspace in single precision");
+    let mut backwards = right.clone();
+    backwards.rounded = vec![Rounded { from: X, to: right.rounded[0].to }];
+    refused(backwards, "b0 is rounded to b2");
+    let mut twice = right.clone();
+    twice.rounded.push(right.rounded[0]);
+    refused(twice, "b2 is rounded to, and written by a nest");
+}
