@@ -40,20 +40,22 @@ pub(super) struct Memory<'r, 'd, 'o> {
 }
 
 impl Memory<'_, '_, '_> {
+    #[inline(always)]
     fn read(&self, buffer: BufferId) -> Result<Slice<'_>> {
         let found = match self.locations.get(buffer.index()) {
             Some(Location::Input(k)) => self.inputs.get(*k),
             Some(Location::Output(k)) => self.outputs.get(*k),
-            Some(Location::Workspace(k)) => self.workspaces.get(*k).map(Slice::from),
+            Some(Location::Workspace(k)) => self.workspaces.get(*k).map(|x| Slice::Double(x)),
             None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
     }
 
+    #[inline(always)]
     fn write(&mut self, buffer: BufferId) -> Result<SliceMut<'_>> {
         let found = match self.locations.get(buffer.index()) {
             Some(Location::Output(k)) => self.outputs.get_mut(*k),
-            Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(SliceMut::from),
+            Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(|x| SliceMut::Double(x)),
             Some(Location::Input(_)) | None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
@@ -324,11 +326,12 @@ impl Run<'_, '_, '_, '_> {
             Op::AddProduct { to, a, b, partial: false } => self.ternary(*to, [*a, *b, *to], f64::mul_add),
             Op::Store { buffer, at, a } => {
                 let base = self.uniform(at);
+                let (wide, x) = (self.code.wide[*a], &self.registers.reals[*a]);
+                let mut out = self.memory.write(*buffer)?;
                 for lane in 0..self.width {
-                    let place = usize::try_from(self.lane(at, base, lane)).map_err(|_| outside("a tensor"))?;
-                    let x = if self.code.wide[*a] { self.registers.reals[*a][lane] } else { self.real(*a) };
-                    let mut out = self.memory.write(*buffer)?;
-                    out.set(place, x).ok_or_else(|| outside("a tensor"))?;
+                    let place = usize::try_from(self.registers.lane(at, base, lane));
+                    let stored = place.ok().and_then(|place| out.set(place, if wide { x[lane] } else { x[0] }));
+                    stored.ok_or_else(|| outside("a tensor"))?;
                 }
             }
             Op::Fill { buffer } => self.memory.write(*buffer)?.clear(),

@@ -51,7 +51,7 @@ impl Registers {
         } else if at.lanes.is_empty() && at.step == 1 {
             let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
             let neighbours = buffer.get(from..from + width).ok_or_else(|| outside("a tensor"))?;
-            self.reals[to].iter_mut().zip(neighbours).for_each(|(lane, x)| *lane = x.widen());
+            A::widen_to(neighbours, &mut self.reals[to]);
         } else {
             for lane in 0..width {
                 self.reals[to][lane] = place(self.lane(at, base, lane)).ok_or_else(|| outside("a tensor"))?;

@@ -76,6 +76,9 @@ pub trait Element: sealed::Sealed + Copy + Default + std::fmt::Debug + Send + Sy
 
     /// The nearest number; of two the even one, beyond the largest infinity.
     fn narrow(x: f64) -> Self;
+
+    /// Widens numbers, as many as there are places for.
+    fn widen_to(from: &[Self], to: &mut [f64]);
 }
 
 impl sealed::Sealed for f64 {
@@ -110,6 +113,12 @@ impl Element for f64 {
     fn narrow(x: f64) -> f64 {
         x
     }
+
+    #[inline(always)]
+    fn widen_to(from: &[f64], to: &mut [f64]) {
+        let len = from.len().min(to.len());
+        to[..len].copy_from_slice(&from[..len]);
+    }
 }
 
 impl Element for f32 {
@@ -123,6 +132,11 @@ impl Element for f32 {
     #[inline(always)]
     fn narrow(x: f64) -> f32 {
         x as f32
+    }
+
+    #[inline(always)]
+    fn widen_to(from: &[f32], to: &mut [f64]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen());
     }
 }
 
