@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iverson::base::ParamId;
 use iverson::codegen::source::{Target, source};
 use iverson::driver::{Mode, Request};
-use iverson::kernel::{Engine, Input, Kernel};
+use iverson::kernel::{Copied, Engine, Input, Kernel};
 use iverson::loops::BufferKind;
 use iverson::stages::Stages;
 use iverson::tensor::{Csr, Dense, Inputs, Precision, Relation, Slice, SliceMut, Tensor, Value, bind};
@@ -385,4 +385,49 @@ fn tensors_convert() {
     let pattern = Arc::new(Relation::from_tuples(&[3], &[[2]]).expect("a relation"));
     let coo = iverson::tensor::Coo::single(pattern, vec![0.5]).expect("a value");
     assert_eq!((coo.numbers(), coo.data()), (Slice::Single(&[0.5]), &[0.5][..]));
+}
+
+/// Results whose pattern is found out, in single precision as any others.
+#[test]
+fn assembled_results() {
+    let text = "param A : csr [n, n] real\nparam x : [n] real\ngen i < n, j < n. sum k < n. A[i, k] * A[k, j] * x[k]";
+    let data = vec![0.1, 0.2, 0.3, 0.4, 0.5];
+    let csr = Csr::new(3, 3, vec![0, 2, 3, 5], vec![0, 2, 1, 0, 1], data).expect("a matrix");
+    let mut inputs = Inputs::new();
+    inputs.value("A", csr).value("x", Value::vector(vec![0.7, -0.1, 1.3]));
+    let narrow = inputs.in_precision(Precision::Single);
+    let wide = narrow.in_precision(Precision::Double);
+    let mut assembly = compile(text).assemble(&["value"]).expect("it can be sparse");
+    let double = assembly.bind(&wide, Engine::Interpreter).and_then(|k| k.call(&wide)).expect("it runs");
+    assert!(assembly.store_in_single(&["q"]).is_err());
+    assembly.store_in_single(&["value"]).expect("it is there");
+    for engine in BOTH {
+        let single = assembly.bind(&narrow, *engine).and_then(|k| k.call(&narrow)).expect("it runs");
+        assert_eq!(all_bits(&single, Precision::Single, false), all_bits(&double, Precision::Double, true));
+        assert_eq!(single[0].1.leaves()[0].format(), "csr");
+    }
+}
+
+/// A Jacobian as one matrix takes numbers in single precision, and arrays of any strides.
+#[test]
+fn jacobians() {
+    let function = compile("param x : [n] real\ngen i < n - 1. x[i + 1]^2 * x[i]");
+    let derived = function.derive(&Request::new(Mode::Jacobian, &["x"]), &mut Stages::new()).expect("it has one");
+    let x = iverson::ndarray::Array1::from_vec(vec![0.1_f32, 0.2, 0.3, 0.4, 0.5]);
+    let reversed = x.slice(iverson::ndarray::s![..;-1]);
+    let mut inputs = Inputs::new();
+    inputs.value("x", Dense::from_array(reversed.to_owned()).expect("a vector"));
+    let wide = inputs.in_precision(Precision::Double);
+    for engine in BOTH {
+        let bind = |inputs| derived.matrix().and_then(|matrix| matrix.bind(inputs, *engine)).expect("it binds");
+        let (single, double) = (bind(&inputs), bind(&wide));
+        let mut values = [vec![f64::NAN; 8], vec![f64::NAN; 8]];
+        let [found, expected] = &mut values;
+        let copied = single.call_with(&[reversed.into()], &mut [], found).expect("it fits");
+        assert_eq!(copied, Copied { leaves: 1, numbers: 5 });
+        let x: Vec<f64> = reversed.iter().map(|x| f64::from(*x)).collect();
+        double.call_into(&[&x], &mut [], expected).expect("it fits");
+        assert_eq!(found, expected);
+        assert!(single.call_into(&[&x], &mut [], found).is_err());
+    }
 }
