@@ -152,7 +152,7 @@ fn wrong_precisions_are_refused() {
     narrow.buffers[Y].precision = Precision::Single;
     refused(narrow, "y: y is read in single precision");
     let mut right = reads();
-    right.store_in_single(&["x", "y"]).unwrap();
+    right.store_results_in_single().unwrap();
     assert_eq!(right.verify(), Ok(()));
     let mut workspace = right.clone();
     workspace.buffers[Y].precision = Precision::Single;
