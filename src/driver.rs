@@ -406,6 +406,30 @@ impl Function {
         Kernel::bind(Arc::new(self.loops(&mut Stages::new())?), inputs, engine)
     }
 
+    /// The program as a kernel all of whose results are stored in single precision, rounded once from double precision, in which everything is
+    /// computed. Parameters are stored as the tensors are that are bound, here as with [`Function::kernel`].
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::Engine;
+    /// use iverson::tensor::{Dense, Inputs, Slice};
+    ///
+    /// let mean = Function::parse("param x : [n] real\nassume n >= 1\n(sum i < n. x[i]) / n")?;
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("x", Dense::single(&[3], vec![0.1_f32, 0.2, 0.3]).map_err(|e| e.of("x"))?);
+    /// let results = mean.kernel_in_single(&inputs, Engine::Interpreter)?.call(&inputs)?;
+    /// assert_eq!(results[0].1.leaves()[0].numbers(), Slice::Single(&[0.2]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::kernel`].
+    pub fn kernel_in_single(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        let mut nests = self.loops(&mut Stages::new())?;
+        nests.store_results_in_single()?;
+        Kernel::bind(Arc::new(nests), inputs, engine)
+    }
+
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
     /// patterns of sparse parameters, and are found out when inputs are bound.
     ///

@@ -1,11 +1,12 @@
 //! Interleaved timing, the table, and what the hand-written kernels share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use iverson::codegen::vector::V;
-use iverson::kernel::{Engine, Kernel, Status};
-use iverson::tensor::{Csr, Inputs};
+use iverson::kernel::{Engine, Input, Kernel, Status};
+use iverson::tensor::{Csr, Inputs, Precision, SliceMut, Tensor, bind};
 use iverson::{Function, Result};
 use serde::Serialize;
 
@@ -69,6 +70,26 @@ impl Table {
         }
         self.line(case.name.to_owned(), &simple, &case, value)?;
         self.line(format!("{}, with gradient", case.name), &both, &case, gradient)
+    }
+
+    /// Measures the value and gradient of a program over inputs in single precision, beside the same over these numbers in double precision.
+    pub fn in_single(&mut self, name: String, function: &Function, inputs: &Inputs) -> Result<()> {
+        if self.peers.is_some() {
+            return Ok(());
+        }
+        let single = inputs.in_precision(Precision::Single);
+        let double = single.in_precision(Precision::Double);
+        let kernel = |inputs: &Inputs, engine| function.kernel(inputs, engine);
+        let (wide, native) = (kernel(&double, Engine::Native)?, kernel(&single, Engine::Native)?);
+        let interpreter = kernel(&single, Engine::Interpreter)?;
+        let leaves = |inputs: &Inputs| -> Result<Vec<Arc<Tensor>>> {
+            let bound = bind(&function.tensor_ssa().signature, inputs)?;
+            Ok(bound.values().values().flat_map(|value| value.leaves().to_vec()).collect())
+        };
+        let (double, single) = (leaves(&double)?, leaves(&single)?);
+        let narrow = || run_with(&native, &single);
+        self.rounds(name, [run_with(&wide, &double), narrow(), narrow(), run_with(&interpreter, &single)]);
+        Ok(())
     }
 
     fn line(&mut self, name: String, function: &Function, case: &Case<'_>, by_hand: Run<'_>) -> Result<()> {
@@ -140,6 +161,18 @@ fn run<'a>(kernel: &'a Kernel, data: &'a [&'a [f64]]) -> Run<'a> {
     Box::new(move || {
         let mut slices: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         kernel.call_into(data, &mut slices).expect("the inputs fit");
+        digest(outputs.iter().map(Vec::as_slice))
+    })
+}
+
+/// A run of a kernel on leaves in either precision.
+fn run_with<'a>(kernel: &'a Kernel, leaves: &'a [Arc<Tensor>]) -> Run<'a> {
+    let lengths = kernel.outputs().iter().flat_map(|o| &o.leaves).map(|leaf| leaf.len());
+    let mut outputs: Vec<Vec<f64>> = lengths.map(|len| vec![0.0; len]).collect();
+    Box::new(move || {
+        let inputs: Vec<Input<'_>> = leaves.iter().map(|leaf| leaf.numbers().into()).collect();
+        let mut slices: Vec<SliceMut<'_>> = outputs.iter_mut().map(SliceMut::from).collect();
+        kernel.call_with(&inputs, &mut slices).expect("the inputs fit");
         digest(outputs.iter().map(Vec::as_slice))
     })
 }

@@ -1,14 +1,16 @@
 //! K3, K4 and K13: losses over sparse matrices.
 
-use iverson::Result;
 use iverson::codegen::vector::{self, V};
 use iverson::tensor::{Csr, Dense, Inputs, Value};
+use iverson::{Function, Result};
 
 use crate::harness::{Case, Run, Table, add_scaled, digest, dot, gathered, random, sparse};
 
 pub fn run(table: &mut Table) -> Result<()> {
     logistic(table, 1000, 500)?;
     logistic(table, 100_000, 50_000)?;
+    logistic_in_single(table, 1000, 500)?;
+    logistic_in_single(table, 100_000, 50_000)?;
     product(table, 1000)?;
     product(table, 10_000)?;
     rank_one(table, 100_000, 50_000)
@@ -105,6 +107,19 @@ fn logistic(table: &mut Table, n: usize, d: usize) -> Result<()> {
     let text = include_str!("../../tests/programs/k03_sparse_logistic_regression.iv");
     let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, data: &[csr.data(), &y, &w] };
     table.compare(case, value, gradient)
+}
+
+/// The column of kernels by hand has that in double precision.
+fn logistic_in_single(table: &mut Table, n: usize, d: usize) -> Result<()> {
+    let name = format!("K3 in single over double precision, with gradient, {n} x {d}");
+    if !table.wants(&name) {
+        return Ok(());
+    }
+    let y: Vec<f64> = random(n, 6).into_iter().map(f64::signum).collect();
+    let mut inputs = Inputs::new();
+    inputs.value("X", sparse(n, d, 20, 4)).value("y", Value::vector(y)).value("w", Value::vector(random(d, 7)));
+    let text = include_str!("../../tests/programs/k03_sparse_logistic_regression.iv");
+    table.in_single(name, &Function::parse(text)?.value_and_gradient(&["w"])?, &inputs)
 }
 
 fn product(table: &mut Table, n: usize) -> Result<()> {

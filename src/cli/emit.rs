@@ -16,6 +16,9 @@ pub(super) struct Arguments {
     derivative: Derivative,
     #[command(flatten)]
     simplification: SimplifyArguments,
+    /// A parameter or result that is stored in single precision, while everything is computed in double precision.
+    #[arg(long = "single", value_name = "NAME")]
+    single: Vec<String>,
 }
 
 /// What `--help` ends with.
@@ -23,6 +26,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   iverson emit loss.iv > kernel.rs
   iverson emit loss.iv --derivative gradient --wrt w --with-value > kernel.rs
+  iverson emit loss.iv --single x --single value > kernel.rs
 
 The source is a module that needs `core` alone; its head says how it is called, its end what it is given.";
 
@@ -31,6 +35,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
     let function = compiled(&arguments.derivative, program, options)?;
-    print(&source(&function.loops(&mut Stages::new())?, Target::Module)?.text)?;
+    let mut nests = function.loops(&mut Stages::new())?;
+    let single: Vec<&str> = arguments.single.iter().map(String::as_str).collect();
+    nests.store_in_single(&single)?;
+    print(&source(&nests, Target::Module)?.text)?;
     Ok(true)
 }

@@ -1,9 +1,10 @@
 //! `iverson run`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use iverson::driver::{Function, Mode};
-use iverson::kernel::Engine;
+use iverson::kernel::{Engine, Kernel};
 use iverson::reference::{self, Partials};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Tensor, Value};
@@ -35,6 +36,10 @@ pub(super) struct Arguments {
     /// the others store as sparse matrices, the interpreter.
     #[arg(long, value_enum)]
     engine: Option<EngineName>,
+    /// A parameter or result that is stored in single precision, while everything is computed in double precision. Takes a kernel: `--engine
+    /// interpreter` or `native`.
+    #[arg(long = "single", value_name = "NAME")]
+    single: Vec<String>,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
@@ -58,6 +63,7 @@ Examples:
   iverson run energy.iv --input A=a.mtx --scalar s=1.5 --derivative gradient --wrt A --output results
   iverson run blur.iv --input data.npz --derivative adjoint --wrt w --seed dy=residual.npy
   iverson run blur.iv --input data.npz --derivative forward --wrt w --seed dw=direction.npy --count
+  iverson run loss.iv --input data.npz --engine native --single x --single value
   iverson run chain.iv --input x=x.npy --derivative hessian --wrt x --output results
 
 Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
@@ -101,9 +107,14 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         Some(EngineName::Native) => Some(Engine::Native),
     };
     let results = match (kernels, matrix) {
+        (None, _) if !arguments.single.is_empty() => return Err(Error::Request(NO_KERNEL.to_owned()).into()),
         (None, _) => evaluate(function, &inputs)?,
-        (Some(engine), None) => function.kernel(&inputs, engine)?.call(&inputs)?,
+        (Some(engine), None) => in_single(function, &mut inputs, &arguments.single, engine)?,
         (Some(engine), Some(derived)) => {
+            if let Some(name) = arguments.single.iter().find(|name| !inputs.store_in_single(name)) {
+                let message = format!("--single takes parameters where the result is a matrix, found `{name}`");
+                return Err(Error::Request(message).into());
+            }
             let (mut results, matrix) = derived.matrix()?.bind(&inputs, engine)?.call(&inputs)?;
             let name = match request.as_ref().map(|request| request.mode) {
                 Some(Mode::Hessian) => "hessian",
@@ -134,6 +145,24 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         }
     }
     Ok(true)
+}
+
+const NO_KERNEL: &str = "--single takes a kernel: --engine interpreter or native";
+
+/// Runs a kernel that stores these parameters and results in single precision.
+fn in_single(
+    function: &Function,
+    inputs: &mut Inputs,
+    names: &[String],
+    engine: Engine,
+) -> Result<Vec<(String, Value)>> {
+    let mut nests = function.loops(&mut Stages::new())?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    nests.store_in_single(&names)?;
+    for name in names {
+        inputs.store_in_single(name);
+    }
+    Kernel::bind(Arc::new(nests), inputs, engine)?.call(inputs)
 }
 
 /// Evaluates with a progress bar where a person looks on.

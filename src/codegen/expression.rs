@@ -7,8 +7,9 @@ use super::rust::{Emitter, Lanes, PASS};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Var};
-use crate::loops::{Bound, Cond, Domain, Place, Real, RealId, Segment};
+use crate::loops::{Bound, BufferId, Cond, Domain, Place, Real, RealId, Segment};
 use crate::scalar::{Comparison, Function, Op, Primitive};
+use crate::tensor::Precision;
 
 /// The lanes of a vector.
 pub(super) const WIDTH: u32 = 8;
@@ -96,6 +97,19 @@ impl Emitter<'_> {
 
     pub fn buffer(&self, place: &Place) -> String {
         format!("{}{}", if self.is_target(place) { "out" } else { "b" }, crate::base::Id::index(place.buffer))
+    }
+
+    /// How the numbers of a buffer are stored.
+    pub fn precision(&self, buffer: BufferId) -> Precision {
+        self.program.buffers.get(buffer).map(|buffer| buffer.precision).unwrap_or_default()
+    }
+
+    /// What the names of functions end with that load from a place and store to it.
+    pub fn ending(&self, place: &Place) -> &'static str {
+        match self.precision(place.buffer) {
+            Precision::Double => "",
+            Precision::Single => "_single",
+        }
     }
 
     /// Whether lanes are neighbours in memory.
@@ -222,23 +236,24 @@ impl Emitter<'_> {
     }
 
     fn load(&self, place: &Place, lanes: Option<Lanes>, copy: Copy) -> Result<String> {
-        let (buffer, again) = (self.buffer(place), self.is_target(place));
+        let (buffer, again, ending) = (self.buffer(place), self.is_target(place), self.ending(place));
         let Some(lanes) = lanes else {
-            return Ok(format!("{}({buffer}, {})", if again { "again" } else { "at" }, self.offset(place, copy)?));
+            let at = if again { "again" } else { "at" };
+            return Ok(format!("{at}{ending}({buffer}, {})", self.offset(place, copy)?));
         };
         let width = lanes.width();
         let pointer = if again { buffer.clone() } else { format!("{buffer}.as_ptr()") };
         let count = lanes.count(copy.chunk);
         Ok(match (self.is_contiguous(place), count) {
-            (true, None) => format!("load::<{width}>({pointer}, {})", self.first_offset(place, copy)?),
+            (true, None) => format!("load{ending}::<{width}>({pointer}, {})", self.first_offset(place, copy)?),
             (true, Some(count)) => {
-                format!("load_some::<{width}>({pointer}, {}, {count})", self.first_offset(place, copy)?)
+                format!("load_some{ending}::<{width}>({pointer}, {}, {count})", self.first_offset(place, copy)?)
             }
             (false, count) => {
                 let places = format!("core::array::from_fn(|l| {})", self.offset(place, copy)?);
                 match count {
-                    None => format!("gather::<{width}>({pointer}, {places})"),
-                    Some(count) => format!("gather_some::<{width}>({pointer}, {places}, {count})"),
+                    None => format!("gather{ending}::<{width}>({pointer}, {places})"),
+                    Some(count) => format!("gather_some{ending}::<{width}>({pointer}, {places}, {count})"),
                 }
             }
         })

@@ -8,6 +8,8 @@
 //!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
 //! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
 //!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
+//! - A buffer is read and written as `f32` where the program stores it in single precision, and as `f64` elsewhere; a kernel compares the
+//!   precision of each slice with the program before a call.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -19,6 +21,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use super::compile::Unavailable;
 use crate::base::{Arena, FunctionId};
 use crate::scalar::{Function, Primitive, UserFunction, evaluate};
+use crate::tensor::{Slice, SliceMut};
 
 /// Integers, as the source declares them.
 #[derive(Clone, Copy)]
@@ -28,7 +31,7 @@ struct Ints {
     len: usize,
 }
 
-/// Numbers, as the source declares them.
+/// Numbers, as the source declares them; of `f32` where the program says so.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Reals {
@@ -85,8 +88,8 @@ impl Native {
 /// How a nest is run.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The buffers that are zero before.
-    pub fills: Vec<usize>,
+    /// The buffers that are zero before, each with the bytes of a number of it.
+    pub fills: Vec<(usize, usize)>,
     /// Into how many parts it is cut.
     pub parts: i64,
 }
@@ -126,21 +129,28 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// A buffer that is read only.
-    pub fn share(&mut self, buffer: usize, x: &'a [f64]) {
+    pub fn share(&mut self, buffer: usize, x: Slice<'a>) {
         if let Some(place) = self.pointers.buffers.get_mut(buffer) {
             // Never written: nests write outputs and workspaces only.
-            *place = Reals { data: x.as_ptr().cast_mut(), len: x.len() };
+            *place = match x {
+                Slice::Double(x) => Reals { data: x.as_ptr().cast_mut(), len: x.len() },
+                Slice::Single(x) => Reals { data: x.as_ptr().cast_mut().cast(), len: x.len() },
+            };
         }
     }
 
     /// A buffer that a nest writes.
-    pub fn lend(&mut self, buffer: usize, x: &'a mut [f64]) {
+    pub fn lend(&mut self, buffer: usize, x: SliceMut<'a>) {
         if let Some(place) = self.pointers.buffers.get_mut(buffer) {
-            *place = Reals { data: x.as_mut_ptr(), len: x.len() };
+            *place = match x {
+                SliceMut::Double(x) => Reals { data: x.as_mut_ptr(), len: x.len() },
+                SliceMut::Single(x) => Reals { data: x.as_mut_ptr().cast(), len: x.len() },
+            };
         }
     }
 
-    /// Runs all nests in order. Buffers and arrays have the lengths of the layout that the program was bound to.
+    /// Runs all nests in order. Buffers and arrays have the lengths of the layout that the program was bound to, and buffers the precision that
+    /// it says.
     pub fn run(self, native: &Native, sizes: &[i64], users: &Arena<FunctionId, UserFunction>, steps: &[Step]) {
         let host = Host { functions: &native.functions, users };
         let call = Call {
@@ -151,9 +161,11 @@ impl<'a> Session<'a> {
             host: (&raw const host).cast(),
         };
         for (nest, step) in native.nests.iter().zip(steps) {
-            for Reals { data, len } in step.fills.iter().filter_map(|b| self.pointers.buffers.get(*b)) {
-                // SAFETY: the buffer was lent, since a nest writes it.
-                unsafe { std::ptr::write_bytes(*data, 0, *len) };
+            for (buffer, bytes) in &step.fills {
+                if let Some(Reals { data, len }) = self.pointers.buffers.get(*buffer) {
+                    // SAFETY: the buffer was lent, since a nest writes it, with numbers of so many bytes.
+                    unsafe { std::ptr::write_bytes(data.cast::<u8>(), 0, *len * *bytes) };
+                }
             }
             // SAFETY: see the head of this module; parts write different places.
             let run = |part: i64| unsafe { nest(&raw const call, part, step.parts) };

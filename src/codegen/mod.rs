@@ -10,6 +10,7 @@
 //! | [`load`] | loads a library and calls it: the only unsafe code, but for the choice of instructions in [`kernel`](crate::kernel) |
 //! | `expression` | indices, places, conditions and numbers as Rust |
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
+//! | `single` | loads and stores in single precision, for sources with such buffers |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
 //! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same

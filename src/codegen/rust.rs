@@ -123,7 +123,7 @@ impl<'a> Emitter<'a> {
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
                 if let Some(place) = stmt.load().filter(|place| !nest.buffers.contains(&place.buffer)) {
-                    buffers.insert(place.buffer.index());
+                    buffers.insert(place.buffer);
                 }
                 match stmt {
                     Stmt::For { domain, .. } => {
@@ -159,14 +159,16 @@ impl<'a> Emitter<'a> {
         let mut params = vec!["call: &Call".to_owned()];
         params.extend(sizes.iter().map(|n| format!("n{n}: i64")));
         params.extend(list("s", &arrays, "&[u32]"));
-        params.extend(list("b", &buffers, "&[f64]"));
-        params.extend(nest.buffers.iter().map(|b| format!("out{}: *mut f64", b.index())));
+        let type_of = |b: BufferId| self.precision(b).type_name();
+        params.extend(buffers.iter().map(|b| format!("b{}: &[{}]", b.index(), type_of(*b))));
+        params.extend(nest.buffers.iter().map(|b| format!("out{}: *mut {}", b.index(), type_of(*b))));
         params.extend(["part: i64", "parts: i64"].map(str::to_owned));
         let mut args = vec!["call".to_owned()];
         args.extend(sizes.iter().map(|n| format!("call.size({n})")));
         args.extend(arrays.iter().map(|s| format!("call.array({s})")));
-        args.extend(buffers.iter().map(|b| format!("call.buffer({b})")));
-        args.extend(nest.buffers.iter().map(|b| format!("call.target({})", b.index())));
+        let ending = |b: BufferId| if self.precision(b).is_double() { "" } else { "_single" };
+        args.extend(buffers.iter().map(|b| format!("call.buffer{}({})", ending(*b), b.index())));
+        args.extend(nest.buffers.iter().map(|b| format!("call.target{}({})", ending(*b), b.index())));
         args.extend(["part", "parts"].map(str::to_owned));
         self.line(&format!("compute_{k}({});", args.join(", ")));
         self.close();
@@ -324,11 +326,11 @@ impl<'a> Emitter<'a> {
     fn store(&mut self, place: &Place, a: RealId) -> Result<()> {
         let wide = place.at.iter().any(|a| self.varies(a));
         let jammed = place.at.iter().any(|a| self.differs(a)) || self.jammed.contains(&a);
-        let buffer = self.buffer(place);
+        let (buffer, ending) = (self.buffer(place), self.ending(place));
         for copy in self.copies(wide, jammed) {
             let value = self.read(a, wide, copy);
             let Some(lanes) = self.lanes.filter(|_| wide) else {
-                let text = format!("put({buffer}, {}, {value});", self.offset(place, copy)?);
+                let text = format!("put{ending}({buffer}, {}, {value});", self.offset(place, copy)?);
                 self.line(&text);
                 continue;
             };
@@ -336,8 +338,8 @@ impl<'a> Emitter<'a> {
             if self.is_contiguous(place) {
                 let offset = self.first_offset(place, copy)?;
                 self.line(&match count {
-                    None => format!("store({buffer}, {offset}, {value});"),
-                    Some(count) => format!("store_some({buffer}, {offset}, {value}, {count});"),
+                    None => format!("store{ending}({buffer}, {offset}, {value});"),
+                    Some(count) => format!("store_some{ending}({buffer}, {offset}, {value}, {count});"),
                 });
                 continue;
             }
@@ -348,7 +350,7 @@ impl<'a> Emitter<'a> {
                 None => format!("for l in 0..{width} {{"),
                 Some(count) => format!("for l in 0..({count}).clamp(0, {width}) as usize {{"),
             });
-            self.line(&format!("put({buffer}, {offset}, value.0[l]);"));
+            self.line(&format!("put{ending}({buffer}, {offset}, value.0[l]);"));
             self.close();
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::items;
 use super::rust::{Emitter, fills, plain};
 use crate::base::Id;
 use crate::error::Result;
-use crate::loops::Program;
+use crate::loops::{Program, Rounded};
 use crate::scalar::Function;
 
 /// The text of what a kernel is given.
@@ -14,6 +14,9 @@ const TYPES: &str = include_str!("abi.rs");
 
 /// The text of lanes.
 const LANES: &str = include_str!("lanes.rs");
+
+/// The text of loads and stores in single precision.
+const SINGLE: &str = include_str!("single.rs");
 
 /// The text of products that are added.
 const MUL_ADD: &str = include_str!("mul_add.rs");
@@ -47,6 +50,13 @@ const ABI: &str = "\
 //! Arrays and buffers must have the lengths that the list says, for the sizes given. Outputs and workspaces must not overlap anything.
 ";
 
+const SINGLE_ABI: &str = "\
+//!
+//! # Single precision
+//! Buffers that the list says are in single precision hold `f32`: the pointer to them is cast to `*mut f64`, and the length counts numbers.
+//! They are widened when they are read and rounded when they are written; everything is computed in `f64`.
+";
+
 /// The source of a program.
 ///
 /// # Errors
@@ -57,6 +67,9 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     let outputs: Vec<String> = program.outputs.iter().map(|(name, _)| plain(name)).collect();
     let _ = writeln!(text, "//! A kernel that computes {}.\n//!", outputs.join(", "));
     text.push_str(ABI);
+    if has_single(program) {
+        text.push_str(SINGLE_ABI);
+    }
     if target == Target::Included {
         text = text.replace("//!", "//");
     }
@@ -71,6 +84,10 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     text.push('\n');
     text.push_str(LANES);
     text.push('\n');
+    if has_single(program) {
+        text.push_str(SINGLE);
+        text.push('\n');
+    }
     for (k, nest) in program.nests.iter().enumerate() {
         let mut emitter = Emitter::new(program, &mut functions);
         emitter.nest(k, nest, target)?;
@@ -91,14 +108,23 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     Ok(Source { text, functions })
 }
 
+fn has_single(program: &Program) -> bool {
+    program.buffers.values().any(|buffer| !buffer.precision.is_double())
+}
+
 /// The function that runs all nests.
 fn run(program: &Program, text: &mut String) {
     text.push_str("/// Computes everything.\npub unsafe fn run(call: &Call) {\n    unsafe {\n");
     for (k, nest) in program.nests.iter().enumerate() {
         for buffer in fills(nest) {
-            let _ = writeln!(text, "        call.fill({});", buffer.index());
+            let single = program.buffers.get(buffer).is_some_and(|buffer| !buffer.precision.is_double());
+            let ending = if single { "_single" } else { "" };
+            let _ = writeln!(text, "        call.fill{ending}({});", buffer.index());
         }
         let _ = writeln!(text, "        nest_{k}(call, 0, 1);");
+    }
+    for Rounded { from, to } in &program.rounded {
+        let _ = writeln!(text, "        call.round_single({}, {});", from.index(), to.index());
     }
     text.push_str("    }\n}\n");
 }
@@ -157,7 +183,8 @@ fn legend(program: &Program, functions: &[Function], text: &mut String) {
         let entries = entries.map(|r| format!("entries of {}", plain(&r.name)));
         let dims = buffer.dims.iter().map(|n| program.affine_text(n));
         let axes: Vec<String> = entries.into_iter().chain(dims).collect();
-        let _ = writeln!(text, "//   {k}: {:?} {}[{}]", buffer.kind, plain(&buffer.name), axes.join(", "));
+        let single = if buffer.precision.is_double() { "" } else { " in single precision" };
+        let _ = writeln!(text, "//   {k}: {:?} {}[{}]{single}", buffer.kind, plain(&buffer.name), axes.join(", "));
     }
     if !functions.is_empty() {
         text.push_str("// functions called back:\n");

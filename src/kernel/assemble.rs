@@ -17,7 +17,9 @@ use super::{Engine, Kernel, code, features, layout, structure};
 use crate::base::RelationId;
 use crate::error::{Error, Result};
 use crate::index::Size;
-use crate::kernel::interpret::{Memory, Registers};
+use crate::kernel::interpret::Memory;
+use crate::kernel::registers::Registers;
+use crate::kernel::slices::{Given, Wanted};
 use crate::loops;
 use crate::lower;
 use crate::tensor::{Bindings, Inputs, Relation, bind};
@@ -83,6 +85,14 @@ impl Assembly {
         &self.values
     }
 
+    /// Stores parameters and results in single precision, as [`loops::Program::store_in_single`] does.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a name that no parameter and no result has.
+    pub fn store_in_single(&mut self, names: &[&str]) -> Result<()> {
+        Arc::make_mut(&mut self.values).store_in_single(names)
+    }
+
     /// Finds out the patterns for the sizes and relations of inputs, and binds the values program to them.
     ///
     /// # Errors
@@ -115,8 +125,8 @@ impl Assembly {
         let mut tuples = vec![Vec::new(); self.patterns.len()];
         let mut memory = Memory {
             locations: &[],
-            inputs: &[],
-            outputs: &mut [],
+            inputs: Given::Double(&[]),
+            outputs: Wanted::Double(&mut []),
             workspaces: &mut [],
             arrays: &arrays,
             functions: &program.signature.functions,

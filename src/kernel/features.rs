@@ -4,7 +4,8 @@
 #![allow(unsafe_code)]
 
 use super::code::Code;
-use super::interpret::{self, Memory, Registers};
+use super::interpret::{self, Memory};
+use super::registers::Registers;
 use crate::error::Result;
 
 /// Runs the code of a nest.

@@ -5,17 +5,19 @@
 //! nothing worse.
 
 use super::code::{Code, FloorDiv, Form, Op, Test, Values};
+use super::registers::Registers;
+use super::slices::{Given, Wanted};
 use crate::base::{Arena, FunctionId, Id};
 use crate::codegen::in_lanes;
 use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Program};
 use crate::scalar::{self, Function, Primitive, UserFunction};
-use crate::tensor::MAX_ELEMENTS;
+use crate::tensor::{MAX_ELEMENTS, Slice, SliceMut};
 
 const PASS: &str = "interpret";
 /// The room of a register.
-const ROOM: usize = Program::MAX_LANES as usize;
+pub(super) const ROOM: usize = Program::MAX_LANES as usize;
 
 /// Where a buffer is at run time.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,8 @@ pub(super) enum Location {
 /// What a run reads and writes.
 pub(super) struct Memory<'r, 'd, 'o> {
     pub locations: &'r [Location],
-    pub inputs: &'r [&'d [f64]],
-    pub outputs: &'r mut [&'o mut [f64]],
+    pub inputs: Given<'r, 'd>,
+    pub outputs: Wanted<'r, 'o>,
     pub workspaces: &'r mut [Vec<f64>],
     pub arrays: &'r [Vec<u32>],
     pub functions: &'r Arena<FunctionId, UserFunction>,
@@ -38,20 +40,22 @@ pub(super) struct Memory<'r, 'd, 'o> {
 }
 
 impl Memory<'_, '_, '_> {
-    fn read(&self, buffer: BufferId) -> Result<&[f64]> {
+    #[inline(always)]
+    fn read(&self, buffer: BufferId) -> Result<Slice<'_>> {
         let found = match self.locations.get(buffer.index()) {
-            Some(Location::Input(k)) => self.inputs.get(*k).copied(),
-            Some(Location::Output(k)) => self.outputs.get(*k).map(|out| &**out),
-            Some(Location::Workspace(k)) => self.workspaces.get(*k).map(Vec::as_slice),
+            Some(Location::Input(k)) => self.inputs.get(*k),
+            Some(Location::Output(k)) => self.outputs.get(*k),
+            Some(Location::Workspace(k)) => self.workspaces.get(*k).map(|x| Slice::Double(x)),
             None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
     }
 
-    fn write(&mut self, buffer: BufferId) -> Result<&mut [f64]> {
+    #[inline(always)]
+    fn write(&mut self, buffer: BufferId) -> Result<SliceMut<'_>> {
         let found = match self.locations.get(buffer.index()) {
-            Some(Location::Output(k)) => self.outputs.get_mut(*k).map(|out| &mut **out),
-            Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(Vec::as_mut_slice),
+            Some(Location::Output(k)) => self.outputs.get_mut(*k),
+            Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(|x| SliceMut::Double(x)),
             Some(Location::Input(_)) | None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
@@ -88,31 +92,8 @@ impl Memory<'_, '_, '_> {
 }
 
 #[cold]
-fn outside(what: &str) -> Error {
+pub(super) fn outside(what: &str) -> Error {
     Error::bug(PASS, format!("{what} is read or written outside"))
-}
-
-/// The registers of a run; kept between runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Registers {
-    indices: Vec<i64>,
-    /// Indices that differ from lane to lane.
-    lane_indices: Vec<[i64; ROOM]>,
-    reals: Vec<[f64; ROOM]>,
-    /// Partial sums of registers outside of a loop with lanes.
-    partial: Vec<[f64; ROOM]>,
-}
-
-impl Registers {
-    /// Room for the registers of any of these.
-    pub fn reserve(&mut self, codes: &[Code]) {
-        let indices = codes.iter().map(|code| code.indices).max().unwrap_or(0);
-        let reals = codes.iter().map(|code| code.wide.len()).max().unwrap_or(0);
-        self.indices.resize(indices, 0);
-        self.lane_indices.resize(indices, [0; ROOM]);
-        self.reals.resize(reals, [0.0; ROOM]);
-        self.partial.resize(reals, [0.0; ROOM]);
-    }
 }
 
 /// Runs the code of a nest, with the instructions of the function that it becomes part of.
@@ -138,13 +119,12 @@ struct Run<'r, 'm, 'd, 'o> {
 impl Run<'_, '_, '_, '_> {
     #[inline(always)]
     fn uniform(&self, form: &Form) -> i64 {
-        form.terms.iter().fold(form.constant, |sum, (r, k)| sum + k * self.registers.indices[*r])
+        self.registers.uniform(form)
     }
 
     #[inline(always)]
     fn lane(&self, form: &Form, base: i64, lane: usize) -> i64 {
-        let sum = base + form.step * lane as i64;
-        form.lanes.iter().fold(sum, |sum, (r, k)| sum + k * self.registers.lane_indices[*r][lane])
+        self.registers.lane(form, base, lane)
     }
 
     #[inline(always)]
@@ -323,25 +303,10 @@ impl Run<'_, '_, '_, '_> {
                     self.registers.reals[*to][lane] = self.lane(form, base, lane) as f64;
                 }
             }
-            Op::Load { to, buffer, at } => {
-                let base = self.uniform(at);
-                let buffer = self.memory.read(*buffer)?;
-                let place = |k: i64| usize::try_from(k).ok().and_then(|k| buffer.get(k)).copied();
-                if self.width == 1 || !at.varies() {
-                    let base = if at.varies() { self.lane(at, base, 0) } else { base };
-                    let x = place(base).ok_or_else(|| outside("a tensor"))?;
-                    self.registers.reals[*to][0] = x;
-                } else if at.lanes.is_empty() && at.step == 1 {
-                    let from = usize::try_from(base).map_err(|_| outside("a tensor"))?;
-                    let neighbours = buffer.get(from..from + self.width).ok_or_else(|| outside("a tensor"))?;
-                    self.registers.reals[*to][..self.width].copy_from_slice(neighbours);
-                } else {
-                    for lane in 0..self.width {
-                        let x = place(self.lane(at, base, lane)).ok_or_else(|| outside("a tensor"))?;
-                        self.registers.reals[*to][lane] = x;
-                    }
-                }
-            }
+            Op::Load { to, buffer, at } => match self.memory.read(*buffer)? {
+                Slice::Double(x) => self.registers.load(x, *to, at, self.width)?,
+                Slice::Single(x) => self.registers.load(x, *to, at, self.width)?,
+            },
             Op::Add { to, a, b } => self.binary(*to, *a, *b, |x, y| x + y),
             Op::Mul { to, a, b } => self.binary(*to, *a, *b, |x, y| x * y),
             Op::Select { to, a, b } => self.binary(*to, *a, *b, |p, x| if p != 0.0 { x } else { 0.0 }),
@@ -361,14 +326,15 @@ impl Run<'_, '_, '_, '_> {
             Op::AddProduct { to, a, b, partial: false } => self.ternary(*to, [*a, *b, *to], f64::mul_add),
             Op::Store { buffer, at, a } => {
                 let base = self.uniform(at);
+                let (wide, x) = (self.code.wide[*a], &self.registers.reals[*a]);
+                let mut out = self.memory.write(*buffer)?;
                 for lane in 0..self.width {
-                    let place = usize::try_from(self.lane(at, base, lane)).map_err(|_| outside("a tensor"))?;
-                    let x = if self.code.wide[*a] { self.registers.reals[*a][lane] } else { self.real(*a) };
-                    let out = self.memory.write(*buffer)?;
-                    *out.get_mut(place).ok_or_else(|| outside("a tensor"))? = x;
+                    let place = usize::try_from(self.registers.lane(at, base, lane));
+                    let stored = place.ok().and_then(|place| out.set(place, if wide { x[lane] } else { x[0] }));
+                    stored.ok_or_else(|| outside("a tensor"))?;
                 }
             }
-            Op::Fill { buffer } => self.memory.write(*buffer)?.fill(0.0),
+            Op::Fill { buffer } => self.memory.write(*buffer)?.clear(),
             Op::Tuple { number, at } => {
                 let place = self.uniform(at);
                 self.memory.list(*number, place)?;

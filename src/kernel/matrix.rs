@@ -15,7 +15,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Assembly, Engine, Kernel, Leaf, Status};
+use super::slices::Wanted;
+use super::{Assembly, Copied, Engine, Input, Kernel, Leaf, Status};
 use crate::error::{Error, Result};
 use crate::tensor::{Csr, CsrPattern, Inputs, Value};
 use crate::tssa::Program;
@@ -172,16 +173,33 @@ impl MatrixKernel {
     /// # Errors
     /// [`Error::Data`] for a leaf or a result of another length than the one bound.
     pub fn call_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], values: &mut [f64]) -> Result<()> {
+        self.compute(others, values, &|outputs| self.kernel.call_into(inputs, outputs))
+    }
+
+    /// The same from leaves each in the precision that was bound, and from arrays of any strides: see [`Kernel::call_with`].
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a leaf or a result of another shape, length or precision than the one bound.
+    pub fn call_with(&self, inputs: &[Input<'_>], others: &mut [&mut [f64]], values: &mut [f64]) -> Result<Copied> {
+        self.compute(others, values, &|outputs| self.kernel.call_given(inputs, Wanted::Double(outputs)))
+    }
+
+    fn compute<T>(
+        &self,
+        others: &mut [&mut [f64]],
+        values: &mut [f64],
+        call: &dyn Fn(&mut [&mut [f64]]) -> Result<T>,
+    ) -> Result<T> {
         if values.len() != self.stored {
             let message = format!("{} numbers are expected, found {}", self.stored, values.len());
             return Err(Error::data("entries", message));
         }
         if self.sources.is_empty() {
-            return self.outputs_into(inputs, others, values);
+            return call(&mut self.outputs(others, values));
         }
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut blocks = idle.unwrap_or_else(|| vec![0.0; self.stored]);
-        let result = self.outputs_into(inputs, others, &mut blocks);
+        let result = call(&mut self.outputs(others, &mut blocks));
         for (value, number) in values.iter_mut().zip(self.in_order(&blocks)) {
             *value = number;
         }
@@ -194,7 +212,8 @@ impl MatrixKernel {
         self.sources.iter().map(|source| blocks.get(*source as usize).copied().unwrap_or(f64::NAN))
     }
 
-    fn outputs_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], mut blocks: &mut [f64]) -> Result<()> {
+    /// The outputs of the kernel in order: blocks one after the other, and the others.
+    fn outputs<'a>(&self, others: &'a mut [&mut [f64]], mut blocks: &'a mut [f64]) -> Vec<&'a mut [f64]> {
         let mut others = others.iter_mut();
         let mut outputs: Vec<&mut [f64]> = Vec::new();
         for (output, is_block) in self.kernel.outputs().iter().zip(&self.is_block) {
@@ -208,7 +227,7 @@ impl MatrixKernel {
                 }
             }
         }
-        self.kernel.call_into(inputs, &mut outputs)
+        outputs
     }
 
     /// Computes the results that are no blocks, each with its name, and the matrix.

@@ -7,80 +7,48 @@
 //! **What is bound**: size variables, and the tuples of relations, patterns of sparse parameters and maps among them. The numbers of
 //! parameters are given with each call, leaf by leaf as in [`Types::leaves`](crate::ty::Types::leaves): all elements of a dense leaf, the values
 //! of the entries of a sparse one.
+//!
+//! **Precision.** A parameter that is bound to a tensor in single precision is taken as `f32` by each call, and an output that the program
+//! [stores in single precision](crate::loops::Program::store_in_single) is written as `f32`; they are widened and rounded where they are read and
+//! written, and all arithmetic is in double precision. [`Kernel::call_into`] is for kernels without any of them, [`Kernel::call_with`]
+//! takes both, and arrays of any strides.
 
 mod assemble;
+mod call;
 mod code;
 mod features;
+mod input;
 mod interpret;
 mod layout;
+mod leaf;
 mod matrix;
 mod native;
+mod registers;
+mod slices;
 mod structure;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::{Arena, Id, ParamId, RelationId};
+use crate::base::{Arena, Id, RelationId};
 use crate::error::{Error, Result};
-use crate::loops::{BufferKind, Program};
-use crate::tensor::{Bindings, Coo, Csr, CsrPattern, Dense, Inputs, Relation, Tensor, Value, bind};
-use crate::ty::Storage;
+use crate::loops::{BufferId, BufferKind, Program, Rounded};
+use crate::tensor::{Inputs, Precision, Relation, bind};
 
 use crate::codegen::load::Pointers;
 use code::Code;
-use interpret::{Location, Memory, Registers};
+use input::Copies;
+use interpret::Location;
+use leaf::{first_leaf, in_bound_precision, input_leaves, input_precisions, output_leaves};
 use native::Swap;
+use registers::Registers;
 
 pub use assemble::Assembly;
+pub use input::{Copied, Input};
+pub use leaf::{Leaf, Output};
 pub use matrix::{Matrix, MatrixKernel};
 pub use native::{Engine, Status};
-
-/// How the outputs of a kernel are stored: their leaves.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// Its name.
-    pub name: String,
-    /// What each leaf looks like.
-    pub leaves: Vec<Leaf>,
-}
-
-/// The shape of a leaf of a parameter or an output.
-#[derive(Clone, Debug)]
-pub enum Leaf {
-    /// All elements in row-major order.
-    Dense(Vec<usize>),
-    /// The values of the entries of a sparse matrix.
-    Csr(Arc<CsrPattern>),
-    /// The values of the entries of a sparse tensor.
-    Coo(Arc<Relation>),
-}
-
-impl Leaf {
-    /// How many numbers it has.
-    pub fn len(&self) -> usize {
-        match self {
-            // Shapes of leaves were multiplied with checks when they were bound.
-            Leaf::Dense(shape) => shape.iter().product(),
-            Leaf::Csr(pattern) => pattern.len(),
-            Leaf::Coo(relation) => relation.len(),
-        }
-    }
-
-    /// Whether it has no numbers.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn tensor(&self, data: Vec<f64>) -> Result<Tensor> {
-        let made = match self {
-            Leaf::Dense(shape) => Dense::new(shape, data).map(Tensor::from),
-            Leaf::Csr(pattern) => Csr::with_pattern(pattern.clone(), data).map(Tensor::from),
-            Leaf::Coo(relation) => Coo::with_pattern(relation.clone(), data).map(Tensor::from),
-        };
-        made.map_err(|malformed| Error::bug("kernel", malformed.to_string()))
-    }
-}
 
 /// A program that is bound to sizes and relations.
 #[derive(Debug)]
@@ -93,7 +61,11 @@ pub struct Kernel {
     workspaces: Vec<usize>,
     native: Swap,
     inputs: Vec<(String, Leaf)>,
+    /// How the numbers of each leaf of a parameter are stored.
+    precisions: Vec<Precision>,
     outputs: Vec<Output>,
+    /// The numbers of workspaces that are rounded to outputs at the end.
+    rounded: Vec<(usize, usize)>,
     /// The patterns of results that were found out, by the names under which the program takes them.
     assembled: Vec<(String, Arc<Relation>)>,
     /// What calls that ended left for those to come.
@@ -103,13 +75,20 @@ pub struct Kernel {
 /// What a call needs besides inputs and outputs.
 #[derive(Debug, Default)]
 struct Scratch {
+    machine: Machine,
+    copies: Copies,
+}
+
+/// What a run needs.
+#[derive(Debug, Default)]
+struct Machine {
     registers: Registers,
     workspaces: Vec<Vec<f64>>,
     pointers: Pointers,
 }
 
 impl Kernel {
-    /// Binds a program to the sizes and relations of inputs. Of their numbers nothing is kept.
+    /// Binds a program to the sizes and relations of inputs, and to how their numbers are stored. Of the numbers nothing is kept.
     ///
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit, [`Error::Limit`] and [`Error::Overflow`] for sizes that are too large,
@@ -126,11 +105,12 @@ impl Kernel {
     /// Binds a program whose patterns were found out.
     fn bind_on(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         let bindings = bind(&program.signature, inputs)?;
+        let program = in_bound_precision(program, &bindings)?;
         layout::check(&program, &bindings)?;
         let shapes = layout::shapes(&program, &bindings)?;
         let arrays = structure::arrays(&program.arrays, &bindings)?;
         let codes = code::compile_all(&program, &shapes, &bindings)?;
-        let leaves = input_leaves(&program, &bindings)?;
+        let (inputs, precisions) = (input_leaves(&program, &bindings)?, input_precisions(&bindings));
         let outputs = output_leaves(&program, &bindings)?;
         let mut locations = Vec::with_capacity(shapes.len());
         let mut workspaces = Vec::new();
@@ -149,8 +129,8 @@ impl Kernel {
         }
         let relations = bindings.relations().clone();
         let native = Swap::new(&program, &bindings, &arrays, engine)?;
-        let idle = Mutex::default();
-        let (inputs, assembled) = (leaves, Vec::new());
+        let rounded = rounded(&program, &locations)?;
+        let (idle, assembled) = (Mutex::default(), Vec::new());
         let kernel = Kernel {
             program,
             arrays,
@@ -160,7 +140,9 @@ impl Kernel {
             workspaces,
             native,
             inputs,
+            precisions,
             outputs,
+            rounded,
             assembled,
             idle,
         };
@@ -185,6 +167,11 @@ impl Kernel {
         &self.inputs
     }
 
+    /// How the numbers of each of these leaves are stored.
+    pub fn input_precisions(&self) -> &[Precision] {
+        &self.precisions
+    }
+
     /// The outputs in order.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
@@ -196,7 +183,7 @@ impl Kernel {
             return Ok(scratch);
         }
         let mut scratch = Scratch::default();
-        scratch.registers.reserve(&self.codes);
+        scratch.machine.registers.reserve(&self.codes);
         for len in &self.workspaces {
             let mut buffer: Vec<f64> = Vec::new();
             buffer.try_reserve_exact(*len).map_err(|_| Error::Limit {
@@ -205,7 +192,7 @@ impl Kernel {
                 found: *len as u64,
             })?;
             buffer.resize(*len, 0.0);
-            scratch.workspaces.push(buffer);
+            scratch.machine.workspaces.push(buffer);
         }
         Ok(scratch)
     }
@@ -213,181 +200,14 @@ impl Kernel {
     fn give_back(&self, scratch: Scratch) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
-
-    /// Computes all outputs from the numbers of the leaves of all parameters, both in order.
-    ///
-    /// # Errors
-    /// [`Error::Data`] if a leaf has another length than the one bound.
-    pub fn call_into(&self, inputs: &[&[f64]], outputs: &mut [&mut [f64]]) -> Result<()> {
-        let lengths = |what: &str, expected: usize, found: usize| {
-            Err(Error::data(what, format!("{expected} numbers are expected, found {found}")))
-        };
-        if inputs.len() != self.inputs.len() {
-            let message = format!("{} leaves are expected, found {}", self.inputs.len(), inputs.len());
-            return Err(Error::data("inputs", message));
-        }
-        for ((name, leaf), data) in self.inputs.iter().zip(inputs) {
-            if leaf.len() != data.len() {
-                return lengths(name, leaf.len(), data.len());
-            }
-        }
-        let leaves = self.outputs.iter().flat_map(|output| output.leaves.iter().map(|leaf| (&output.name, leaf)));
-        if outputs.len() != leaves.clone().count() {
-            let message = format!("{} leaves are expected, found {}", leaves.count(), outputs.len());
-            return Err(Error::data("outputs", message));
-        }
-        for ((name, leaf), data) in leaves.zip(outputs.iter()) {
-            if leaf.len() != data.len() {
-                return lengths(name, leaf.len(), data.len());
-            }
-        }
-        let mut scratch = self.scratch()?;
-        let Scratch { registers, workspaces, pointers } = &mut scratch;
-        if let Some(native) = self.native.get() {
-            let mut session = pointers.session(&self.arrays, self.locations.len());
-            for (buffer, location) in self.locations.iter().enumerate() {
-                if let Location::Input(k) = location
-                    && let Some(x) = inputs.get(*k)
-                {
-                    session.share(buffer, x);
-                }
-            }
-            let places = |wanted: fn(&Location) -> bool| {
-                self.locations.iter().enumerate().filter(move |(_, location)| wanted(location))
-            };
-            // Workspaces are numbered in the order of buffers; outputs are not.
-            let work = places(|location| matches!(location, Location::Workspace(_)));
-            for ((buffer, _), x) in work.zip(workspaces.iter_mut()) {
-                session.lend(buffer, x);
-            }
-            for (k, x) in outputs.iter_mut().enumerate() {
-                let buffer = self.locations.iter().position(|l| matches!(l, Location::Output(other) if *other == k));
-                if let Some(buffer) = buffer {
-                    session.lend(buffer, x);
-                }
-            }
-            session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps());
-            self.give_back(scratch);
-            return Ok(());
-        }
-        let mut memory = Memory {
-            locations: &self.locations,
-            inputs,
-            outputs,
-            workspaces,
-            arrays: &self.arrays,
-            functions: &self.program.signature.functions,
-            tuples: &mut [],
-        };
-        let result = self.codes.iter().try_for_each(|code| features::run(code, registers, &mut memory));
-        self.give_back(scratch);
-        result
-    }
-
-    /// Computes all outputs, each with its name. The inputs must have the sizes and relations that were bound.
-    ///
-    /// # Errors
-    /// [`Error::Data`] for inputs that do not fit.
-    pub fn call(&self, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
-        let bindings = match self.assembled.as_slice() {
-            [] => bind(&self.program.signature, inputs)?,
-            assembled => bind(&self.program.signature, &assemble::add(inputs, assembled))?,
-        };
-        for (id, relation) in bindings.relations().iter() {
-            let bound = self.relations.get(id);
-            if bound.is_none_or(|bound| !Arc::ptr_eq(bound, relation) && bound != relation) {
-                let name = self.program.signature.relations.get(id).map_or("a relation", |r| r.name.as_str());
-                return Err(Error::data(name, "it has other tuples than those that the kernel was bound to"));
-            }
-        }
-        let tensors: Vec<&Tensor> =
-            bindings.values().values().flat_map(|value| value.leaves().iter().map(Arc::as_ref)).collect();
-        let data: Vec<&[f64]> = tensors.iter().map(|tensor| tensor.data()).collect();
-        let mut buffers = Vec::new();
-        for leaf in self.outputs.iter().flat_map(|output| &output.leaves) {
-            let mut buffer: Vec<f64> = Vec::new();
-            let limit = || Error::Limit { what: "elements of a result", limit: 0, found: leaf.len() as u64 };
-            buffer.try_reserve_exact(leaf.len()).map_err(|_| limit())?;
-            buffer.resize(leaf.len(), f64::NAN);
-            buffers.push(buffer);
-        }
-        let mut outputs: Vec<&mut [f64]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
-        self.call_into(&data, &mut outputs)?;
-        let mut buffers = buffers.into_iter();
-        let value = |output: &Output| {
-            let leaves =
-                output.leaves.iter().map(|leaf| Ok(Arc::new(leaf.tensor(buffers.next().unwrap_or_default())?)));
-            Ok((output.name.clone(), Value::new(leaves.collect::<Result<_>>()?)))
-        };
-        self.outputs.iter().map(value).collect()
-    }
 }
 
-/// The number of the first leaf of a parameter.
-fn first_leaf(bindings: &Bindings, param: ParamId) -> usize {
-    bindings.values().iter().filter(|(id, _)| id.index() < param.index()).map(|(_, value)| value.leaves().len()).sum()
-}
-
-fn input_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<(String, Leaf)>> {
-    let mut leaves = Vec::new();
-    for (id, param) in program.signature.params.iter() {
-        let value = bindings.values().get(id).ok_or_else(|| Error::bug("bind", "a parameter without a value"))?;
-        for tensor in value.leaves() {
-            let leaf = match tensor.as_ref() {
-                Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
-                Tensor::Csr(csr) => Leaf::Csr(csr.pattern().clone()),
-                Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
-            };
-            leaves.push((param.name.clone(), leaf));
-        }
-    }
-    Ok(leaves)
-}
-
-fn output_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<Output>> {
-    let mut outputs = Vec::new();
-    for (name, buffers) in &program.outputs {
-        let mut leaves = Vec::new();
-        for buffer in buffers {
-            let buffer =
-                program.buffers.get(*buffer).ok_or_else(|| Error::bug("bind", "an output without a buffer"))?;
-            leaves.push(match buffer.entries {
-                None => Leaf::Dense(buffer.dims.iter().map(|n| bindings.length(n)).collect::<Result<_>>()?),
-                Some(relation) => sparse_leaf(program, bindings, relation)?,
-            });
-        }
-        outputs.push(Output { name: name.clone(), leaves });
-    }
-    Ok(outputs)
-}
-
-/// A leaf on a pattern: that of a sparse parameter, in the format of the parameter, or one that was found out.
-fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> Result<Leaf> {
-    for (id, param) in program.signature.params.iter() {
-        let tensor = bindings.values().get(id).and_then(Value::as_tensor);
-        match (param.storage, tensor) {
-            (Storage::Csr(r), Some(Tensor::Csr(csr))) if r == relation => return Ok(Leaf::Csr(csr.pattern().clone())),
-            (Storage::Coo(r), Some(Tensor::Coo(coo))) if r == relation => return Ok(Leaf::Coo(coo.pattern().clone())),
-            _ => {}
-        }
-    }
-    // A pattern of its own.
-    let pattern = bindings.relations().get(relation).ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
-    match pattern.shape() {
-        [rows, cols] => {
-            let malformed = |malformed: crate::tensor::Malformed| Error::bug("bind", malformed.to_string());
-            let limit = || Error::Limit { what: "rows of a result", limit: 0, found: *rows as u64 };
-            let mut indptr: Vec<usize> = Vec::new();
-            indptr.try_reserve_exact(rows.saturating_add(1)).map_err(|_| limit())?;
-            indptr.resize(rows + 1, 0);
-            pattern.column(0).iter().for_each(|row| indptr[row + 1] += 1);
-            for row in 0..*rows {
-                indptr[row + 1] += indptr[row];
-            }
-            let indices = pattern.column(1).iter().map(|col| u32::try_from(*col));
-            let indices = indices.collect::<std::result::Result<_, _>>().map_err(|_| Error::Overflow)?;
-            CsrPattern::new(*rows, *cols, indptr, indices).map(|csr| Leaf::Csr(Arc::new(csr))).map_err(malformed)
-        }
-        _ => Ok(Leaf::Coo(pattern.clone())),
-    }
+/// The numbers of the workspaces and outputs of what is rounded at the end.
+fn rounded(program: &Program, locations: &[Location]) -> Result<Vec<(usize, usize)>> {
+    let location = |buffer: BufferId| locations.get(buffer.index()).copied();
+    let of = |rounded: &Rounded| match (location(rounded.from), location(rounded.to)) {
+        (Some(Location::Workspace(from)), Some(Location::Output(to))) => Ok((from, to)),
+        _ => Err(Error::bug("bind", "what is rounded is a workspace, and becomes an output")),
+    };
+    program.rounded.iter().map(of).collect()
 }

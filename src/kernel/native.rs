@@ -9,7 +9,7 @@ use crate::codegen::load::{Native, Step};
 use crate::codegen::rust::{fills, parallel_parts};
 use crate::codegen::source::{Target, source};
 use crate::error::{Error, Result};
-use crate::loops::{Domain, Nest, Program, Stmt};
+use crate::loops::{BufferId, Domain, Nest, Program, Stmt};
 use crate::tensor::Bindings;
 
 /// Which engine is wanted.
@@ -65,7 +65,7 @@ const PARTS: i64 = 64;
 impl Swap {
     pub fn new(program: &Program, bindings: &Bindings, arrays: &[Vec<u32>], engine: Engine) -> Result<Swap> {
         let sizes = bindings.sizes().values().copied().collect();
-        let steps = program.nests.iter().map(|nest| step(nest, bindings, arrays)).collect::<Result<_>>()?;
+        let steps = program.nests.iter().map(|nest| step(program, nest, bindings, arrays)).collect::<Result<_>>()?;
         if engine == Engine::Interpreter {
             return Ok(Swap { code: None, sizes, steps });
         }
@@ -118,13 +118,15 @@ impl Swap {
     }
 }
 
-fn step(nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
+fn step(program: &Program, nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
     let mut total = 0u128;
     for stmt in &nest.body {
         total = total.saturating_add(work(stmt, bindings, arrays)?);
     }
     let parts = if parallel_parts(nest) && total >= LEAST_WORK { PARTS } else { 1 };
-    Ok(Step { fills: fills(nest).into_iter().map(Id::index).collect(), parts })
+    let precision = |b: BufferId| program.buffers.get(b).map(|buffer| buffer.precision).unwrap_or_default();
+    let fill = |b: BufferId| (b.index(), precision(b).bytes());
+    Ok(Step { fills: fills(nest).into_iter().map(fill).collect(), parts })
 }
 
 /// About how often a loop runs: over its longest range, over the mean number of nodes.

@@ -6,6 +6,7 @@ use crate::base::{Arena, IndexId, RelationId};
 use crate::define_id;
 use crate::index::{Affine, Checked, Size, View};
 use crate::scalar::Function;
+use crate::tensor::Precision;
 use crate::ty::Signature;
 
 define_id!(
@@ -80,9 +81,16 @@ pub struct Buffer {
     pub entries: Option<RelationId>,
     /// The other axes.
     pub dims: Vec<Size>,
+    /// How its numbers are stored; a load widens them, a store rounds them.
+    pub precision: Precision,
 }
 
 impl Buffer {
+    /// An intermediate result, in double precision.
+    pub fn workspace(name: String, entries: Option<RelationId>, dims: Vec<Size>) -> Buffer {
+        Buffer { name, kind: BufferKind::Workspace, entries, dims, precision: Precision::Double }
+    }
+
     /// How many indices a place in it has.
     pub fn rank(&self) -> usize {
         usize::from(self.entries.is_some()) + self.dims.len()
@@ -300,4 +308,15 @@ pub struct Program {
     pub nests: Vec<Nest>,
     /// The names of the outputs, and the buffers of their leaves.
     pub outputs: Vec<(String, Vec<BufferId>)>,
+    /// Workspaces that are rounded to outputs when all nests have run.
+    pub rounded: Vec<Rounded>,
+}
+
+/// An output in single precision that nests read: they read a workspace, in double precision, of the same shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded {
+    /// The workspace.
+    pub from: BufferId,
+    /// The output, which no nest reads or writes.
+    pub to: BufferId,
 }

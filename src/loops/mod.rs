@@ -21,9 +21,14 @@
 //! **Rounding.** A product that is added is rounded once, with the sum, where the text says `r += a * b` or `a * b + c`; everything else is
 //! rounded step by step.
 //!
+//! **Precision.** Parameters and outputs are stored in double or in single precision, buffer by buffer; registers and workspaces are in double
+//! precision. A load widens, which is exact; a store rounds, and what was rounded is read by no nest. So all engines, and all ways to cut a
+//! nest into parts, agree, and a result is as if everything had been computed in double precision and rounded at the end.
+//!
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod data;
+mod precision;
 mod print;
 #[cfg(test)]
 mod tests;
@@ -32,6 +37,6 @@ mod visit;
 
 pub use data::{
     Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
-    Segment, Stmt,
+    Rounded, Segment, Stmt,
 };
 pub use visit::{can_jam, outer_sums};

@@ -15,9 +15,12 @@
 
 use std::fmt::{self, Write};
 
-use super::data::{Array, ArrayId, Bound, BufferId, Cond, Domain, Part, Place, Program, Real, Segment, Stmt};
+use super::data::{
+    Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment, Stmt,
+};
 use crate::index::{Affine, Var, View};
 use crate::scalar::{Function, Op, Primitive};
+use crate::tensor::Precision;
 
 /// Writes nests with the names of a program.
 struct Printer<'a> {
@@ -70,6 +73,10 @@ impl Program {
 
 impl Printer<'_> {
     fn program(&self, f: &mut dyn Write) -> fmt::Result {
+        let is_param = |buffer: &Buffer| matches!(buffer.kind, BufferKind::Param(..)) && !buffer.precision.is_double();
+        for (b, _) in self.program.buffers.iter().filter(|(_, buffer)| is_param(buffer)) {
+            writeln!(f, "param {}", self.head(b))?;
+        }
         for nest in &self.program.nests {
             let heads: Vec<String> = nest.buffers.iter().map(|b| self.head(*b)).collect();
             writeln!(f, "{}:", heads.join(", "))?;
@@ -77,6 +84,9 @@ impl Printer<'_> {
                 nest.reasons.iter().try_for_each(|reason| writeln!(f, "  # {reason}"))?;
             }
             self.body(f, &nest.body, 1)?;
+        }
+        for rounded in &self.program.rounded {
+            writeln!(f, "{} = {}, rounded", self.head(rounded.to), self.buffer(rounded.from))?;
         }
         for (name, leaves) in &self.program.outputs {
             let leaves: Vec<String> = leaves.iter().map(|b| self.buffer(*b)).collect();
@@ -91,9 +101,13 @@ impl Printer<'_> {
         let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
         let dims = buffer.map_or(&[][..], |b| &b.dims).iter().map(|n| self.affine(n));
         let axes: Vec<String> = entries.into_iter().chain(dims).collect();
+        let precision = match buffer.map(|b| b.precision) {
+            Some(precision @ Precision::Single) => format!(" in {precision}"),
+            _ => String::new(),
+        };
         match axes.as_slice() {
-            [] => self.buffer(b),
-            axes => format!("{}[{}]", self.buffer(b), axes.join(", ")),
+            [] => self.buffer(b) + &precision,
+            axes => format!("{}[{}]{precision}", self.buffer(b), axes.join(", ")),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Size};
+use crate::tensor::Precision;
 use crate::ty::{Relation, RelationKind, Signature};
 
 const I: IndexId = IndexId(0);
@@ -34,7 +35,13 @@ fn program(body: Vec<Stmt>) -> Program {
     signature.sizes.push("n".to_owned());
     signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
     let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
-    let buffer = |name: &str, kind| Buffer { name: name.to_owned(), kind, entries: None, dims: vec![n()] };
+    let buffer = |name: &str, kind| Buffer {
+        name: name.to_owned(),
+        kind,
+        entries: None,
+        dims: vec![n()],
+        precision: Precision::Double,
+    };
     let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];
     Program {
         signature: Arc::new(signature),
@@ -42,6 +49,7 @@ fn program(body: Vec<Stmt>) -> Program {
         buffers: buffers.into_iter().collect::<Arena<_, _>>(),
         nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
+        rounded: Vec::new(),
     }
 }
 
@@ -127,4 +135,32 @@ fn wrong_nests_are_refused() {
     let mut unwritten = program(row_sums());
     unwritten.nests.clear();
     assert_eq!(unwritten.verify(), Err(vec!["output y: no nest writes it".to_owned()]));
+}
+
+/// A result in single precision is read by no nest, a workspace is in double precision, and what is rounded was computed.
+#[test]
+fn wrong_precisions_are_refused() {
+    let reads = || {
+        let again = Stmt::Define(RealId(1), Real::Load(at(Y, I)));
+        program(vec![each(I, 1, vec![load(0, I), Stmt::Store(at(Y, I), RealId(0)), again])])
+    };
+    let refused = |program: Program, expected: &str| {
+        let complaints = program.verify().expect_err(expected);
+        assert_eq!(complaints, [expected]);
+    };
+    let mut narrow = reads();
+    narrow.buffers[Y].precision = Precision::Single;
+    refused(narrow, "y: y is read in single precision");
+    let mut right = reads();
+    right.store_results_in_single().unwrap();
+    assert_eq!(right.verify(), Ok(()));
+    let mut workspace = right.clone();
+    workspace.buffers[Y].precision = Precision::Single;
+    refused(workspace, "y.wide is a workspace in single precision");
+    let mut backwards = right.clone();
+    backwards.rounded = vec![Rounded { from: X, to: right.rounded[0].to }];
+    refused(backwards, "b0 is rounded to b2");
+    let mut twice = right.clone();
+    twice.rounded.push(right.rounded[0]);
+    refused(twice, "b2 is rounded to, and written by a nest");
 }

@@ -7,12 +7,14 @@
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
+//! - *Precision*: workspaces are in double precision, and no nest reads an output in single precision; what is rounded at the end is a workspace
+//!   that a nest writes, and becomes an output that none does.
 //! - *Jam*: iterations that may be interleaved change no register outside, and differ in loads, arithmetic and stores alone.
 
 use std::collections::BTreeSet;
 
 use super::data::{
-    ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
+    ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Segment, Stmt,
 };
 use super::visit::can_jam;
 use crate::base::{Id, IndexId};
@@ -38,6 +40,21 @@ impl Program {
             complaints.extend(check.complaints.into_iter().map(|c| format!("{name}: {c}")));
             if !nest.buffers.iter().all(|b| written.insert(b.index())) {
                 complaints.push(format!("{name} is written by two nests"));
+            }
+        }
+        for Rounded { from, to } in &self.rounded {
+            let kind = |b: &BufferId| self.buffers.get(*b).map(|buffer| buffer.kind);
+            let is_output = matches!(kind(to), Some(BufferKind::Output(..)));
+            if kind(from) != Some(BufferKind::Workspace) || !written.contains(&from.index()) || !is_output {
+                complaints.push(format!("{from} is rounded to {to}"));
+            }
+            if !written.insert(to.index()) {
+                complaints.push(format!("{to} is rounded to, and written by a nest"));
+            }
+        }
+        for buffer in self.buffers.values() {
+            if buffer.kind == BufferKind::Workspace && !buffer.precision.is_double() {
+                complaints.push(format!("{} is a workspace in {}", buffer.name, buffer.precision));
             }
         }
         for (name, leaves) in &self.outputs {
@@ -280,6 +297,8 @@ impl Check<'_> {
             && !self.stored.contains(&place.buffer)
         {
             self.complain(format_args!("{} is read before it is written", buffer.name));
+        } else if matches!(buffer.kind, BufferKind::Output(..)) && !buffer.precision.is_double() {
+            self.complain(format_args!("{} is read in {}", buffer.name, buffer.precision));
         }
     }
 }

@@ -23,7 +23,7 @@ use super::{PASS, lanes};
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt, outer_sums};
+use crate::loops::{Buffer, BufferId, Domain, Nest, Place, Real, RealId, Stmt, outer_sums};
 
 /// How many parts there are.
 pub(super) const PARTS: u32 = 64;
@@ -86,7 +86,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     for (k, r) in sums.iter().enumerate() {
         let name = if sums.len() == 1 { format!("{title}_sums") } else { format!("{title}_sums_{k}") };
         let dims = vec![Affine::constant(i64::from(PARTS))];
-        let buffer = buffers.push(Buffer { name, kind: BufferKind::Workspace, entries: None, dims });
+        let buffer = buffers.push(Buffer::workspace(name, None, dims));
         written.push(buffer);
         inner.push(Stmt::Store(Place { buffer, at: vec![part.into()] }, *r));
         second.push(combine(*r, buffer, names.fresh_index(), names.fresh_real())?);

@@ -103,7 +103,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     per_part::keep(&mut nests, &mut plan.buffers)?;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let Plan { buffers, .. } = plan;
-    Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs })
+    Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs, rounded: Vec::new() })
 }
 
 /// Lowers a program of which some outputs are on patterns that are found out: each by its number, with the relation that it is stored on.
@@ -135,7 +135,14 @@ pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Re
     }
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let signature = program.signature.clone();
-    let structure = loops::Program { signature, arrays, buffers: Arena::new(), nests: structure, outputs: Vec::new() };
+    let structure = loops::Program {
+        signature,
+        arrays,
+        buffers: Arena::new(),
+        nests: structure,
+        outputs: Vec::new(),
+        rounded: Vec::new(),
+    };
     Ok((structure, nests(program, plan)?))
 }
 

@@ -68,7 +68,7 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     order.push(axis);
     let moved = order.iter().map(|k| dims[*k].clone()).collect();
     let name = format!("{name}_packed");
-    let to = buffers.push(Buffer { name: name.clone(), kind: BufferKind::Workspace, entries: None, dims: moved });
+    let to = buffers.push(Buffer::workspace(name.clone(), None, moved));
     let index = |k: &usize| IndexId::from_index(*k);
     let at = (0..dims.len()).map(|k| index(&k).into()).collect();
     let load = Stmt::Define(RealId(0), Real::Load(Place { buffer: from, at }));

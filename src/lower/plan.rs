@@ -310,7 +310,7 @@ impl Plan {
     ) -> Stored {
         let dims: Vec<Size> = dense.iter().map(|k| stmt.dims[*k].clone()).collect();
         let relation = entries.as_ref().map(|pattern| pattern.relation);
-        let buffer = self.buffers.push(Buffer { name, kind, entries: relation, dims });
+        let buffer = self.buffers.push(Buffer { kind, ..Buffer::workspace(name, relation, dims) });
         Stored { buffer, entries, dense, reason }
     }
 

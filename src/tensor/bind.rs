@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Relation, Tensor, Value};
+use super::{Precision, Relation, Tensor, Value};
 use crate::base::{Arena, Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
@@ -50,6 +50,24 @@ impl Inputs {
     pub fn size(&mut self, name: impl Into<String>, size: i64) -> &mut Self {
         self.sizes.insert(name.into(), size);
         self
+    }
+
+    /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
+    pub fn store_in_single(&mut self, name: &str) -> bool {
+        let mut found = false;
+        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given, name)) {
+            *value = value.in_precision(Precision::Single);
+            found = true;
+        }
+        found
+    }
+
+    /// The same inputs with all numbers widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Inputs {
+        let mut inputs = self.clone();
+        inputs.values.values_mut().for_each(|value| *value = value.in_precision(precision));
+        inputs
     }
 
     /// Whether a value was given under this name.
@@ -273,8 +291,13 @@ fn collect_relations(
     Ok(relations)
 }
 
+/// Whether a name is that of a whole, or of a component of it: `ab.0.1` of `ab`, and of `ab.0`.
+pub(crate) fn is_part(name: &str, whole: &str) -> bool {
+    name.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// `ab.0.1`
-fn leaf_name(param: &str, path: &[Side]) -> String {
+pub(crate) fn leaf_name(param: &str, path: &[Side]) -> String {
     let mut name = param.to_string();
     for side in path {
         name.push_str(match side {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::malformed::{Checked, Malformed};
+use super::precision::{Element, List, Precision, Slice};
 use super::serial::Floats;
 use super::{Csr, Dense, Relation};
 
@@ -16,7 +17,7 @@ use super::{Csr, Dense, Relation};
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Coo {
     pattern: Arc<Relation>,
-    data: Vec<f64>,
+    data: List,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -24,19 +25,23 @@ struct Parts {
     shape: Vec<usize>,
     columns: Vec<Vec<usize>>,
     data: Floats,
+    #[serde(default, skip_serializing_if = "Precision::is_double")]
+    precision: Precision,
 }
 
 impl TryFrom<Parts> for Coo {
     type Error = Malformed;
     fn try_from(parts: Parts) -> Checked<Self> {
-        Coo::new(parts.shape, parts.columns, parts.data.into())
+        let coo = Coo::new(parts.shape, parts.columns, parts.data.into())?;
+        Ok(if parts.precision.is_double() { coo } else { coo.in_precision(parts.precision) })
     }
 }
 
 impl From<Coo> for Parts {
     fn from(coo: Coo) -> Parts {
         let columns = (0..coo.shape().len()).map(|axis| coo.pattern.column(axis).to_vec()).collect();
-        Parts { shape: coo.shape().to_vec(), columns, data: coo.data.into() }
+        let (shape, precision) = (coo.shape().to_vec(), coo.precision());
+        Parts { shape, columns, data: coo.data.into_wide().into(), precision }
     }
 }
 
@@ -54,10 +59,22 @@ impl Coo {
     /// # Errors
     /// If there is not one value for each place.
     pub fn with_pattern(pattern: Arc<Relation>, data: Vec<f64>) -> Checked<Self> {
+        Coo::stored(pattern, data)
+    }
+
+    /// A tensor in single precision that stores given places.
+    ///
+    /// # Errors
+    /// If there is not one value for each place.
+    pub fn single(pattern: Arc<Relation>, data: Vec<f32>) -> Checked<Self> {
+        Coo::stored(pattern, data)
+    }
+
+    pub(crate) fn stored<A: Element>(pattern: Arc<Relation>, data: Vec<A>) -> Checked<Self> {
         if pattern.len() != data.len() {
             return Err(Malformed::ValueCount { coordinates: pattern.len(), values: data.len() });
         }
-        Ok(Coo { pattern, data })
+        Ok(Coo { pattern, data: A::list(data) })
     }
 
     /// A tensor from entries in any order.
@@ -107,7 +124,7 @@ impl Coo {
     pub fn to_dense(&self) -> Checked<Dense> {
         let mut dense = Dense::zeros(self.shape())?;
         let elements = dense.data_mut();
-        for (entry, &x) in self.data.iter().enumerate() {
+        for (entry, &x) in self.data().iter().enumerate() {
             // Fits: the place is within a shape whose product was just checked.
             let place = (0..self.shape().len())
                 .fold(0, |place, axis| place * self.shape()[axis] + self.pattern.column(axis)[entry]);
@@ -126,19 +143,35 @@ impl Coo {
         &self.pattern
     }
 
-    /// The stored values, in lexicographic order of their places.
+    /// The stored values, in lexicographic order of their places; of a tensor in single precision a wide copy.
     pub fn data(&self) -> &[f64] {
-        &self.data
+        self.data.wide()
     }
 
-    /// The stored values, in lexicographic order of their places.
+    /// The stored values, in lexicographic order of their places; makes a tensor in single precision one in double precision.
     pub fn data_mut(&mut self) -> &mut [f64] {
-        &mut self.data
+        self.data.make_double().map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// The stored values as they are stored, in that order.
+    pub fn numbers(&self) -> Slice<'_> {
+        self.data.numbers()
+    }
+
+    /// How the values are stored.
+    pub fn precision(&self) -> Precision {
+        self.data.precision()
+    }
+
+    /// The tensor with its values widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Coo {
+        Coo { pattern: self.pattern.clone(), data: self.data.in_precision(precision) }
     }
 
     /// The stored value at a place, nothing where none is stored.
     pub fn get(&self, place: &[i64]) -> Option<f64> {
-        self.pattern.position(place).and_then(|at| self.data.get(at).copied())
+        self.pattern.position(place).and_then(|at| self.numbers().get(at))
     }
 }
 
@@ -154,7 +187,7 @@ fn sort(shape: Vec<usize>, columns: Vec<Vec<usize>>, data: &[f64]) -> Checked<(R
 
 impl From<&Csr> for Coo {
     fn from(csr: &Csr) -> Self {
-        Coo { pattern: csr.pattern().relation().clone(), data: csr.data().to_vec() }
+        Coo { pattern: csr.pattern().relation().clone(), data: csr.list().clone() }
     }
 }
 

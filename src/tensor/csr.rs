@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sprs::{CsMatI, CsMatViewI, SpIndex};
 
 use super::malformed::{Checked, Malformed};
+use super::precision::{Element, List, Precision, Slice};
 use super::serial::Floats;
 use super::shape::{check_axes, filled};
 use super::{Coo, Dense, Relation};
@@ -72,6 +73,28 @@ impl CsrPattern {
             }
         }
         Ok(CsrPattern { rows, cols, indptr, indices, transposed: OnceLock::new(), relation: OnceLock::new() })
+    }
+
+    /// A pattern from arrays of any integer type.
+    ///
+    /// # Errors
+    /// Like [`CsrPattern::new`]; also for negative integers and those too large.
+    pub fn from_integers<P, I>(rows: usize, cols: usize, indptr: &[P], indices: &[I]) -> Checked<Self>
+    where
+        P: Copy + TryInto<i128>,
+        I: Copy + TryInto<i128>,
+    {
+        check_dimensions(rows, cols)?;
+        let indptr = offsets_from(indptr)?;
+        check_offsets(rows, &indptr, indices.len())?;
+        let mut narrow = Vec::with_capacity(indices.len());
+        for row in 0..rows {
+            let start = indptr[row];
+            for (k, &column) in indices[start..indptr[row + 1]].iter().enumerate() {
+                narrow.push(column_from(column, row, start + k, cols)?);
+            }
+        }
+        CsrPattern::new(rows, cols, indptr, narrow)
     }
 
     /// The number of rows.
@@ -209,7 +232,7 @@ fn check_offsets(rows: usize, indptr: &[usize], stored: usize) -> Checked<()> {
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Csr {
     pattern: Arc<CsrPattern>,
-    data: Vec<f64>,
+    data: List,
 }
 
 /// Wider than the matrix, so that a wrong number is refused by our own check.
@@ -220,6 +243,8 @@ struct Parts {
     indptr: Vec<i64>,
     indices: Vec<i64>,
     data: Floats,
+    #[serde(default, skip_serializing_if = "Precision::is_double")]
+    precision: Precision,
 }
 
 impl TryFrom<Parts> for Csr {
@@ -229,7 +254,8 @@ impl TryFrom<Parts> for Csr {
             usize::try_from(length).map_err(|_| Malformed::NegativeLength { axis, length: i128::from(length) })
         };
         let (rows, cols) = (length(0, parts.rows)?, length(1, parts.cols)?);
-        Csr::from_integers(rows, cols, &parts.indptr, &parts.indices, parts.data.into())
+        let csr = Csr::from_integers(rows, cols, &parts.indptr, &parts.indices, parts.data.into())?;
+        Ok(if parts.precision.is_double() { csr } else { csr.in_precision(parts.precision) })
     }
 }
 
@@ -241,7 +267,8 @@ impl From<Csr> for Parts {
             cols: csr.cols() as i64,
             indptr: csr.indptr().iter().map(|&p| p as i64).collect(),
             indices: csr.indices().iter().map(|&j| i64::from(j)).collect(),
-            data: csr.data.into(),
+            precision: csr.precision(),
+            data: csr.data.into_wide().into(),
         }
     }
 }
@@ -271,17 +298,7 @@ impl Csr {
         if indices.len() != data.len() {
             return Err(Malformed::ValueCount { coordinates: indices.len(), values: data.len() });
         }
-        check_dimensions(rows, cols)?;
-        let indptr = offsets_from(indptr)?;
-        check_offsets(rows, &indptr, indices.len())?;
-        let mut narrow = Vec::with_capacity(indices.len());
-        for row in 0..rows {
-            let start = indptr[row];
-            for (k, &column) in indices[start..indptr[row + 1]].iter().enumerate() {
-                narrow.push(column_from(column, row, start + k, cols)?);
-            }
-        }
-        Csr::new(rows, cols, indptr, narrow, data)
+        Csr::with_pattern(Arc::new(CsrPattern::from_integers(rows, cols, indptr, indices)?), data)
     }
 
     /// A matrix with a given pattern.
@@ -289,10 +306,22 @@ impl Csr {
     /// # Errors
     /// If there is not one value for each entry.
     pub fn with_pattern(pattern: Arc<CsrPattern>, data: Vec<f64>) -> Checked<Self> {
+        Csr::stored(pattern, data)
+    }
+
+    /// A matrix in single precision with a given pattern.
+    ///
+    /// # Errors
+    /// If there is not one value for each entry.
+    pub fn single(pattern: Arc<CsrPattern>, data: Vec<f32>) -> Checked<Self> {
+        Csr::stored(pattern, data)
+    }
+
+    pub(crate) fn stored<A: Element>(pattern: Arc<CsrPattern>, data: Vec<A>) -> Checked<Self> {
         if pattern.len() != data.len() {
             return Err(Malformed::ValueCount { coordinates: pattern.len(), values: data.len() });
         }
-        Ok(Csr { pattern, data })
+        Ok(Csr { pattern, data: A::list(data) })
     }
 
     /// A matrix from arrays whose rows may be out of order and may hold a column more than once; the values of one place are
@@ -381,12 +410,12 @@ impl Csr {
         Csr::new(rows, cols, indptr, indices, data)
     }
 
-    /// A matrix of the `sprs` library. The layout is checked again: views of that library may carry offsets that do not start
+    /// A matrix of the `sprs` library, of `f64` or `f32`. The layout is checked again: views of that library may carry offsets that do not start
     /// at zero, and its unchecked constructors may hold anything.
     ///
     /// # Errors
     /// If the matrix is stored column by column, or as [`Csr::new`].
-    pub fn from_sprs<I: SpIndex, P: SpIndex>(matrix: CsMatViewI<'_, f64, I, P>) -> Checked<Self> {
+    pub fn from_sprs<A: Element, I: SpIndex, P: SpIndex>(matrix: CsMatViewI<'_, A, I, P>) -> Checked<Self> {
         if !matrix.is_csr() {
             return Err(Malformed::ColumnMajor);
         }
@@ -395,16 +424,32 @@ impl Csr {
         let wide = |x: Option<i64>| x.unwrap_or(-1);
         let indptr: Vec<i64> = offsets.iter().map(|p| wide(p.to_i64())).collect();
         let indices: Vec<i64> = matrix.indices().iter().map(|i| wide(i.to_i64())).collect();
-        Csr::from_integers(rows, cols, &indptr, &indices, matrix.data().to_vec())
+        let pattern = CsrPattern::from_integers(rows, cols, &indptr, &indices)?;
+        Csr::stored(Arc::new(pattern), matrix.data().to_vec())
     }
 
-    /// The matrix as one of the `sprs` library.
+    /// The matrix as one of the `sprs` library; one in single precision is widened.
     ///
     /// # Errors
     /// Never: both libraries have the same invariants. An error is a bug.
     pub fn to_sprs(&self) -> Result<CsMatI<f64, usize>> {
+        self.sprs_of(self.data().to_vec())
+    }
+
+    /// The matrix as one of the `sprs` library in single precision; one in double precision is rounded.
+    ///
+    /// # Errors
+    /// Never, as [`Csr::to_sprs`].
+    pub fn to_single_sprs(&self) -> Result<CsMatI<f32, usize>> {
+        match self.numbers() {
+            Slice::Single(data) => self.sprs_of(data.to_vec()),
+            Slice::Double(data) => self.sprs_of(data.iter().map(|x| f32::narrow(*x)).collect()),
+        }
+    }
+
+    fn sprs_of<A: Element>(&self, data: Vec<A>) -> Result<CsMatI<A, usize>> {
         let indices = self.indices().iter().map(|&j| j as usize).collect();
-        CsMatI::try_new((self.rows(), self.cols()), self.indptr().to_vec(), indices, self.data.clone())
+        CsMatI::try_new((self.rows(), self.cols()), self.indptr().to_vec(), indices, data)
             .map_err(|(_, _, _, error)| Error::bug("tensor", format!("sprs refuses a checked matrix: {error}")))
     }
 
@@ -415,7 +460,7 @@ impl Csr {
     pub fn to_dense(&self) -> Checked<Dense> {
         let mut dense = Dense::zeros(&[self.rows(), self.cols()])?;
         let elements = dense.data_mut();
-        for ((row, col), &x) in self.pattern.entries().zip(&self.data) {
+        for ((row, col), &x) in self.pattern.entries().zip(self.data()) {
             elements[row * self.pattern.cols + col] = x;
         }
         Ok(dense)
@@ -446,19 +491,39 @@ impl Csr {
         &self.pattern.indices
     }
 
-    /// The values of the entries, row by row.
+    /// The values of the entries, row by row; of a matrix in single precision a wide copy.
     pub fn data(&self) -> &[f64] {
-        &self.data
+        self.data.wide()
     }
 
-    /// The values of the entries, row by row.
+    /// The values of the entries, row by row; makes a matrix in single precision one in double precision.
     pub fn data_mut(&mut self) -> &mut [f64] {
-        &mut self.data
+        self.data.make_double().map_or(&mut [], Vec::as_mut_slice)
+    }
+
+    /// The values of the entries as they are stored, row by row.
+    pub fn numbers(&self) -> Slice<'_> {
+        self.data.numbers()
+    }
+
+    /// How the values are stored.
+    pub fn precision(&self) -> Precision {
+        self.data.precision()
+    }
+
+    /// The matrix with its values widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Csr {
+        Csr { pattern: self.pattern.clone(), data: self.data.in_precision(precision) }
+    }
+
+    pub(super) fn list(&self) -> &List {
+        &self.data
     }
 
     /// The stored value at a place, nothing where none is stored.
     pub fn get(&self, row: usize, col: usize) -> Option<f64> {
-        self.pattern.position(row, col).and_then(|at| self.data.get(at).copied())
+        self.pattern.position(row, col).and_then(|at| self.numbers().get(at))
     }
 }
 

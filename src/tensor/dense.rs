@@ -4,32 +4,37 @@ use ndarray::{ArrayD, ArrayViewD, IxDyn};
 use serde::{Deserialize, Serialize};
 
 use super::malformed::{Checked, Malformed};
+use super::precision::{Element, NdArray, Precision, Slice, Stored};
 use super::serial::Floats;
 use super::shape::{element_count, filled};
 
-/// A dense tensor of reals: an [`ndarray::ArrayD`] that is contiguous and in row-major order, with fewer than 2^47 elements.
+/// A dense tensor of reals: an [`ndarray::ArrayD`] that is contiguous and in row-major order, with fewer than 2^47 elements, in double
+/// or in single [`Precision`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Dense {
-    array: ArrayD<f64>,
+    array: NdArray,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Parts {
     shape: Vec<usize>,
     data: Floats,
+    #[serde(default, skip_serializing_if = "Precision::is_double")]
+    precision: Precision,
 }
 
 impl TryFrom<Parts> for Dense {
     type Error = Malformed;
     fn try_from(parts: Parts) -> Checked<Self> {
-        Dense::new(&parts.shape, parts.data.into())
+        let dense = Dense::new(&parts.shape, parts.data.into())?;
+        Ok(if parts.precision.is_double() { dense } else { dense.in_precision(parts.precision) })
     }
 }
 
 impl From<Dense> for Parts {
     fn from(dense: Dense) -> Parts {
-        Parts { shape: dense.shape().to_vec(), data: dense.into_vec().into() }
+        Parts { shape: dense.shape().to_vec(), precision: dense.precision(), data: dense.into_vec().into() }
     }
 }
 
@@ -39,6 +44,18 @@ impl Dense {
     /// # Errors
     /// If the shape is too large or the data is not as long as the shape says.
     pub fn new(shape: &[usize], data: Vec<f64>) -> Checked<Self> {
+        Dense::stored(shape, data)
+    }
+
+    /// A tensor in single precision.
+    ///
+    /// # Errors
+    /// As [`Dense::new`].
+    pub fn single(shape: &[usize], data: Vec<f32>) -> Checked<Self> {
+        Dense::stored(shape, data)
+    }
+
+    pub(crate) fn stored<A: Element>(shape: &[usize], data: Vec<A>) -> Checked<Self> {
         let expected = element_count(shape)?;
         let found = data.len();
         let length = || Malformed::DataLength { shape: shape.to_vec(), expected, found };
@@ -46,17 +63,17 @@ impl Dense {
             return Err(length());
         }
         let array = ArrayD::from_shape_vec(IxDyn(shape), data).map_err(|_| length())?;
-        Ok(Dense { array })
+        Ok(Dense { array: A::array(array) })
     }
 
     /// A number.
     pub fn scalar(x: f64) -> Self {
-        Dense { array: ArrayD::from_elem(IxDyn(&[]), x) }
+        Dense { array: Stored::Double(ArrayD::from_elem(IxDyn(&[]), x)) }
     }
 
     /// A vector.
     pub fn vector(data: Vec<f64>) -> Self {
-        Dense { array: ndarray::Array1::from_vec(data).into_dyn() }
+        Dense { array: Stored::Double(ndarray::Array1::from_vec(data).into_dyn()) }
     }
 
     /// A tensor of zeros.
@@ -68,63 +85,93 @@ impl Dense {
         Dense::new(shape, data)
     }
 
-    /// The tensor in an array of any layout.
+    /// The tensor in an array of any layout, of `f64` or `f32`.
     ///
     /// # Errors
     /// If it has too many axes.
-    pub fn from_array<D: ndarray::Dimension>(array: ndarray::Array<f64, D>) -> Checked<Self> {
-        let array = array.into_dyn();
-        element_count(array.shape())?;
-        if array.is_standard_layout() {
-            let shape = array.shape().to_vec();
-            let (mut data, offset) = array.into_raw_vec_and_offset();
+    pub fn from_array<A: Element, D: ndarray::Dimension>(from: ndarray::Array<A, D>) -> Checked<Self> {
+        let from = from.into_dyn();
+        let (shape, count) = (from.shape().to_vec(), element_count(from.shape())?);
+        let data = if from.is_standard_layout() {
+            let (mut data, offset) = from.into_raw_vec_and_offset();
             // A sliced array keeps the memory around it.
             data.drain(..offset.unwrap_or(0));
-            data.truncate(element_count(&shape)?);
-            return Dense::new(&shape, data);
-        }
-        let data = array.iter().copied().collect();
-        Dense::new(array.shape(), data)
+            data.truncate(count);
+            data
+        } else {
+            from.iter().copied().collect()
+        };
+        Dense::stored(&shape, data)
     }
 
     /// The lengths of the axes.
     pub fn shape(&self) -> &[usize] {
-        self.array.shape()
+        match &self.array {
+            Stored::Double(array) => array.shape(),
+            Stored::Single(array, _) => array.shape(),
+        }
     }
 
-    /// The elements in row-major order.
+    /// How the elements are stored.
+    pub fn precision(&self) -> Precision {
+        self.array.precision()
+    }
+
+    /// The tensor with its elements widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Dense {
+        Dense { array: self.array.in_precision(precision) }
+    }
+
+    /// The elements as they are stored, in row-major order.
+    pub fn numbers(&self) -> Slice<'_> {
+        self.array.numbers()
+    }
+
+    /// The elements in row-major order; of a tensor in single precision a wide copy.
     pub fn data(&self) -> &[f64] {
-        self.array.as_slice().unwrap_or(&[])
+        self.array.wide().as_slice().unwrap_or(&[])
     }
 
-    /// The elements in row-major order.
+    /// The elements in row-major order; makes a tensor in single precision one in double precision.
     pub fn data_mut(&mut self) -> &mut [f64] {
-        self.array.as_slice_mut().unwrap_or(&mut [])
+        self.array.make_double().and_then(|array| array.as_slice_mut()).unwrap_or(&mut [])
     }
 
     /// The elements in row-major order.
     pub fn into_vec(self) -> Vec<f64> {
-        self.array.into_raw_vec_and_offset().0
+        self.array.into_wide().into_raw_vec_and_offset().0
     }
 
-    /// The elements as an array.
+    /// The elements as an array; of a tensor in single precision a wide copy.
     pub fn view(&self) -> ArrayViewD<'_, f64> {
-        self.array.view()
+        self.array.wide().view()
+    }
+
+    /// The elements as an array, if they are in single precision.
+    pub fn single_view(&self) -> Option<ArrayViewD<'_, f32>> {
+        match &self.array {
+            Stored::Double(_) => None,
+            Stored::Single(array, _) => Some(array.view()),
+        }
     }
 
     /// The elements as an array.
     pub fn into_array(self) -> ArrayD<f64> {
-        self.array
+        self.array.into_wide()
     }
 
     /// The element at a place, nothing outside.
     pub fn get(&self, place: &[usize]) -> Option<f64> {
-        self.array.get(place).copied()
+        match &self.array {
+            Stored::Double(array) => array.get(place).copied(),
+            Stored::Single(array, _) => array.get(place).map(|x| x.widen()),
+        }
     }
 
     /// The number, of a tensor without axes.
     pub fn as_scalar(&self) -> Option<f64> {
-        if self.shape().is_empty() { self.data().first().copied() } else { None }
+        if self.shape().is_empty() { self.get(&[]) } else { None }
     }
 }
 
@@ -140,9 +187,9 @@ impl From<Vec<f64>> for Dense {
     }
 }
 
-impl<D: ndarray::Dimension> TryFrom<ndarray::Array<f64, D>> for Dense {
+impl<A: Element, D: ndarray::Dimension> TryFrom<ndarray::Array<A, D>> for Dense {
     type Error = Malformed;
-    fn try_from(array: ndarray::Array<f64, D>) -> Checked<Self> {
+    fn try_from(array: ndarray::Array<A, D>) -> Checked<Self> {
         Dense::from_array(array)
     }
 }

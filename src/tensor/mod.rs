@@ -6,6 +6,7 @@
 //! | [`Csr`] | a sparse matrix, row by row |
 //! | [`Coo`] | a sparse tensor of any rank: sorted places and their values |
 //! | [`Relation`] | a set of index tuples: a pattern, a graph, a map |
+//! | [`Precision`], [`Slice`] | how numbers are stored; numbers in either precision |
 //! | [`Value`] | a value of any type: its leaves, struct-of-arrays |
 //! | [`Inputs`], [`Bindings`] | what a program is given, by name; the same, validated against its signature |
 //!
@@ -21,16 +22,19 @@ mod csr;
 mod dense;
 pub mod io;
 mod malformed;
+mod precision;
 mod relation;
 mod serial;
 mod shape;
 mod value;
 
 pub use bind::{Bindings, Inputs, bind};
+pub(crate) use bind::{is_part, leaf_name};
 pub use coo::Coo;
 pub use csr::{Csr, CsrPattern, Transposed};
 pub use dense::Dense;
 pub use malformed::Malformed;
+pub use precision::{Element, Precision, Slice, SliceMut};
 pub use relation::Relation;
 pub use shape::{MAX_ELEMENTS, element_count};
 pub use value::{Tensor, Value};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Coo, Csr, Dense};
+use super::{Coo, Csr, Dense, Precision, Slice};
 
 /// A tensor of reals in one of the storage formats.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,31 @@ impl Tensor {
         }
     }
 
-    /// The numbers that are stored: all elements, or the values of the entries in order.
+    /// The numbers as they are stored: all elements, or the values of the entries in order.
+    pub fn numbers(&self) -> Slice<'_> {
+        match self {
+            Tensor::Dense(dense) => dense.numbers(),
+            Tensor::Csr(csr) => csr.numbers(),
+            Tensor::Coo(coo) => coo.numbers(),
+        }
+    }
+
+    /// How the numbers are stored.
+    pub fn precision(&self) -> Precision {
+        self.numbers().precision()
+    }
+
+    /// The tensor with its numbers widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Tensor {
+        match self {
+            Tensor::Dense(dense) => dense.in_precision(precision).into(),
+            Tensor::Csr(csr) => csr.in_precision(precision).into(),
+            Tensor::Coo(coo) => coo.in_precision(precision).into(),
+        }
+    }
+
+    /// The numbers that are stored: all elements, or the values of the entries in order; in single precision a wide copy.
     pub fn data(&self) -> &[f64] {
         match self {
             Tensor::Dense(dense) => dense.data(),
@@ -34,7 +58,7 @@ impl Tensor {
         }
     }
 
-    /// The numbers that are stored.
+    /// The numbers that are stored; makes a tensor in single precision one in double precision.
     pub fn data_mut(&mut self) -> &mut [f64] {
         match self {
             Tensor::Dense(dense) => dense.data_mut(),
@@ -108,6 +132,12 @@ impl Value {
         let mut leaves = fst.leaves;
         leaves.extend(snd.leaves);
         Value { leaves }
+    }
+
+    /// The value with all its numbers widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Value {
+        Value { leaves: self.leaves.iter().map(|leaf| Arc::new(leaf.in_precision(precision))).collect() }
     }
 
     /// The leaves.

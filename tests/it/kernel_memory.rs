@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use iverson::kernel::{Engine, Kernel, Leaf, Status};
-use iverson::tensor::{Coo, Csr, Dense, Inputs, Tensor, Value};
+use iverson::tensor::{Coo, Csr, Dense, Element, Inputs, Tensor, Value};
 use iverson::{Function, reference};
 
 use crate::support::Numbers;
 
 /// Pages that may be read and written, between two that may not.
-struct Guarded {
+pub struct Guarded {
     start: *mut u8,
     /// Of all, guards included.
     bytes: usize,
@@ -20,13 +20,14 @@ struct Guarded {
 
 /// Where numbers are put between the guards.
 #[derive(Clone, Copy, Debug)]
-enum Flush {
+pub enum Flush {
     Start,
     End,
 }
 
 impl Guarded {
-    fn new(len: usize) -> Guarded {
+    /// Room for so many numbers.
+    pub fn new(len: usize) -> Guarded {
         // SAFETY: asks for fresh memory, and takes the right to use its first and last page.
         unsafe {
             let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).expect("a page has a size");
@@ -41,13 +42,13 @@ impl Guarded {
         }
     }
 
-    /// So many numbers at one end of the pages: the end is a multiple of 8 and mostly of nothing more.
-    fn numbers(&mut self, len: usize, flush: Flush) -> &mut [f64] {
+    /// So many numbers at one end of the pages: the end is a multiple of their size and mostly of nothing more.
+    pub fn numbers<A: Element>(&mut self, len: usize, flush: Flush) -> &mut [A] {
         let offset = match flush {
             Flush::Start => self.page,
-            Flush::End => self.bytes - self.page - 8 * len,
+            Flush::End => self.bytes - self.page - size_of::<A>() * len,
         };
-        // SAFETY: the pages in between are readable and writable, large enough, and borrowed with the slice.
+        // SAFETY: the pages in between are readable and writable, large enough, and borrowed with the slice; all bits are numbers.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(offset).cast(), len) }
     }
 }
@@ -60,9 +61,9 @@ impl Drop for Guarded {
 }
 
 /// A program, the length of its index `m` for the length `n`, and the parameters to differentiate by.
-type Program = (&'static str, fn(usize) -> usize, &'static [&'static str]);
+pub type Program = (&'static str, fn(usize) -> usize, &'static [&'static str]);
 
-const PROGRAMS: [Program; 5] = [
+pub const PROGRAMS: [Program; 5] = [
     (include_str!("../programs/e08_deconvolution.iv"), |n| 1 + n / 3, &["x", "w"]),
     ("param A : [n, m] real\nparam x : [m] real\nsum i < n. tanh(sum j < m. A[i, j] * x[j])", |n| n / 2, &["A", "x"]),
     (
@@ -75,7 +76,7 @@ const PROGRAMS: [Program; 5] = [
 ];
 
 /// Numbers for all parameters of a function, of sizes `n` (also `k` and `d`) and `m`.
-fn inputs(function: &Function, n: usize, m: usize, numbers: &mut Numbers) -> Inputs {
+pub fn inputs(function: &Function, n: usize, m: usize, numbers: &mut Numbers) -> Inputs {
     let signature = &function.tensor_ssa().signature;
     let mut inputs = Inputs::new();
     for param in signature.params.values() {
@@ -109,7 +110,7 @@ fn leaves(function: &Function, inputs: &Inputs) -> Vec<Vec<f64>> {
     bound.values().values().flat_map(|value| value.leaves().iter().map(|leaf| leaf.data().to_vec())).collect()
 }
 
-fn lengths(kernel: &Kernel) -> Vec<usize> {
+pub fn lengths(kernel: &Kernel) -> Vec<usize> {
     kernel.outputs().iter().flat_map(|o| &o.leaves).map(Leaf::len).collect()
 }
 
@@ -120,7 +121,7 @@ fn guarded(kernel: &Kernel, data: &[Vec<f64>], flush: Flush) -> Vec<Vec<u64>> {
         .iter_mut()
         .zip(data)
         .map(|(memory, x)| {
-            let place = memory.numbers(x.len(), flush);
+            let place: &mut [f64] = memory.numbers(x.len(), flush);
             place.copy_from_slice(x);
             &*place
         })

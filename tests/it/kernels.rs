@@ -102,7 +102,7 @@ fn simplified_random_programs() {
 }
 
 /// Inputs for a program whose sizes all have one value: sparse tensors are about half full, maps are onto what there is.
-fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs {
+pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs {
     let signature = &function.tensor_ssa().signature;
     let length = |n: &Size| {
         let value = n.evaluate(&mut |_| Some(size)).expect("all sizes have a value").expect("small numbers");

@@ -1,6 +1,7 @@
 //! The integration tests, one binary.
 
 mod alike;
+mod allocations;
 mod campaign;
 mod cli;
 mod dependents;
@@ -17,5 +18,7 @@ mod kernel_memory;
 mod kernels;
 mod programs;
 mod regressions;
+mod single;
 mod support;
 mod tssa_text;
+mod views;

@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::{Coo, Csr, Dense, Inputs, Relation, Tensor};
+use super::{Coo, Csr, Dense, Inputs, Relation, Tensor, is_part};
 use crate::error::{Error, Result};
 use crate::ty::{Signature, Storage};
 
@@ -152,8 +152,7 @@ impl Inputs {
             return Ok(self.relation(name, value.into_relation(name)?));
         }
         // `ab.0` is a component of `ab`.
-        let whole = |param: &str| name.strip_prefix(param).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        let storage = signature.params.values().find(|p| whole(&p.name)).map_or(Storage::Dense, |p| p.storage);
+        let storage = signature.params.values().find(|p| is_part(name, &p.name)).map_or(Storage::Dense, |p| p.storage);
         Ok(match storage {
             Storage::Dense => self.value(name, value.into_dense(name)?),
             Storage::Csr(_) => self.value(name, value.into_csr(name)?),

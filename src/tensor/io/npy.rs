@@ -124,15 +124,16 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a dense tensor as 64-bit floats in row-major order.
+/// Writes a dense tensor as floats in row-major order, of 64 bits or, in single precision, of 32.
 ///
 /// # Errors
 /// If there is no memory for it.
 pub fn format(subject: &str, dense: &Dense) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    dense
-        .view()
-        .write_npy(&mut bytes)
-        .map_err(|e| Error::data(subject, format!("this file cannot be written: {e}")))?;
+    match dense.single_view() {
+        Some(single) => single.write_npy(&mut bytes),
+        None => dense.view().write_npy(&mut bytes),
+    }
+    .map_err(|e| Error::data(subject, format!("this file cannot be written: {e}")))?;
     Ok(bytes)
 }

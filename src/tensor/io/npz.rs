@@ -51,7 +51,11 @@ pub fn format(subject: &str, tensors: &BTreeMap<String, Dense>) -> Result<Vec<u8
     let failed = |e: &dyn std::fmt::Display| Error::data(subject, format!("this file cannot be written: {e}"));
     let mut writer = NpzWriter::new(Cursor::new(Vec::new()));
     for (name, dense) in tensors {
-        writer.add_array(name.as_str(), &dense.view()).map_err(|e| failed(&e))?;
+        match dense.single_view() {
+            Some(single) => writer.add_array(name.as_str(), &single),
+            None => writer.add_array(name.as_str(), &dense.view()),
+        }
+        .map_err(|e| failed(&e))?;
     }
     Ok(writer.finish().map_err(|e| failed(&e))?.into_inner())
 }

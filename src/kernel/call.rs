@@ -1,0 +1,246 @@
+//! Calls: what they take and give, how it is checked, and which engine runs.
+//!
+//! All ways to call a kernel end in [`Kernel::run`], which compares number, length and precision of all slices with what was bound; native
+//! code relies on that.
+
+use std::sync::Arc;
+
+use super::input::{Copied, Input};
+use super::interpret::{Location, Memory};
+use super::leaf::Leaf;
+use super::slices::{Given, Wanted};
+use super::{Kernel, Machine, Output, Scratch, assemble, features};
+use crate::codegen::load::Native;
+use crate::error::{Error, Result};
+use crate::tensor::{Bindings, Element, Inputs, Precision, Slice, SliceMut, Tensor, Value, bind};
+
+impl Kernel {
+    /// Computes all outputs from the numbers of the leaves of all parameters, both in order and in double precision.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if a leaf has another length or precision than the one bound.
+    pub fn call_into(&self, inputs: &[&[f64]], outputs: &mut [&mut [f64]]) -> Result<()> {
+        let mut scratch = self.scratch()?;
+        let result = self.run(Given::Double(inputs), Wanted::Double(outputs), &mut scratch.machine);
+        self.give_back(scratch);
+        result
+    }
+
+    /// Computes all outputs from the numbers of the leaves of all parameters, both in order, each in the precision that was bound.
+    ///
+    /// A leaf may be given as an array of any strides. What does not lie in memory in row-major order is copied, into memory that is kept for
+    /// later calls (an array of more than four axes takes a little memory anew); the result says how much that was, and [`Kernel::copied`]
+    /// which parameters.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::{Copied, Engine};
+    /// use iverson::ndarray::array;
+    /// use iverson::tensor::{Dense, Inputs, Value};
+    ///
+    /// let product = Function::parse("param A : [m, n] real\nparam x : [n] real\ngen i < m. sum j < n. A[i, j] * x[j]")?;
+    /// let a = array![[1.0_f32, 2.0], [3.0, 4.0]];
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("A", Dense::single(&[2, 2], vec![0.0; 4]).map_err(|e| e.of("A"))?).value("x", Value::vector(vec![0.0; 2]));
+    /// let kernel = product.kernel(&inputs, Engine::Interpreter)?;
+    /// let mut y = [0.0; 2];
+    /// let copied = kernel.call_with(&[a.t().into(), (&[1.0, 10.0]).into()], &mut [(&mut y).into()])?;
+    /// assert_eq!((y, copied), ([31.0, 42.0], Copied { leaves: 1, numbers: 4 }));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Data`] if a leaf has another shape, length or precision than the one bound, [`Error::Limit`] if there is no memory for a copy.
+    pub fn call_with(&self, inputs: &[Input<'_>], outputs: &mut [SliceMut<'_>]) -> Result<Copied> {
+        self.call_given(inputs, Wanted::Mixed(outputs))
+    }
+
+    pub(super) fn call_given(&self, inputs: &[Input<'_>], outputs: Wanted<'_, '_>) -> Result<Copied> {
+        for ((name, leaf), input) in self.inputs.iter().zip(inputs) {
+            input.check(name, leaf)?;
+        }
+        let mut scratch = self.scratch()?;
+        let Scratch { machine, copies } = &mut scratch;
+        let result = copies.with(inputs, |slices| self.run(Given::Mixed(slices), outputs, machine));
+        self.give_back(scratch);
+        result
+    }
+
+    /// The names of the parameters that a call with these inputs copies, once for each leaf.
+    pub fn copied(&self, inputs: &[Input<'_>]) -> Vec<&str> {
+        let leaves = self.inputs.iter().zip(inputs).filter(|(_, input)| input.as_slice().is_none());
+        leaves.map(|((name, _), _)| name.as_str()).collect()
+    }
+
+    /// Computes all outputs, each with its name. The inputs must have the sizes, relations and precisions that were bound.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for inputs that do not fit.
+    pub fn call(&self, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
+        let bindings = self.bindings(inputs)?;
+        let tensors = bindings.values().values().flat_map(|value| value.leaves().iter());
+        let data: Vec<Slice<'_>> = tensors.map(|tensor| tensor.numbers()).collect();
+        let mut rooms = Vec::new();
+        for output in &self.outputs {
+            for (leaf, precision) in output.leaves.iter().zip(&output.precisions) {
+                rooms.push(Room::new(*precision, leaf.len())?);
+            }
+        }
+        let mut outputs: Vec<SliceMut<'_>> = rooms.iter_mut().map(Room::slice).collect();
+        let mut scratch = self.scratch()?;
+        let result = self.run(Given::Mixed(&data), Wanted::Mixed(&mut outputs), &mut scratch.machine);
+        self.give_back(scratch);
+        result?;
+        let mut rooms = rooms.into_iter();
+        let value = |output: &Output| {
+            let leaves = output.leaves.iter().zip(&mut rooms).map(|(leaf, room)| Ok(Arc::new(room.tensor(leaf)?)));
+            Ok((output.name.clone(), Value::new(leaves.collect::<Result<_>>()?)))
+        };
+        self.outputs.iter().map(value).collect()
+    }
+
+    /// Inputs that have the relations that were bound.
+    fn bindings(&self, inputs: &Inputs) -> Result<Bindings> {
+        let bindings = match self.assembled.as_slice() {
+            [] => bind(&self.program.signature, inputs)?,
+            assembled => bind(&self.program.signature, &assemble::add(inputs, assembled))?,
+        };
+        for (id, relation) in bindings.relations().iter() {
+            let bound = self.relations.get(id);
+            if bound.is_none_or(|bound| !Arc::ptr_eq(bound, relation) && bound != relation) {
+                let name = self.program.signature.relations.get(id).map_or("a relation", |r| r.name.as_str());
+                return Err(Error::data(name, "it has other tuples than those that the kernel was bound to"));
+            }
+        }
+        Ok(bindings)
+    }
+
+    /// Runs all nests, on slices that are what was bound.
+    fn run(&self, inputs: Given<'_, '_>, mut outputs: Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {
+        self.check(&inputs, &outputs)?;
+        match self.native.get() {
+            Some(native) => self.run_native(native, &inputs, &mut outputs, machine),
+            None => self.interpret(inputs, &mut outputs, machine)?,
+        }
+        for (from, to) in &self.rounded {
+            if let (Some(from), Some(mut to)) = (machine.workspaces.get(*from), outputs.get_mut(*to)) {
+                to.round_from(from);
+            }
+        }
+        Ok(())
+    }
+
+    fn check<'k>(&'k self, inputs: &Given<'_, '_>, outputs: &Wanted<'_, '_>) -> Result<()> {
+        count("inputs", self.inputs.len(), inputs.len())?;
+        for (k, ((name, leaf), precision)) in self.inputs.iter().zip(&self.precisions).enumerate() {
+            let advice = match precision {
+                Precision::Single => "give `f32` to `call_with`, or bind a tensor in double precision",
+                Precision::Double => "give `f64`, or bind a tensor in single precision",
+            };
+            fits(name, leaf, *precision, inputs.get(k), advice)?;
+        }
+        count("outputs", self.outputs.iter().map(|output| output.leaves.len()).sum(), outputs.len())?;
+        let leaves = |output: &'k Output| output.leaves.iter().zip(&output.precisions).map(|leaf| (&output.name, leaf));
+        for (k, (name, (leaf, precision))) in self.outputs.iter().flat_map(leaves).enumerate() {
+            let advice = match precision {
+                Precision::Single => "give `f32` to `call_with`, or do not store this result in single precision",
+                Precision::Double => "give `f64`, or store this result in single precision with `store_in_single`",
+            };
+            fits(name, leaf, *precision, outputs.get(k), advice)?;
+        }
+        Ok(())
+    }
+
+    fn run_native(&self, native: &Native, inputs: &Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) {
+        let Machine { workspaces, pointers, .. } = machine;
+        let mut session = pointers.session(&self.arrays, self.locations.len());
+        let mut workspaces = workspaces.iter_mut();
+        for (buffer, location) in self.locations.iter().enumerate() {
+            match location {
+                Location::Input(k) => inputs.get(*k).into_iter().for_each(|x| session.share(buffer, x)),
+                // Workspaces are numbered in the order of buffers; outputs are not.
+                Location::Workspace(_) => workspaces.next().into_iter().for_each(|x| session.lend(buffer, x.into())),
+                Location::Output(_) => {}
+            }
+        }
+        outputs.for_each(|k, x| {
+            let buffer = self.locations.iter().position(|l| matches!(l, Location::Output(other) if *other == k));
+            if let Some(buffer) = buffer {
+                session.lend(buffer, x);
+            }
+        });
+        session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps());
+    }
+
+    fn interpret(&self, inputs: Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {
+        let Machine { registers, workspaces, .. } = machine;
+        let mut memory = Memory {
+            locations: &self.locations,
+            inputs,
+            outputs: outputs.reborrow(),
+            workspaces,
+            arrays: &self.arrays,
+            functions: &self.program.signature.functions,
+            tuples: &mut [],
+        };
+        self.codes.iter().try_for_each(|code| features::run(code, registers, &mut memory))
+    }
+}
+
+fn count(what: &str, expected: usize, found: usize) -> Result<()> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Error::data(what, format!("{expected} leaves are expected, found {found}"))),
+    }
+}
+
+/// Checks the length and the precision of a slice.
+fn fits(name: &str, leaf: &Leaf, expected: Precision, found: Option<Slice<'_>>, advice: &str) -> Result<()> {
+    let Some(found) = found else { return Ok(()) };
+    if found.len() != leaf.len() {
+        let message = format!("{} numbers are expected, found {}", leaf.len(), found.len());
+        return Err(Error::data(name, message));
+    }
+    if found.precision() != expected {
+        let message = format!("numbers in {expected} are expected, found {}; {advice}", found.precision());
+        return Err(Error::data(name, message));
+    }
+    Ok(())
+}
+
+/// Where the numbers of a result go.
+enum Room {
+    Double(Vec<f64>),
+    Single(Vec<f32>),
+}
+
+impl Room {
+    fn new(precision: Precision, len: usize) -> Result<Room> {
+        Ok(match precision {
+            Precision::Double => Room::Double(room(len)?),
+            Precision::Single => Room::Single(room(len)?),
+        })
+    }
+
+    fn slice(&mut self) -> SliceMut<'_> {
+        match self {
+            Room::Double(x) => x.into(),
+            Room::Single(x) => x.into(),
+        }
+    }
+
+    fn tensor(self, leaf: &Leaf) -> Result<Tensor> {
+        match self {
+            Room::Double(x) => leaf.tensor(x),
+            Room::Single(x) => leaf.tensor(x),
+        }
+    }
+}
+
+fn room<A: Element>(len: usize) -> Result<Vec<A>> {
+    let mut room = Vec::new();
+    let limit = |_| Error::Limit { what: "elements of a result", limit: 0, found: len as u64 };
+    room.try_reserve_exact(len).map_err(limit)?;
+    room.resize(len, A::narrow(f64::NAN));
+    Ok(room)
+}

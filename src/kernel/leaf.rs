@@ -1,0 +1,161 @@
+//! What the leaves of parameters and outputs look like: their format, shape or pattern, and how their numbers are stored.
+
+use std::sync::Arc;
+
+use crate::base::{Id, ParamId, RelationId};
+use crate::error::{Error, Result};
+use crate::loops::{BufferKind, Program};
+use crate::tensor::{Bindings, Coo, Csr, CsrPattern, Dense, Element, Precision, Relation, Tensor, Value};
+use crate::ty::Storage;
+
+/// How the outputs of a kernel are stored: their leaves.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its name.
+    pub name: String,
+    /// What each leaf looks like.
+    pub leaves: Vec<Leaf>,
+    /// How the numbers of each leaf are stored.
+    pub precisions: Vec<Precision>,
+}
+
+/// The shape of a leaf of a parameter or an output.
+#[derive(Clone, Debug)]
+pub enum Leaf {
+    /// All elements in row-major order.
+    Dense(Vec<usize>),
+    /// The values of the entries of a sparse matrix.
+    Csr(Arc<CsrPattern>),
+    /// The values of the entries of a sparse tensor.
+    Coo(Arc<Relation>),
+}
+
+impl Leaf {
+    /// How many numbers it has.
+    pub fn len(&self) -> usize {
+        match self {
+            // Shapes of leaves were multiplied with checks when they were bound.
+            Leaf::Dense(shape) => shape.iter().product(),
+            Leaf::Csr(pattern) => pattern.len(),
+            Leaf::Coo(relation) => relation.len(),
+        }
+    }
+
+    /// Whether it has no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensor with these numbers.
+    pub(super) fn tensor<A: Element>(&self, data: Vec<A>) -> Result<Tensor> {
+        let made = match self {
+            Leaf::Dense(shape) => Dense::stored(shape, data).map(Tensor::from),
+            Leaf::Csr(pattern) => Csr::stored(pattern.clone(), data).map(Tensor::from),
+            Leaf::Coo(relation) => Coo::stored(relation.clone(), data).map(Tensor::from),
+        };
+        made.map_err(|malformed| Error::bug("kernel", malformed.to_string()))
+    }
+}
+
+/// The number of the first leaf of a parameter.
+pub(super) fn first_leaf(bindings: &Bindings, param: ParamId) -> usize {
+    bindings.values().iter().filter(|(id, _)| id.index() < param.index()).map(|(_, value)| value.leaves().len()).sum()
+}
+
+/// How the numbers of the leaves of all parameters are stored.
+pub(super) fn input_precisions(bindings: &Bindings) -> Vec<Precision> {
+    let tensors = bindings.values().values().flat_map(|value| value.leaves());
+    tensors.map(|tensor| tensor.precision()).collect()
+}
+
+/// The leaves of all parameters, with the names of the parameters.
+pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<(String, Leaf)>> {
+    let mut leaves = Vec::new();
+    for (id, param) in program.signature.params.iter() {
+        let value = bindings.values().get(id).ok_or_else(|| Error::bug("bind", "a parameter without a value"))?;
+        for tensor in value.leaves() {
+            let leaf = match tensor.as_ref() {
+                Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
+                Tensor::Csr(csr) => Leaf::Csr(csr.pattern().clone()),
+                Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
+            };
+            leaves.push((param.name.clone(), leaf));
+        }
+    }
+    Ok(leaves)
+}
+
+/// The outputs and their leaves.
+pub(super) fn output_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<Output>> {
+    let mut outputs = Vec::new();
+    for (name, buffers) in &program.outputs {
+        let (mut leaves, mut precisions) = (Vec::new(), Vec::new());
+        for buffer in buffers {
+            let buffer =
+                program.buffers.get(*buffer).ok_or_else(|| Error::bug("bind", "an output without a buffer"))?;
+            precisions.push(buffer.precision);
+            leaves.push(match buffer.entries {
+                None => Leaf::Dense(buffer.dims.iter().map(|n| bindings.length(n)).collect::<Result<_>>()?),
+                Some(relation) => sparse_leaf(program, bindings, relation)?,
+            });
+        }
+        outputs.push(Output { name: name.clone(), leaves, precisions });
+    }
+    Ok(outputs)
+}
+
+/// The program with its parameters in the precision of the tensors that are bound.
+///
+/// # Errors
+/// [`Error::Data`] for a tensor in double precision where the program wants single precision.
+pub(super) fn in_bound_precision(mut program: Arc<Program>, bindings: &Bindings) -> Result<Arc<Program>> {
+    let mut single = Vec::new();
+    for (id, buffer) in program.buffers.iter() {
+        let BufferKind::Param(param, leaf) = buffer.kind else { continue };
+        let tensor = bindings.values().get(param).and_then(|value| value.leaves().get(leaf));
+        match (buffer.precision, tensor.map(|tensor| tensor.precision()).unwrap_or_default()) {
+            (Precision::Double, Precision::Single) => single.push(id),
+            (Precision::Single, Precision::Double) => {
+                let message = "the program stores it in single precision, the tensor is in double precision; round it with `in_precision`";
+                return Err(Error::data(&buffer.name, message));
+            }
+            _ => {}
+        }
+    }
+    if !single.is_empty() {
+        let program = Arc::make_mut(&mut program);
+        single.into_iter().try_for_each(|buffer| program.store_buffer_in_single(buffer))?;
+    }
+    Ok(program)
+}
+
+/// A leaf on a pattern: that of a sparse parameter, in the format of the parameter, or one that was found out.
+fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> Result<Leaf> {
+    for (id, param) in program.signature.params.iter() {
+        let tensor = bindings.values().get(id).and_then(Value::as_tensor);
+        match (param.storage, tensor) {
+            (Storage::Csr(r), Some(Tensor::Csr(csr))) if r == relation => return Ok(Leaf::Csr(csr.pattern().clone())),
+            (Storage::Coo(r), Some(Tensor::Coo(coo))) if r == relation => return Ok(Leaf::Coo(coo.pattern().clone())),
+            _ => {}
+        }
+    }
+    // A pattern of its own.
+    let pattern = bindings.relations().get(relation).ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
+    match pattern.shape() {
+        [rows, cols] => {
+            let malformed = |malformed: crate::tensor::Malformed| Error::bug("bind", malformed.to_string());
+            let limit = || Error::Limit { what: "rows of a result", limit: 0, found: *rows as u64 };
+            let mut indptr: Vec<usize> = Vec::new();
+            indptr.try_reserve_exact(rows.saturating_add(1)).map_err(|_| limit())?;
+            indptr.resize(rows + 1, 0);
+            pattern.column(0).iter().for_each(|row| indptr[row + 1] += 1);
+            for row in 0..*rows {
+                indptr[row + 1] += indptr[row];
+            }
+            let indices = pattern.column(1).iter().map(|col| u32::try_from(*col));
+            let indices = indices.collect::<std::result::Result<_, _>>().map_err(|_| Error::Overflow)?;
+            CsrPattern::new(*rows, *cols, indptr, indices).map(|csr| Leaf::Csr(Arc::new(csr))).map_err(malformed)
+        }
+        _ => Ok(Leaf::Coo(pattern.clone())),
+    }
+}
