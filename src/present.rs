@@ -272,9 +272,8 @@ impl<'a> Presenter<'a> {
     fn is_view(&self, x: VarId) -> Result<bool> {
         let Rhs::Contract { sums, guard, operands } = &self.source.stmts[x].rhs else { return Ok(false) };
         let [operand] = operands.as_slice() else { return Ok(false) };
-        let y = operand.var.index();
         let leaf = matches!(self.source.stmts[operand.var].rhs, Rhs::Input { .. } | Rhs::Number(_));
-        if !(leaf || self.shared[y] && !self.plain[y]) || guard.weight() > sums.len() + 1 {
+        if !(leaf || self.is_variable(operand.var)) || guard.weight() > sums.len() + 1 {
             return Ok(false);
         }
         // Each `sum` index is fixed by an equation of its own.
@@ -512,10 +511,9 @@ impl<'a> Presenter<'a> {
     }
 
     fn visit(&mut self, x: VarId, place: Vec<Affine>, context: Context, out: &mut Vec<Task>) -> Result<()> {
-        let at = x.index();
         self.share_costly(x, &place, context);
         // A parameter is read itself even where a guard needs a copy of it.
-        if self.shared[at] && !self.plain[at] {
+        if self.is_variable(x) {
             self.record_use(x, context);
             let array = Term::Var(self.var(x));
             let array = self.term.push(array)?;
@@ -894,11 +892,18 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    /// What a read comes to through statements that are all elements of another one, with the axes in another order or repeated.
+    /// Whether reads of a statement are written as those of a variable.
+    fn is_variable(&self, x: VarId) -> bool {
+        self.shared[x.index()] && !self.plain[x.index()]
+    }
+
+    /// What a read comes to through statements that are no variables and all elements of another one, with the axes in another order or
+    /// repeated.
     fn arranged(&self, x: VarId, place: &[Affine]) -> (VarId, Vec<Affine>) {
         let (mut x, mut place) = (x, place.to_vec());
         while let Rhs::Contract { sums, guard: Pred::True, operands } = &self.source.stmts[x].rhs
             && let ([], [operand]) = (sums.as_slice(), operands.as_slice())
+            && !self.is_variable(x)
         {
             place = operand.indices.iter().filter_map(|i| place.get(i.index()).cloned()).collect();
             x = operand.var;
@@ -921,7 +926,7 @@ impl<'a> Presenter<'a> {
                 let dense = match &self.source.stmts[x].rhs {
                     Rhs::Input { param, .. } => self.source.signature.params[*param].storage.pattern().is_none(),
                     Rhs::Number(_) => true,
-                    _ => self.shared[x.index()] && !self.plain[x.index()],
+                    _ => self.is_variable(x),
                 };
                 dense
                     && place

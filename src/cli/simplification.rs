@@ -31,7 +31,7 @@ pub(super) struct SimplifyArguments {
     /// How many rounds simplification may take in one pass.
     #[arg(long, default_value_t = Budget::default().rounds)]
     rounds: usize,
-    /// How many matches of rules simplification may look at in one pass.
+    /// How many new results of rules one pass of simplification may have.
     #[arg(long, default_value_t = Budget::default().matches)]
     matches: usize,
 }
@@ -88,7 +88,7 @@ pub(super) fn tell(report: &Report) {
         Stop::Saturated => return,
         Stop::Nodes => "nodes; --nodes sets another",
         Stop::Rounds => "rounds; --rounds sets another",
-        Stop::Matches => "matches of rules; --matches sets another",
+        Stop::Matches => "results of rules; --matches sets another",
     };
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");
