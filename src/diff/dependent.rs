@@ -220,7 +220,7 @@ impl Tensors {
 
 /// The leaves of a parameter.
 fn leaves(signature: &Signature, param: ParamId) -> Result<Vec<Leaf>> {
-    Ok(signature.types.leaves(signature.params[param].ty)?)
+    signature.types.leaves(signature.params[param].ty)
 }
 
 /// [`forward`] of a program some of whose parameters depend on others.

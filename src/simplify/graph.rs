@@ -30,6 +30,9 @@ const MAX_DEFINITIONS: usize = 2;
 /// Larger guards are left as they are.
 const MAX_WEIGHT: usize = 24;
 
+/// The nodes of a class as expressions.
+pub(super) type Definitions = Rc<[(Form, Expr)]>;
+
 pub(super) struct Graph<'a> {
     pub(super) model: Model<'a>,
     pub(super) egraph: EGraph<Node, Analysis>,
@@ -40,7 +43,7 @@ pub(super) struct Graph<'a> {
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
     /// What the reads of a class stand for, by their indices, until it is united with another one.
-    definitions: FxHashMap<Id, FxHashMap<Rc<[Affine]>, Rc<[(Form, Expr)]>>>,
+    definitions: FxHashMap<Id, FxHashMap<Rc<[Affine]>, Definitions>>,
     /// Whether there are guards so far below a class, until classes are united.
     guards: FxHashMap<(Id, usize), bool>,
 }
@@ -254,12 +257,12 @@ impl<'a> Graph<'a> {
     }
 
     /// The expressions that a read stands for, for looking at: those of the same read bind the same indices each time.
-    pub(super) fn definitions(&mut self, read: &Read) -> Result<Rc<[(Form, Expr)]>> {
+    pub(super) fn definitions(&mut self, read: &Read) -> Result<Definitions> {
         let class = self.egraph.find(read.class);
         if let Some(known) = self.definitions.get(&class).and_then(|known| known.get(&read.indices)) {
             return Ok(Rc::clone(known));
         }
-        let found: Rc<[(Form, Expr)]> = self.elements(read, usize::MAX)?.into();
+        let found: Definitions = self.elements(read, usize::MAX)?.into();
         self.definitions.entry(class).or_default().insert(Rc::clone(&read.indices), Rc::clone(&found));
         Ok(found)
     }

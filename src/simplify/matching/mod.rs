@@ -18,12 +18,10 @@ mod product;
 mod quick;
 mod solve;
 
-use std::rc::Rc;
-
 use super::bindings::{Bindings, Value};
 use super::conditions::Condition;
 use super::expr::{Expr, Product};
-use super::graph::Graph;
+use super::graph::{Definitions, Graph};
 use super::instantiate::integer;
 use super::lang::Form;
 use super::rule::{Head, Integer, Linear, Meta, Pattern, Rule};
@@ -138,7 +136,7 @@ impl Rest<'_> {
 }
 
 /// The nodes of a class, as expressions.
-struct Opened(Option<Rc<[(Form, Expr)]>>);
+struct Opened(Option<Definitions>);
 
 impl Opened {
     fn iter(&self) -> impl Iterator<Item = &(Form, Expr)> {
