@@ -76,6 +76,23 @@ pub enum Pred {
     },
 }
 
+/// Of predicates that are the same but for names of bound indices the first stays. Those that bind come last.
+fn dedup_bound(sorted: &mut Vec<Pred>) {
+    let first = sorted.partition_point(|p| !matches!(p, Pred::Exists { .. }));
+    if sorted.len() < first + 2 {
+        return;
+    }
+    let mut known: Vec<Pred> = Vec::new();
+    let binding = sorted.split_off(first);
+    sorted.extend(binding.into_iter().filter(|p| {
+        // What overflows stays.
+        let Ok(named) = p.bound_by_depth(0) else { return true };
+        let new = !known.contains(&named);
+        known.push(named);
+        new
+    }));
+}
+
 /// The greatest common divisor of magnitudes; zero for no terms.
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
@@ -198,6 +215,7 @@ impl Pred {
             (Pred::NonNegative(a), Pred::NonNegative(b)) => a.terms() == b.terms(),
             _ => false,
         });
+        dedup_bound(&mut atoms);
         if contradicts(&atoms) {
             return Pred::False;
         }
@@ -228,6 +246,7 @@ impl Pred {
             _ => false,
         });
         atoms.reverse();
+        dedup_bound(&mut atoms);
         // p or not p. Only for atoms: to negate an `and` builds an `or`, which would come back here, twice at each level.
         let is_atom = |p: &&Pred| !matches!(p, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. });
         if atoms.iter().filter(is_atom).any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {
@@ -238,6 +257,22 @@ impl Pred {
             1 => atoms.remove(0),
             _ => Pred::Any(atoms.into()),
         }
+    }
+
+    /// The predicate with bound indices named by how deep they are bound; to compare with.
+    fn bound_by_depth(&self, depth: u32) -> Checked<Pred> {
+        let all = |ps: &[Pred]| ps.iter().map(|p| p.bound_by_depth(depth)).collect::<Checked<Vec<Pred>>>();
+        Ok(match self {
+            Pred::All(ps) => Pred::all(all(ps)?),
+            Pred::Any(ps) => Pred::any(all(ps)?),
+            Pred::Exists { index, extent, body } => {
+                let name = IndexId(u32::MAX - depth);
+                let body = body.substitute(&|i| (i == *index).then(|| Affine::index(name)))?;
+                let body = Arc::new(body.bound_by_depth(depth + 1)?);
+                Pred::Exists { index: name, extent: extent.clone(), body }
+            }
+            atom => atom.clone(),
+        })
     }
 
     /// `not self`, pushed to the atoms. Nothing for a predicate that holds an `exists`, whose negation is not in the language,
@@ -464,6 +499,24 @@ mod tests {
 
     fn index(i: u32, k: i64, constant: i64) -> Affine {
         Affine::from_terms([(Var::Index(IndexId(i)), k)], constant).unwrap()
+    }
+
+    #[test]
+    fn the_same_exists_is_said_once() {
+        let related = |i| Pred::relation(RelationRef::Input(RelationId(0)), vec![index(0, 1, 0), index(i, 1, 0)]);
+        let exists = |i, p| Pred::exists(IndexId(i), Affine::constant(7), p);
+        let other = exists(3, related(3).and(Pred::non_negative(index(3, 1, -2))));
+        let nested =
+            |i, j| exists(i, related(i).and(exists(j, related(j).and(Pred::zero(index(i, 1, -1)).or(related(i))))));
+        let cases = [
+            (exists(1, related(1)).and(exists(2, related(2))), exists(1, related(1))),
+            (exists(2, related(2)).or(exists(1, related(1))), exists(1, related(1))),
+            (nested(1, 2).and(nested(3, 4)), nested(1, 2)),
+            (other.clone().and(exists(2, related(2))).and(other.clone()), Pred::all([exists(2, related(2)), other])),
+        ];
+        for (found, expected) in cases {
+            assert_eq!(found, expected);
+        }
     }
 
     #[test]
