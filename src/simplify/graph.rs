@@ -274,8 +274,8 @@ impl<'a> Graph<'a> {
         if given.is_true() && self.is_plain(scope, read) || !self.has_guards(read.class, depth) {
             return Ok(None);
         }
-        for (_, definition) in self.elements(read, MAX_DEFINITIONS)? {
-            if let Some(e) = self.strip(scope, given, &definition, depth)? {
+        for (_, definition) in self.definitions(read)?.iter().take(MAX_DEFINITIONS) {
+            if let Some(e) = self.strip(scope, given, definition, depth)? {
                 // Guards that save work come back.
                 return Ok(Some(self.leaf(scope, given, &e)?));
             }

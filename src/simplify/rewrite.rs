@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::instantiate::instantiate;
-use super::matching::{Goal, Match, matches};
+use super::matching::{Goal, Match, Subject, matches};
 use super::rule::{Mode, Rule, Tier};
 use crate::error::Result;
 use crate::index::{Pred, Var};
@@ -138,8 +138,9 @@ impl<'r> Rules<'r> {
 
     /// The first rule that changes the expression, and what it becomes.
     fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
+        let subject = Subject::new(e, false);
         for group in &self.normal {
-            let found = matches(graph, &group.goal, e, false)?;
+            let found = matches(graph, &group.goal, &subject)?;
             for rule in &group.rules {
                 if let Some(next) = results(graph, rule, scope, e, &found)?.into_iter().next() {
                     return Ok(Some((&rule.name, next)));

@@ -19,7 +19,7 @@ use super::Budget;
 use super::expr::Expr;
 use super::graph::Graph;
 use super::lang::{Head, Node};
-use super::matching::matches;
+use super::matching::{Subject, matches};
 use super::rewrite::{Rules, results};
 use super::rule::{Mode, Rule};
 use crate::error::Result;
@@ -139,11 +139,13 @@ impl Engine<'_, '_, '_> {
             let names = used.iter().map(|name| (*name).to_owned()).collect();
             changed |= self.add(class, names, &opened, &e)?;
         }
+        let mut subject = Subject::new(&e, true);
         for group in &self.rules.graph {
-            let ways = matches(self.graph, &group.goal, &e, true)?;
+            let ways = matches(self.graph, &group.goal, &subject)?;
             for rule in &group.rules {
                 for result in results(self.graph, rule, &scope, &e, &ways)? {
                     changed |= self.result(class, rule, &e, &result)?;
+                    subject = Subject::new(&e, true);
                     if rule.mode == Mode::Reduce {
                         self.retired.insert(node.clone());
                         return Ok(changed);

@@ -18,6 +18,9 @@ mod product;
 mod quick;
 mod solve;
 
+use std::cell::OnceCell;
+use std::rc::Rc;
+
 use super::bindings::{Bindings, Value};
 use super::conditions::Condition;
 use super::expr::{Expr, Product};
@@ -29,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::index::Pred;
 use crate::scalar::{Function, Op, Primitive};
 use left::{Left, Mask};
-use quick::{has_common_factor, is_narrow, lacks, may_share, plausible};
+use quick::{Factor, has_common_factor, is_narrow, lacks, may_share, plausible};
 
 /// What stands around a match: `sum s. [p] * f0 * .. * (match)`, or `(match) + t0 + ..`.
 #[derive(Clone, Debug)]
@@ -91,15 +94,30 @@ pub(super) struct Match {
     pub(super) given: Pred,
 }
 
-/// All ways, up to a limit, in which an expression matches. `opening` says whether classes are looked into. Products and sums of more than 64
-/// parts do not match.
-pub(super) fn matches(graph: &mut Graph<'_>, goal: &Goal<'_>, subject: &Expr, opening: bool) -> Result<Vec<Match>> {
-    if !plausible(goal.pattern, subject, opening) {
+/// An expression that several patterns are looked for in, while the e-graph stays as it is.
+pub(super) struct Subject<'e> {
+    e: &'e Expr,
+    /// Whether classes are looked into.
+    opening: bool,
+    /// What each term of a sum may have as factors.
+    factors: OnceCell<Rc<[Option<Vec<Factor>>]>>,
+}
+
+impl<'e> Subject<'e> {
+    /// `opening` says whether classes are looked into.
+    pub(super) fn new(e: &'e Expr, opening: bool) -> Self {
+        Subject { e, opening, factors: OnceCell::new() }
+    }
+}
+
+/// All ways, up to a limit, in which an expression matches. Products and sums of more than 64 parts do not match.
+pub(super) fn matches(graph: &mut Graph<'_>, goal: &Goal<'_>, subject: &Subject<'_>) -> Result<Vec<Match>> {
+    if !plausible(goal.pattern, subject.e, subject.opening) {
         return Ok(Vec::new());
     }
     let bindings = Bindings::new(goal.metas);
-    let mut matcher = Matcher { graph, goal, opening, bindings, found: Vec::new(), effort: 0, error: None };
-    matcher.top(goal.pattern, subject);
+    let mut matcher = Matcher { graph, goal, subject, bindings, found: Vec::new(), effort: 0, error: None };
+    matcher.top(goal.pattern, subject.e);
     match matcher.error {
         Some(error) => Err(error),
         None => Ok(matcher.found),
@@ -109,7 +127,7 @@ pub(super) fn matches(graph: &mut Graph<'_>, goal: &Goal<'_>, subject: &Expr, op
 struct Matcher<'g, 'a> {
     graph: &'g mut Graph<'a>,
     goal: &'g Goal<'g>,
-    opening: bool,
+    subject: &'g Subject<'g>,
     bindings: Bindings,
     found: Vec<Match>,
     /// How many parts of patterns were compared.
@@ -215,7 +233,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// The nodes of the class that an expression reads, as expressions; none where classes are not looked into.
     fn opened(&mut self, subject: &Expr) -> Opened {
         let Expr::Read(read) = subject else { return Opened(None) };
-        if !self.opening {
+        if !self.subject.opening {
             return Opened(None);
         }
         match self.graph.definitions(read) {
@@ -373,8 +391,9 @@ impl<'g, 'a> Matcher<'g, 'a> {
             return;
         }
         let bound = self.needed(pattern);
+        let factors = if bound.is_empty() { None } else { Some(self.factors_of_terms(terms)) };
         for at in left.iter() {
-            if !bound.is_empty() && lacks(&bound, &self.factors_of(&terms[at])) {
+            if factors.as_ref().is_some_and(|factors| lacks(&bound, &factors[at])) {
                 continue;
             }
             self.expr(pattern, &terms[at], &mut |m, _| m.terms(others, terms, left.without(at), top, then));
@@ -386,7 +405,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
         if left.len() > 2 && !top {
             return;
         }
-        let factors: Vec<_> = terms.iter().map(|term| self.factors_of(term)).collect();
+        let factors = self.factors_of_terms(terms);
         for first in left.iter() {
             for second in left.without(first).iter() {
                 if !may_share(&factors[first], &factors[second]) {

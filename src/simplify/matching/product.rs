@@ -235,9 +235,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
             conjuncts: subject.conjuncts.except(guard),
             factors: subject.factors.except(taken),
         };
-        if !value.mentions_any(&hidden) {
-            self.bind_expr(meta, params, value, |m| m.factors(others, left, top, then));
-        }
+        self.bind_expr(meta, params, value, |m| m.factors(others, left, top, then));
     }
 
     /// The indices of the pattern that something applied to `params` may not mention.
@@ -285,13 +283,15 @@ fn renamed(subject: &Left<'_>, names: &[(IndexId, IndexId)]) -> Checked<Product>
     Ok(Product { sums: Vec::new(), guard, factors })
 }
 
-/// Patterns of factors: structure first, then literals, then metavariables, so that these take what is left.
+/// Patterns of factors: numbers first, since conditions on them are the first to fail, then structure, then metavariables, so that these
+/// take what is left.
 fn in_order(patterns: &[Pattern]) -> SmallVec<[&Pattern; 8]> {
     let mut ordered: SmallVec<[&Pattern; 8]> = patterns.iter().collect();
     ordered.sort_by_key(|pattern| match pattern {
-        Pattern::Meta(..) => 2,
+        Pattern::Number(_) => 0,
         Pattern::Literal(_) => 1,
-        _ => 0,
+        Pattern::Meta(..) => 3,
+        _ => 2,
     });
     ordered
 }

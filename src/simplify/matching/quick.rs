@@ -48,8 +48,21 @@ impl Matcher<'_, '_> {
         }
     }
 
+    /// What each term may have as factors. Those of the terms of the whole subject are found once.
+    pub(super) fn factors_of_terms(&mut self, terms: &[Expr]) -> Rc<[Option<Vec<Factor>>]> {
+        let whole = matches!(self.subject.e, Expr::Sum(all) if std::ptr::eq::<[Expr]>(&**all, terms));
+        if whole && let Some(known) = self.subject.factors.get() {
+            return Rc::clone(known);
+        }
+        let found: Rc<[_]> = terms.iter().map(|term| self.factors_of(term)).collect();
+        if whole {
+            return Rc::clone(self.subject.factors.get_or_init(|| found));
+        }
+        found
+    }
+
     /// What a term may have as factors; nothing where it may have others than tensors and literals.
-    pub(super) fn factors_of(&mut self, term: &Expr) -> Option<Vec<Factor>> {
+    fn factors_of(&mut self, term: &Expr) -> Option<Vec<Factor>> {
         let mut found = Vec::new();
         self.add_factors(term, &mut found)?;
         let opened = match term {

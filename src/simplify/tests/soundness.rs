@@ -9,7 +9,7 @@ use crate::reference::Field;
 use crate::simplify::expr::Expr;
 use crate::simplify::graph::{Graph, Scope};
 use crate::simplify::instantiate::instantiate;
-use crate::simplify::matching::{Goal, matches};
+use crate::simplify::matching::{Goal, Subject, matches};
 use crate::simplify::rewrite::results;
 use crate::simplify::rule::{Pattern, Rule, Tier};
 use crate::simplify::rules;
@@ -190,7 +190,7 @@ pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
             }
         };
         let goal = Goal::of(&[rule]).ok_or("no rule")?;
-        let ways = matches(&mut graph, &goal, &subject, true).map_err(|error| error.to_string())?;
+        let ways = matches(&mut graph, &goal, &Subject::new(&subject, true)).map_err(|error| error.to_string())?;
         let results = results(&mut graph, rule, &outer, &subject, &ways).map_err(|error| error.to_string())?;
         judge.folded = true;
         for result in results.iter().take(4) {
