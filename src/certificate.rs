@@ -86,13 +86,7 @@ impl Shapes {
         let mut computed = BTreeMap::new();
         for stmt in program.stmts.values() {
             let mut read = |p: &Pred| {
-                p.visit_relations(&mut |r| {
-                    if let RelationRef::Computed { var, .. } = r
-                        && let Some(stmt) = program.stmts.get(var)
-                    {
-                        computed.insert(var, stmt.dims.clone());
-                    }
-                });
+                p.visit_computed(&mut |x| computed.extend(program.stmts.get(x).map(|stmt| (x, stmt.dims.clone()))));
             };
             stmt.rhs.guards().for_each(&mut read);
         }

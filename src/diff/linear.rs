@@ -20,7 +20,7 @@ use super::forward::{aligned, product};
 use super::{NewParams, params_by_name};
 use crate::base::{Arena, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef};
+use crate::index::{Affine, Pred};
 use crate::scalar::{Function, Number, Op, Primitive};
 use crate::tssa::{Builder, Output, Program, Rhs, Stmt};
 use crate::ty::{RelationKind, Storage};
@@ -94,11 +94,7 @@ fn dependence(stmt: &Stmt, wrt: &[ParamId], all: &SideTable<VarId, Dependence>) 
     let known = |x: VarId| all[x];
     let decided = |p: &Pred| {
         let mut constant = true;
-        p.visit_relations(&mut |relation| {
-            if let RelationRef::Computed { var, .. } = relation {
-                constant &= matches!(known(var), Dependence::Zero | Dependence::Constant);
-            }
-        });
+        p.visit_computed(&mut |x| constant &= matches!(known(x), Dependence::Zero | Dependence::Constant));
         constant
     };
     match &stmt.rhs {

@@ -413,6 +413,15 @@ impl Pred {
         });
     }
 
+    /// Calls `visit` on every tensor that is read as a relation, inside affine expressions too.
+    pub fn visit_computed(&self, visit: &mut impl FnMut(VarId)) {
+        self.visit_relations(&mut |r| {
+            if let RelationRef::Computed { var, view: _ } = r {
+                visit(var);
+            }
+        });
+    }
+
     /// Calls `visit` on every index that is bound, outside in.
     pub fn visit_binders(&self, visit: &mut dyn FnMut(IndexId)) {
         match self {

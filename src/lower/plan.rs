@@ -215,11 +215,7 @@ fn output_of(program: &Program, x: VarId) -> Option<(usize, usize)> {
 fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
     let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
     let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
-        p.visit_relations(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r {
-                add(var, None);
-            }
-        });
+        p.visit_computed(&mut |x| add(x, None));
     };
     match &stmt.rhs {
         Rhs::Input { .. } | Rhs::Number(_) => {}

@@ -148,11 +148,7 @@ impl Lift<'_> {
             }
             Term::Iverson { guard, body } => {
                 guard.visit_affine(&mut |a| self.mention(region, a));
-                guard.visit_relations(&mut |r| {
-                    if let RelationRef::Computed { var, .. } = r {
-                        self.mention_var(region, var);
-                    }
-                });
+                guard.visit_computed(&mut |x| self.mention_var(region, x));
                 let names = Renaming { index: |_| None, relation: |r| apply_to_axes(&self.axes, r, &|i| i) };
                 let guard = names.pred(guard, &mut |i| i)?;
                 self.guards.push(guard);

@@ -91,7 +91,9 @@ pub(super) fn vars_of_affine(a: &Affine) -> BTreeSet<VarId> {
 /// The variables from which the relations in a predicate are computed.
 pub(super) fn vars_of_pred(p: &Pred) -> BTreeSet<VarId> {
     let mut vars = BTreeSet::new();
-    p.visit_relations(&mut |r| vars.extend(computed_from(r)));
+    p.visit_computed(&mut |x| {
+        vars.insert(x);
+    });
     vars
 }
 

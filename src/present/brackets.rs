@@ -119,10 +119,8 @@ impl Presenter<'_> {
 
     /// The comparisons that a predicate reads by name.
     fn ask(&mut self, p: &Pred) {
-        p.visit_relations(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r
-                && let Some(x) = self.comparison_of.get(&var)
-            {
+        p.visit_computed(&mut |var| {
+            if let Some(x) = self.comparison_of.get(&var) {
                 self.asked[x.index()] = true;
             }
         });

@@ -316,11 +316,7 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
         let mut needed = SideTable::new(self.program.stmts.len(), false);
         for stmt in self.program.stmts.values() {
             for guard in stmt.rhs.guards() {
-                guard.visit_relations(&mut |r| {
-                    if let RelationRef::Computed { var, .. } = r {
-                        needed.set(var, true);
-                    }
-                });
+                guard.visit_computed(&mut |x| needed.set(x, true));
             }
         }
         close_over_operands(self.program, &mut needed);

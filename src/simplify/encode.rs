@@ -186,11 +186,7 @@ impl Encoder<'_> {
             other => Ok(other.clone()),
         })?;
         let mut computed = Vec::new();
-        p.visit_relations(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r {
-                computed.push(var);
-            }
-        });
+        p.visit_computed(&mut |x| computed.push(x));
         if computed.is_empty() {
             return Ok(p.clone());
         }

@@ -189,12 +189,7 @@ fn mentioned(e: &Expr) -> Vec<Id> {
     for (read, _) in e.reads() {
         found.push(read.class);
     }
-    let mut visit = |r: RelationRef| {
-        if let RelationRef::Computed { var, .. } = r {
-            found.push(class_of(var));
-        }
-    };
-    guards(e, &mut |p| p.visit_relations(&mut visit));
+    guards(e, &mut |p| p.visit_computed(&mut |x| found.push(class_of(x))));
     found
 }
 

@@ -664,13 +664,11 @@ impl Closing {
             next += 1;
         });
         let p = rename_pred(p, &numbers)?;
-        p.visit_relations(&mut |r| {
-            if let RelationRef::Computed { var, .. } = r {
-                let class = class_of(var);
-                if !self.computed.contains_key(&class) {
-                    self.computed.insert(class, self.children.len());
-                    self.children.push(class);
-                }
+        p.visit_computed(&mut |x| {
+            let class = class_of(x);
+            if !self.computed.contains_key(&class) {
+                self.computed.insert(class, self.children.len());
+                self.children.push(class);
             }
         });
         let rename = |x: VarId| self.computed.get(&class_of(x)).map_or(x, |at| VarId::from_index(*at));

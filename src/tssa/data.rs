@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Arena, IndexId, ParamId, VarId};
-use crate::index::{Pred, RelationRef, Size};
+use crate::index::{Pred, Size};
 use crate::scalar::{Function, Number};
 use crate::ty::{Side, Signature, Storage, TypeId};
 
@@ -90,11 +90,7 @@ impl Rhs {
             Rhs::Contract { operands, .. } => operands.iter().for_each(|x| visit(x.var)),
         }
         for guard in self.guards() {
-            guard.visit_relations(&mut |r| {
-                if let RelationRef::Computed { var, .. } = r {
-                    visit(var);
-                }
-            });
+            guard.visit_computed(&mut visit);
         }
     }
 }
