@@ -40,6 +40,7 @@ mod points;
 mod products;
 mod rows;
 mod scope;
+mod split;
 mod support;
 
 use crate::base::{Arena, Id, RelationId, VarId};
@@ -89,6 +90,9 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
             leaves.push(buffer);
         }
         outputs.push((output.name.clone(), leaves));
+    }
+    for nest in &mut nests {
+        split::split(nest)?;
     }
     pack::pack(&mut nests, &mut plan.buffers)?;
     layout::choose(&mut nests, &mut plan.buffers);
