@@ -33,6 +33,7 @@ mod lanes;
 mod layout;
 mod names;
 mod pack;
+mod panels;
 mod peel;
 mod per_part;
 mod plan;
@@ -102,6 +103,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         products::add(nest);
         peel::peel(nest)?;
         lanes::assign(nest);
+        panels::put(nest, &mut plan.buffers)?;
     }
     let mut nests = blocks::cut(nests, &mut plan.buffers)?;
     per_part::keep(&mut nests, &mut plan.buffers)?;
