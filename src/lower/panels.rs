@@ -2,19 +2,19 @@
 //!
 //! ```text
 //! parallel for i, jam 8                      parallel for q in 0 .. 15
-//!   for j in 0 .. n - 1, lanes 16              for p in part q of 16 of 0 .. (n - 1)/16
-//!     local r                                    for k, for j in 16p .. min(16p + 15, n - 1)
-//!     for k                            ==          panel[q, k, j - 16p] = b[k, j]
+//!   for j in 0 .. n - 1, lanes 16              for p in part q of 16 of 0 .. (n - 1)/32
+//!     local r                                    for k, for j in 32p .. min(32p + 31, n - 1)
+//!     for k                            ==          panel[q, k, j - 32p] = b[k, j]
 //!       r += a[i, k] * b[k, j]                   for i, jam 8
-//!     c[i, j] = r                                  for j in 16p .. min(16p + 15, n - 1), lanes 16
+//!     c[i, j] = r                                  for j in 32p .. min(32p + 31, n - 1), lanes 16
 //!                                                    local r
 //!                                                    for k
-//!                                                      r += a[i, k] * panel[q, k, j - 16p]
+//!                                                      r += a[i, k] * panel[q, k, j - 32p]
 //!                                                    c[i, j] = r
 //! ```
 //!
 //! What is read of a row of `b` for 16 columns is two lines of the cache, and the next row is on another page: reading them one after the other
-//! takes longer than the products. A panel is read front to back, once for eight rows of the result, and stays in the second cache. Every
+//! takes longer than the products. A panel is read front to back, twice for eight rows of the result, and stays in the second cache. Every
 //! element is the same sum in the same order, so this changes no bit.
 //!
 //! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
@@ -28,14 +28,16 @@ use crate::base::{Arena, IndexId};
 use crate::index::{Affine, Checked};
 use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Nest, Place, Real, Stmt};
 
-/// The columns of a panel: those of a block of registers.
-const COLUMNS: i64 = 16;
+/// The columns of a panel: those of two blocks of registers. The interpreter takes all of them at a time.
+const COLUMNS: i64 = 32;
+/// The lanes of a block of registers, and of what is copied.
+const LANES: u32 = 16;
 /// Into how many parts panels are cut, each with room for one.
 const PARTS: u32 = 16;
 const LEAST_ROWS: i64 = 64;
 const MOST_ROWS: i64 = 1024;
 /// How many columns there are at least, and how many rows of the result.
-const LEAST_COLUMNS: i64 = 128;
+const LEAST_COLUMNS: i64 = 256;
 const LEAST_RESULTS: i64 = 32;
 
 /// A product that may be computed in panels.
@@ -82,7 +84,7 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
         let at = product.operand.at.iter().map(|a| a.substitute(&give)).collect::<Checked<_>>()?;
         let load = Stmt::Define(value, Real::Load(Place { buffer: product.operand.buffer, at }));
         let store = Stmt::Store(inside(row, column)?, value);
-        let lanes = plain(column, columns.clone(), COLUMNS as u32, vec![load, store]);
+        let lanes = plain(column, columns.clone(), LANES, vec![load, store]);
         plain(row, Domain::whole(&product.last_summed.add_constant(1)?)?, 1, vec![lanes])
     };
     let mut multiplied = product.rows.clone();
@@ -165,7 +167,7 @@ fn product(nest: &Nest) -> Option<Product<'_>> {
     let Stmt::For { index: j, domain, lanes, jam: 1, body, .. } = only_loop(body).filter(|_| !again)? else {
         return None;
     };
-    let last_column = last(domain).filter(|_| i64::from(*lanes) == COLUMNS)?;
+    let last_column = last(domain).filter(|_| *lanes == LANES)?;
     let Stmt::For { index: k, domain, lanes: 1, jam: 1, body, .. } = only_loop(body)? else { return None };
     let last_summed = last(domain)?;
     let is_panel = |place: &&Place| {
