@@ -14,15 +14,16 @@
 //! a short literal length, which is unrolled, or one that stores at places that an array gives.
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
-//! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers: eight iterations of
-//! 16 lanes, or four of which each has a sum in lanes of its own.
+//! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
 //!
-//! | block | loads of vectors in a round | of numbers | sums |
+//! | block | loads of vectors in a round | of numbers | sums in vectors |
 //! |---|---|---|---|
-//! | 4 of 32 lanes | 4 | 4 | 16 |
-//! | 8 of 16 lanes | 2 | 8 | 16 |
+//! | 4 iterations inside of 32 lanes | 4 | 4 | 16 |
+//! | 8 iterations around 16 lanes | 2 | 8 | 16 |
+//! | 4 iterations, each with a sum in 16 lanes | 10 | | 8 |
 //!
-//! The second takes half as much from where the vectors come from, which is rarely the nearest cache.
+//! Each takes the least from what is read again and again, which is rarely in the nearest cache: vectors for each group of iterations where
+//! these are around, numbers for each group of lanes where those are.
 
 use std::collections::BTreeSet;
 
@@ -79,13 +80,12 @@ fn jam(body: &mut [Stmt], around: u32) -> bool {
     any
 }
 
-/// Exchanges half of the vectors of independent lanes for twice as many iterations, where all products inside are in such a block.
+/// Exchanges half of the vectors of lanes inside of interleaved iterations for twice as many iterations, where all products are in them.
 fn block(body: &mut [Stmt]) {
     for stmt in body {
         let mut found = Blocks::default();
-        match stmt {
-            Stmt::For { lanes, jam, body, .. } if *lanes > 1 || *jam > 1 => found.body(body, *jam > 1, *lanes),
-            _ => {}
+        if let Stmt::For { jam: 2.., body, .. } = stmt {
+            found.body(body);
         }
         match stmt {
             Stmt::For { .. } if found.inside > 0 && found.outside == 0 => halve(std::slice::from_mut(stmt)),
@@ -95,7 +95,7 @@ fn block(body: &mut [Stmt]) {
     }
 }
 
-/// How many products are in blocks of 32 lanes and interleaved iterations, and how many are not.
+/// How many products of interleaved iterations are in 32 lanes, and how many are not.
 #[derive(Default)]
 struct Blocks {
     inside: usize,
@@ -103,16 +103,21 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn body(&mut self, body: &[Stmt], jammed: bool, around: u32) {
+    fn body(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
-                Stmt::For { lanes, jam, body, .. } => self.body(body, jammed || *jam > 1, around.max(*lanes)),
-                Stmt::MulAdd(..) if jammed && around == 32 => self.inside += 1,
+                Stmt::For { lanes: 32, body, .. } => body.iter().for_each(|stmt| self.inside += products_in(stmt)),
                 Stmt::MulAdd(..) => self.outside += 1,
-                stmt => self.body(stmt.body(), jammed, around),
+                stmt => self.body(stmt.body()),
             }
         }
     }
+}
+
+fn products_in(stmt: &Stmt) -> usize {
+    let mut count = 0;
+    stmt.visit(&mut |stmt| count += usize::from(matches!(stmt, Stmt::MulAdd(..))));
+    count
 }
 
 fn halve(body: &mut [Stmt]) {
