@@ -122,25 +122,25 @@ impl Emitter<'_> {
             && rest.into_iter().all(|(v, _)| !matches!(v, Var::Index(i) if self.lane_indices.contains(i)))
     }
 
-    fn bounds(&self, bounds: &[Bound], best: &str) -> Result<String> {
+    fn bounds(&self, bounds: &[Bound], best: &str, copy: Copy) -> Result<String> {
         let mut text = String::new();
         for (k, b) in bounds.iter().enumerate() {
-            let a = self.affine(&b.numerator, Copy::default())?;
+            let a = self.affine(&b.numerator, copy)?;
             let a = if b.divisor == 1 { format!("({a})") } else { format!("({a}).div_euclid({})", b.divisor) };
             text = if k == 0 { a } else { format!("{text}.{best}({a})") };
         }
         Ok(text)
     }
 
-    /// The first and the last value of a loop.
-    pub fn domain(&self, domain: &Domain) -> Result<String> {
+    /// The first and the last value of a loop in one of the interleaved iterations.
+    pub fn domain(&self, domain: &Domain, copy: Copy) -> Result<String> {
         Ok(match domain {
             Domain::Range { lower, upper } => {
-                format!("({}, {})", self.bounds(lower, "max")?, self.bounds(upper, "min")?)
+                format!("({}, {})", self.bounds(lower, "max", copy)?, self.bounds(upper, "min", copy)?)
             }
             Domain::Segment(segment) => format!("{{ let (from, end) = {}; (from, end - 1) }}", self.segment(segment)?),
             Domain::Part { whole, part, parts, grain } => {
-                let (whole, part) = (self.domain(whole)?, self.affine(part, Copy::default())?);
+                let (whole, part) = (self.domain(whole, copy)?, self.affine(part, Copy::default())?);
                 format!("{{ let (from, to): (i64, i64) = {whole}; cut(from, to, {part}, {parts}, {grain}) }}")
             }
         })
@@ -243,7 +243,8 @@ impl Emitter<'_> {
         };
         let width = lanes.width();
         let pointer = if again { buffer.clone() } else { format!("{buffer}.as_ptr()") };
-        let count = lanes.count(copy.chunk);
+        let differs = place.at.iter().any(|a| self.differs(a));
+        let count = lanes.count(copy, differs);
         Ok(match (self.is_contiguous(place), count) {
             (true, None) => format!("load{ending}::<{width}>({pointer}, {})", self.first_offset(place, copy)?),
             (true, Some(count)) => {

@@ -2,7 +2,7 @@
 //!
 //! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, smaller
 //! groups where lanes are independent, and a last group of which the first lanes are in use only. A loop whose iterations may be
-//! interleaved becomes one that does several at a time, and one for those that are left.
+//! interleaved becomes one that does several at a time, and loops that do a quarter as many, and one, for those that are left.
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
@@ -14,7 +14,7 @@ use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::View;
-use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums};
+use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums, stands_alone};
 use crate::scalar::Function;
 
 pub(super) const PASS: &str = "codegen";
@@ -34,8 +34,17 @@ pub(super) fn plain(name: &str) -> String {
 #[derive(Clone, Copy)]
 pub(super) struct Lanes {
     of: u32,
-    /// Only the first `rest` of them are in use.
-    some: bool,
+    in_use: InUse,
+}
+
+/// Which lanes are in use.
+#[derive(Clone, Copy, PartialEq)]
+enum InUse {
+    All,
+    /// The first `rest`.
+    Rest,
+    /// The first `rest` where interleaved iterations do not differ, and the first `rest_q` in iteration `q`.
+    RestOfEach,
 }
 
 impl Lanes {
@@ -48,13 +57,14 @@ impl Lanes {
         self.of.div_ceil(WIDTH)
     }
 
-    /// How many lanes of a vector are in use, where not all are.
-    pub fn count(self, chunk: u32) -> Option<String> {
-        match (self.some, chunk * WIDTH) {
-            (false, _) => None,
-            (true, 0) => Some("rest".to_owned()),
-            (true, from) => Some(format!("rest - {from}")),
-        }
+    /// How many lanes of a vector are in use, where not all are, in something that differs among interleaved iterations or does not.
+    pub fn count(self, copy: Copy, differs: bool) -> Option<String> {
+        let rest = match self.in_use {
+            InUse::All => return None,
+            InUse::RestOfEach if differs => format!("rest_{}", copy.jam),
+            InUse::Rest | InUse::RestOfEach => "rest".to_owned(),
+        };
+        Some(if copy.chunk == 0 { rest } else { format!("{rest} - {}", copy.chunk * WIDTH) })
     }
 }
 
@@ -73,6 +83,8 @@ pub(super) struct Emitter<'a> {
     pub wide: BTreeSet<RealId>,
     /// The index of the loop whose iterations are interleaved, and how many are.
     pub jam: Option<(IndexId, u32)>,
+    /// The one of them that a statement is for.
+    alone: Option<u32>,
     /// Registers with a value for each of them.
     pub jammed: BTreeSet<RealId>,
     /// Registers outside that the loop with lanes adds to.
@@ -95,6 +107,7 @@ impl<'a> Emitter<'a> {
             lane_indices: BTreeSet::new(),
             wide: BTreeSet::new(),
             jam: None,
+            alone: None,
             jammed: BTreeSet::new(),
             sums: BTreeSet::new(),
             targets: Vec::new(),
@@ -195,8 +208,12 @@ impl<'a> Emitter<'a> {
     /// The variables of something that differs from lane to lane or among interleaved iterations, or does not.
     fn copies(&self, wide: bool, jammed: bool) -> Vec<Copy> {
         let chunks = self.lanes.filter(|_| wide).map_or(1, Lanes::chunks);
-        let jams = self.jam.filter(|_| jammed).map_or(1, |(_, count)| count);
-        (0..jams).flat_map(|jam| (0..chunks).map(move |chunk| Copy { jam, chunk })).collect()
+        let jams = match (self.jam.filter(|_| jammed), self.alone) {
+            (None, _) => 0..1,
+            (Some(_), Some(one)) => one..one + 1,
+            (Some((_, count)), None) => 0..count,
+        };
+        jams.flat_map(|jam| (0..chunks).map(move |chunk| Copy { jam, chunk })).collect()
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
@@ -281,7 +298,7 @@ impl<'a> Emitter<'a> {
             crate::index::Var::Index(i) => !self.lane_indices.contains(i),
             _ => true,
         });
-        Ok(match lanes.count(copy.chunk) {
+        Ok(match lanes.count(copy, false) {
             None => format!("core::array::from_fn::<i64, {width}, _>(|l| int(s{array}, {at_lane}))"),
             Some(count) if next => {
                 format!("some_ints::<{width}>(s{array}, {{ let l = 0; {at_lane} }}, {count})")
@@ -296,7 +313,8 @@ impl<'a> Emitter<'a> {
     fn accumulate(&mut self, r: RealId, args: &[RealId]) {
         let partial = self.sums.contains(&r) && self.lanes.is_some();
         let wide = partial || self.wide.contains(&r);
-        let jammed = self.jammed.contains(&r);
+        // What is outside takes the numbers of all iterations, in order.
+        let jammed = self.jammed.contains(&r) || args.iter().any(|a| self.jammed.contains(a));
         for copy in self.copies(wide, jammed) {
             let name = match partial {
                 true => self.partial(r, copy),
@@ -310,7 +328,7 @@ impl<'a> Emitter<'a> {
                 args => format!("{name} + {}", args.concat()),
             };
             // Lanes that are not in use keep what they have.
-            match self.lanes.and_then(|lanes| lanes.count(copy.chunk)).filter(|_| partial) {
+            match self.lanes.and_then(|lanes| lanes.count(copy, false)).filter(|_| partial) {
                 Some(count) => self.line(&format!("{name} = keep({count}, {sum}, {name});")),
                 None => self.line(&format!("{name} = {sum};")),
             }
@@ -334,7 +352,7 @@ impl<'a> Emitter<'a> {
                 self.line(&text);
                 continue;
             };
-            let count = lanes.count(copy.chunk);
+            let count = lanes.count(copy, jammed);
             if self.is_contiguous(place) {
                 let offset = self.first_offset(place, copy)?;
                 self.line(&match count {
@@ -364,7 +382,8 @@ impl<'a> Emitter<'a> {
         parallel: bool,
         body: &[Stmt],
     ) -> Result<()> {
-        if let Some((outer, count)) = self.jam.filter(|_| self.stands_alone(body)) {
+        let each = self.lanes.is_some_and(|lanes| lanes.in_use == InUse::RestOfEach);
+        if let Some((outer, count)) = self.jam.filter(|_| !each && stands_alone(body, &self.jammed)) {
             // One iteration after the other: nothing would be gained by text for each.
             self.jam = None;
             self.open(&format!("for jam in 0..{count} {{"));
@@ -374,8 +393,13 @@ impl<'a> Emitter<'a> {
             self.jam = Some((outer, count));
             return Ok(());
         }
+        let mut apart = false;
+        domain.visit_affine(&mut |a| apart |= self.differs(a));
+        if apart {
+            return self.ends_apart(index, domain, lanes, body);
+        }
         self.open("{");
-        self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain)?));
+        self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain, Copy::default())?));
         if parallel && self.parts && self.lanes.is_none() && self.jam.is_none() {
             self.line(&format!("let (from, to) = cut(from, to, part, parts, {});", lanes.max(jam)));
         }
@@ -402,35 +426,116 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Whether a loop in interleaved iterations adds no products, and uses no register that each of them has for itself.
-    fn stands_alone(&self, body: &[Stmt]) -> bool {
-        let mut alone = true;
-        for stmt in body {
-            stmt.visit(&mut |stmt| {
-                stmt.visit_reads(&mut |r| alone &= !self.jammed.contains(&r));
-                match stmt {
-                    Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => alone &= !self.jammed.contains(r),
-                    Stmt::MulAdd(..) => alone = false,
-                    _ => {}
-                }
-            });
+    /// A loop in interleaved iterations whose bounds differ: where it has no lanes, the values before those that all iterations have, these,
+    /// and those after them, so that each iteration takes its own in order.
+    fn ends_apart(&mut self, index: IndexId, domain: &Domain, lanes: u32, body: &[Stmt]) -> Result<()> {
+        let Some((outer, count)) = self.jam else { return Ok(()) };
+        let Domain::Range { lower, upper } = domain else {
+            return Err(Error::bug(PASS, "entries differ among interleaved iterations"));
+        };
+        let differ = [lower, upper].map(|bounds| bounds.iter().any(|bound| bound.numerator.mentions(outer)));
+        self.open("{");
+        for jam in 0..count {
+            let bounds = self.domain(domain, Copy { jam, chunk: 0 })?;
+            self.line(&format!("let (from_{jam}, to_{jam}): (i64, i64) = {bounds};"));
         }
-        alone
-    }
-
-    /// Several iterations at a time, then those that are left.
-    fn jam(&mut self, index: IndexId, count: u32, body: &[Stmt]) -> Result<()> {
-        self.jam = Some((index, count));
-        self.open(&format!("while {index} + {} <= to {{", count - 1));
-        self.body(body)?;
-        self.line(&format!("{index} += {count};"));
-        self.close();
-        self.jam = None;
-        self.jammed.clear();
+        let best = |name: &str, best: &str| -> String {
+            (1..count).fold(format!("{name}_0"), |text, q| format!("{text}.{best}({name}_{q})"))
+        };
+        self.line(&format!("let (from, to) = ({}, {});", best("from", "max"), best("to", "min")));
+        if lanes > 1 {
+            self.line(&format!("let mut {index} = from;"));
+            self.in_lanes_apart(index, lanes, &best("to", "max"), body)?;
+            self.close();
+            return Ok(());
+        }
+        let longest = best("to", "max");
+        if differ[0] {
+            let ends = (best("from", "min"), format!("({longest}).min(from - 1)"));
+            self.some_iterations(index, ends, body)?;
+        }
+        self.line(&format!("let mut {index} = from;"));
         self.open(&format!("while {index} <= to {{"));
         self.body(body)?;
         self.line(&format!("{index} += 1;"));
         self.close();
+        if differ[1] {
+            self.some_iterations(index, ("from.max(to + 1)".to_owned(), longest), body)?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// The values that some of the interleaved iterations have: what does not differ among them, then the rest for each that has the value.
+    fn some_iterations(&mut self, index: IndexId, (first, last): (String, String), body: &[Stmt]) -> Result<()> {
+        let Some((_, count)) = self.jam else { return Ok(()) };
+        self.line(&format!("let (mut {index}, last) = ({first}, {last});"));
+        self.open(&format!("while {index} <= last {{"));
+        let has = |q: u32| format!("(from_{q} <= {index} && {index} <= to_{q})");
+        // Ranges may be empty or far apart, and places in between anywhere.
+        self.open(&format!("if {} {{", (0..count).map(has).collect::<Vec<_>>().join(" || ")));
+        let mut own = Vec::new();
+        for stmt in body {
+            let shared = match stmt {
+                Stmt::Define(r, real) => {
+                    let (_, jammed) = self.variation(real);
+                    mark(&mut self.jammed, *r, jammed);
+                    !jammed
+                }
+                Stmt::Let { .. } | Stmt::Find { .. } => true,
+                _ => false,
+            };
+            if shared {
+                self.stmt(stmt)?;
+            } else {
+                own.push(stmt);
+            }
+        }
+        for q in 0..count {
+            self.alone = Some(q);
+            self.open(&format!("if {} {{", has(q)));
+            own.iter().try_for_each(|stmt| self.stmt(stmt))?;
+            self.close();
+        }
+        self.alone = None;
+        self.close();
+        self.line(&format!("{index} += 1;"));
+        self.close();
+        Ok(())
+    }
+
+    /// Independent lanes whose last value differs among interleaved iterations: groups that are full in all of them, then groups of which
+    /// each iteration has some lanes in use.
+    fn in_lanes_apart(&mut self, index: IndexId, lanes: u32, longest: &str, body: &[Stmt]) -> Result<()> {
+        let Some((_, count)) = self.jam else { return Ok(()) };
+        self.lane_index = Some(index);
+        self.group(index, Lanes { of: lanes, in_use: InUse::All }, body)?;
+        self.line(&format!("let to = {longest};"));
+        self.open(&format!("while {index} <= to {{"));
+        for q in 0..count {
+            self.line(&format!("let rest_{q} = to_{q} - {index} + 1;"));
+        }
+        let of = lanes.min(WIDTH);
+        self.group(index, Lanes { of, in_use: InUse::RestOfEach }, body)?;
+        self.line(&format!("{index} += {of};"));
+        self.close();
+        (self.lanes, self.lane_index) = (None, None);
+        Ok(())
+    }
+
+    /// Several iterations at a time, then a quarter as many, and so on: each size is text to compile.
+    fn jam(&mut self, index: IndexId, count: u32, body: &[Stmt]) -> Result<()> {
+        let mut count = count;
+        while count > 0 {
+            self.jam = Some((index, count)).filter(|_| count > 1);
+            self.open(&format!("while {index} + {} <= to {{", count - 1));
+            self.body(body)?;
+            self.line(&format!("{index} += {count};"));
+            self.close();
+            self.jam = None;
+            self.jammed.clear();
+            count = if count == 2 { 1 } else { count / 4 };
+        }
         Ok(())
     }
 
@@ -439,7 +544,7 @@ impl<'a> Emitter<'a> {
         self.lane_index = Some(index);
         self.sums = sums.clone();
         let vectors: Vec<(RealId, Vec<Copy>)> = {
-            self.lanes = Some(Lanes { of: lanes, some: false });
+            self.lanes = Some(Lanes { of: lanes, in_use: InUse::All });
             sums.iter().map(|r| (*r, self.copies(true, self.jammed.contains(r)))).collect()
         };
         let width = lanes.min(WIDTH);
@@ -455,7 +560,7 @@ impl<'a> Emitter<'a> {
             groups.push(last / 2);
         }
         for n in &groups {
-            self.group(index, Lanes { of: *n, some: false }, body)?;
+            self.group(index, Lanes { of: *n, in_use: InUse::All }, body)?;
         }
         let mut last = vec![groups.last().copied().unwrap_or(lanes)];
         // What is left over takes as few vectors as it needs where that saves whole loops.
@@ -465,7 +570,7 @@ impl<'a> Emitter<'a> {
         for (k, n) in last.iter().enumerate() {
             let least = if k + 1 < last.len() { n / 2 } else { 0 };
             self.open(&format!("if {index} + {least} <= to {{"));
-            self.group(index, Lanes { of: *n, some: true }, body)?;
+            self.group(index, Lanes { of: *n, in_use: InUse::Rest }, body)?;
             if least > 0 {
                 self.line(&format!("{index} = to + 1;"));
             }
@@ -482,12 +587,12 @@ impl<'a> Emitter<'a> {
     /// A loop over full groups of lanes, or the group at the end that is not full.
     fn group(&mut self, index: IndexId, lanes: Lanes, body: &[Stmt]) -> Result<()> {
         self.lanes = Some(lanes);
-        match lanes.some {
-            false => self.open(&format!("while {index} + {} <= to {{", lanes.of - 1)),
-            true => self.line(&format!("let rest = to - {index} + 1;")),
+        match lanes.in_use {
+            InUse::All => self.open(&format!("while {index} + {} <= to {{", lanes.of - 1)),
+            InUse::Rest | InUse::RestOfEach => self.line(&format!("let rest = to - {index} + 1;")),
         }
         self.body(body)?;
-        if !lanes.some {
+        if lanes.in_use == InUse::All {
             self.line(&format!("{index} += {};", lanes.of));
             self.close();
         }

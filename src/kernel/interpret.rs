@@ -199,7 +199,7 @@ impl Run<'_, '_, '_, '_> {
                 self.registers.indices[*index] = from;
                 self.registers.indices[*limit] = to;
                 if *lanes > 1 {
-                    self.lanes = *lanes;
+                    self.lanes = if sums.is_empty() { group(from, to) } else { *lanes };
                     self.width = self.rest(from, to);
                     for r in sums {
                         self.registers.partial[*r] = [0.0; ROOM];
@@ -211,11 +211,15 @@ impl Run<'_, '_, '_, '_> {
                 let Some(Op::For { index, limit, lanes, sums, .. }) = self.code.ops.get(*start) else {
                     return Err(Error::bug(PASS, "a loop without a beginning"));
                 };
-                let value = self.registers.indices[*index] + *lanes as i64;
+                let step = if *lanes > 1 { self.lanes } else { 1 };
+                let value = self.registers.indices[*index] + step as i64;
                 let to = self.registers.indices[*limit];
                 self.registers.indices[*index] = value;
                 if value <= to {
                     if *lanes > 1 {
+                        if sums.is_empty() {
+                            self.lanes = group(value, to);
+                        }
                         self.width = self.rest(value, to);
                     }
                     return Ok(start + 1);
@@ -464,6 +468,16 @@ impl Run<'_, '_, '_, '_> {
             }
         }
         true
+    }
+}
+
+/// How many independent lanes are taken at a time: any number gives the same bits, and more of them make fewer steps.
+fn group(from: i64, to: i64) -> usize {
+    match to - from + 1 {
+        ..=8 => 8,
+        9..=16 => 16,
+        17..=32 => 32,
+        _ => ROOM,
     }
 }
 

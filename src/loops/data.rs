@@ -219,7 +219,8 @@ pub enum Stmt {
         domain: Domain,
         /// How many values the body takes at a time.
         lanes: u32,
-        /// How many iterations may be interleaved, since they are independent and differ in nothing but numbers and places.
+        /// How many iterations may be interleaved, since they are independent, but for sums in order, and differ in nothing but numbers,
+        /// places, and bounds of loops.
         jam: u32,
         /// Whether iterations may run at the same time: no register declared outside is accumulated.
         parallel: bool,

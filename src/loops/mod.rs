@@ -16,7 +16,7 @@
 //! `h = L/2, L/4, .., 1`, and the register takes lane 0. All other registers hold one number for each lane.
 //!
 //! **Jam.** A loop with `jam = J > 1` may run `J` iterations at a time, statement by statement, so that what they load alike is loaded once and
-//! their sums wait for nobody. It changes no result.
+//! their sums wait for nobody. It changes no result: [`can_jam`] says when, also where bounds of loops inside differ.
 //!
 //! **Rounding.** A product that is added is rounded once, with the sum, where the text says `r += a * b` or `a * b + c`; everything else is
 //! rounded step by step.
@@ -39,4 +39,4 @@ pub use data::{
     Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
     Rounded, Segment, Stmt,
 };
-pub use visit::{can_jam, outer_sums};
+pub use visit::{can_jam, outer_sums, stands_alone};

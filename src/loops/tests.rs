@@ -164,3 +164,52 @@ fn wrong_precisions_are_refused() {
     twice.rounded.push(right.rounded[0]);
     refused(twice, "b2 is rounded to, and written by a nest");
 }
+
+/// What iterations may do that are interleaved, and what not.
+#[test]
+fn interleaved_iterations() {
+    let sum = RealId(0);
+    let [i, j, one] = [Affine::from(I), Affine::from(J), Affine::constant(1)];
+    let range = |from: &Affine, to: &Affine, lanes: u32, body: Vec<Stmt>| {
+        let bound = |a: &Affine| vec![Bound::exact(a.clone())];
+        let domain = Domain::Range { lower: bound(from), upper: bound(to) };
+        Stmt::For { index: J, domain, lanes, jam: 1, parallel: false, body }
+    };
+    let product = |r: RealId| vec![load(2, J), load(3, I), Stmt::MulAdd(r, RealId(2), RealId(3))];
+    let inner = |from: &Affine, to: &Affine, lanes: u32| {
+        let r = RealId(1);
+        vec![Stmt::Local(r), range(from, to, lanes, product(r)), Stmt::Store(at(Y, I), r)]
+    };
+    let stored = |from: &Affine, to: &Affine| {
+        let cell = Stmt::Store(Place { buffer: Y, at: vec![i.add(&j).unwrap()] }, RealId(4));
+        let local = [vec![Stmt::Local(RealId(4))], vec![load(2, J), Stmt::MulAdd(RealId(4), RealId(2), RealId(2))]];
+        vec![range(from, to, 8, [local.concat(), vec![cell]].concat())]
+    };
+    let added = |times: usize| {
+        let mut body = vec![load(5, I)];
+        body.extend((0..times).map(|_| Stmt::Accumulate(sum, RealId(5))));
+        body
+    };
+    let zero = Affine::constant(0);
+    let table: Vec<(&str, Vec<Stmt>, bool)> = vec![
+        ("the same bounds", inner(&zero, &n(), 1), true),
+        ("another end", inner(&zero, &i, 1), true),
+        ("another beginning", inner(&i, &n(), 1), true),
+        ("partial sums with another end", inner(&zero, &i, 16), false),
+        ("lanes with another end", stored(&zero, &i), true),
+        ("lanes with another beginning", stored(&i, &n()), false),
+        ("a sum outside, in order", added(1), true),
+        ("two at a time", added(2), false),
+        ("a sum outside that is read", [added(1), vec![Stmt::Store(at(Y, I), sum)]].concat(), false),
+        ("a sum outside in a loop", vec![range(&zero, &one, 1, product(sum))], false),
+        (
+            "a place that all of them write",
+            vec![load(5, I), Stmt::Store(Place { buffer: Y, at: vec![zero.clone()] }, RealId(5))],
+            false,
+        ),
+        ("another test", vec![Stmt::If { cond: Cond::NonNegative(i.clone()), body: vec![] }], false),
+    ];
+    for (name, body, expected) in table {
+        assert_eq!(can_jam(I, &body), expected, "{name}");
+    }
+}

@@ -9,7 +9,8 @@
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
 //! - *Precision*: workspaces are in double precision, and no nest reads an output in single precision; what is rounded at the end is a workspace
 //!   that a nest writes, and becomes an output that none does.
-//! - *Jam*: iterations that may be interleaved change no register outside, and differ in loads, arithmetic and stores alone.
+//! - *Jam*: iterations that may be interleaved add to registers outside in order, at most, and differ in loads, arithmetic, stores, and bounds
+//!   of loops alone: see [`can_jam`].
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Going through the statements of nests. Recursion is on the nesting of loops and tests, which lowering limits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Cond, Domain, Place, Real, RealId, Stmt};
 use crate::base::IndexId;
@@ -101,44 +101,117 @@ pub fn outer_sums(body: &[Stmt]) -> BTreeSet<RealId> {
     &sums - &inside
 }
 
-/// Whether iterations of a loop over an index may be interleaved: they give no value to a register outside, and what differs from one to
-/// the next is loads, arithmetic and stores, neither loops nor tests nor indices.
+/// Whether iterations of a loop over an index may be interleaved, statement by statement, without a change of any result:
+///
+/// - What differs from one to the next is loads, arithmetic and stores, neither tests nor indices nor searches.
+/// - A register outside is added to by one statement, which no loop or test is around, and read by none: it is then added to in the order of
+///   the iterations. No other register outside changes.
+/// - The bounds of a loop inside may differ where it is innermost and has no lanes: values that all iterations have are interleaved, those
+///   before and after are not. Where it has lanes that are independent, the last value may differ: lanes beyond it store nothing. A loop that
+///   has nothing to do with numbers of the iteration is run for one after the other, so its bounds may be any.
 pub fn can_jam(index: IndexId, body: &[Stmt]) -> bool {
-    let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
-    // Registers that differ from one iteration to the next.
-    let mut differs: BTreeSet<RealId> = BTreeSet::new();
-    let mut allowed = true;
+    let mut jam =
+        Jam { index, inside: BTreeSet::new(), changed: BTreeSet::new(), differs: BTreeSet::new(), allowed: true };
+    let mut added: BTreeMap<RealId, usize> = BTreeMap::new();
+    for stmt in body {
+        match stmt {
+            Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) if !jam.inside.contains(r) => {
+                *added.entry(*r).or_default() += 1
+            }
+            stmt => stmt.visit(&mut |stmt| jam.stmt(stmt)),
+        }
+    }
+    let mut ordered = added.values().all(|count| *count == 1);
+    for stmt in body {
+        stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| ordered &= !added.contains_key(&r)));
+    }
+    let elsewhere = jam.changed.is_subset(&jam.inside) && added.keys().all(|r| !jam.inside.contains(r));
+    jam.allowed && ordered && elsewhere
+}
+
+/// What iterations do that are to be interleaved.
+struct Jam {
+    index: IndexId,
+    /// Registers that are defined inside, and those that change.
+    inside: BTreeSet<RealId>,
+    changed: BTreeSet<RealId>,
+    /// Registers that differ from one iteration to the next.
+    differs: BTreeSet<RealId>,
+    allowed: bool,
+}
+
+impl Jam {
+    fn stmt(&mut self, stmt: &Stmt) {
+        let mut mentions = false;
+        stmt.visit_affine(&mut |a| mentions |= a.mentions(self.index));
+        match stmt {
+            Stmt::For { .. } => self.allowed &= !mentions || self.ends_apart(stmt),
+            Stmt::Let { .. } | Stmt::Find { .. } => self.allowed &= !mentions,
+            Stmt::If { cond, .. } => {
+                self.allowed &= !mentions;
+                cond.visit_reads(&mut |r| self.allowed &= !self.differs.contains(&r));
+            }
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => self.allowed = false,
+            Stmt::Define(r, real) => {
+                real.visit_reads(&mut |a| mentions |= self.differs.contains(&a));
+                // What was stored in another iteration could be read, so loads differ.
+                if mentions {
+                    self.differs.insert(*r);
+                }
+                self.inside.insert(*r);
+            }
+            Stmt::Local(r) => {
+                self.differs.insert(*r);
+                self.inside.insert(*r);
+            }
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+                self.changed.insert(*r);
+            }
+            Stmt::Store(..) => self.allowed &= mentions,
+        }
+    }
+
+    /// Whether a loop may have other bounds in each iteration.
+    fn ends_apart(&self, stmt: &Stmt) -> bool {
+        let Stmt::For { domain, lanes, body, .. } = stmt else { return false };
+        if stands_alone(body, &self.differs) {
+            return true;
+        }
+        let Domain::Range { lower, .. } = domain else { return false };
+        match lanes {
+            1 => body.iter().all(|stmt| stmt.body().is_empty()),
+            _ => {
+                let first_is_one = !lower.iter().any(|bound| bound.numerator.mentions(self.index));
+                first_is_one && outer_sums(body).is_empty() && body.iter().all(|stmt| self.simple_inside(stmt))
+            }
+        }
+    }
+
+    /// Whether loops inside of lanes that end apart have the same bounds in each iteration, or none inside of them.
+    fn simple_inside(&self, stmt: &Stmt) -> bool {
+        let mut mentions = false;
+        if let Stmt::For { domain, .. } = stmt {
+            domain.visit_affine(&mut |a| mentions |= a.mentions(self.index));
+        }
+        let innermost = stmt.body().iter().all(|stmt| stmt.body().is_empty());
+        (!mentions || innermost) && stmt.body().iter().all(|stmt| self.simple_inside(stmt))
+    }
+}
+
+/// Whether the body of a loop in interleaved iterations adds no products, and uses none of these registers, which each of them has for itself.
+pub fn stands_alone(body: &[Stmt], own: &BTreeSet<RealId>) -> bool {
+    let mut alone = true;
     for stmt in body {
         stmt.visit(&mut |stmt| {
-            let mut mentions = false;
-            stmt.visit_affine(&mut |a| mentions |= a.mentions(index));
+            stmt.visit_reads(&mut |r| alone &= !own.contains(&r));
             match stmt {
-                Stmt::For { .. } | Stmt::Let { .. } | Stmt::Find { .. } => allowed &= !mentions,
-                Stmt::If { cond, .. } => {
-                    allowed &= !mentions;
-                    cond.visit_reads(&mut |r| allowed &= !differs.contains(&r));
-                }
-                Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => allowed = false,
-                Stmt::Define(r, real) => {
-                    real.visit_reads(&mut |a| mentions |= differs.contains(&a));
-                    // What was stored in another iteration could be read, so loads differ.
-                    if mentions {
-                        differs.insert(*r);
-                    }
-                    inside.insert(*r);
-                }
-                Stmt::Local(r) => {
-                    differs.insert(*r);
-                    inside.insert(*r);
-                }
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
-                    changed.insert(*r);
-                }
-                Stmt::Store(..) => allowed &= mentions,
+                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => alone &= !own.contains(r),
+                Stmt::MulAdd(..) => alone = false,
+                _ => {}
             }
         });
     }
-    allowed && changed.is_subset(&inside)
+    alone
 }
 
 impl Domain {

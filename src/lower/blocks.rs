@@ -78,7 +78,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
     let mut inner: Vec<Stmt> = sums.iter().map(|r| Stmt::Local(*r)).collect();
     let whole = Box::new(domain.clone());
-    let domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: *lanes };
+    let domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: (*lanes).max(*jam) };
     inner.push(Stmt::For { index: *index, domain, lanes: *lanes, jam: *jam, parallel: false, body: body.clone() });
     let mut second: Vec<Stmt> = before.iter().filter(|stmt| !matches!(stmt, Stmt::Fill(_))).cloned().collect();
     let mut written = own(&inside);

@@ -5,12 +5,13 @@
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
-//! whose rows are interleaved, put together with what cannot be.
+//! whose rows are interleaved, put together with what cannot be, nor one that is computed in panels with anything.
 
 use std::collections::BTreeMap;
 
 use super::lanes::{self, has_functions, has_loop, independent};
 use super::names::Names;
+use super::panels;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt};
@@ -70,7 +71,7 @@ fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
 
 /// The nest that another one can join.
 fn partner(fused: &[Nest], nest: &Nest) -> Option<usize> {
-    let right = parts(nest)?;
+    let right = parts(nest).filter(|_| !panels::applies(nest))?;
     let reads = |other: &Nest| loads(&nest.body).iter().any(|place| other.buffers.contains(&place.buffer));
     // It can move up to the last nest of which it reads something.
     let first = fused.iter().rposition(reads).unwrap_or(0);
@@ -78,6 +79,7 @@ fn partner(fused: &[Nest], nest: &Nest) -> Option<usize> {
         let Some(left) = parts(&fused[*at]) else { return false };
         left.domain == right.domain
             && reads_its_row(&fused[*at], &left, &right)
+            && !panels::applies(&fused[*at])
             && join(&fused[*at], nest).is_ok_and(|joined| keeps_lanes(&left, &right, &joined))
     })
 }

@@ -4,7 +4,7 @@
 //!
 //! | loop | lanes | why |
 //! |---|---|---|
-//! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32 | vectors of elements; the inner loops are not cut |
+//! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32, or 16 in blocks | vectors of elements; the inner loops are not cut |
 //! | around loops over entries, likewise | 64 | the entries are read once for all of the elements |
 //! | innermost over a range, adds to a register | 16 | enough partial sums to hide the latency of an addition |
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
@@ -13,8 +13,17 @@
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
 //! a short literal length, which is unrolled, or one that stores at places that an array gives.
 //!
-//! Iterations are *interleaved* four by four where the loop around has lanes or is in them, what is summed inside is a product, and one
-//! factor does not depend on the iteration: it is then loaded once for all four. This is a matrix product in blocks of registers.
+//! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
+//! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
+//!
+//! | block | loads of vectors in a round | of numbers | sums in vectors |
+//! |---|---|---|---|
+//! | 4 iterations inside of 32 lanes | 4 | 4 | 16 |
+//! | 8 iterations around 16 lanes | 2 | 8 | 16 |
+//! | 4 iterations, each with a sum in 16 lanes | 10 | | 8 |
+//!
+//! Each takes the least from what is read again and again, which is rarely in the nearest cache: vectors for each group of iterations where
+//! these are around, numbers for each group of lanes where those are.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +33,7 @@ use crate::index::{Affine, Var};
 use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
 use crate::scalar::{Function, Op, Primitive};
 
-/// How many iterations are interleaved.
+/// How many iterations are interleaved, before vectors are exchanged for iterations.
 const JAM: u32 = 4;
 /// How many partial sums interleaved iterations may have in vectors of eight lanes: half of the registers of a processor that has 32.
 const SUMS: u32 = 16;
@@ -37,6 +46,7 @@ pub(super) fn assign(nest: &mut Nest) {
     run_parallel(&mut nest.body);
     lanes(&mut nest.body);
     if jam(&mut nest.body, 1) {
+        block(&mut nest.body);
         nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
     }
 }
@@ -68,6 +78,60 @@ fn jam(body: &mut [Stmt], around: u32) -> bool {
         }
     }
     any
+}
+
+/// Exchanges half of the vectors of lanes inside of interleaved iterations for twice as many iterations, where all products are in them.
+fn block(body: &mut [Stmt]) {
+    for stmt in body {
+        let mut found = Blocks::default();
+        if let Stmt::For { jam: 2.., body, .. } = stmt {
+            found.body(body);
+        }
+        match stmt {
+            Stmt::For { .. } if found.inside > 0 && found.outside == 0 => halve(std::slice::from_mut(stmt)),
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => block(body),
+            _ => {}
+        }
+    }
+}
+
+/// How many products of interleaved iterations are in 32 lanes, and how many are not.
+#[derive(Default)]
+struct Blocks {
+    inside: usize,
+    outside: usize,
+}
+
+impl Blocks {
+    fn body(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { lanes: 32, body, .. } => body.iter().for_each(|stmt| self.inside += products_in(stmt)),
+                Stmt::MulAdd(..) => self.outside += 1,
+                stmt => self.body(stmt.body()),
+            }
+        }
+    }
+}
+
+fn products_in(stmt: &Stmt) -> usize {
+    let mut count = 0;
+    stmt.visit(&mut |stmt| count += usize::from(matches!(stmt, Stmt::MulAdd(..))));
+    count
+}
+
+fn halve(body: &mut [Stmt]) {
+    for stmt in body {
+        if let Stmt::For { lanes, jam, body, .. } = stmt {
+            if *lanes == 32 {
+                *lanes /= 2;
+            }
+            if *jam == JAM {
+                *jam *= 2;
+            }
+            halve(body);
+        }
+    }
 }
 
 /// Whether iterations of a loop can be interleaved, and it pays.
@@ -178,14 +242,29 @@ fn changes_outside(body: &[Stmt]) -> bool {
 fn lanes(body: &mut [Stmt]) {
     for stmt in body {
         match stmt {
-            Stmt::For { index, domain, lanes: count, body, .. } => match choose(*index, domain, body) {
-                Some(found) => *count = found,
-                None => lanes(body),
-            },
+            Stmt::For { index, domain, lanes: count, body, .. } => {
+                match choose(*index, domain, body).filter(|_| !stores_neighbours_inside(*index, body)) {
+                    Some(found) => *count = found,
+                    None => lanes(body),
+                }
+            }
             Stmt::If { body, .. } | Stmt::Extremum { body, .. } => lanes(body),
             _ => {}
         }
     }
+}
+
+/// Whether a loop holds one other, which can have lanes as well and stores neighbours, where lanes of its own would store places far apart.
+fn stores_neighbours_inside(index: IndexId, body: &[Stmt]) -> bool {
+    let mut loops = body.iter().filter(|stmt| has_loop(stmt));
+    let (Some(Stmt::For { index: inner, domain, body: inside, .. }), None) = (loops.next(), loops.next()) else {
+        return false;
+    };
+    let next = |place: &Place, i: IndexId| place.at.last().is_some_and(|a| a.coefficient(&Var::Index(i)) == 1);
+    let mut stores = inside.iter().filter_map(|stmt| if let Stmt::Store(place, _) = stmt { Some(place) } else { None });
+    let mut better = stores.clone().next().is_some();
+    better &= stores.all(|place| next(place, *inner) && !next(place, index));
+    better && inside.iter().any(has_loop) && choose(*inner, domain, inside).is_some() && shares(index, body, 32)
 }
 
 /// Whether a loop around others runs in lanes that are independent of each other.

@@ -33,6 +33,7 @@ mod lanes;
 mod layout;
 mod names;
 mod pack;
+mod panels;
 mod peel;
 mod per_part;
 mod plan;
@@ -40,6 +41,7 @@ mod points;
 mod products;
 mod rows;
 mod scope;
+mod split;
 mod support;
 
 use crate::base::{Arena, Id, RelationId, VarId};
@@ -90,6 +92,9 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
+    for nest in &mut nests {
+        split::split(nest)?;
+    }
     pack::pack(&mut nests, &mut plan.buffers)?;
     layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
@@ -98,6 +103,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         products::add(nest);
         peel::peel(nest)?;
         lanes::assign(nest);
+        panels::put(nest, &mut plan.buffers)?;
     }
     let mut nests = blocks::cut(nests, &mut plan.buffers)?;
     per_part::keep(&mut nests, &mut plan.buffers)?;

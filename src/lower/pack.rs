@@ -9,8 +9,9 @@ use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
 use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt};
 
-/// How deep the loops must be that gain from a copy.
+/// How deep the loops must be that gain from a copy, and how much.
 const DEPTH: usize = 3;
+const GAIN: u64 = INNERMOST / 2;
 
 /// Copies parameters where that pays, in nests before all others.
 pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
@@ -22,43 +23,53 @@ pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>)
     let mut copies = Vec::new();
     for param in params {
         let rank = buffers[param].dims.len();
+        let now = |nest: &Nest| strided(nest, param, rank - 1);
         let mut made: Vec<(usize, BufferId)> = Vec::new();
-        for nest in nests.iter_mut() {
+        for nest in nests.iter() {
             let Some((least, axis)) = (0..rank).map(|axis| (strided(nest, param, axis), axis)).min() else { continue };
-            if strided(nest, param, rank - 1) < least.saturating_add(INNERMOST * weight(DEPTH))
+            if now(nest) < least.saturating_add(GAIN * weight(DEPTH))
                 || !reads_all_again(nest, param, &buffers[param])
+                || made.iter().any(|(other, _)| *other == axis)
             {
                 continue;
             }
-            let known = made.iter().find(|(other, _)| *other == axis).map(|(_, copy)| *copy);
-            let copy = match known {
-                Some(copy) => copy,
-                None => {
-                    let (copy, nest) = copied(param, axis, buffers)?;
-                    made.push((axis, copy));
-                    copies.push(nest);
-                    copy
-                }
-            };
-            permute(&mut nest.body, param, axis);
-            rename(&mut nest.body, param, copy);
+            let (copy, nest) = copied(param, axis, buffers)?;
+            made.push((axis, copy));
+            copies.push(nest);
+        }
+        // A copy that is there anyway serves others as well.
+        for nest in nests.iter_mut() {
+            let best = made.iter().map(|(axis, copy)| (strided(nest, param, *axis), *axis, *copy)).min();
+            if let Some((_, axis, copy)) = best.filter(|(least, ..)| *least < now(nest)) {
+                permute(&mut nest.body, param, axis);
+                rename(&mut nest.body, param, copy);
+            }
         }
     }
     nests.splice(0..0, copies);
     Ok(())
 }
 
-/// Whether some innermost loop reads a parameter at the indices of loops over its whole axes, inside of a loop over something else.
+/// Whether some innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop
+/// over something else.
 fn reads_all_again(nest: &Nest, param: BufferId, buffer: &Buffer) -> bool {
     paths(nest).iter().any(|Path { around, body, .. }| {
         body.iter().filter_map(Stmt::load).filter(|place| place.buffer == param).any(|place| {
             let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
                 let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
-                l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| *l.domain == whole))
+                l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
             });
             whole && around.iter().any(|l| !place.at.iter().any(|a| a.mentions(l.index)))
         })
     })
+}
+
+/// Whether a range begins or ends where another one does.
+fn from_an_end(domain: &Domain, whole: &Domain) -> bool {
+    match (domain, whole) {
+        (Domain::Range { lower: a, upper: b }, Domain::Range { lower: c, upper: d }) => a == c || b == d,
+        _ => false,
+    }
 }
 
 /// A copy of a buffer in which an axis is the last.

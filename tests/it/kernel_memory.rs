@@ -63,7 +63,7 @@ impl Drop for Guarded {
 /// A program, the length of its index `m` for the length `n`, and the parameters to differentiate by.
 pub type Program = (&'static str, fn(usize) -> usize, &'static [&'static str]);
 
-pub const PROGRAMS: [Program; 5] = [
+pub const PROGRAMS: [Program; 7] = [
     (include_str!("../programs/e08_deconvolution.iv"), |n| 1 + n / 3, &["x", "w"]),
     ("param A : [n, m] real\nparam x : [m] real\nsum i < n. tanh(sum j < m. A[i, j] * x[j])", |n| n / 2, &["A", "x"]),
     (
@@ -73,6 +73,17 @@ pub const PROGRAMS: [Program; 5] = [
     ),
     (include_str!("../programs/k04_sparse_times_dense.iv"), |n| n, &["S", "D"]),
     (include_str!("../programs/k03_sparse_logistic_regression.iv"), |n| n, &["w", "X"]),
+    (
+        "param A : [n, n] real\nparam x : [m, n] real\nparam c : [n] real\n\
+         sum i < m, d < n. (sum e < n. [e < d] * A[d, e] * (x[i, e] - c[e]))^2",
+        |n| n + n % 5,
+        &["A", "x", "c"],
+    ),
+    (
+        "param A : [n, n] real\nparam x : [n, m] real\nsum i < m, d < n. tanh(sum e < n. [d <= e] * A[d, e] * x[e, i])",
+        |n| n / 3,
+        &["A", "x"],
+    ),
 ];
 
 /// Numbers for all parameters of a function, of sizes `n` (also `k` and `d`) and `m`.
@@ -115,7 +126,7 @@ pub fn lengths(kernel: &Kernel) -> Vec<usize> {
 }
 
 /// The results of a call between guard pages.
-fn guarded(kernel: &Kernel, data: &[Vec<f64>], flush: Flush) -> Vec<Vec<u64>> {
+pub fn guarded(kernel: &Kernel, data: &[Vec<f64>], flush: Flush) -> Vec<Vec<u64>> {
     let mut given: Vec<Guarded> = data.iter().map(|x| Guarded::new(x.len())).collect();
     let given: Vec<&[f64]> = given
         .iter_mut()

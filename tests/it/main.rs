@@ -16,6 +16,7 @@ mod hygiene;
 mod jacobians;
 mod kernel_memory;
 mod kernels;
+mod products;
 mod programs;
 mod regressions;
 mod single;

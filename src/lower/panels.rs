@@ -1,0 +1,196 @@
+//! Matrix products panel by panel.
+//!
+//! ```text
+//! parallel for i, jam 8                      parallel for q in 0 .. 15
+//!   for j in 0 .. n - 1, lanes 16              for p in part q of 16 of 0 .. (n - 1)/32
+//!     local r                                    for k, for j in 32p .. min(32p + 31, n - 1)
+//!     for k                            ==          panel[q, k, j - 32p] = b[k, j]
+//!       r += a[i, k] * b[k, j]                   for i, jam 8
+//!     c[i, j] = r                                  for j in 32p .. min(32p + 31, n - 1), lanes 16
+//!                                                    local r
+//!                                                    for k
+//!                                                      r += a[i, k] * panel[q, k, j - 32p]
+//!                                                    c[i, j] = r
+//! ```
+//!
+//! What is read of a row of `b` for 16 columns is two lines of the cache, and the next row is on another page: reading them one after the other
+//! takes longer than the products. A panel is read front to back, twice for eight rows of the result, and stays in the second cache. Every
+//! element is the same sum in the same order, so this changes no bit.
+//!
+//! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
+//! between [`LEAST_ROWS`] and [`MOST_ROWS`] rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
+//! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
+
+use super::lanes;
+use super::names::Names;
+use super::products;
+use crate::base::{Arena, IndexId};
+use crate::index::{Affine, Checked};
+use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Nest, Place, Real, Stmt};
+
+/// The columns of a panel: those of two blocks of registers. The interpreter takes all of them at a time.
+const COLUMNS: i64 = 32;
+/// The lanes of a block of registers, and of what is copied.
+const LANES: u32 = 16;
+/// Into how many parts panels are cut, each with room for one.
+const PARTS: u32 = 16;
+const LEAST_ROWS: i64 = 64;
+const MOST_ROWS: i64 = 1024;
+/// How many columns there are at least, and how many rows of the result.
+const LEAST_COLUMNS: i64 = 256;
+const LEAST_RESULTS: i64 = 32;
+
+/// A product that may be computed in panels.
+struct Product<'a> {
+    /// What comes before the loops.
+    before: &'a [Stmt],
+    rows: &'a Stmt,
+    /// The loop over columns, and its last value.
+    column: IndexId,
+    last_column: &'a Affine,
+    /// The last values of the loops over rows and of the sum.
+    last_row: &'a Affine,
+    last_summed: &'a Affine,
+    summed: IndexId,
+    /// What is copied.
+    operand: &'a Place,
+}
+
+/// Puts a matrix product into panels.
+pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
+    let Some(product) = product(nest) else { return Ok(()) };
+    let title = buffers.get(product.operand.buffer).map_or_else(String::new, |buffer| buffer.name.clone());
+    let dims = [i64::from(PARTS), MOST_ROWS, COLUMNS].map(Affine::constant).to_vec();
+    let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
+    let mut names = Names::after(&nest.body);
+    let [part, number, row] = [(); 3].map(|()| names.fresh_index());
+    let first = Affine::index(number).scale(COLUMNS)?;
+    let columns = Domain::Range {
+        lower: vec![Bound::exact(first.clone())],
+        upper: vec![Bound::exact(product.last_column.clone()), Bound::exact(first.add_constant(COLUMNS - 1)?)],
+    };
+    let inside = |k: IndexId, j: IndexId| -> Checked<Place> {
+        Ok(Place { buffer: panel, at: vec![part.into(), k.into(), Affine::index(j).sub(&first)?] })
+    };
+    let plain = |index, domain, lanes, body| Stmt::For { index, domain, lanes, jam: 1, parallel: false, body };
+
+    let copied = {
+        let (column, value) = (names.fresh_index(), names.fresh_real());
+        let give = |i: IndexId| match i {
+            i if i == product.summed => Some(row.into()),
+            i if i == product.column => Some(column.into()),
+            _ => None,
+        };
+        let at = product.operand.at.iter().map(|a| a.substitute(&give)).collect::<Checked<_>>()?;
+        let load = Stmt::Define(value, Real::Load(Place { buffer: product.operand.buffer, at }));
+        let store = Stmt::Store(inside(row, column)?, value);
+        let lanes = plain(column, columns.clone(), LANES, vec![load, store]);
+        plain(row, Domain::whole(&product.last_summed.add_constant(1)?)?, 1, vec![lanes])
+    };
+    let mut multiplied = product.rows.clone();
+    replace(&mut multiplied, &product, &columns, &inside(product.summed, product.column)?);
+    if let Stmt::For { parallel, .. } = &mut multiplied {
+        *parallel = false;
+    }
+    let multiplied = names.body(&[multiplied])?;
+
+    let blocks = Domain::Range {
+        lower: vec![Bound::exact(Affine::constant(0))],
+        upper: vec![Bound { numerator: product.last_column.clone(), divisor: COLUMNS }],
+    };
+    let blocks = Domain::Part { whole: Box::new(blocks), part: part.into(), parts: PARTS, grain: 1 };
+    let body = [vec![copied], multiplied].concat();
+    let panels = Stmt::For {
+        index: part,
+        domain: Domain::whole(&Affine::constant(i64::from(PARTS)))?,
+        lanes: 1,
+        jam: 1,
+        parallel: true,
+        body: vec![plain(number, blocks, 1, body)],
+    };
+    let limits = [
+        product.last_column.add_constant(1 - LEAST_COLUMNS)?,
+        product.last_row.add_constant(1 - LEAST_RESULTS)?,
+        product.last_summed.add_constant(1 - LEAST_ROWS)?,
+        product.last_summed.scale(-1)?.add_constant(MOST_ROWS - 1)?,
+    ];
+    let others = limits.iter().map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
+    let others = Cond::Any(others.collect::<Checked<_>>()?);
+    let pays = Cond::All(limits.into_iter().map(Cond::NonNegative).collect());
+    let mut all = product.before.to_vec();
+    let rows = product.rows.clone();
+    all.push(Stmt::If { cond: pays, body: vec![panels] });
+    all.push(Stmt::If { cond: others, body: vec![rows] });
+    nest.body = all;
+    nest.buffers.push(panel);
+    nest.reasons.push(format!("{title} is read in panels of {COLUMNS} columns that lie together, where it is large"));
+    Ok(())
+}
+
+/// Whether a nest is a matrix product that may be computed in panels.
+pub(super) fn applies(nest: &Nest) -> bool {
+    let mut nest = nest.clone();
+    products::add(&mut nest);
+    lanes::assign(&mut nest);
+    product(&nest).is_some()
+}
+
+/// The last value of a loop from 0 on, over a size.
+fn last(domain: &Domain) -> Option<&Affine> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
+    let from_zero = lower.divisor == 1 && lower.numerator.as_constant() == Some(0);
+    (from_zero && upper.divisor == 1 && upper.numerator.is_size()).then_some(&upper.numerator)
+}
+
+/// The only loop among statements, where the others are numbers, sums and stores.
+fn only_loop(body: &[Stmt]) -> Option<&Stmt> {
+    let mut loops = body.iter().filter(|stmt| lanes::has_loop(stmt));
+    let found = loops.next()?;
+    let simple = |stmt: &Stmt| {
+        let plain = matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) | Stmt::For { .. });
+        plain || matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))
+    };
+    (loops.next().is_none() && body.iter().all(simple)).then_some(found)
+}
+
+fn product(nest: &Nest) -> Option<Product<'_>> {
+    let (rows, before) = nest.body.split_last()?;
+    let Stmt::For { index: i, domain, lanes: 1, jam: 2.., parallel: true, body } = rows else { return None };
+    let last_row = last(domain)?;
+    if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) || body.iter().any(|s| matches!(s, Stmt::Store(..)))
+    {
+        return None;
+    }
+    let mut again = false;
+    rows.visit(&mut |stmt| again |= stmt.load().is_some_and(|place| nest.buffers.contains(&place.buffer)));
+    let Stmt::For { index: j, domain, lanes, jam: 1, body, .. } = only_loop(body).filter(|_| !again)? else {
+        return None;
+    };
+    let last_column = last(domain).filter(|_| *lanes == LANES)?;
+    let Stmt::For { index: k, domain, lanes: 1, jam: 1, body, .. } = only_loop(body)? else { return None };
+    let last_summed = last(domain)?;
+    let is_panel = |place: &&Place| {
+        let Some((column, others)) = place.at.split_last() else { return false };
+        let (own, rest): (Vec<&Affine>, Vec<&Affine>) = others.iter().partition(|a| a.as_index() == Some(*k));
+        let elsewhere = rest.iter().all(|a| ![i, j, k].into_iter().any(|index| a.mentions(*index)));
+        column.as_index() == Some(*j) && own.len() == 1 && elsewhere
+    };
+    let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
+    let operand = body.iter().filter_map(Stmt::load).find(is_panel).filter(|_| products > 0)?;
+    Some(Product { before, rows, column: *j, last_column, last_row, last_summed, summed: *k, operand })
+}
+
+/// Gives the columns of a panel to the loop over columns, and the panel to the loads of the operand.
+fn replace(stmt: &mut Stmt, product: &Product<'_>, columns: &Domain, panel: &Place) {
+    match stmt {
+        Stmt::For { index, domain, body, .. } => {
+            if *index == product.column {
+                *domain = columns.clone();
+            }
+            body.iter_mut().for_each(|stmt| replace(stmt, product, columns, panel));
+        }
+        Stmt::Define(_, Real::Load(place)) if place == product.operand => *place = panel.clone(),
+        _ => {}
+    }
+}

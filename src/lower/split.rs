@@ -1,0 +1,121 @@
+//! Loops whose bodies test where their index is.
+//!
+//! ```text
+//! for i in D                       for i in D where i <= a
+//!   if 0 <= a - i                    A(i)
+//!     A(i)                  ==       B(i)
+//!   B(i)                           for i in D where a < i
+//!                                    B(i)
+//! ```
+//!
+//! and the same for `0 <= i - a`, with the loops the other way round. Each value is in exactly one of the two, and they come in the same order,
+//! so this holds whatever the statements do. It is done where `A` has a loop: what is left in each of the two can then run in lanes, and be
+//! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
+//! again and again.
+
+use super::lanes::has_loop;
+use super::names::Names;
+use crate::base::IndexId;
+use crate::index::{Affine, Checked, Var};
+use crate::loops::{Bound, Cond, Domain, Nest, Stmt};
+
+/// How many statements may be copied.
+const MAX_COPIED: usize = 64;
+
+/// Cuts loops of a nest.
+pub(super) fn split(nest: &mut Nest) -> Checked<()> {
+    let mut names = Names::after(&nest.body);
+    let mut found = false;
+    for stmt in &mut nest.body {
+        if let Stmt::For { body, .. } = stmt {
+            inside(body, &mut names, &mut found)?;
+        }
+    }
+    if found {
+        nest.reasons.push("loops are cut where a test of their index begins or ceases to hold".to_owned());
+    }
+    Ok(())
+}
+
+fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {
+    for mut stmt in std::mem::take(body) {
+        if let Stmt::For { body, .. } | Stmt::If { body, .. } = &mut stmt {
+            inside(body, names, found)?;
+        }
+        match in_two(&stmt, names)? {
+            Some(both) => {
+                *found = true;
+                body.extend(both);
+            }
+            None => body.push(stmt),
+        }
+    }
+    Ok(())
+}
+
+/// The two loops that a loop becomes.
+fn in_two(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 2]>> {
+    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
+    let mut size = 0;
+    stmt.visit(&mut |_| size += 1);
+    let test = body.iter().find_map(|stmt| match stmt {
+        Stmt::If { cond: Cond::NonNegative(a), body: inner } if inner.iter().any(has_loop) => {
+            Some((a, ends(a, *index, body)?))
+        }
+        _ => None,
+    });
+    let Some((test, sign)) = test.filter(|_| size <= MAX_COPIED) else { return Ok(None) };
+    let mut with = Vec::with_capacity(body.len());
+    let mut without = Vec::with_capacity(body.len());
+    for stmt in body {
+        match stmt {
+            Stmt::If { cond: Cond::NonNegative(a), body } if a == test => with.extend(body.iter().cloned()),
+            stmt => {
+                with.push(stmt.clone());
+                without.push(stmt.clone());
+            }
+        }
+    }
+    // sign*i + rest >= 0
+    let rest = test.sub(&Affine::index(*index).scale(sign)?)?;
+    let tighter = |bounds: &[Bound], a: Affine| bounds.iter().cloned().chain([Bound::exact(a)]).collect::<Vec<_>>();
+    names.again();
+    let other = names.index(*index);
+    let without = names.body(&without)?;
+    let part = |index: IndexId, lower: Vec<Bound>, upper: Vec<Bound>, body: Vec<Stmt>| Stmt::For {
+        index,
+        domain: Domain::Range { lower, upper },
+        lanes: 1,
+        jam: 1,
+        parallel: false,
+        body,
+    };
+    Ok(Some(if sign < 0 {
+        [
+            part(*index, lower.clone(), tighter(upper, rest.clone()), with),
+            part(other, tighter(lower, rest.add_constant(1)?), upper.clone(), without),
+        ]
+    } else {
+        let first = rest.scale(-1)?;
+        [
+            part(other, lower.clone(), tighter(upper, first.add_constant(-1)?), without),
+            part(*index, tighter(lower, first), upper.clone(), with),
+        ]
+    }))
+}
+
+/// The sign of an index in a test of where it is, if all else that the test mentions is known before the loop.
+fn ends(test: &Affine, index: IndexId, body: &[Stmt]) -> Option<i64> {
+    let sign = test.coefficient(&Var::Index(index));
+    let mut known = sign.abs() == 1;
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+                known &= !test.mentions(*index)
+            }
+            Stmt::Extremum { index, at, .. } => known &= !test.mentions(*index) && !test.mentions(*at),
+            _ => {}
+        });
+    }
+    known.then_some(sign)
+}
