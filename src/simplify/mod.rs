@@ -135,8 +135,9 @@ pub struct Simplified {
 }
 
 /// A result is simplified again as long as that makes it cheaper: what was shared, or summed first, opens new ways. Every pass has the
-/// whole budget, so the last one, which finds nothing, shows that simplifying the result once more changes nothing.
-const MAX_PASSES: usize = 6;
+/// whole budget, so the last one, which finds nothing, shows that simplifying the result once more changes nothing. Programs that cost the
+/// same may become each other in turn; then it ends with the first of them in the order of their text, whichever came in.
+const MAX_PASSES: usize = 12;
 
 /// The program with less work, or as it is.
 ///
@@ -174,6 +175,8 @@ fn for_each_pass(
 ) -> Result<Program> {
     let model = cost::Model::new(&program.signature, &options.hints);
     let (mut program, mut weakened) = needless::without_needless_guards(program, &model, options.tier)?;
+    let mut passed = vec![program.clone()];
+    let mut last: Option<Program> = None;
     for _ in 0..MAX_PASSES {
         let mut run = run(&program, options, record)?;
         let next = run.program(&program, options)?;
@@ -184,6 +187,14 @@ fn for_each_pass(
             Some((next, fewer)) => (program, weakened) = (next, fewer),
             None => break,
         }
+        if let Some(at) = passed.iter().position(|other| other.stmts == program.stmts) {
+            let text = |program: &&Program| format!("{:?}", program.stmts);
+            last = last.or(passed.iter().skip(at).min_by_key(text).cloned());
+        }
+        if last.as_ref().is_some_and(|last| last.stmts == program.stmts) {
+            break;
+        }
+        passed.push(program.clone());
     }
     show(Pass { weakened, run: None })?;
     Ok(program)
