@@ -426,10 +426,15 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// The loop whose iterations are interleaved, and how many at a time.
+    fn interleaved(&self) -> Result<(IndexId, u32)> {
+        self.jam.ok_or_else(|| Error::bug(PASS, "bounds differ where no iterations are interleaved"))
+    }
+
     /// A loop in interleaved iterations whose bounds differ: where it has no lanes, the values before those that all iterations have, these,
     /// and those after them, so that each iteration takes its own in order.
     fn ends_apart(&mut self, index: IndexId, domain: &Domain, lanes: u32, body: &[Stmt]) -> Result<()> {
-        let Some((outer, count)) = self.jam else { return Ok(()) };
+        let (outer, count) = self.interleaved()?;
         let Domain::Range { lower, upper } = domain else {
             return Err(Error::bug(PASS, "entries differ among interleaved iterations"));
         };
@@ -468,7 +473,7 @@ impl<'a> Emitter<'a> {
 
     /// The values that some of the interleaved iterations have: what does not differ among them, then the rest for each that has the value.
     fn some_iterations(&mut self, index: IndexId, (first, last): (String, String), body: &[Stmt]) -> Result<()> {
-        let Some((_, count)) = self.jam else { return Ok(()) };
+        let (_, count) = self.interleaved()?;
         self.line(&format!("let (mut {index}, last) = ({first}, {last});"));
         self.open(&format!("while {index} <= last {{"));
         let has = |q: u32| format!("(from_{q} <= {index} && {index} <= to_{q})");
@@ -507,7 +512,7 @@ impl<'a> Emitter<'a> {
     /// Independent lanes whose last value differs among interleaved iterations: groups that are full in all of them, then groups of which
     /// each iteration has some lanes in use.
     fn in_lanes_apart(&mut self, index: IndexId, lanes: u32, longest: &str, body: &[Stmt]) -> Result<()> {
-        let Some((_, count)) = self.jam else { return Ok(()) };
+        let (_, count) = self.interleaved()?;
         self.lane_index = Some(index);
         self.group(index, Lanes { of: lanes, in_use: InUse::All }, body)?;
         self.line(&format!("let to = {longest};"));

@@ -802,6 +802,15 @@ fn some_simplifications() {
     run_simplifications(0, 40, SMALL);
 }
 
+/// Of programs that cost the same and become each other in turn, the result is the same, whichever came in.
+#[test]
+fn circles_end_alike() {
+    for seed in [803_742, 803_793, 902_419, 902_487] {
+        let report = simplifications(seed, 1, Budget::default());
+        assert!(report.failures.is_empty() && report.changed_again.is_empty(), "{}", report.changed_again.join("\n"));
+    }
+}
+
 /// Minutes of work; see the command above.
 #[test]
 #[ignore = "thousands of programs take minutes; the command is in the module documentation"]
