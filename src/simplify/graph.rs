@@ -162,13 +162,18 @@ impl<'a> Graph<'a> {
         Ok(self.viewed(Read { class, indices })?)
     }
 
-    /// The read, through those views of its class that are leaves.
+    /// The read, through those views of its class that are leaves. Tensors may be views of each other; of these the first class is read.
     pub(super) fn viewed(&self, read: Read) -> crate::index::Checked<Expr> {
         let mut read = read;
+        let mut passed: Vec<Read> = Vec::new();
         loop {
             read.class = self.egraph.find(read.class);
+            if let Some(at) = passed.iter().position(|other| other.class == read.class) {
+                let first = passed.drain(at..).min_by_key(|other| other.class);
+                return Ok(Expr::Read(first.unwrap_or(read)));
+            }
             match self.view(&read)? {
-                Some(Expr::Read(next)) if next.class != read.class => read = next,
+                Some(Expr::Read(next)) => passed.push(std::mem::replace(&mut read, next)),
                 Some(leaf @ (Expr::Number(_) | Expr::Index(_))) => return Ok(leaf),
                 Some(_) | None => return Ok(Expr::Read(read)),
             }

@@ -342,6 +342,8 @@ fn some_programs() {
     run(0, 24);
     // A guard whose cases all say where a sparse parameter is stored, but none of them for the axes of the coefficient alone.
     run(20486, 1);
+    // Tensors that are views of each other.
+    run(40417, 1);
 }
 
 /// Minutes of work; see the command above.
