@@ -448,13 +448,13 @@ impl<'a> Emitter<'a> {
             (1..count).fold(format!("{name}_0"), |text, q| format!("{text}.{best}({name}_{q})"))
         };
         self.line(&format!("let (from, to) = ({}, {});", best("from", "max"), best("to", "min")));
+        let longest = best("to", "max");
         if lanes > 1 {
             self.line(&format!("let mut {index} = from;"));
-            self.in_lanes_apart(index, lanes, &best("to", "max"), body)?;
+            self.in_lanes_apart(index, lanes, &longest, body)?;
             self.close();
             return Ok(());
         }
-        let longest = best("to", "max");
         if differ[0] {
             let ends = (best("from", "min"), format!("({longest}).min(from - 1)"));
             self.some_iterations(index, ends, body)?;

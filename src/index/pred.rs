@@ -22,6 +22,16 @@ pub enum RelationRef {
     },
 }
 
+impl RelationRef {
+    /// The tensor that the relation is computed from, if it is.
+    pub fn computed_from(self) -> Option<VarId> {
+        match self {
+            RelationRef::Computed { var, view: _ } => Some(var),
+            RelationRef::Input(_) => None,
+        }
+    }
+}
+
 /// How a tensor of reals is read as a relation. All views are piecewise constant in the tensor, so their derivative is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -415,11 +425,7 @@ impl Pred {
 
     /// Calls `visit` on every tensor that is read as a relation, inside affine expressions too.
     pub fn visit_computed(&self, visit: &mut impl FnMut(VarId)) {
-        self.visit_relations(&mut |r| {
-            if let RelationRef::Computed { var, view: _ } = r {
-                visit(var);
-            }
-        });
+        self.visit_relations(&mut |r| r.computed_from().into_iter().for_each(&mut *visit));
     }
 
     /// Calls `visit` on every index that is bound, outside in.

@@ -199,8 +199,7 @@ impl Run<'_, '_, '_, '_> {
                 self.registers.indices[*index] = from;
                 self.registers.indices[*limit] = to;
                 if *lanes > 1 {
-                    self.lanes = if sums.is_empty() { group(from, to) } else { *lanes };
-                    self.width = self.rest(from, to);
+                    self.take(from, to, *lanes, sums);
                     for r in sums {
                         self.registers.partial[*r] = [0.0; ROOM];
                     }
@@ -217,10 +216,7 @@ impl Run<'_, '_, '_, '_> {
                 self.registers.indices[*index] = value;
                 if value <= to {
                     if *lanes > 1 {
-                        if sums.is_empty() {
-                            self.lanes = group(value, to);
-                        }
-                        self.width = self.rest(value, to);
+                        self.take(value, to, *lanes, sums);
                     }
                     return Ok(start + 1);
                 }
@@ -293,8 +289,10 @@ impl Run<'_, '_, '_, '_> {
         }
     }
 
-    fn rest(&self, from: i64, to: i64) -> usize {
-        usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes)
+    /// Takes the lanes of the next step of a loop.
+    fn take(&mut self, from: i64, to: i64, lanes: usize, sums: &[usize]) {
+        self.lanes = if sums.is_empty() { group(from, to) } else { lanes };
+        self.width = usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes);
     }
 
     #[inline(always)]

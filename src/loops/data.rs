@@ -155,6 +155,11 @@ impl Bound {
     pub fn exact(a: Affine) -> Bound {
         Bound { numerator: a, divisor: 1 }
     }
+
+    /// Bounds, and the bound `a`.
+    pub fn and(bounds: &[Bound], a: Affine) -> Vec<Bound> {
+        bounds.iter().cloned().chain([Bound::exact(a)]).collect()
+    }
 }
 
 impl Domain {

@@ -7,6 +7,11 @@ use crate::base::IndexId;
 use crate::index::Affine;
 
 impl Stmt {
+    /// A loop over values one by one, on one thread.
+    pub fn one_by_one(index: IndexId, domain: Domain, body: Vec<Stmt>) -> Stmt {
+        Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body }
+    }
+
     /// The statements inside.
     pub fn body(&self) -> &[Stmt] {
         match self {

@@ -18,17 +18,27 @@ use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt};
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
-    let mut fused: Vec<Nest> = Vec::with_capacity(nests.len());
+    let mut fused: Vec<Candidate> = Vec::with_capacity(nests.len());
     for nest in nests {
-        match partner(&fused, &nest) {
-            Some(at) => {
-                let joined = join(&fused[at], &nest)?;
-                fused[at] = joined;
-            }
-            None => fused.push(nest),
+        let candidate = Candidate::new(nest);
+        match partner(&fused, &candidate) {
+            Some(at) => fused[at] = Candidate::new(join(&fused[at].nest, &candidate.nest)?),
+            None => fused.push(candidate),
         }
     }
-    Ok(fused)
+    Ok(fused.into_iter().map(|candidate| candidate.nest).collect())
+}
+
+/// A nest, and whether it is a product in panels, which nothing joins.
+struct Candidate {
+    nest: Nest,
+    panels: bool,
+}
+
+impl Candidate {
+    fn new(nest: Nest) -> Candidate {
+        Candidate { panels: panels::applies(&nest), nest }
+    }
 }
 
 /// The parts of a nest: what comes before its only loop, the loop, and what is made of its sums.
@@ -70,17 +80,17 @@ fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
 }
 
 /// The nest that another one can join.
-fn partner(fused: &[Nest], nest: &Nest) -> Option<usize> {
-    let right = parts(nest).filter(|_| !panels::applies(nest))?;
-    let reads = |other: &Nest| loads(&nest.body).iter().any(|place| other.buffers.contains(&place.buffer));
+fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Option<usize> {
+    let right = parts(nest).filter(|_| !panels)?;
+    let reads = |other: &Candidate| loads(&nest.body).iter().any(|place| other.nest.buffers.contains(&place.buffer));
     // It can move up to the last nest of which it reads something.
     let first = fused.iter().rposition(reads).unwrap_or(0);
     (first..fused.len()).find(|at| {
-        let Some(left) = parts(&fused[*at]) else { return false };
+        let Candidate { nest: other, panels } = &fused[*at];
+        let Some(left) = parts(other).filter(|_| !panels) else { return false };
         left.domain == right.domain
-            && reads_its_row(&fused[*at], &left, &right)
-            && !panels::applies(&fused[*at])
-            && join(&fused[*at], nest).is_ok_and(|joined| keeps_lanes(&left, &right, &joined))
+            && reads_its_row(other, &left, &right)
+            && join(other, nest).is_ok_and(|joined| keeps_lanes(&left, &right, &joined))
     })
 }
 
@@ -155,7 +165,7 @@ fn join(left: &Nest, right: &Nest) -> Result<Nest> {
     body.extend(names.body(b.before)?);
     let mut inner = a.body.to_vec();
     inner.extend(names.body(b.body)?);
-    body.push(Stmt::For { index: a.index, domain: a.domain.clone(), lanes: 1, jam: 1, parallel: false, body: inner });
+    body.push(Stmt::one_by_one(a.index, a.domain.clone(), inner));
     body.extend(a.after.iter().cloned());
     body.extend(names.body(b.after)?);
     let mut reasons = left.reasons.clone();

@@ -87,7 +87,7 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     let mut body = vec![load, store];
     for k in order.iter().rev() {
         let domain = Domain::whole(&dims[*k]).map_err(|_| Error::bug(PASS, "an axis that overflows"))?;
-        body = vec![Stmt::For { index: index(k), domain, lanes: 1, jam: 1, parallel: false, body }];
+        body = vec![Stmt::one_by_one(index(k), domain, body)];
     }
     let reasons = vec![format!("a copy with its axes in another order: {name} is read in lanes, more than once")];
     Ok((to, Nest { buffers: vec![to], reasons, body }))

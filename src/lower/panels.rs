@@ -72,7 +72,6 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
     let inside = |k: IndexId, j: IndexId| -> Checked<Place> {
         Ok(Place { buffer: panel, at: vec![part.into(), k.into(), Affine::index(j).sub(&first)?] })
     };
-    let plain = |index, domain, lanes, body| Stmt::For { index, domain, lanes, jam: 1, parallel: false, body };
 
     let copied = {
         let (column, value) = (names.fresh_index(), names.fresh_real());
@@ -84,8 +83,9 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
         let at = product.operand.at.iter().map(|a| a.substitute(&give)).collect::<Checked<_>>()?;
         let load = Stmt::Define(value, Real::Load(Place { buffer: product.operand.buffer, at }));
         let store = Stmt::Store(inside(row, column)?, value);
-        let lanes = plain(column, columns.clone(), LANES, vec![load, store]);
-        plain(row, Domain::whole(&product.last_summed.add_constant(1)?)?, 1, vec![lanes])
+        let (index, domain, body) = (column, columns.clone(), vec![load, store]);
+        let lanes = Stmt::For { index, domain, lanes: LANES, jam: 1, parallel: false, body };
+        Stmt::one_by_one(row, Domain::whole(&product.last_summed.add_constant(1)?)?, vec![lanes])
     };
     let mut multiplied = product.rows.clone();
     replace(&mut multiplied, &product, &columns, &inside(product.summed, product.column)?);
@@ -106,7 +106,7 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
         lanes: 1,
         jam: 1,
         parallel: true,
-        body: vec![plain(number, blocks, 1, body)],
+        body: vec![Stmt::one_by_one(number, blocks, body)],
     };
     let limits = [
         product.last_column.add_constant(1 - LEAST_COLUMNS)?,

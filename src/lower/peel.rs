@@ -57,20 +57,15 @@ fn three(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 3]>> {
     if !independent(*index, &inner) {
         return Ok(None);
     }
-    let with = |bounds: &[Bound], more: Affine| {
-        let mut all = bounds.to_vec();
-        all.push(Bound::exact(more));
-        all
-    };
     let mut part = |lower: Vec<Bound>, upper: Vec<Bound>, body: &[Stmt]| {
         names.again();
         let index = names.index(*index);
         let body = names.body(body)?;
-        Ok(Stmt::For { index, domain: Domain::Range { lower, upper }, lanes: 1, jam: 1, parallel: false, body })
+        Ok(Stmt::one_by_one(index, Domain::Range { lower, upper }, body))
     };
-    let begin = part(lower.clone(), with(upper, from.add_constant(-1)?), body)?;
-    let inside = part(with(lower, from.clone()), with(upper, to.clone()), &inner)?;
-    let end = part(with(&with(lower, from.clone()), to.add_constant(1)?), upper.clone(), body)?;
+    let begin = part(lower.clone(), Bound::and(upper, from.add_constant(-1)?), body)?;
+    let inside = part(Bound::and(lower, from.clone()), Bound::and(upper, to.clone()), &inner)?;
+    let end = part(Bound::and(&Bound::and(lower, from.clone()), to.add_constant(1)?), upper.clone(), body)?;
     Ok(Some([begin, inside, end]))
 }
 

@@ -402,7 +402,7 @@ impl<'a> Nester<'a> {
                     nester.descend(next, walk, level + 1, below, body)
                 })
             },
-            |body| Stmt::For { index: node, domain: Domain::Segment(segment), lanes: 1, jam: 1, parallel: false, body },
+            |body| Stmt::one_by_one(node, Domain::Segment(segment), body),
         )
     }
 
@@ -516,7 +516,7 @@ impl<'a> Nester<'a> {
                 taken.iter().for_each(|p| nester.know(p));
                 nester.step(open.clone(), body)
             },
-            |body| Stmt::For { index: s, domain, lanes: 1, jam: 1, parallel: false, body },
+            |body| Stmt::one_by_one(s, domain, body),
         )
     }
 }

@@ -78,28 +78,22 @@ fn in_two(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 2]>> {
     }
     // sign*i + rest >= 0
     let rest = test.sub(&Affine::index(*index).scale(sign)?)?;
-    let tighter = |bounds: &[Bound], a: Affine| bounds.iter().cloned().chain([Bound::exact(a)]).collect::<Vec<_>>();
     names.again();
     let other = names.index(*index);
     let without = names.body(&without)?;
-    let part = |index: IndexId, lower: Vec<Bound>, upper: Vec<Bound>, body: Vec<Stmt>| Stmt::For {
-        index,
-        domain: Domain::Range { lower, upper },
-        lanes: 1,
-        jam: 1,
-        parallel: false,
-        body,
+    let part = |index: IndexId, lower: Vec<Bound>, upper: Vec<Bound>, body: Vec<Stmt>| {
+        Stmt::one_by_one(index, Domain::Range { lower, upper }, body)
     };
     Ok(Some(if sign < 0 {
         [
-            part(*index, lower.clone(), tighter(upper, rest.clone()), with),
-            part(other, tighter(lower, rest.add_constant(1)?), upper.clone(), without),
+            part(*index, lower.clone(), Bound::and(upper, rest.clone()), with),
+            part(other, Bound::and(lower, rest.add_constant(1)?), upper.clone(), without),
         ]
     } else {
         let first = rest.scale(-1)?;
         [
-            part(other, lower.clone(), tighter(upper, first.add_constant(-1)?), without),
-            part(*index, tighter(lower, first), upper.clone(), with),
+            part(other, lower.clone(), Bound::and(upper, first.add_constant(-1)?), without),
+            part(*index, Bound::and(lower, first), upper.clone(), with),
         ]
     }))
 }

@@ -82,7 +82,7 @@ pub(super) fn vars_of_affine(a: &Affine) -> BTreeSet<VarId> {
     let mut vars = BTreeSet::new();
     a.visit(&mut |v| {
         if let Var::Apply(application) = v {
-            vars.extend(computed_from(application.map));
+            vars.extend(application.map.computed_from());
         }
     });
     vars
@@ -95,11 +95,4 @@ pub(super) fn vars_of_pred(p: &Pred) -> BTreeSet<VarId> {
         vars.insert(x);
     });
     vars
-}
-
-fn computed_from(relation: RelationRef) -> Option<VarId> {
-    match relation {
-        RelationRef::Computed { var, view: _ } => Some(var),
-        RelationRef::Input(_) => None,
-    }
 }

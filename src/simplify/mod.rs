@@ -187,9 +187,11 @@ fn for_each_pass(
             Some((next, fewer)) => (program, weakened) = (next, fewer),
             None => break,
         }
-        if let Some(at) = passed.iter().position(|other| other.stmts == program.stmts) {
+        if last.is_none()
+            && let Some(at) = passed.iter().position(|other| other.stmts == program.stmts)
+        {
             let text = |program: &&Program| format!("{:?}", program.stmts);
-            last = last.or(passed.iter().skip(at).min_by_key(text).cloned());
+            last = passed.iter().skip(at).min_by_key(text).cloned();
         }
         if last.as_ref().is_some_and(|last| last.stmts == program.stmts) {
             break;
