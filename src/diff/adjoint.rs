@@ -8,7 +8,8 @@
 //! 2. 6.16 splits the inner product over the outputs.
 //! 3. For the last pending `let dX = D[e]`, with `S` what remains of the sum:
 //!    - 6.20 drops it if no inner product mentions `dX`;
-//!    - 6.25 merges the inner products with `dX`, two by two: `<a | dX>_p + <b | dX>_q = let c = [p] a + [q] b in <c | dX>_(p or q)`;
+//!    - 6.25 merges the inner products with `dX`, two by two: `<a | dX>_p + <b | dX>_q = let c = [p] a + [q] b in <c | dX>_(p or q)`; those of
+//!      the same `e` at places that exclude each other first, which need no addition: `[p] e + [q] e = [p or q] e`;
 //!    - 6.19 then replaces `dX` by what it stands for: `<c | dX>_p + S` becomes `<c | D[e]>_p + S`;
 //!    - 6.26-6.29 take `D[e]` apart by the form of `e`, leaving inner products with tangents of operands, which come earlier; 6.21 names
 //!      those, 6.22 and 6.23 drop what does not depend on the parameters.
@@ -22,14 +23,16 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
+
 use super::activity::active;
 use super::derivation::{Derivation, Form, InnerProduct, Right, Step, one, tuple};
 use super::forward::{aligned, name_after, product as contraction, scaled_partial, zero};
 use super::{NewParams, expand_partials};
-use crate::base::{IndexId, ParamId, SideTable, VarId};
+use crate::base::{Id as _, IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
-use crate::tssa::{Builder, Output, Program, Rhs, StmtNames, within};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View, exists_all};
+use crate::tssa::{Builder, Operand, Output, Program, Rhs, StmtNames, within};
 use crate::ty::{Side, Types};
 
 /// What stands on the left of the first inner product.
@@ -135,6 +138,13 @@ struct Rewriting {
     buckets: SideTable<VarId, Vec<InnerProduct>>,
 }
 
+/// What stands in an inner product where equations hold: operands, and the equations without their constants.
+#[derive(PartialEq, Eq, Hash)]
+struct What {
+    operands: Vec<Operand>,
+    terms: Vec<Vec<(Var, i64)>>,
+}
+
 impl Rewriting {
     /// Rules 6.14 to 6.16: from `<dy | D f>` to a sum over the outputs, under pending tangents.
     fn start(&mut self, program: &Program, seeds: &[ParamId]) -> Result<()> {
@@ -196,6 +206,7 @@ impl Rewriting {
             });
             return Ok(());
         }
+        products = self.unite(x, products)?;
         // Merging neighbours keeps the guards of long sums balanced.
         while products.len() > 1 {
             let mut merged = Vec::with_capacity(products.len().div_ceil(2));
@@ -216,6 +227,74 @@ impl Rewriting {
             self.transpose(x, product)?;
         }
         Ok(())
+    }
+
+    /// 6.25 where nothing has to be added, since the same is read at places that exclude each other:
+    ///
+    /// ```text
+    /// <[h = 1] e | dX>_[h = 1] + <[h = 2] e | dX>_[h = 2]  =  let c = [h = 1 or h = 2] e in <c | dX>_[h = 1 or h = 2]
+    /// ```
+    fn unite(&mut self, x: VarId, products: Vec<InnerProduct>) -> Result<Vec<InnerProduct>> {
+        let mut groups: IndexMap<What, IndexMap<Vec<i64>, InnerProduct>> = IndexMap::new();
+        let mut united = Vec::new();
+        for product in products {
+            let Some((what, place)) = self.place(&product) else {
+                united.push(product);
+                continue;
+            };
+            // What is read twice at one place is added.
+            let group = groups.entry(what).or_default();
+            if group.contains_key(&place) {
+                united.push(product);
+            } else {
+                group.insert(place, product);
+            }
+        }
+        for (What { operands, .. }, members) in groups {
+            let members: Vec<InnerProduct> = members.into_values().collect();
+            let [first, _, ..] = members.as_slice() else {
+                united.extend(members);
+                continue;
+            };
+            let axes = first.axes.clone();
+            let at = |i: IndexId| axes.get(i.index()).map(|(j, _)| Affine::index(*j));
+            let (mut here, mut guards) = (Vec::new(), Vec::new());
+            for member in &members {
+                if let Rhs::Contract { guard, .. } = &self.form.builder.stmt(member.left).rhs {
+                    here.push(guard.substitute(&at)?);
+                }
+                guards.push(member.guard_over(&axes)?);
+            }
+            let indices =
+                |operand: &Operand| operand.indices.iter().filter_map(|i| Some(axes.get(i.index())?.0)).collect();
+            let operands =
+                operands.iter().map(|operand| Operand { var: operand.var, indices: indices(operand) }).collect();
+            let left = self.form.builder.contract(&axes, &[], Pred::any(here), operands)?;
+            name_after(&mut self.form.builder, Some(left), x, "adj");
+            let guard = self.short(&axes, Pred::any(guards))?;
+            let merged = self.form.product(left, first.right, axes.clone(), guard, true);
+            members.iter().for_each(|member| self.forget(member));
+            let title = "merge inner products that exclude each other";
+            self.record("6.25", title, &members, std::slice::from_ref(&merged));
+            if self.derivation.is_some() {
+                self.form.products.push(merged.clone());
+            }
+            united.push(merged);
+        }
+        Ok(united)
+    }
+
+    /// What a left side reads where equations hold, and the constants of these. Equations that differ in constants only exclude each other.
+    fn place(&self, product: &InnerProduct) -> Option<(What, Vec<i64>)> {
+        let Rhs::Contract { sums, guard, operands } = &self.form.builder.stmt(product.left).rhs else { return None };
+        let equation = |p: &Pred| match p {
+            Pred::Zero(a) => Some((a.terms().to_vec(), a.offset())),
+            _ => None,
+        };
+        let equations = guard.conjuncts().iter().map(equation).collect::<Option<Vec<_>>>()?;
+        let (terms, place): (Vec<_>, Vec<_>) = equations.into_iter().unzip();
+        let fixed = product.covered && sums.is_empty() && !place.is_empty();
+        fixed.then(|| (What { operands: operands.clone(), terms }, place))
     }
 
     /// 6.25: `<a | dX>_p + <b | dX>_q = let c = [p] a + [q] b in <c | dX>_(p or q)`.

@@ -173,8 +173,28 @@ impl Decoder<'_> {
 
     /// `gen g. [p0] * a0 + ..` of leaves.
     pub(super) fn sum(&mut self, gens: &Scope, terms: &[Expr]) -> Result<VarId> {
+        Ok(self.added(gens, terms)?.1)
+    }
+
+    /// The sum with the guard outside of which it is zero. Terms that have fewer axes are added over these first:
+    ///
+    /// ```text
+    /// gen i j. a[i, j] + b[i] + c[i]  ==  gen i j. a[i, j] + s[i]   with s = gen i. b[i] + c[i]
+    /// ```
+    fn added(&mut self, gens: &Scope, terms: &[Expr]) -> Result<(Pred, VarId)> {
         let mut sides: Vec<(Pred, VarId)> = Vec::with_capacity(terms.len());
-        for term in terms {
+        let axes = |e: &Expr| gens.iter().map(|(i, _)| e.mentions(*i)).collect::<Vec<bool>>();
+        let mut left: Vec<(Vec<bool>, &Expr)> = terms.iter().map(|e| (axes(e), e)).collect();
+        while let Some(fewer) = fewer_axes(&left) {
+            let (narrow, wide) = left.into_iter().partition(|(set, _)| is_within(set, &fewer));
+            left = wide;
+            let narrow: Vec<Expr> = narrow.into_iter().map(|(_, e)| e.clone()).collect();
+            let fewer = chosen(gens, &fewer);
+            let (guard, var) = self.added(&fewer, &narrow)?;
+            let indices = fewer.iter().map(|(i, _)| *i).collect();
+            sides.push((guard.clone(), self.builder.contract(gens, &[], guard, vec![Operand { var, indices }])?));
+        }
+        for (_, term) in left {
             let product = term.clone().into_product();
             let guard = self.guard(&product.guard)?;
             let x = match product.factors.as_slice() {
@@ -188,12 +208,14 @@ impl Decoder<'_> {
             sides.push((guard, x));
         }
         let mut sides = sides.into_iter();
-        let Some(mut sum) = sides.next() else { return self.builder.number(gens, Number::Literal(0.0)) };
+        let Some(mut sum) = sides.next() else {
+            return Ok((Pred::True, self.builder.number(gens, Number::Literal(0.0))?));
+        };
         for side in sides {
             let either = sum.0.clone().or(side.0.clone());
             sum = (either, self.builder.add(gens, [sum, side])?);
         }
-        Ok(sum.1)
+        Ok(sum)
     }
 
     /// The tensor of a leaf that is read at exactly the given indices.
@@ -397,6 +419,33 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
+
+/// The most axes, though not all, that two terms have between them.
+fn fewer_axes(terms: &[(Vec<bool>, &Expr)]) -> Option<Vec<bool>> {
+    let mut sets: Vec<(&[bool], usize)> = Vec::new();
+    for (set, _) in terms {
+        match sets.iter_mut().find(|(known, _)| known == set) {
+            Some((_, count)) => *count += 1,
+            None => sets.push((set, 1)),
+        }
+    }
+    let mut found: Option<(usize, Vec<bool>)> = None;
+    for (at, (a, count)) in sets.iter().enumerate() {
+        let others = sets.iter().skip(at + usize::from(*count == 1));
+        for (b, _) in others {
+            let union: Vec<bool> = a.iter().zip(*b).map(|(x, y)| *x || *y).collect();
+            let size = union.iter().filter(|x| **x).count();
+            if size < union.len() && found.as_ref().is_none_or(|(known, _)| size > *known) {
+                found = Some((size, union));
+            }
+        }
+    }
+    found.map(|(_, union)| union)
+}
+
+fn is_within(set: &[bool], other: &[bool]) -> bool {
+    set.iter().zip(other).all(|(x, y)| !*x || *y)
 }
 
 /// Two equal operands: no other product of two is cheaper.

@@ -45,7 +45,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
     // Opens statements under index names of their own.
     let mut builder = Builder::new(program.signature.clone());
     let partial = partial_sums(program, &live);
-    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x] && !partial[*x]) {
         let encoder = Encoder { meaning: &meaning };
         let open = builder.open_stmt(stmt)?;
         let gens: Scope = slots(&stmt.dims);

@@ -345,8 +345,22 @@ impl Expr {
     /// Equal up to the names of bound indices.
     pub(super) fn same(&self, other: &Expr) -> bool {
         self == other
-            || self.outline() == other.outline()
+            || self.binds()
+                && self.outline() == other.outline()
                 && matches!((self.canonical(), other.canonical()), (Ok(a), Ok(b)) if a == b)
+    }
+
+    /// Whether any index is bound in the expression.
+    fn binds(&self) -> bool {
+        match self {
+            Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => false,
+            Expr::Product(product) => {
+                let mut found = !product.sums.is_empty();
+                product.guard.visit_binders(&mut |_| found = true);
+                found || product.factors.iter().any(Expr::binds)
+            }
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().any(Expr::binds),
+        }
     }
 
     /// The expression with names of bound indices that depend on nothing outside of it.

@@ -53,13 +53,12 @@ impl<'r> Rules<'r> {
         e: &Expr,
         used: &mut Vec<&'r str>,
     ) -> Result<Expr> {
-        let mut e = e.clone();
+        let mut e = self.normalise_parts(graph, scope, e, None, used)?;
         let mut steps = 0;
         loop {
-            e = self.normalise_parts(graph, scope, &e, used)?;
             let Some((name, next)) = self.first(graph, scope, &e)? else { return Ok(e) };
             used.push(name);
-            e = next;
+            e = self.normalise_parts(graph, scope, &next, Some(&e), used)?;
             steps += 1;
             if steps > MAX_STEPS {
                 return Ok(e);
@@ -81,18 +80,33 @@ impl<'r> Rules<'r> {
         Ok(e)
     }
 
-    fn normalise_parts(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
+    /// An expression with its parts in normal form. Those of `settled`, an expression that was just made so, are not looked at again.
+    fn normalise_parts(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        e: &Expr,
+        settled: Option<&Expr>,
+        used: &mut Vec<&'r str>,
+    ) -> Result<Expr> {
         Ok(match e {
             Expr::Number(_) | Expr::Index(_) => e.clone(),
             Expr::Read(read) => self.read(graph, scope, read, used)?,
             Expr::Product(product) => {
                 let inner: Scope = scope.iter().chain(&product.sums).cloned().collect();
-                let parts = product.factors.iter().map(|e| self.normalise(graph, &inner, e, used));
-                let factors = parts.collect::<Result<_>>()?;
+                let settled = match settled {
+                    Some(Expr::Product(known)) if known.sums == product.sums => known.factors.as_slice(),
+                    _ => &[],
+                };
+                let factors = self.each(graph, &inner, &product.factors, settled, used)?;
                 Expr::product(product.sums.clone(), product.guard.clone(), factors)
             }
             Expr::Sum(terms) => {
-                Expr::sum(terms.iter().map(|e| self.normalise(graph, scope, e, used)).collect::<Result<_>>()?)
+                let settled: &[Expr] = match settled {
+                    Some(Expr::Sum(known)) => known,
+                    _ => &[],
+                };
+                Expr::sum(self.each(graph, scope, terms, settled, used)?)
             }
             Expr::Apply(function, args) => {
                 let args = args.iter().map(|e| match e {
@@ -103,6 +117,21 @@ impl<'r> Rules<'r> {
                 Expr::Apply(*function, args)
             }
         })
+    }
+
+    fn each(
+        &self,
+        graph: &mut Graph<'_>,
+        scope: &Scope,
+        parts: &[Expr],
+        settled: &[Expr],
+        used: &mut Vec<&'r str>,
+    ) -> Result<Vec<Expr>> {
+        let normal = |e: &Expr| match settled.contains(e) {
+            true => Ok(e.clone()),
+            false => self.normalise(graph, scope, e, used),
+        };
+        parts.iter().map(normal).collect()
     }
 
     /// A read as what it is without any work.
@@ -141,9 +170,15 @@ impl<'r> Rules<'r> {
         let subject = Subject::new(e, false);
         for group in &self.normal {
             let found = matches(graph, &group.goal, &subject)?;
+            if found.is_empty() {
+                continue;
+            }
+            let around = around(scope, e);
             for rule in &group.rules {
-                if let Some(next) = results(graph, rule, scope, e, &found)?.into_iter().next() {
-                    return Ok(Some((&rule.name, next)));
+                for one in &found {
+                    if let Some(next) = result(graph, rule, scope, &around, e, one)? {
+                        return Ok(Some((&rule.name, next)));
+                    }
                 }
             }
         }
@@ -159,29 +194,44 @@ pub(super) fn results(
     e: &Expr,
     matches: &[Match],
 ) -> Result<Vec<Expr>> {
-    if matches.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut found = Vec::new();
-    let around: Scope = match e {
-        Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
-        _ => scope.clone(),
-    };
-    'matches: for one in matches {
-        let mut bindings = one.bindings.clone();
-        for condition in &rule.conditions {
-            if !condition.check(graph, &around, &one.given, &mut bindings)? {
-                continue 'matches;
-            }
-        }
-        let Some(replacement) = instantiate(graph, &around, &rule.rhs, &bindings) else { continue };
-        let result = one.context.around(replacement);
-        let result = without_targets(graph, scope, result)?;
-        if well_formed(&result) && !result.same(e) && !found.contains(&result) {
-            found.push(result);
+    let around = if matches.is_empty() { Scope::new() } else { around(scope, e) };
+    for one in matches {
+        if let Some(next) = result(graph, rule, scope, &around, e, one)?
+            && !found.contains(&next)
+        {
+            found.push(next);
         }
     }
     Ok(found)
+}
+
+/// The indices of a scope and those that an expression sums over.
+fn around(scope: &Scope, e: &Expr) -> Scope {
+    match e {
+        Expr::Product(product) => scope.iter().chain(&product.sums).cloned().collect(),
+        _ => scope.clone(),
+    }
+}
+
+/// What a rule makes of an expression in one of the ways in which it matches, if its conditions hold.
+fn result(
+    graph: &mut Graph<'_>,
+    rule: &Rule,
+    scope: &Scope,
+    around: &Scope,
+    e: &Expr,
+    one: &Match,
+) -> Result<Option<Expr>> {
+    let mut bindings = one.bindings.clone();
+    for condition in &rule.conditions {
+        if !condition.check(graph, around, &one.given, &mut bindings)? {
+            return Ok(None);
+        }
+    }
+    let Some(replacement) = instantiate(graph, around, &rule.rhs, &bindings) else { return Ok(None) };
+    let result = without_targets(graph, scope, one.context.around(replacement))?;
+    Ok((well_formed(&result) && !result.same(e)).then_some(result))
 }
 
 /// Guards cannot mention the target of a map; what the range of the map implies goes.

@@ -144,8 +144,11 @@ impl Engine<'_, '_, '_> {
             let ways = matches(self.graph, &group.goal, &subject)?;
             for rule in &group.rules {
                 for result in results(self.graph, rule, &scope, &e, &ways)? {
+                    let matches = self.state.matches;
                     changed |= self.result(class, rule, &e, &result)?;
-                    subject = Subject::new(&e, true);
+                    if self.state.matches != matches {
+                        subject = Subject::new(&e, true);
+                    }
                     if rule.mode == Mode::Reduce {
                         self.retired.insert(node.clone());
                         return Ok(changed);

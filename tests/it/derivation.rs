@@ -5,7 +5,8 @@ use iverson::driver::{Mode, Request};
 use iverson::reference::Environment;
 use iverson::stages::Stages;
 use iverson::surface;
-use iverson::tensor::bind;
+use iverson::tensor::{Dense, Inputs, Value, bind};
+use iverson::tssa::Rhs;
 
 use crate::generate;
 use crate::support::{Numbers, compile, evaluate, flat, inputs};
@@ -21,6 +22,31 @@ fn derivation_of_the_deconvolution_loss() {
     let path = format!("{}/tests/programs/e08_deconvolution.iv", env!("CARGO_MANIFEST_DIR"));
     let function = compile(&std::fs::read_to_string(path).expect("the program is there"));
     insta::assert_snapshot!(derive(&function, &["w"]).to_string());
+}
+
+/// Elements at places that exclude each other have one adjoint between them, whatever else is added.
+#[test]
+fn elements_of_one_parameter() {
+    let program = "param x : [n] real\nparam A : [n, n] real\nassume n >= 4\n\
+                   x[0] + 2 * x[2] + x[3] + A[1, 2] * x[1] + A[2, 1] * x[1]";
+    insta::assert_snapshot!(derive(&compile(program), &["x", "A"]).to_string());
+    let request = Request::new(Mode::Gradient, &["x", "A"]).raw();
+    let gradient = compile(program).derive(&request, &mut Stages::new()).expect("it has a gradient").function;
+    let additions = gradient.tensor_ssa().stmts.values().filter(|stmt| matches!(stmt.rhs, Rhs::Add(_))).count();
+    // Two terms have x[1]; x[0] and x[3] have one adjoint, x[1] and x[2] one each; A has one.
+    assert_eq!(additions, 3, "{}", gradient.tensor_ssa());
+    let n = 4_usize;
+    let x: Vec<f64> = (0..n).map(|i| (i + 2) as f64).collect();
+    let a: Vec<f64> = (0..n * n).map(|i| (3 * i + 1) as f64).collect();
+    let mut inputs = Inputs::new();
+    inputs.value("x", Value::vector(x.clone()));
+    inputs.value("A", Dense::new(&[n, n], a.clone()).expect("it has as many elements"));
+    let bindings = bind(&gradient.tensor_ssa().signature, &inputs).expect("the inputs fit");
+    let at = Environment::from_bindings(&bindings).expect("the inputs fit");
+    let found = flat(&evaluate(gradient.tensor_ssa(), &at).expect("it has a value"));
+    let mut expected = vec![1.0, a[n + 2] + a[2 * n + 1], 2.0, 1.0];
+    expected.extend((0..n * n).map(|at| if at == n + 2 || at == 2 * n + 1 { x[1] } else { 0.0 }));
+    assert_eq!(found, expected);
 }
 
 /// What every form means is the same number: the desugared inner products (Fig. 14) agree exactly on integers.
