@@ -16,6 +16,7 @@ mod convolution;
 mod factorisation;
 mod growth;
 mod harness;
+mod intersection;
 mod matrices;
 mod mixture;
 mod network;
@@ -47,6 +48,7 @@ fn main() -> Result<()> {
     if turns {
         return Ok(());
     }
+    intersection::run(&mut table)?;
     let bindings = matrices::run(&mut table)?;
     let growth = growth::run(&mut table)?;
     let results = serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings });

@@ -111,6 +111,27 @@ unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
     if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
 }
 
+/// The node with a coordinate, -1 where there is none, for coordinates that increase from one search to the next: steps double from where the
+/// last one ended, so that all searches together take few more steps than there are nodes, and few where the coordinates are few.
+#[inline(always)]
+unsafe fn find_onwards(nodes: &[u32], from: &mut i64, to: i64, key: i64) -> i64 {
+    let (mut low, mut high, mut step) = (*from, *from, 1);
+    while high < to && unsafe { int(nodes, high) } < key {
+        (low, high, step) = (high + 1, high + step, 2 * step);
+    }
+    high = if high < to { high } else { to };
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if unsafe { int(nodes, middle) } < key {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *from = low;
+    if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
+}
+
 /// A part of a range, both ends included; its length is a multiple of `grain`, but for the last.
 #[inline(always)]
 fn cut(from: i64, to: i64, part: i64, parts: i64, grain: i64) -> (i64, i64) {

@@ -89,6 +89,8 @@ pub(super) struct Emitter<'a> {
     pub jammed: BTreeSet<RealId>,
     /// Registers outside that the loop with lanes adds to.
     sums: BTreeSet<RealId>,
+    /// Searches that go on where the last one ended.
+    onwards: BTreeSet<IndexId>,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
     /// Whether the outermost parallel loop is cut into parts.
@@ -110,6 +112,7 @@ impl<'a> Emitter<'a> {
             alone: None,
             jammed: BTreeSet::new(),
             sums: BTreeSet::new(),
+            onwards: BTreeSet::new(),
             targets: Vec::new(),
             parts: false,
         }
@@ -233,7 +236,11 @@ impl<'a> Emitter<'a> {
                 let text = format!("let {index} = int(s{}, {});", array.index(), self.affine(at, single)?);
                 self.line(&text);
             }
-            Stmt::Find { index, segment, key } => {
+            Stmt::Find { index, key: Some((nodes, key)), .. } if self.onwards.contains(index) => {
+                let (nodes, key) = (nodes.index(), self.affine(key, single)?);
+                self.line(&format!("let {index} = find_onwards(s{nodes}, &mut {index}_from, {index}_to, {key});"));
+            }
+            Stmt::Find { index, segment, key, .. } => {
                 let segment = self.segment(segment)?;
                 let text = match key {
                     Some((nodes, key)) => format!("find(s{}, {segment}, {})", nodes.index(), self.affine(key, single)?),
@@ -411,10 +418,14 @@ impl<'a> Emitter<'a> {
         }
         match (lanes, jam) {
             (1, 1) => {
+                let searches = self.open_searches(body)?;
                 self.open(&format!("while {index} <= to {{"));
                 self.body(body)?;
                 self.line(&format!("{index} += 1;"));
                 self.close();
+                searches.iter().for_each(|search| {
+                    self.onwards.remove(search);
+                });
             }
             (1, jam) => self.jam(index, jam, body)?,
             (lanes, _) => self.in_lanes(index, lanes, body)?,
@@ -424,6 +435,25 @@ impl<'a> Emitter<'a> {
         }
         self.close();
         Ok(())
+    }
+
+    /// Variables for the searches of a loop that go on where the last one ended: from where, and to where.
+    fn open_searches(&mut self, body: &[Stmt]) -> Result<Vec<IndexId>> {
+        let mut found = Vec::new();
+        let mut rest: Vec<&Stmt> = body.iter().rev().collect();
+        while let Some(stmt) = rest.pop() {
+            match stmt {
+                Stmt::Find { index, segment, onwards: true, .. } => {
+                    let text = format!("let (mut {index}_from, {index}_to) = {};", self.segment(segment)?);
+                    self.line(&text);
+                    self.onwards.insert(*index);
+                    found.push(*index);
+                }
+                Stmt::If { body, .. } => rest.extend(body.iter().rev()),
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     /// The loop whose iterations are interleaved, and how many at a time.

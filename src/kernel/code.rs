@@ -254,7 +254,7 @@ impl Compiler<'_> {
                 }
                 self.code.ops.push(Op::Let { index, array: array.index(), at });
             }
-            Stmt::Find { index, segment, key } => {
+            Stmt::Find { index, segment, key, onwards: _ } => {
                 let (pointers, at) = self.segment(segment)?;
                 let key = match key {
                     Some((nodes, key)) => Some((nodes.index(), self.form(key)?)),

@@ -249,6 +249,8 @@ pub enum Stmt {
         segment: Segment,
         /// The coordinates and the one that is sought.
         key: Option<(ArrayId, Affine)>,
+        /// Whether the search may go on where the last one in the loop around ended: [`searches_onwards`](super::searches_onwards) says when.
+        onwards: bool,
     },
     /// The first place below `extent` of the largest or smallest value, as the view says; -1 where the extent is not positive.
     Extremum {

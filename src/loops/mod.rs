@@ -15,6 +15,10 @@
 //! inside then has `L` partial sums: the value at `from + k` goes to lane `k mod L`, and after the loop lane `l` takes lane `l + h` for
 //! `h = L/2, L/4, .., 1`, and the register takes lane 0. All other registers hold one number for each lane.
 //!
+//! **Searches** for a coordinate are by halving. Where coordinates that are sought increase from one iteration to the next, a search goes on where
+//! the last one ended ([`searches_onwards`]), in steps that double: entries of two relations are then found as by merging, or faster where one
+//! has few. It changes no result.
+//!
 //! **Jam.** A loop with `jam = J > 1` may run `J` iterations at a time, statement by statement, so that what they load alike is loaded once and
 //! their sums wait for nobody. It changes no result: [`can_jam`] says when, also where bounds of loops inside differ.
 //!
@@ -28,6 +32,7 @@
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod data;
+mod onwards;
 mod precision;
 mod print;
 #[cfg(test)]
@@ -39,4 +44,5 @@ pub use data::{
     Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
     Rounded, Segment, Stmt,
 };
+pub use onwards::searches_onwards;
 pub use visit::{can_jam, outer_sums, stands_alone};

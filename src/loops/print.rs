@@ -131,13 +131,14 @@ impl Printer<'_> {
                 self.body(f, body, depth + 1)
             }
             Stmt::Let { index, array, at } => writeln!(f, "{index} = {}[{}]", self.array(*array), self.affine(at)),
-            Stmt::Find { index, segment, key: None } => writeln!(f, "{index} = first in {}", self.segment(segment)),
-            Stmt::Find { index, segment, key: Some((nodes, key)) } => writeln!(
+            Stmt::Find { index, segment, key: None, .. } => writeln!(f, "{index} = first in {}", self.segment(segment)),
+            Stmt::Find { index, segment, key: Some((nodes, key)), onwards } => writeln!(
                 f,
-                "{index} = find {} in {} of {}",
+                "{index} = find {} in {} of {}{}",
                 self.affine(key),
                 self.segment(segment),
-                self.array(*nodes)
+                self.array(*nodes),
+                if *onwards { ", onwards" } else { "" }
             ),
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let word = if *view == View::ArgMin { "argmin" } else { "argmax" };

@@ -123,7 +123,12 @@ fn wrong_nests_are_refused() {
             "y: x is read or written at 0 indices",
         ),
         (
-            vec![Stmt::Find { index: I, segment: Segment { pointers: ArrayId(1), at: 0.into() }, key: None }],
+            vec![Stmt::Find {
+                index: I,
+                segment: Segment { pointers: ArrayId(1), at: 0.into() },
+                key: None,
+                onwards: false,
+            }],
             "y: the array s1 does not serve here",
         ),
         (vec![Stmt::Define(RealId(0), Real::Index(Affine::size(SizeId(7))))], "y: the size n7 is unknown"),
@@ -135,6 +140,43 @@ fn wrong_nests_are_refused() {
     let mut unwritten = program(row_sums());
     unwritten.nests.clear();
     assert_eq!(unwritten.verify(), Err(vec!["output y: no nest writes it".to_owned()]));
+}
+
+/// Which searches go on where the last one ended: for keys that increase, in a segment that stays.
+#[test]
+fn searches_that_go_on() {
+    let search = |at: Affine, key: Affine| Stmt::Find {
+        index: IndexId(3),
+        segment: Segment { pointers: ArrayId(0), at },
+        key: Some((ArrayId(1), key)),
+        onwards: true,
+    };
+    // for I. for J in domain. k = the coordinate of J, perhaps in a test; the search
+    let nest = |domain: Domain, search: Stmt| {
+        let coordinate = Stmt::Let { index: IndexId(2), array: ArrayId(1), at: J.into() };
+        let test = Stmt::If { cond: Cond::NonNegative(J.into()), body: vec![search] };
+        let inner = Stmt::For { index: J, domain, lanes: 1, jam: 1, parallel: false, body: vec![coordinate, test] };
+        program(vec![each(I, 1, vec![inner])]).verify().err().unwrap_or_default().join(", ")
+    };
+    let (range, row) = (|| Domain::whole(&n()).unwrap(), || rows(I.into()));
+    let (i, j, k): (Affine, Affine, Affine) = (I.into(), J.into(), IndexId(2).into());
+    let less = n().sub(&k).unwrap();
+    let refused = "i3 cannot be searched for onwards";
+    for (domain, at, key, goes_on) in [
+        (row(), i.clone(), k.clone(), true),
+        (row(), i.clone(), k.add(&i).unwrap(), true),
+        (range(), i.clone(), j.clone(), true),
+        // Coordinates increase along a row only, nodes along any; and not all that depends on them does.
+        (range(), i.clone(), k.clone(), false),
+        (row(), i.clone(), less, false),
+        (row(), i.clone(), k.add(&j).unwrap(), false),
+        (row(), i.clone(), i.clone(), false),
+        (row(), k.clone(), k.clone(), false),
+        (row(), j.clone(), k.clone(), false),
+    ] {
+        let found = nest(domain, search(at.clone(), key.clone()));
+        assert_eq!(found.contains(refused), !goes_on, "{at} {key}: {found}");
+    }
 }
 
 /// A result in single precision is read by no nest, a workspace is in double precision, and what is rounded was computed.

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use super::data::{
     ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Segment, Stmt,
 };
+use super::onwards::searches_onwards;
 use super::visit::can_jam;
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Var};
@@ -78,6 +79,8 @@ struct Scope {
     /// Registers that may be accumulated here.
     locals: BTreeSet<RealId>,
     in_lanes: bool,
+    /// Searches that may go on where the last one in the loop around ended.
+    onwards: BTreeSet<IndexId>,
 }
 
 struct Check<'a> {
@@ -149,6 +152,10 @@ impl Check<'_> {
                 if *parallel {
                     inner.locals.clear();
                 }
+                inner.onwards = match (*lanes, *jam) {
+                    (1, 1) => searches_onwards(&self.program.arrays, *index, domain, body),
+                    _ => BTreeSet::new(),
+                };
                 if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
                     self.complain(format_args!("{lanes} lanes"));
                 }
@@ -173,8 +180,11 @@ impl Check<'_> {
                 }
                 scope.indices.insert(*index);
             }
-            Stmt::Find { index, segment, key } => {
+            Stmt::Find { index, segment, key, onwards } => {
                 self.segment(segment);
+                if *onwards && !scope.onwards.contains(index) {
+                    self.complain(format_args!("{index} cannot be searched for onwards"));
+                }
                 self.uniform(stmt, scope);
                 if let Some((nodes, _)) = key {
                     self.part(*nodes, |part| matches!(part, Part::Nodes(_)));
@@ -187,6 +197,7 @@ impl Check<'_> {
                     self.complain("an extremum inside of lanes");
                 }
                 let mut inner = scope.clone();
+                inner.onwards.clear();
                 inner.indices.insert(*at);
                 for stmt in body {
                     self.stmt(stmt, &mut inner);

@@ -29,6 +29,16 @@ impl Stmt {
         }
     }
 
+    /// The indices that this statement alone defines.
+    pub fn defines(&self) -> impl Iterator<Item = IndexId> + use<> {
+        let (one, other) = match self {
+            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => (Some(*index), None),
+            Stmt::Extremum { index, at, .. } => (Some(*index), Some(*at)),
+            _ => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
     /// Calls `visit` on this statement and on all inside, from outside in.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Stmt)) {
         visit(self);

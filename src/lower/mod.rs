@@ -16,6 +16,9 @@
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
 //! at one place is computed once.
 //!
+//! **Where relations meet**, one is walked and the others are searched: before the loops that do not matter, and onwards where the entries come
+//! in order (`searches`).
+//!
 //! **Why a load is in bounds.** An index expression is used at an axis only where the scopes around say that it lies within: as the index
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
 //! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
@@ -41,6 +44,7 @@ mod points;
 mod products;
 mod rows;
 mod scope;
+mod searches;
 mod split;
 mod support;
 
@@ -108,6 +112,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let mut nests = blocks::cut(nests, &mut plan.buffers)?;
     per_part::keep(&mut nests, &mut plan.buffers)?;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
+    nests.iter_mut().for_each(|nest| searches::place(&arrays, nest));
     let Plan { buffers, .. } = plan;
     Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs, rounded: Vec::new() })
 }

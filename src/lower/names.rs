@@ -140,13 +140,13 @@ impl Names {
                 let at = self.affine(at)?;
                 Stmt::Let { index: self.index(*index), array: *array, at }
             }
-            Stmt::Find { index, segment, key } => {
+            Stmt::Find { index, segment, key, onwards } => {
                 let segment = self.segment(segment)?;
                 let key = match key {
                     Some((nodes, key)) => Some((*nodes, self.affine(key)?)),
                     None => None,
                 };
-                Stmt::Find { index: self.index(*index), segment, key }
+                Stmt::Find { index: self.index(*index), segment, key, onwards: *onwards }
             }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let (index, at) = (self.index(*index), self.index(*at));

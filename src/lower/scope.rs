@@ -270,7 +270,7 @@ impl<'a> Nester<'a> {
         }
         let index = self.fresh_index();
         let (segment, key) = search.clone();
-        self.emit(Stmt::Find { index, segment, key });
+        self.emit(Stmt::Find { index, segment, key, onwards: false });
         self.scope().searches.push((search, index));
         index.into()
     }

@@ -103,13 +103,7 @@ fn ends(test: &Affine, index: IndexId, body: &[Stmt]) -> Option<i64> {
     let sign = test.coefficient(&Var::Index(index));
     let mut known = sign.abs() == 1;
     for stmt in body {
-        stmt.visit(&mut |stmt| match stmt {
-            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
-                known &= !test.mentions(*index)
-            }
-            Stmt::Extremum { index, at, .. } => known &= !test.mentions(*index) && !test.mentions(*at),
-            _ => {}
-        });
+        stmt.visit(&mut |stmt| known &= stmt.defines().all(|i| !test.mentions(i)));
     }
     known.then_some(sign)
 }

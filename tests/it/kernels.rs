@@ -24,7 +24,7 @@ fn numbers(values: &[(String, Value)]) -> Vec<f64> {
 }
 
 /// The kernel gives what the reference evaluator gives: exactly for integers, nearly for others.
-fn judge(function: &Function, inputs: &Inputs, exact: bool, native: bool) -> Result<(), String> {
+pub fn judge(function: &Function, inputs: &Inputs, exact: bool, native: bool) -> Result<(), String> {
     let words = |error: iverson::Error| error.to_string();
     let program = function.tensor_ssa();
     let expected = reference::evaluate(program, inputs).map_err(words)?;

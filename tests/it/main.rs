@@ -13,6 +13,7 @@ mod expected;
 mod generate;
 mod gradbench;
 mod hygiene;
+mod intersections;
 mod jacobians;
 mod kernel_memory;
 mod kernels;
