@@ -141,7 +141,7 @@ fn random_programs() {
 }
 
 /// Programs with sparse, dense and mapped operands, sums of them, functions of them, tests of them, and what is made of constants alone.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     include_str!("../programs/k03_sparse_logistic_regression.iv"),
     include_str!("../programs/k13_rank_one_residual.iv"),
     include_str!("../programs/k07_tensor_factorisation.iv"),
@@ -157,6 +157,8 @@ const PROGRAMS: [&str; 10] = [
      (sum i < n. exp(a[f(i)]) * w[i]^2) + sum j < n. [j = (argmax i < n. a[i])] * w[j]^3",
     "param A : [n, n] real\nparam w : [n] real\n\
      let G = gen i < n, j < n. sum k < n. A[k, i] * A[k, j]\nin sum i < n. tanh(sum j < n. G[i, j] * w[j]) + sum i < n. G[i, i]",
+    "param a : csr [m, n] real\nparam x : [m] real\nparam z : [m] real\n\
+     (gen j < n. [j < 2] * sum i < m. a[i, j] * x[i], gen j < n. tanh(sum i < m. a[i, j] * z[i]))",
 ];
 
 #[test]
@@ -267,9 +269,11 @@ fn what_is_worth_it() {
         // Both results read the same copy.
         (
             "param a : csr [m, n] real\nparam x : [m] real\nparam z : [m] real\n\
-             (gen j < n. tanh(sum i < m. a[i, j] * x[i]), gen j < n. [j < 3] * sum i < m. a[i, j] * z[i])",
+             (gen j < n. tanh(sum i < m. a[i, j] * x[i]), gen j < n. 2 * sum i < m. a[i, j] * z[i])",
             1,
         ),
+        // The first columns alone are not enough for the second result.
+        (PROGRAMS[10], 2),
     ];
     for (text, expected) in table {
         let [setup, main] = split(&compile(text), if text.contains("param a") { &["a"] } else { &["A"] });
@@ -292,6 +296,9 @@ fn none_or_all() {
     // Degrees depend on relations alone; nothing is left of the loop over the entries.
     let [_, main] = split(&function, &[]);
     assert!(held(&main) == 1 && main.arrays.is_empty(), "{}", main.explained());
+    // Nothing is left but a load.
+    let [_, main] = split(&function, &["x"]);
+    assert!(held(&main) == 1 && main.nests.len() == 1, "{}", main.explained());
 }
 
 /// A copy of a constant in single precision is one.

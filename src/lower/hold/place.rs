@@ -10,8 +10,8 @@
 //!
 //! **Worth it** is a number that takes, in each round, a loop, a search, a function such as `exp`, or a load through the places of a view.
 //!
-//! **No larger than what it is made of**: a load that it is made of is at another place in each round, so there are no more numbers than
-//! that buffer has. An outer product is thus not held, nor anything that is broadcast.
+//! **No larger than what it is made of**: a load that it is made of is at another place in each round, or a walk over a relation is below another
+//! node, so there are no more numbers than that buffer or relation has. An outer product is thus not held, nor anything that is broadcast.
 
 use std::collections::BTreeSet;
 
@@ -44,9 +44,13 @@ pub(super) fn home(program: &Program, graph: &Graph<'_>, r: Register) -> Option<
         return None;
     }
     let rounds = loops(graph, first);
-    let of_load = |at: &usize| graph.nodes[*at].stmt.load().map(|place| determined(program, graph, r.0, place));
-    let smaller = |known: BTreeSet<Index>| rounds.iter().all(|(i, _)| known.contains(i));
-    if !rounds.is_empty() && !slice.iter().filter_map(of_load).any(smaller) {
+    let of_operand = |at: &usize| match graph.nodes[*at].stmt {
+        Stmt::Define(_, Real::Load(place)) => Some(determined(program, graph, r.0, place)),
+        Stmt::For { index, domain: Domain::Segment(_), .. } => Some(closure(program, graph, r.0, [(r.0, *index)])),
+        _ => None,
+    };
+    let covers = |known: BTreeSet<Index>| rounds.iter().all(|(i, _)| known.contains(i));
+    if !rounds.is_empty() && !slice.iter().filter_map(of_operand).any(covers) {
         return None;
     }
     let mut home = Home { entries: None, dims: Vec::new(), at: Vec::new(), complete: 0, copy: None };
@@ -195,12 +199,35 @@ fn complete(graph: &Graph<'_>, r: Register, first: usize) -> Option<usize> {
     graph.readers(r).iter().all(|at| *at >= graph.nodes[last].end).then_some(last)
 }
 
-/// Which buffer is copied, through which places, if a register is loaded and nothing else.
+/// Which buffer is copied, through which places, if a register is loaded and nothing else, at all entries.
 fn copied(program: &Program, graph: &Graph<'_>, first: usize, home: &Home) -> Option<(BufferId, ArrayId)> {
-    let Place { buffer, at } = graph.nodes[first].stmt.load()?;
+    let node = &graph.nodes[first];
+    let Place { buffer, at } = node.stmt.load()?;
     let [at] = at.as_slice() else { return None };
-    let (array, node) = through_places(program, graph, (graph.nodes[first].nest, at.as_index()?))?;
-    (home.dims.is_empty() && home.at.first() == Some(node)).then_some((*buffer, array))
+    let (array, entry) = through_places(program, graph, (node.nest, at.as_index()?))?;
+    let always = graph.around(first).all(|at| matches!(graph.nodes[at].stmt, Stmt::For { .. }));
+    let whole = always && home.dims.is_empty() && visits_all(program, graph, (node.nest, entry.as_index()?));
+    (whole && home.at.first() == Some(entry)).then_some((*buffer, array))
+}
+
+/// Whether a loop runs over all nodes of a level of a view, together with the loops that it follows from.
+fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool {
+    let domain = |i: IndexId| match graph.definer((nest, i)).map(|at| graph.nodes[at].stmt) {
+        Some(Stmt::For { domain, .. }) => Some(domain.whole_of()),
+        _ => None,
+    };
+    let Some(Domain::Segment(segment)) = domain(node) else { return false };
+    let Some(array) = program.arrays.get(segment.pointers) else { return false };
+    match array.part {
+        Part::Roots => true,
+        Part::Rows => {
+            let relation = program.signature.relations.get(array.relation);
+            let rows = array.axes.first().and_then(|axis| relation?.shape.get(*axis));
+            rows.is_some() && rows == segment.at.as_index().and_then(domain).and_then(whole).as_ref()
+        }
+        Part::Children(_) => segment.at.as_index().is_some_and(|i| visits_all(program, graph, (nest, i))),
+        Part::Nodes(_) | Part::Entries => false,
+    }
 }
 
 /// Whether each round of the loops around a store writes another place.
