@@ -13,7 +13,7 @@ use iverson::ty::RelationKind;
 use iverson::{Error, Function, surface};
 
 use crate::kernel_memory::{Flush, guarded};
-use crate::support::{Numbers, compile};
+use crate::support::{Numbers, compile, setting};
 use crate::{allocations, generate, kernels, support};
 
 const BOTH: &[Engine] = &[Engine::Interpreter, Engine::Native];
@@ -117,8 +117,8 @@ fn with_gradient(function: &Function, simplify: bool) -> Option<Function> {
 
 #[test]
 fn random_programs() {
-    let mut subsets = 0;
-    for seed in 40_000..40_240 {
+    let (mut subsets, count) = (0, setting("IVERSON_PROGRAMS", 240));
+    for seed in 40_000..40_000 + count {
         let smooth = seed % 4 == 3;
         let generated = generate::program(seed, smooth);
         let program = surface::read(&generated.text, &[]).expect("generated programs are valid");
@@ -137,7 +137,7 @@ fn random_programs() {
             }
         }
     }
-    assert!(subsets > 1000, "only {subsets} subsets");
+    assert!(subsets > 4 * count, "only {subsets} subsets of {count} programs");
 }
 
 /// Programs with sparse, dense and mapped operands, sums of them, functions of them, tests of them, and what is made of constants alone.
