@@ -48,7 +48,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
         losses.push(descent.value);
     }
 
-    let by_table = reference::evaluate(loss.gradient(&["X"])?.tensor_ssa(), &descent.inputs)?;
+    let by_table = reference::evaluate(loss.gradient(&["X"])?.tensor_ssa(), &descent.inputs())?;
     let Some(Tensor::Csr(gradient)) = by_table[0].1.as_tensor() else {
         return Err("a CSR gradient is expected".into());
     };

@@ -398,12 +398,45 @@ impl Function {
         stages.run("lower", || lowering::lower(&self.tssa))
     }
 
+    /// The program as loop nests in two: what parameters that are constant alone lead to, and what is left for each call.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a name that no parameter has, and as [`Function::loops`].
+    pub fn split(&self, constants: &[&str]) -> Result<lowering::Split> {
+        let constants = lowering::constants_by_name(&self.tssa.signature, constants)?;
+        lowering::hold(&self.loops(&mut Stages::new())?, &constants)
+    }
+
     /// The program as a kernel for the sizes and relations of inputs.
     ///
     /// # Errors
     /// Those of [`Kernel::bind`], and [`Error::Bug`].
     pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         Kernel::bind(Arc::new(self.loops(&mut Stages::new())?), inputs, engine)
+    }
+
+    /// The program as a kernel for calls in which the numbers of some parameters are always those of the inputs, as the data are in an
+    /// optimiser. What depends on these alone is computed once; calls take the other parameters, and give the same bits.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::Engine;
+    /// use iverson::tensor::{Inputs, Value};
+    ///
+    /// let distance = Function::parse("param x : [n] real\nparam w : [n] real\n(sum i < n. x[i]^2) - (sum i < n. x[i] * w[i])")?;
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("x", Value::vector(vec![1.0, 2.0])).value("w", Value::vector(vec![0.0; 2]));
+    /// let kernel = distance.kernel_with_constants(&inputs, &["x"], Engine::Interpreter)?;
+    /// let mut value = [0.0];
+    /// kernel.call_into(&[&[1.0, 1.0]], &mut [&mut value])?;
+    /// assert_eq!(value, [2.0]);
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`].
+    pub fn kernel_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
+        Kernel::bind_with_constants(Arc::new(self.loops(&mut Stages::new())?), inputs, constants, engine)
     }
 
     /// The program as a kernel all of whose results are stored in single precision, rounded once from double precision, in which everything is

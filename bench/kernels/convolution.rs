@@ -88,7 +88,7 @@ fn one(table: &mut Table, n: usize, m: usize) -> Result<()> {
         digest([&[value][..], &dx, &dw])
     });
     let text = include_str!("../../tests/programs/e08_deconvolution.iv");
-    let case = Case { name: &name, text, wrt: &["x", "w"], inputs: &inputs, data: &[&x, &w, &z] };
+    let case = Case { name: &name, text, wrt: &["x", "w"], inputs: &inputs, constants: &[], data: &[&x, &w, &z] };
     table.compare(case, value, gradient)
 }
 
@@ -119,6 +119,6 @@ fn batch(table: &mut Table, b: usize, n: usize, m: usize) -> Result<()> {
         digest([&[value][..], &dw])
     });
     let text = include_str!("../../tests/programs/e09_batched_deconvolution.iv");
-    let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, data: &[&x, &w, &z] };
+    let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, constants: &[], data: &[&x, &w, &z] };
     table.compare(case, value, gradient)
 }

@@ -70,7 +70,7 @@ fn matrix<const K: usize>(table: &mut Table, m: usize, n: usize, entries: usize)
         digest([&[value][..], &du, &dv])
     });
     let text = include_str!("../../tests/programs/k05_matrix_factorisation.iv");
-    let case = Case { name: &name, text, wrt: &["U", "V"], inputs: &inputs, data: &[a.data(), &u, &v] };
+    let case = Case { name: &name, text, wrt: &["U", "V"], inputs: &inputs, constants: &[], data: &[a.data(), &u, &v] };
     table.compare(case, value, gradient)
 }
 
@@ -141,7 +141,7 @@ fn tensor(table: &mut Table, n: usize, entries: usize) -> Result<()> {
     });
     let text = include_str!("../../tests/programs/k07_tensor_factorisation.iv");
     let all: Vec<&[f64]> = vec![&data, &factors[0], &factors[1], &factors[2]];
-    let case = Case { name: &name, text, wrt: &["A", "B", "C"], inputs: &inputs, data: &all };
+    let case = Case { name: &name, text, wrt: &["A", "B", "C"], inputs: &inputs, constants: &[], data: &all };
     table.compare(case, value, gradient)
 }
 
@@ -180,6 +180,6 @@ fn embedding(table: &mut Table, rows_of_e: usize) -> Result<()> {
         digest([&[value][..], &de])
     });
     let text = include_str!("../../tests/programs/k15_embedding.iv");
-    let case = Case { name: &name, text, wrt: &["E"], inputs: &inputs, data: &[&e, &t] };
+    let case = Case { name: &name, text, wrt: &["E"], inputs: &inputs, constants: &[], data: &[&e, &t] };
     table.compare(case, value, gradient)
 }

@@ -60,7 +60,7 @@ impl Table {
         let simple = primal.simplify(&Default::default())?.function;
         let both = primal.value_and_gradient(case.wrt)?;
         if let Some(directory) = &self.peers {
-            let native = |function: &Function| function.kernel(case.inputs, Engine::Native);
+            let native = |function: &Function| case.kernel(function, Engine::Native);
             let kernels = [native(&simple)?, native(&both)?];
             let path = directory.join(format!("{}.npz", case.name));
             peers::write_archive(&path, &kernels[1], case.inputs)?;
@@ -93,9 +93,9 @@ impl Table {
     }
 
     fn line(&mut self, name: String, function: &Function, case: &Case<'_>, by_hand: Run<'_>) -> Result<()> {
-        let native = function.kernel(case.inputs, Engine::Native)?;
+        let native = case.kernel(function, Engine::Native)?;
         assert_eq!(native.status(), Status::Native);
-        let interpreter = function.kernel(case.inputs, Engine::Interpreter)?;
+        let interpreter = case.kernel(function, Engine::Interpreter)?;
         let runs = [by_hand, run(&native, case.data), run(&native, case.data), run(&interpreter, case.data)];
         self.rounds(name, runs);
         Ok(())
@@ -151,7 +151,16 @@ pub struct Case<'a> {
     pub text: &'a str,
     pub wrt: &'a [&'a str],
     pub inputs: &'a Inputs,
+    /// Parameters whose numbers are the same at each call.
+    pub constants: &'a [&'a str],
+    /// The numbers of the others.
     pub data: &'a [&'a [f64]],
+}
+
+impl Case<'_> {
+    fn kernel(&self, function: &Function, engine: Engine) -> Result<Kernel> {
+        function.kernel_with_constants(self.inputs, self.constants, engine)
+    }
 }
 
 /// A run of a kernel.

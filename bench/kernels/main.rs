@@ -10,6 +10,9 @@
 //! fused, vectorised with several partial sums and fused products, transposed structures built beforehand, matrix products by a GEMM. Of
 //! sparse matrices, K8 and K10, all numbers are compared with those by hand before anything is timed.
 //!
+//! Where a name says `constant`, the numbers of these parameters are bound with the kernel, and the kernel by hand has what depends on them alone, such
+//! as a transposed copy, beforehand.
+//!
 //! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
 mod convolution;

@@ -165,6 +165,7 @@ fn mixture(table: &mut Table, n: usize, d: usize, k: usize) -> Result<()> {
     });
     let text = include_str!("../../tests/programs/k09_gaussian_mixture.iv");
     let data: Vec<&[f64]> = vec![&model.alpha, &model.mu, &model.q, &model.l, points, &[GAMMA], &[M]];
-    let case = Case { name: &name, text, wrt: &["alpha", "mu", "q", "L"], inputs: &inputs, data: &data };
+    let case =
+        Case { name: &name, text, wrt: &["alpha", "mu", "q", "L"], inputs: &inputs, constants: &[], data: &data };
     table.compare(case, value, gradient)
 }

@@ -97,7 +97,7 @@ fn graph(table: &mut Table, n: usize) -> Result<()> {
     });
     let text = include_str!("../../tests/programs/k06_graph_convolution.iv");
     let data: Vec<&[f64]> = vec![s.data(), slice(&x), slice(&w1), slice(&w2), slice(&y)];
-    let case = Case { name: &name, text, wrt: &["W1", "W2"], inputs: &inputs, data: &data };
+    let case = Case { name: &name, text, wrt: &["W1", "W2"], inputs: &inputs, constants: &[], data: &data };
     table.compare(case, value, gradient)
 }
 
@@ -166,6 +166,6 @@ fn perceptron(table: &mut Table, [n, a, b, c]: [usize; 4]) -> Result<()> {
         b2.as_slice().expect("neighbours"),
     ];
     // The bars of t sum to anything, so the gradient is that of the program as written.
-    let case = Case { name: &name, text, wrt: &["W1", "b1", "W2", "b2"], inputs: &inputs, data: &data };
+    let case = Case { name: &name, text, wrt: &["W1", "b1", "W2", "b2"], inputs: &inputs, constants: &[], data: &data };
     table.compare(case, value, gradient)
 }

@@ -43,6 +43,19 @@ impl Columns {
         }
     }
 
+    /// The values column by column.
+    fn ordered(&self, values: &[f64]) -> Vec<f64> {
+        self.places.iter().map(|at| values[*at as usize]).collect()
+    }
+
+    /// The transposed matrix with values column by column, times a vector.
+    fn times_ordered(&self, ordered: &[f64], x: &[f64], y: &mut [f64]) {
+        for (j, y) in y.iter_mut().enumerate() {
+            let column = self.starts[j]..self.starts[j + 1];
+            *y = gathered(&self.rows[column.clone()], &ordered[column], x);
+        }
+    }
+
     /// The transposed matrix with these values, times a vector.
     fn times(&self, values: &[f64], x: &[f64], y: &mut [f64]) {
         for (j, y) in y.iter_mut().enumerate() {
@@ -62,51 +75,76 @@ impl Columns {
     }
 }
 
-fn logistic(table: &mut Table, n: usize, d: usize) -> Result<()> {
-    let name = format!("K3 sparse logistic regression, {n} x {d}");
-    if !table.wants(&name) {
-        return Ok(());
+/// The loss of K3.
+struct Logistic {
+    x: Csr,
+    y: Vec<f64>,
+    w: Vec<f64>,
+}
+
+impl Logistic {
+    /// Margins in blocks, so that softplus runs in lanes.
+    fn margins(&self, a: &mut [f64]) {
+        times(&self.x, &self.w, a);
+        a.iter_mut().zip(&self.y).for_each(|(a, y)| *a *= -y);
     }
-    let csr = sparse(n, d, 20, 4);
-    let y: Vec<f64> = random(n, 6).into_iter().map(f64::signum).collect();
-    let w = random(d, 7);
-    let mut inputs = Inputs::new();
-    inputs.value("X", csr.clone()).value("y", Value::vector(y.clone())).value("w", Value::vector(w.clone()));
-    // Margins in blocks, so that softplus runs in lanes.
-    let margins = |a: &mut [f64]| {
-        times(&csr, &w, a);
-        a.iter_mut().zip(&y).for_each(|(a, y)| *a *= -y);
-    };
-    let total = |a: &[f64]| {
+
+    fn total(&self, a: &[f64]) -> f64 {
         let mut sum = V::<8>::splat(0.0);
         let blocks = a.chunks_exact(8);
         let rest: f64 = blocks.remainder().iter().map(|a| vector::softplus(V([*a])).0[0]).sum();
         for a in blocks {
             sum = sum + vector::softplus(crate::harness::lanes(a, 0));
         }
-        (sum.sum() + rest) / n as f64
-    };
-    let (mut a, mut b, mut dw) = (vec![0.0; n], vec![0.0; n], vec![0.0; d]);
-    let value: Run<'_> = Box::new(|| {
-        margins(&mut a);
-        digest([&[total(&a)][..]])
-    });
-    let columns = Columns::new(&csr);
-    let gradient: Run<'_> = Box::new(|| {
-        margins(&mut b);
-        let value = total(&b);
-        for (b, y) in b.chunks_mut(8).zip(y.chunks(8)) {
-            let mut block = [0.0; 8];
-            block[..b.len()].copy_from_slice(b);
-            let s = vector::sigmoid(V(block));
-            b.iter_mut().zip(y).zip(s.0).for_each(|((b, y), s)| *b = -y * s / n as f64);
-        }
-        columns.times(csr.data(), &b, &mut dw);
-        digest([&[value][..], &dw])
-    });
+        (sum.sum() + rest) / a.len() as f64
+    }
+
+    fn value(&self) -> Run<'_> {
+        let mut a = vec![0.0; self.y.len()];
+        Box::new(move || {
+            self.margins(&mut a);
+            digest([&[self.total(&a)][..]])
+        })
+    }
+
+    /// With a product by the transposed matrix.
+    fn gradient<'a>(&'a self, transposed: impl Fn(&[f64], &mut [f64]) + Send + 'a) -> Run<'a> {
+        let (n, mut b, mut dw) = (self.y.len(), vec![0.0; self.y.len()], vec![0.0; self.w.len()]);
+        Box::new(move || {
+            self.margins(&mut b);
+            let value = self.total(&b);
+            for (b, y) in b.chunks_mut(8).zip(self.y.chunks(8)) {
+                let mut block = [0.0; 8];
+                block[..b.len()].copy_from_slice(b);
+                let s = vector::sigmoid(V(block));
+                b.iter_mut().zip(y).zip(s.0).for_each(|((b, y), s)| *b = -y * s / n as f64);
+            }
+            transposed(&b, &mut dw);
+            digest([&[value][..], &dw])
+        })
+    }
+}
+
+fn logistic(table: &mut Table, n: usize, d: usize) -> Result<()> {
+    let name = format!("K3 sparse logistic regression, {n} x {d}");
+    let constant = format!("{name}, constant X, y");
+    if !table.wants(&constant) {
+        return Ok(());
+    }
+    let y = random(n, 6).into_iter().map(f64::signum).collect();
+    let loss = Logistic { x: sparse(n, d, 20, 4), y, w: random(d, 7) };
+    let Logistic { x, y, w } = &loss;
+    let mut inputs = Inputs::new();
+    inputs.value("X", x.clone()).value("y", Value::vector(y.clone())).value("w", Value::vector(w.clone()));
+    let columns = Columns::new(x);
     let text = include_str!("../../tests/programs/k03_sparse_logistic_regression.iv");
-    let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, data: &[csr.data(), &y, &w] };
-    table.compare(case, value, gradient)
+    let (wrt, inputs) = (&["w"][..], &inputs);
+    let case = Case { name: &name, text, wrt, inputs, constants: &[], data: &[x.data(), y, w] };
+    let gradient = loss.gradient(|b, dw| columns.times(x.data(), b, dw));
+    table.compare(case, loss.value(), gradient)?;
+    let ordered = columns.ordered(x.data());
+    let case = Case { name: &constant, text, wrt, inputs, constants: &["X", "y"], data: &[w] };
+    table.compare(case, loss.value(), loss.gradient(|b, dw| columns.times_ordered(&ordered, b, dw)))
 }
 
 /// The column of kernels by hand has that in double precision.
@@ -161,38 +199,72 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
         digest([&[value][..], &ds])
     });
     let text = include_str!("../../tests/programs/k04_sparse_times_dense.iv");
-    let case = Case { name: &name, text, wrt: &["S"], inputs: &inputs, data: &[s.data(), &dense] };
+    let case = Case { name: &name, text, wrt: &["S"], inputs: &inputs, constants: &[], data: &[s.data(), &dense] };
     table.compare(case, value, gradient)
+}
+
+/// The loss of K13: `sum X^2 - 2 u'Xv + (u'u)(v'v)`.
+struct RankOne {
+    x: Csr,
+    u: Vec<f64>,
+    v: Vec<f64>,
+}
+
+impl RankOne {
+    fn square(&self) -> f64 {
+        dot(self.x.data(), self.x.data())
+    }
+
+    fn loss(&self, square: f64, xv: &mut [f64]) -> f64 {
+        let RankOne { x, u, v } = self;
+        times(x, v, xv);
+        square - 2.0 * dot(u, xv) + dot(u, u) * dot(v, v)
+    }
+
+    fn value<'a>(&'a self, square: impl Fn() -> f64 + Send + 'a) -> Run<'a> {
+        let mut xv = vec![0.0; self.u.len()];
+        Box::new(move || digest([&[self.loss(square(), &mut xv)][..]]))
+    }
+
+    /// With a product by the transposed matrix.
+    fn gradient<'a>(
+        &'a self,
+        square: impl Fn() -> f64 + Send + 'a,
+        transposed: impl Fn(&[f64], &mut [f64]) + Send + 'a,
+    ) -> Run<'a> {
+        let RankOne { u, v, .. } = self;
+        let (mut xv, mut du, mut dv) = (vec![0.0; u.len()], vec![0.0; u.len()], vec![0.0; v.len()]);
+        Box::new(move || {
+            let value = self.loss(square(), &mut xv);
+            let (uu, vv) = (dot(u, u), dot(v, v));
+            for ((du, u), xv) in du.iter_mut().zip(u).zip(&xv) {
+                *du = 2.0 * (vv * u - xv);
+            }
+            transposed(u, &mut dv);
+            dv.iter_mut().zip(v).for_each(|(dv, v)| *dv = 2.0 * (uu * v - *dv));
+            digest([&[value][..], &du, &dv])
+        })
+    }
 }
 
 fn rank_one(table: &mut Table, m: usize, n: usize) -> Result<()> {
     let name = format!("K13 rank one residual, {m} x {n}");
-    if !table.wants(&name) {
+    let constant = format!("{name}, constant X");
+    if !table.wants(&constant) {
         return Ok(());
     }
-    let csr = sparse(m, n, 20, 20);
-    let (u, v) = (random(m, 21), random(n, 22));
+    let loss = RankOne { x: sparse(m, n, 20, 20), u: random(m, 21), v: random(n, 22) };
+    let RankOne { x, u, v } = &loss;
     let mut inputs = Inputs::new();
-    inputs.value("X", csr.clone()).value("u", Value::vector(u.clone())).value("v", Value::vector(v.clone()));
-    let (mut xv, mut other, mut du, mut dv) = (vec![0.0; m], vec![0.0; m], vec![0.0; m], vec![0.0; n]);
-    // sum X^2 - 2 u'Xv + (u'u)(v'v)
-    let loss = |xv: &mut [f64]| {
-        times(&csr, &v, xv);
-        dot(csr.data(), csr.data()) - 2.0 * dot(&u, xv) + dot(&u, &u) * dot(&v, &v)
-    };
-    let value: Run<'_> = Box::new(|| digest([&[loss(&mut xv)][..]]));
-    let columns = Columns::new(&csr);
-    let gradient: Run<'_> = Box::new(|| {
-        let value = loss(&mut other);
-        let (uu, vv) = (dot(&u, &u), dot(&v, &v));
-        for ((du, u), xv) in du.iter_mut().zip(&u).zip(&other) {
-            *du = 2.0 * (vv * u - xv);
-        }
-        columns.times(csr.data(), &u, &mut dv);
-        dv.iter_mut().zip(&v).for_each(|(dv, v)| *dv = 2.0 * (uu * v - *dv));
-        digest([&[value][..], &du, &dv])
-    });
+    inputs.value("X", x.clone()).value("u", Value::vector(u.clone())).value("v", Value::vector(v.clone()));
+    let columns = Columns::new(x);
     let text = include_str!("../../tests/programs/k13_rank_one_residual.iv");
-    let case = Case { name: &name, text, wrt: &["u", "v"], inputs: &inputs, data: &[csr.data(), &u, &v] };
-    table.compare(case, value, gradient)
+    let (wrt, inputs) = (&["u", "v"][..], &inputs);
+    let case = Case { name: &name, text, wrt, inputs, constants: &[], data: &[x.data(), u, v] };
+    let gradient = loss.gradient(|| loss.square(), |u, dv| columns.times(x.data(), u, dv));
+    table.compare(case, loss.value(|| loss.square()), gradient)?;
+    let (ordered, square) = (columns.ordered(x.data()), loss.square());
+    let case = Case { name: &constant, text, wrt, inputs, constants: &["X"], data: &[u, v] };
+    let gradient = loss.gradient(move || square, |u, dv| columns.times_ordered(&ordered, u, dv));
+    table.compare(case, loss.value(move || square), gradient)
 }

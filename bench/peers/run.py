@@ -6,6 +6,9 @@ value some times, and the value with the gradient: all see the same load of the 
 are told to use one thread. Times are processor times, which leave out other work on the machine, and medians over rounds; ratios are
 medians of the ratios of each round. The file has the times of all turns.
 
+The name of a workload says which parameters our kernels, and those by hand, hold `constant`; they take the others anew with each call. Peers hold
+what they like.
+
 NumPy, SciPy and Linux are needed; of the rest, what is not installed is left out.
 """
 

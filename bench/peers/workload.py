@@ -50,6 +50,12 @@ class Workload:
         """That of `K3`, for `K3 sparse logistic regression, 1000 x 500`."""
         return PROGRAMS[self.name.split()[0]]
 
+    @property
+    def constants(self) -> list[str]:
+        """`X` and `y`, for `K3 sparse logistic regression, 1000 x 500, constant X, y`: parameters with the same numbers in all calls."""
+        _, _, names = self.name.partition(", constant ")
+        return names.split(", ") if names else []
+
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
 

@@ -1,13 +1,14 @@
 //! What the examples share: gradient descent on a program that gives its value and its gradient.
 
+use iverson::kernel::{Engine, Kernel};
 use iverson::tensor::{Inputs, Value};
-use iverson::{Error, Function, Result, reference};
+use iverson::{Function, Result};
 
 /// A descent in one vector, with the step lengths of Barzilai and Borwein: `|s|^2 / <s, g - g'>` after a step `s` from gradient `g'` to `g`.
-pub struct Descent<'a> {
-    function: &'a Function,
-    /// The inputs, with the unknown where the descent is.
-    pub inputs: Inputs,
+pub struct Descent {
+    /// The value and the gradient for the unknown; everything else is constant.
+    kernel: Kernel,
+    inputs: Inputs,
     unknown: &'static str,
     /// Where the descent is.
     pub at: Vec<f64>,
@@ -18,13 +19,26 @@ pub struct Descent<'a> {
     step: f64,
 }
 
-impl<'a> Descent<'a> {
+impl Descent {
     /// Starts from a point. A value is assumed to be positive; the first step would end at 0 if the function were linear.
-    pub fn new(function: &'a Function, inputs: Inputs, unknown: &'static str, start: Vec<f64>) -> Result<Self> {
-        let mut descent = Descent { function, inputs, unknown, at: start, value: 0.0, gradient: Vec::new(), step: 0.0 };
+    pub fn new(function: &Function, mut inputs: Inputs, unknown: &'static str, start: Vec<f64>) -> Result<Self> {
+        inputs.value(unknown, Value::vector(start.clone()));
+        let params = function.tensor_ssa().signature.params.values();
+        let constants: Vec<&str> = params.map(|param| param.name.as_str()).filter(|name| *name != unknown).collect();
+        let kernel = function.kernel_with_constants(&inputs, &constants, Engine::Auto)?;
+        let gradient = vec![0.0; start.len()];
+        let mut descent = Descent { kernel, inputs, unknown, at: start, value: 0.0, gradient, step: 0.0 };
         descent.evaluate()?;
         descent.step = descent.value / dot(&descent.gradient, &descent.gradient);
         Ok(descent)
+    }
+
+    /// The inputs, with the unknown where the descent is.
+    #[allow(dead_code, reason = "some examples look at nothing else")]
+    pub fn inputs(&self) -> Inputs {
+        let mut inputs = self.inputs.clone();
+        inputs.value(self.unknown, Value::vector(self.at.clone()));
+        inputs
     }
 
     /// The length of the gradient.
@@ -44,14 +58,8 @@ impl<'a> Descent<'a> {
     }
 
     fn evaluate(&mut self) -> Result<()> {
-        self.inputs.value(self.unknown, Value::vector(self.at.clone()));
-        let results = reference::evaluate(self.function.tensor_ssa(), &self.inputs)?;
-        let [(_, value), (_, gradient)] = results.as_slice() else {
-            return Err(Error::Request("a descent needs a value and one gradient".to_owned()));
-        };
-        self.value = value.as_scalar().unwrap_or(f64::NAN);
-        self.gradient = gradient.as_tensor().map(|g| g.data().to_vec()).unwrap_or_default();
-        Ok(())
+        let value = std::slice::from_mut(&mut self.value);
+        self.kernel.call_into(&[&self.at], &mut [value, &mut self.gradient])
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use iverson::Error;
 use iverson::driver::{Function, Request, Stage, Staged, lower};
+use iverson::loops::Program;
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -37,6 +38,10 @@ pub(super) struct Arguments {
     /// named rules.
     #[arg(long, conflicts_with_all = ["format", "no_simplify", "derivation"])]
     explain: bool,
+    /// Of the stage loops, parameters whose numbers are the same at each call, separated by commas: print what is computed once, and what at
+    /// each call.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    constant: Vec<String>,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -89,6 +94,7 @@ Examples:
   iverson show loss.iv --stage simplify --hint n=1000
   iverson show loss.iv --derivative gradient --wrt w --explain
   iverson show loss.iv --derivative gradient --wrt w --stage loops --explain
+  iverson show loss.iv --derivative gradient --wrt w --stage loops --constant X,y
   iverson show loss.iv --stage e-graph --rounds 1 --format dot | dot -Tsvg > e-graph.svg
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
@@ -106,6 +112,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let mut stages = Stages::new();
     if arguments.explain && !matches!(arguments.stage, StageName::Surface | StageName::Loops) {
         return Err(Error::Request("only simplification and the stage loops are explained".to_owned()).into());
+    }
+    if !arguments.constant.is_empty() && arguments.stage != StageName::Loops {
+        return Err(Error::Request("parameters are constant in the stage loops only".to_owned()).into());
     }
     if arguments.stage == StageName::Loops {
         return loops(arguments, program, options);
@@ -166,8 +175,14 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
         return Err(Error::Request("loop nests are printed as text".to_owned()).into());
     }
     let function = compiled(&arguments.derivative, program, options)?;
-    let nests = function.loops(&mut Stages::new())?;
-    print(&if arguments.explain { nests.explained() } else { nests.to_string() })?;
+    let text = |nests: &Program| if arguments.explain { nests.explained() } else { nests.to_string() };
+    print(&match arguments.constant.as_slice() {
+        [] => text(&function.loops(&mut Stages::new())?),
+        names => {
+            let split = function.split(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+            format!("# once\n{}\n# at each call\n{}", text(&split.setup), text(&split.main))
+        }
+    })?;
     Ok(true)
 }
 

@@ -11,6 +11,7 @@
 //!
 //! A place where terms cancel stays in the pattern: it depends on no number.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Engine, Kernel, code, features, layout, structure};
@@ -98,6 +99,14 @@ impl Assembly {
     /// # Errors
     /// Those of [`Kernel::bind`].
     pub fn bind(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        self.bind_with_constants(inputs, &[], engine)
+    }
+
+    /// The same, where the numbers of some parameters are constant: see [`Kernel::bind_with_constants`].
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind_with_constants`].
+    pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
         let bindings = bind(&self.structure.signature, inputs)?;
         let mut inputs = inputs.clone();
         let mut found = Vec::new();
@@ -106,7 +115,7 @@ impl Assembly {
             found.push((name.clone(), relation.clone()));
             inputs.relation(name.clone(), relation);
         }
-        let mut kernel = Kernel::bind_on(self.values.clone(), &inputs, engine)?;
+        let mut kernel = Kernel::bind_on(self.values.clone(), &inputs, constants, engine)?;
         kernel.assembled = found;
         Ok(kernel)
     }
@@ -118,7 +127,7 @@ impl Assembly {
         let lengths = |shape: &Vec<Size>| shape.iter().map(|n| bindings.length(n)).collect::<Result<Vec<usize>>>();
         let lengths = self.patterns.iter().map(|(_, shape)| lengths(shape)).collect::<Result<Vec<_>>>()?;
         let shapes = lengths.iter().map(|lengths| layout::row_major(lengths)).collect::<Result<Vec<_>>>()?;
-        let arrays = structure::arrays(&program.arrays, bindings)?;
+        let arrays = structure::arrays(&program.arrays, bindings, BTreeMap::new())?;
         let codes = code::compile_all(program, &shapes, bindings)?;
         let mut registers = Registers::default();
         registers.reserve(&codes);
@@ -126,6 +135,7 @@ impl Assembly {
         let mut memory = Memory {
             locations: &[],
             inputs: Given::Double(&[]),
+            held: &[],
             outputs: Wanted::Double(&mut []),
             workspaces: &mut [],
             arrays: &arrays,

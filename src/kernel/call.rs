@@ -72,13 +72,16 @@ impl Kernel {
         leaves.map(|((name, _), _)| name.as_str()).collect()
     }
 
-    /// Computes all outputs, each with its name. The inputs must have the sizes, relations and precisions that were bound.
+    /// Computes all outputs, each with its name. The inputs must have the sizes, relations and precisions that were bound; constants may be
+    /// left out.
     ///
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit.
     pub fn call(&self, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
         let bindings = self.bindings(inputs)?;
-        let tensors = bindings.values().values().flat_map(|value| value.leaves().iter());
+        let params = self.program.signature.params.values().zip(bindings.values().values());
+        let given = params.filter(|(param, _)| !self.held.is_constant(&param.name));
+        let tensors = given.flat_map(|(_, value)| value.leaves().iter());
         let data: Vec<Slice<'_>> = tensors.map(|tensor| tensor.numbers()).collect();
         let mut rooms = Vec::new();
         for output in &self.outputs {
@@ -101,10 +104,13 @@ impl Kernel {
 
     /// Inputs that have the relations that were bound.
     fn bindings(&self, inputs: &Inputs) -> Result<Bindings> {
+        let with_constants = self.held.add(inputs);
+        let inputs = with_constants.as_ref().unwrap_or(inputs);
         let bindings = match self.assembled.as_slice() {
             [] => bind(&self.program.signature, inputs)?,
             assembled => bind(&self.program.signature, &assemble::add(inputs, assembled))?,
         };
+        self.held.check(&self.program.signature, &bindings)?;
         for (id, relation) in bindings.relations().iter() {
             let bound = self.relations.get(id);
             if bound.is_none_or(|bound| !Arc::ptr_eq(bound, relation) && bound != relation) {
@@ -116,7 +122,7 @@ impl Kernel {
     }
 
     /// Runs all nests, on slices that are what was bound.
-    fn run(&self, inputs: Given<'_, '_>, mut outputs: Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {
+    pub(super) fn run(&self, inputs: Given<'_, '_>, mut outputs: Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {
         self.check(&inputs, &outputs)?;
         match self.native.get() {
             Some(native) => self.run_native(native, &inputs, &mut outputs, machine),
@@ -158,6 +164,9 @@ impl Kernel {
         for (buffer, location) in self.locations.iter().enumerate() {
             match location {
                 Location::Input(k) => inputs.get(*k).into_iter().for_each(|x| session.share(buffer, x)),
+                Location::Held(k) => {
+                    self.held.numbers().get(*k).into_iter().for_each(|x| session.share(buffer, x.slice()));
+                }
                 // Workspaces are numbered in the order of buffers; outputs are not.
                 Location::Workspace(_) => workspaces.next().into_iter().for_each(|x| session.lend(buffer, x.into())),
                 Location::Output(_) => {}
@@ -177,6 +186,7 @@ impl Kernel {
         let mut memory = Memory {
             locations: &self.locations,
             inputs,
+            held: self.held.numbers(),
             outputs: outputs.reborrow(),
             workspaces,
             arrays: &self.arrays,
@@ -209,23 +219,32 @@ fn fits(name: &str, leaf: &Leaf, expected: Precision, found: Option<Slice<'_>>, 
 }
 
 /// Where the numbers of a result go.
-enum Room {
+#[derive(Debug)]
+pub(super) enum Room {
     Double(Vec<f64>),
     Single(Vec<f32>),
 }
 
 impl Room {
-    fn new(precision: Precision, len: usize) -> Result<Room> {
+    pub fn new(precision: Precision, len: usize) -> Result<Room> {
         Ok(match precision {
             Precision::Double => Room::Double(room(len)?),
             Precision::Single => Room::Single(room(len)?),
         })
     }
 
-    fn slice(&mut self) -> SliceMut<'_> {
+    pub fn slice(&mut self) -> SliceMut<'_> {
         match self {
             Room::Double(x) => x.into(),
             Room::Single(x) => x.into(),
+        }
+    }
+
+    #[inline(always)]
+    pub fn as_slice(&self) -> Slice<'_> {
+        match self {
+            Room::Double(x) => Slice::Double(x),
+            Room::Single(x) => Slice::Single(x),
         }
     }
 

@@ -5,6 +5,7 @@
 //! nothing worse.
 
 use super::code::{Code, FloorDiv, Form, Op, Test, Values};
+use super::held::Numbers;
 use super::registers::Registers;
 use super::slices::{Given, Wanted};
 use crate::base::{Arena, FunctionId, Id};
@@ -23,6 +24,7 @@ pub(super) const ROOM: usize = Program::MAX_LANES as usize;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Location {
     Input(usize),
+    Held(usize),
     Output(usize),
     Workspace(usize),
 }
@@ -31,6 +33,7 @@ pub(super) enum Location {
 pub(super) struct Memory<'r, 'd, 'o> {
     pub locations: &'r [Location],
     pub inputs: Given<'r, 'd>,
+    pub held: &'r [Numbers],
     pub outputs: Wanted<'r, 'o>,
     pub workspaces: &'r mut [Vec<f64>],
     pub arrays: &'r [Vec<u32>],
@@ -44,6 +47,7 @@ impl Memory<'_, '_, '_> {
     fn read(&self, buffer: BufferId) -> Result<Slice<'_>> {
         let found = match self.locations.get(buffer.index()) {
             Some(Location::Input(k)) => self.inputs.get(*k),
+            Some(Location::Held(k)) => self.held.get(*k).map(Numbers::slice),
             Some(Location::Output(k)) => self.outputs.get(*k),
             Some(Location::Workspace(k)) => self.workspaces.get(*k).map(|x| Slice::Double(x)),
             None => None,
@@ -56,7 +60,7 @@ impl Memory<'_, '_, '_> {
         let found = match self.locations.get(buffer.index()) {
             Some(Location::Output(k)) => self.outputs.get_mut(*k),
             Some(Location::Workspace(k)) => self.workspaces.get_mut(*k).map(|x| SliceMut::Double(x)),
-            Some(Location::Input(_)) | None => None,
+            Some(Location::Input(_) | Location::Held(_)) | None => None,
         };
         found.ok_or_else(|| outside("a buffer"))
     }

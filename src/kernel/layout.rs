@@ -34,7 +34,7 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
         if len as u64 >= MAX_ELEMENTS {
             let what = match buffer.kind {
                 BufferKind::Workspace => "elements of an intermediate tensor",
-                BufferKind::Param(..) | BufferKind::Output(..) => "elements of a tensor",
+                BufferKind::Param(..) | BufferKind::Held(_) | BufferKind::Output(..) => "elements of a tensor",
             };
             return Err(Error::Limit { what, limit: MAX_ELEMENTS, found: len as u64 });
         }

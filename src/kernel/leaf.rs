@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::base::{Id, ParamId, RelationId};
+use crate::base::RelationId;
 use crate::error::{Error, Result};
 use crate::loops::{BufferKind, Program};
 use crate::tensor::{Bindings, Coo, Csr, CsrPattern, Dense, Element, Precision, Relation, Tensor, Value};
-use crate::ty::Storage;
+use crate::ty::{Signature, Storage};
 
 /// How the outputs of a kernel are stored: their leaves.
 #[derive(Clone, Debug)]
@@ -57,22 +57,15 @@ impl Leaf {
     }
 }
 
-/// The number of the first leaf of a parameter.
-pub(super) fn first_leaf(bindings: &Bindings, param: ParamId) -> usize {
-    bindings.values().iter().filter(|(id, _)| id.index() < param.index()).map(|(_, value)| value.leaves().len()).sum()
-}
-
-/// How the numbers of the leaves of all parameters are stored.
-pub(super) fn input_precisions(bindings: &Bindings) -> Vec<Precision> {
-    let tensors = bindings.values().values().flat_map(|value| value.leaves());
-    tensors.map(|tensor| tensor.precision()).collect()
-}
-
-/// The leaves of all parameters, with the names of the parameters.
-pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<Vec<(String, Leaf)>> {
-    let mut leaves = Vec::new();
-    for (id, param) in program.signature.params.iter() {
-        let value = bindings.values().get(id).ok_or_else(|| Error::bug("bind", "a parameter without a value"))?;
+/// The leaves of the parameters that calls are given, with the names of the parameters, and how the numbers of each are stored.
+pub(super) fn input_leaves(
+    signature: &Signature,
+    bindings: &Bindings,
+    is_given: impl Fn(&str) -> bool,
+) -> (Vec<(String, Leaf)>, Vec<Precision>) {
+    let (mut leaves, mut precisions) = (Vec::new(), Vec::new());
+    let params = signature.params.values().zip(bindings.values().values());
+    for (param, value) in params.filter(|(param, _)| is_given(&param.name)) {
         for tensor in value.leaves() {
             let leaf = match tensor.as_ref() {
                 Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
@@ -80,9 +73,10 @@ pub(super) fn input_leaves(program: &Program, bindings: &Bindings) -> Result<Vec
                 Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
             };
             leaves.push((param.name.clone(), leaf));
+            precisions.push(tensor.precision());
         }
     }
-    Ok(leaves)
+    (leaves, precisions)
 }
 
 /// The outputs and their leaves.

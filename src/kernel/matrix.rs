@@ -45,7 +45,15 @@ impl Matrix {
     /// # Errors
     /// Those of [`Kernel::bind`], and [`Error::Limit`] for a matrix that is too large.
     pub fn bind(&self, inputs: &Inputs, engine: Engine) -> Result<MatrixKernel> {
-        MatrixKernel::new(self.assembly.bind(inputs, engine)?, &self.blocks)
+        self.bind_with_constants(inputs, &[], engine)
+    }
+
+    /// The same, where the numbers of some parameters are constant: see [`Kernel::bind_with_constants`].
+    ///
+    /// # Errors
+    /// Those of [`Matrix::bind`] and [`Kernel::bind_with_constants`].
+    pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<MatrixKernel> {
+        MatrixKernel::new(self.assembly.bind_with_constants(inputs, constants, engine)?, &self.blocks)
     }
 }
 

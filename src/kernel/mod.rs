@@ -8,6 +8,11 @@
 //! parameters are given with each call, leaf by leaf as in [`Types::leaves`](crate::ty::Types::leaves): all elements of a dense leaf, the values
 //! of the entries of a sparse one.
 //!
+//! **Constants.** Where the numbers of some parameters are the same at each call, as data are in an optimiser,
+//! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`lower::hold`]): sums of squares, Gram
+//! matrices, logarithms of data; and the values of a sparse constant that are read in the order of another view, such as the columns of a CSR
+//! matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
+//!
 //! **Precision.** A parameter that is bound to a tensor in single precision is taken as `f32` by each call, and an output that the program
 //! [stores in single precision](crate::loops::Program::store_in_single) is written as `f32`; they are widened and rounded where they are read and
 //! written, and all arithmetic is in double precision. [`Kernel::call_into`] is for kernels without any of them, [`Kernel::call_with`]
@@ -17,6 +22,7 @@ mod assemble;
 mod call;
 mod code;
 mod features;
+mod held;
 mod input;
 mod interpret;
 mod layout;
@@ -29,18 +35,21 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::{Arena, Id, RelationId};
 use crate::error::{Error, Result};
-use crate::loops::{BufferId, BufferKind, Program, Rounded};
-use crate::tensor::{Inputs, Precision, Relation, bind};
+use crate::loops::{Array, BufferId, BufferKind, Program, Rounded};
+use crate::lower;
+use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
 use crate::codegen::load::Pointers;
 use code::Code;
+use held::Held;
 use input::Copies;
 use interpret::Location;
-use leaf::{first_leaf, in_bound_precision, input_leaves, input_precisions, output_leaves};
+use leaf::{in_bound_precision, input_leaves, output_leaves};
 use native::Swap;
 use registers::Registers;
 
@@ -63,6 +72,8 @@ pub struct Kernel {
     inputs: Vec<(String, Leaf)>,
     /// How the numbers of each leaf of a parameter are stored.
     precisions: Vec<Precision>,
+    /// What does not change from call to call.
+    held: Held,
     outputs: Vec<Output>,
     /// The numbers of workspaces that are rounded to outputs at the end.
     rounded: Vec<(usize, usize)>,
@@ -70,6 +81,14 @@ pub struct Kernel {
     assembled: Vec<(String, Arc<Relation>)>,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
+}
+
+/// What a kernel is made with, besides a program and bindings.
+struct Parts {
+    outputs: Vec<Output>,
+    held: Held,
+    /// Arrays that are known already.
+    arrays: BTreeMap<Array, Vec<u32>>,
 }
 
 /// What a call needs besides inputs and outputs.
@@ -95,28 +114,64 @@ impl Kernel {
     /// [`Error::Limitation`] where native code is asked for and there is none, [`Error::Request`] for a program on patterns that
     /// [`Assembly::bind`] finds out.
     pub fn bind(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        Kernel::bind_with_constants(program, inputs, &[], engine)
+    }
+
+    /// Binds a program to inputs, and to the numbers of some parameters, which are the same at each call. What depends on these alone is
+    /// computed now, and kept; [`Kernel::inputs`] are the parameters that are left. All results have the same bits as those of
+    /// [`Kernel::bind`].
+    ///
+    /// The tensors of the constants are shared, not copied, so they are kept as long as the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`], and [`Error::Request`] for a name that no parameter has.
+    pub fn bind_with_constants(
+        program: Arc<Program>,
+        inputs: &Inputs,
+        constants: &[&str],
+        engine: Engine,
+    ) -> Result<Kernel> {
         // The program relies on them.
         if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(assemble::PLACES)) {
             return Err(Error::Request(format!("the {} are found out, not given", found.name)));
         }
-        Kernel::bind_on(program, inputs, engine)
+        Kernel::bind_on(program, inputs, constants, engine)
     }
 
     /// Binds a program whose patterns were found out.
-    fn bind_on(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+    fn bind_on(program: Arc<Program>, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
+        let constants = lower::constants_by_name(&program.signature, constants)?;
         let bindings = bind(&program.signature, inputs)?;
         let program = in_bound_precision(program, &bindings)?;
-        layout::check(&program, &bindings)?;
-        let shapes = layout::shapes(&program, &bindings)?;
-        let arrays = structure::arrays(&program.arrays, &bindings)?;
-        let codes = code::compile_all(&program, &shapes, &bindings)?;
-        let (inputs, precisions) = (input_leaves(&program, &bindings)?, input_precisions(&bindings));
         let outputs = output_leaves(&program, &bindings)?;
+        if constants.is_empty() {
+            let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new() };
+            return Kernel::over(program, &bindings, parts, engine);
+        }
+        let lower::Split { setup, main } = lower::hold(&program, &constants)?;
+        let held::SetUp { computed, arrays } = held::set_up(setup, &bindings, engine)?;
+        let held = Held::new(&program.signature, &bindings, &constants, computed);
+        Kernel::over(Arc::new(main), &bindings, Parts { outputs, held, arrays }, engine)
+    }
+
+    /// The kernel of a program over bindings.
+    fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
+        let Parts { outputs, held, arrays } = parts;
+        layout::check(&program, bindings)?;
+        let shapes = layout::shapes(&program, bindings)?;
+        let arrays = structure::arrays(&program.arrays, bindings, arrays)?;
+        let codes = code::compile_all(&program, &shapes, bindings)?;
+        let (inputs, precisions) = input_leaves(&program.signature, bindings, |name| !held.is_constant(name));
+        let params = held.locations(&program.signature, bindings);
         let mut locations = Vec::with_capacity(shapes.len());
         let mut workspaces = Vec::new();
         for ((_, buffer), shape) in program.buffers.iter().zip(&shapes) {
             locations.push(match buffer.kind {
-                BufferKind::Param(param, leaf) => Location::Input(first_leaf(&bindings, param) + leaf),
+                BufferKind::Param(param, leaf) => {
+                    let location = params.get(param.index()).and_then(|leaves| leaves.get(leaf));
+                    *location.ok_or_else(|| Error::bug("bind", "a parameter without a value"))?
+                }
+                BufferKind::Held(number) => Location::Held(number),
                 BufferKind::Output(output, leaf) => {
                     let before = outputs.iter().take(output).map(|o| o.leaves.len()).sum::<usize>();
                     Location::Output(before + leaf)
@@ -128,7 +183,7 @@ impl Kernel {
             });
         }
         let relations = bindings.relations().clone();
-        let native = Swap::new(&program, &bindings, &arrays, engine)?;
+        let native = Swap::new(&program, bindings, &arrays, engine)?;
         let rounded = rounded(&program, &locations)?;
         let (idle, assembled) = (Mutex::default(), Vec::new());
         let kernel = Kernel {
@@ -141,6 +196,7 @@ impl Kernel {
             native,
             inputs,
             precisions,
+            held,
             outputs,
             rounded,
             assembled,
@@ -162,7 +218,7 @@ impl Kernel {
         self.native.status()
     }
 
-    /// The leaves of the parameters in order, with the names of the parameters.
+    /// The leaves of the parameters in order, with the names of the parameters; constants are not among them.
     pub fn inputs(&self) -> &[(String, Leaf)] {
         &self.inputs
     }
@@ -170,6 +226,11 @@ impl Kernel {
     /// How the numbers of each of these leaves are stored.
     pub fn input_precisions(&self) -> &[Precision] {
         &self.precisions
+    }
+
+    /// The names of the constants, in the order of the parameters.
+    pub fn constants(&self) -> Vec<&str> {
+        self.held.names().collect()
     }
 
     /// The outputs in order.

@@ -118,6 +118,15 @@ impl Swap {
     }
 }
 
+/// About how many statements all nests run.
+pub(super) fn work_of(program: &Program, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
+    let mut total = 0u128;
+    for stmt in program.nests.iter().flat_map(|nest| &nest.body) {
+        total = total.saturating_add(work(stmt, bindings, arrays)?);
+    }
+    Ok(total)
+}
+
 fn step(program: &Program, nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
     let mut total = 0u128;
     for stmt in &nest.body {

@@ -3,16 +3,26 @@
 //! A view is the tuples of a relation in a sort order, as a tree: a node of level `k` is a run of tuples that agree on the first `k + 1`
 //! axes of the order. All numbers are kept in 32 bits, which halves what a sparse loop reads.
 
+use std::collections::BTreeMap;
+
 use crate::base::{Arena, RelationId};
 use crate::error::{Error, Result};
 use crate::loops::{Array, ArrayId, Part};
 use crate::tensor::{Bindings, Relation};
 
-/// The arrays of a program, by id.
-pub(super) fn arrays(wanted: &Arena<ArrayId, Array>, bindings: &Bindings) -> Result<Vec<Vec<u32>>> {
+/// The arrays of a program, by id; those that are known already are taken.
+pub(super) fn arrays(
+    wanted: &Arena<ArrayId, Array>,
+    bindings: &Bindings,
+    mut made: BTreeMap<Array, Vec<u32>>,
+) -> Result<Vec<Vec<u32>>> {
     let mut views: Vec<(RelationId, Vec<usize>, View)> = Vec::new();
     let mut arrays = Vec::with_capacity(wanted.len());
     for array in wanted.values() {
+        if let Some(made) = made.remove(array) {
+            arrays.push(made);
+            continue;
+        }
         let known = views.iter().position(|(r, axes, _)| *r == array.relation && *axes == array.axes);
         let at = match known {
             Some(at) => at,

@@ -64,6 +64,8 @@ impl Array {
 pub enum BufferKind {
     /// A leaf of a parameter, by number.
     Param(crate::base::ParamId, usize),
+    /// Numbers that the program that was run before has left, by number.
+    Held(usize),
     /// A leaf of an output: their numbers. Written by one nest.
     Output(usize, usize),
     /// An intermediate result. Written by one nest, before any that reads it.

@@ -56,7 +56,7 @@ impl Program {
                 let (name, leaves) = self.outputs.get(output)?;
                 Some(if leaves.len() == 1 { name.clone() } else { format!("{name}.{leaf}") })
             }
-            BufferKind::Workspace => None,
+            BufferKind::Held(_) | BufferKind::Workspace => None,
         }
     }
 
@@ -78,7 +78,9 @@ impl Program {
             BufferKind::Param(..) | BufferKind::Output(..) => {
                 self.buffers[buffer].precision = Precision::Single;
             }
-            BufferKind::Workspace => return Err(Error::bug("precision", "a workspace in single precision")),
+            BufferKind::Held(_) | BufferKind::Workspace => {
+                return Err(Error::bug("precision", "what belongs to no parameter and no result has its precision"));
+            }
         }
         Ok(())
     }

@@ -77,6 +77,9 @@ impl Printer<'_> {
         for (b, _) in self.program.buffers.iter().filter(|(_, buffer)| is_param(buffer)) {
             writeln!(f, "param {}", self.head(b))?;
         }
+        for (b, _) in self.program.buffers.iter().filter(|(_, buffer)| matches!(buffer.kind, BufferKind::Held(_))) {
+            writeln!(f, "held {}", self.head(b))?;
+        }
         for nest in &self.program.nests {
             let heads: Vec<String> = nest.buffers.iter().map(|b| self.head(*b)).collect();
             writeln!(f, "{}:", heads.join(", "))?;

@@ -3,7 +3,7 @@
 //! - *Scope*: an index or register is defined once in a nest, before its uses and in a scope around them; index expressions mention
 //!   indices in scope and known sizes, and no map application.
 //! - *Shape*: a place has an index for each axis of its buffer; arrays exist, and are of the part that their use needs.
-//! - *Order*: a nest writes its own buffers only, and reads parameters, the buffers of nests before it, and those that it stored to.
+//! - *Order*: a nest writes its own buffers only, none of them held, and reads parameters, what is held, the buffers of nests before it, and those that it stored to.
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
@@ -289,6 +289,10 @@ impl Check<'_> {
     }
 
     fn writes(&mut self, buffer: BufferId) {
+        let kind = self.program.buffers.get(buffer).map(|b| b.kind);
+        if matches!(kind, Some(BufferKind::Param(..) | BufferKind::Held(_))) {
+            self.complain(format_args!("it writes {buffer}, which is given"));
+        }
         if !self.nest.buffers.contains(&buffer) {
             self.complain(format_args!("it writes {buffer}"));
         }
@@ -304,7 +308,7 @@ impl Check<'_> {
         if store {
             self.writes(place.buffer);
             self.stored.insert(place.buffer);
-        } else if !matches!(buffer.kind, BufferKind::Param(..))
+        } else if !matches!(buffer.kind, BufferKind::Param(..) | BufferKind::Held(_))
             && !self.written.contains(&place.buffer.index())
             && !self.stored.contains(&place.buffer)
         {

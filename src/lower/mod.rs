@@ -23,6 +23,8 @@
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
 //! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
 //!
+//! **Constants.** A program whose parameters are constant, some of them, is split in two afterwards ([`hold()`]).
+//!
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
@@ -32,6 +34,7 @@ mod extrema;
 mod factors;
 mod fuse;
 mod guard;
+mod hold;
 mod lanes;
 mod layout;
 mod names;
@@ -56,6 +59,8 @@ use crate::tssa;
 
 use plan::{Placement, Plan};
 use scope::Nester;
+
+pub use hold::{Split, constants_by_name, hold};
 
 const PASS: &str = "lower";
 

@@ -151,7 +151,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             continue;
         }
         if let Rhs::Map { function, args, .. } = &stmt.rhs
-            && function_work(*function) >= FUNCTION
+            && is_function(*function)
             && !stmt.dims.is_empty()
         {
             for arg in args {
@@ -452,6 +452,11 @@ fn function_work(function: Function) -> u64 {
         },
         _ => FUNCTION,
     }
+}
+
+/// Whether a function is more than a few instructions.
+pub(super) fn is_function(function: Function) -> bool {
+    function_work(function) >= FUNCTION
 }
 
 /// Whether every element is a quotient or a root, and rows are short: a load takes less time, and no memory that operands do not.

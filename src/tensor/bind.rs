@@ -70,6 +70,11 @@ impl Inputs {
         inputs
     }
 
+    /// Whether a parameter, or a component of it, was given.
+    pub(crate) fn gives(&self, name: &str) -> bool {
+        self.values.keys().any(|given| is_part(given, name))
+    }
+
     /// Whether a value was given under this name.
     pub fn has_value(&self, name: &str) -> bool {
         self.values.contains_key(name)

@@ -194,6 +194,7 @@ fn show() {
         "show blur.iv --derivative gradient --wrt w --derivation",
         "show mixed.iv --derivative gradient --no-simplify",
         "show several.iv --derivative adjoint --wrt x --no-simplify",
+        "show several.iv --stage loops --constant x,T",
     ];
     insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
 }
@@ -454,6 +455,9 @@ fn failures() {
         (2, "show blur.iv --wrt w"),
         (2, "show blur.iv --derivation"),
         (2, "show blur.iv --cost --stage surface"),
+        (2, "show blur.iv --constant x"),
+        (2, "show blur.iv --stage loops --constant q"),
+        (2, "show mixed.iv --stage loops --constant E"),
         (2, "show blur.iv --cost --derivative adjoint --derivation"),
         (2, "show blur.iv --derivative backward"),
         (2, "show blur.iv --derivative gradient --no-simplify --stage simplify"),

@@ -4,6 +4,7 @@ mod alike;
 mod allocations;
 mod campaign;
 mod cli;
+mod constants;
 mod dependents;
 mod depth;
 mod derivation;

@@ -1,0 +1,147 @@
+//! Nests without the statements that nobody needs, with numbers that are loaded instead of made, and stores of those that are held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{Arena, Id};
+use crate::loops::{Array, ArrayId, Buffer, BufferId, Domain, Nest, Place, Program, Real, RealId, Segment, Stmt};
+
+/// What becomes of statements, by their numbers.
+pub(super) struct Edit {
+    pub live: Vec<bool>,
+    /// Declarations of registers that are loaded.
+    pub loads: BTreeMap<usize, (RealId, Place)>,
+    /// What is stored after a statement.
+    pub stores: BTreeMap<usize, Vec<(RealId, Place)>>,
+    /// Whether loops keep iterations interleaved; it changes no result.
+    pub jam: bool,
+}
+
+impl Edit {
+    /// The nests of which something is left.
+    pub fn nests(&self, nests: &[Nest]) -> Vec<Nest> {
+        let mut at = 0;
+        let mut left = Vec::new();
+        for nest in nests {
+            let body = self.body(&nest.body, &mut at);
+            let mut buffers = Vec::new();
+            for stmt in &body {
+                stmt.visit(&mut |stmt| match stmt {
+                    Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
+                        buffers.push(*buffer);
+                    }
+                    _ => {}
+                });
+            }
+            if !buffers.is_empty() {
+                left.push(Nest { buffers, reasons: nest.reasons.clone(), body });
+            }
+        }
+        left
+    }
+
+    fn body(&self, body: &[Stmt], at: &mut usize) -> Vec<Stmt> {
+        let mut edited = Vec::new();
+        for stmt in body {
+            let here = *at;
+            *at += 1;
+            let inner = self.body(stmt.body(), at);
+            let load = self.loads.get(&here);
+            if let Some((r, place)) = load {
+                edited.push(Stmt::Define(*r, Real::Load(place.clone())));
+            } else if self.live.get(here) == Some(&true) {
+                edited.extend(self.stmt(stmt, inner));
+            }
+            let stores = self.stores.get(&here).into_iter().flatten();
+            edited.extend(stores.map(|(r, place)| Stmt::Store(place.clone(), *r)));
+        }
+        edited
+    }
+
+    /// The statement with another body; nothing where a loop or a test does nothing.
+    fn stmt(&self, stmt: &Stmt, inner: Vec<Stmt>) -> Option<Stmt> {
+        Some(match stmt {
+            Stmt::For { .. } | Stmt::If { .. } if inner.is_empty() => return None,
+            Stmt::For { index, domain, lanes, jam, parallel, body: _ } => {
+                let (index, domain, jam) = (*index, domain.clone(), if self.jam { *jam } else { 1 });
+                Stmt::For { index, domain, lanes: *lanes, jam, parallel: *parallel, body: inner }
+            }
+            Stmt::If { cond, body: _ } => Stmt::If { cond: cond.clone(), body: inner },
+            Stmt::Extremum { index, view, extent, at, body: _, value } => {
+                let (index, view, extent) = (*index, *view, extent.clone());
+                Stmt::Extremum { index, view, extent, at: *at, body: inner, value: *value }
+            }
+            Stmt::Let { .. }
+            | Stmt::Find { .. }
+            | Stmt::Define(..)
+            | Stmt::Local(_)
+            | Stmt::Assign(..)
+            | Stmt::Accumulate(..)
+            | Stmt::MulAdd(..)
+            | Stmt::Store(..)
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..) => stmt.clone(),
+        })
+    }
+}
+
+/// Forgets the buffers and arrays that do not occur, and renumbers the others.
+pub(super) fn compact(program: &mut Program) {
+    let (mut buffers, mut arrays) = (BTreeSet::new(), BTreeSet::new());
+    for nest in &mut program.nests {
+        buffers.extend(&nest.buffers);
+        each(&mut nest.body, &mut |b| buffers.extend([*b]), &mut |s| arrays.extend([*s]));
+    }
+    buffers.extend(program.outputs.iter().flat_map(|(_, leaves)| leaves));
+    buffers.extend(program.rounded.iter().flat_map(|rounded| [rounded.from, rounded.to]));
+    let buffer = number(&buffers);
+    let array = number(&arrays);
+    let rename = |b: &mut BufferId| *b = buffer.get(b).copied().unwrap_or(*b);
+    for nest in &mut program.nests {
+        nest.buffers.iter_mut().for_each(rename);
+        each(&mut nest.body, &mut |b| rename(b), &mut |s| *s = array.get(s).copied().unwrap_or(*s));
+    }
+    program.outputs.iter_mut().flat_map(|(_, leaves)| leaves).for_each(rename);
+    program.rounded.iter_mut().for_each(|rounded| [&mut rounded.from, &mut rounded.to].into_iter().for_each(rename));
+    let kept = |b: &(BufferId, &Buffer)| buffers.contains(&b.0);
+    program.buffers = program.buffers.iter().filter(kept).map(|(_, buffer)| buffer.clone()).collect();
+    let kept = |s: &(ArrayId, &Array)| arrays.contains(&s.0);
+    program.arrays = program.arrays.iter().filter(kept).map(|(_, array)| array.clone()).collect::<Arena<_, _>>();
+}
+
+fn number<I: Id + Ord>(ids: &BTreeSet<I>) -> BTreeMap<I, I> {
+    ids.iter().enumerate().map(|(k, id)| (*id, I::from_index(k))).collect()
+}
+
+/// Calls functions on each mention of a buffer and of an array.
+fn each(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), array: &mut dyn FnMut(&mut ArrayId)) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { domain, body, .. } => {
+                pointers(domain, array);
+                each(body, buffer, array);
+            }
+            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => each(body, buffer, array),
+            Stmt::Let { array: from, .. } => array(from),
+            Stmt::Find { segment, key, .. } => {
+                array(&mut segment.pointers);
+                key.iter_mut().for_each(|(nodes, _)| array(nodes));
+            }
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
+            Stmt::Fill(filled) => buffer(filled),
+            Stmt::Define(..)
+            | Stmt::Local(_)
+            | Stmt::Assign(..)
+            | Stmt::Accumulate(..)
+            | Stmt::MulAdd(..)
+            | Stmt::Tuple(..) => {}
+        }
+    }
+}
+
+fn pointers(domain: &mut Domain, array: &mut dyn FnMut(&mut ArrayId)) {
+    match domain {
+        Domain::Range { .. } => {}
+        Domain::Segment(Segment { pointers: of, .. }) => array(of),
+        Domain::Part { whole, .. } => pointers(whole, array),
+    }
+}
