@@ -175,7 +175,7 @@ fn searches_that_go_on() {
         (row(), j.clone(), k.clone(), false),
     ] {
         let found = nest(domain, search(at.clone(), key.clone()));
-        assert_eq!(found.contains(refused), !goes_on, "{at} {key}: {found}");
+        assert_eq!(found.contains(refused), !goes_on, "{at:?} {key:?}: {found}");
     }
 }
 
