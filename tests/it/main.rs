@@ -16,6 +16,7 @@ mod hygiene;
 mod jacobians;
 mod kernel_memory;
 mod kernels;
+mod maps;
 mod products;
 mod programs;
 mod regressions;
