@@ -21,7 +21,7 @@ fn products(table: &mut Table, [n, m]: [usize; 2], [short, long]: [usize; 2]) ->
     let (a, b) = (sparse(n, m, short, 161), sparse(n, m, long, 162));
     let mut inputs = Inputs::new();
     inputs.value("A", a.clone()).value("B", b.clone());
-    let patterns = [a.pattern(), b.pattern()];
+    let patterns: [&CsrPattern; 2] = [a.pattern(), b.pattern()];
     let value: Run<'_> = Box::new(|| {
         let mut sum = 0.0;
         (0..n).for_each(|i| meet(patterns, i, |s, t| sum += a.data()[s] * b.data()[t]));

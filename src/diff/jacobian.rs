@@ -99,6 +99,7 @@ pub fn jacobian(
 
 /// The Gauss-Newton matrix `J' J` of a program by some of its parameters, with a result `gauss_newton_x_y` for each two of them; with
 /// weights `J' W J`, where the diagonal matrix `W` is a new parameter `weight`, or `weight_y` for the output `y`, of the shape of the output.
+/// Pieces of one block are joined before they are multiplied.
 ///
 /// # Errors
 /// As [`jacobian`].
@@ -121,7 +122,10 @@ pub fn gauss_newton(
             let types = &program.signature.types;
             leaves.extend(types.leaves(*ty)?.into_iter().map(|leaf| (*weight, leaf)));
         }
-        let all = std::mem::take(&mut blocks.blocks);
+        let mut all = std::mem::take(&mut blocks.blocks);
+        for block in &mut all {
+            block.pieces = block.pieces.joined(&mut blocks.builder)?;
+        }
         let count = all.iter().filter(|block| block.output == 0).count();
         let mut outputs = Vec::new();
         for (first, second) in (0..count).flat_map(|first| (0..count).map(move |second| (first, second))) {

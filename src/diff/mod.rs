@@ -38,6 +38,7 @@ mod dependent;
 mod derivation;
 mod forward;
 mod jacobian;
+mod joined;
 mod linear;
 mod partials;
 mod pieces;

@@ -57,23 +57,23 @@ pub(super) struct Summand {
 
 /// `[p] * V[a]`, with distinct axes `a`; without a coefficient, `[p] * 1`.
 #[derive(Clone, Debug)]
-struct Piece {
-    guard: Pred,
-    coefficient: Option<Coefficient>,
+pub(super) struct Piece {
+    pub guard: Pred,
+    pub coefficient: Option<Coefficient>,
 }
 
 /// `V[a]`, with distinct indices.
 #[derive(Clone, Debug)]
-struct Coefficient {
-    var: VarId,
-    axes: Axes,
+pub(super) struct Coefficient {
+    pub var: VarId,
+    pub axes: Axes,
 }
 
 /// A sum of pieces over axes that have names of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
-    axes: Axes,
-    pieces: Vec<Piece>,
+    pub axes: Axes,
+    pub pieces: Vec<Piece>,
 }
 
 fn mentions_any<'a>(p: &Pred, mut indices: impl Iterator<Item = &'a (IndexId, Size)>) -> bool {
@@ -354,7 +354,7 @@ impl Piece {
         Ok(Some(Piece { guard, coefficient: Some(Coefficient { var, axes: own }) }))
     }
 
-    fn axes(&self) -> &[(IndexId, Size)] {
+    pub fn axes(&self) -> &[(IndexId, Size)] {
         self.coefficient.as_ref().map_or(&[], |x| &x.axes)
     }
 
@@ -379,7 +379,7 @@ fn plain(builder: &Builder, axes: &Axes, read: &Read) -> Option<Coefficient> {
 }
 
 /// The conjuncts of a guard that mention no axes but some.
-fn local(axes: &Axes, own: &Axes, guard: &Pred) -> Pred {
+pub(super) fn local(axes: &[(IndexId, Size)], own: &Axes, guard: &Pred) -> Pred {
     let foreign = |p: &Pred| mentions_any(p, axes.iter().filter(|axis| !own.contains(axis)));
     Pred::all(guard.conjuncts().iter().filter(|p| !foreign(p)).cloned())
 }
@@ -399,7 +399,7 @@ fn added(builder: &mut Builder, axes: &Axes, x: &Piece, y: &Piece) -> Result<Coe
 
 /// `gen g. sum s. [p] * X[..] * ..`, two factors at a time. The guard of a whole piece implies that sparse parameters are stored where they are
 /// read, but the part of it that is left for a coefficient need not.
-fn product(
+pub(super) fn product(
     builder: &mut Builder,
     gens: &[(IndexId, Size)],
     sums: &[(IndexId, Size)],

@@ -224,9 +224,15 @@ impl Nester<'_> {
         if let Some(cond) = self.row_is_not_empty(index, extent, body)? {
             return Ok(cond);
         }
+        let mut indices = vec![(index, extent.clone())];
+        let mut body = body;
+        while let Pred::Exists { index, extent, body: inner } = body {
+            indices.push((*index, extent.clone()));
+            body = inner;
+        }
         let flag = self.local();
         let conjuncts = if body.is_false() { vec![Pred::False] } else { body.conjuncts().to_vec() };
-        self.points(vec![(index, extent.clone())], conjuncts, &mut |nester, _| {
+        self.points(indices, conjuncts, &mut |nester, _| {
             let one = nester.define(Real::Literal(1.0));
             nester.emit(Stmt::Accumulate(flag, one));
             Ok(())

@@ -1,6 +1,7 @@
 //! Tensor-SSA to loop nests.
 //!
-//! Places of extrema that would be looked for again and again become tensors (`extrema`). Then two steps:
+//! Places of extrema that would be looked for again and again become tensors (`extrema`), and so do functions of what is read through a map
+//! (`shared`). Then two steps:
 //! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
 //! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
 //!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes.
@@ -48,8 +49,10 @@ mod products;
 mod rows;
 mod scope;
 mod searches;
+mod shared;
 mod split;
 mod support;
+mod witness;
 
 use crate::base::{Arena, Id, RelationId, VarId};
 use crate::error::{Error, Result};
@@ -70,6 +73,7 @@ const PASS: &str = "lower";
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
     let program = &extrema::kept(program)?;
+    let program = &shared::shared(program)?;
     nests(program, plan::plan(program)?)
 }
 
@@ -128,21 +132,26 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Result<(loops::Program, loops::Program)> {
-    let program = &extrema::kept(program)?;
+    let kept = extrema::kept(program)?;
+    let program = &shared::shared(&kept)?;
     let mut plan = plan::plan(program)?;
-    let supports = support::supports(program)?;
+    // What is shared says more of the same: the supports are those of the program before.
+    let supports = support::supports(&kept)?;
     let mut arrays = crate::base::Interner::new();
     let mut structure = Vec::new();
     for (number, (output, relation)) in outputs.iter().enumerate() {
-        let Some([x]) = program.outputs.get(*output).map(|output| output.leaves.as_slice()) else {
+        let leaves = |program: &tssa::Program| program.outputs.get(*output).map(|output| output.leaves.clone());
+        let (now, before) = (leaves(program).unwrap_or_default(), leaves(&kept).unwrap_or_default());
+        let ([x], [before]) = (now.as_slice(), before.as_slice()) else {
             return Err(Error::bug(PASS, "a pattern of an output that is no tensor"));
         };
-        let rows = rows::Rows::new(&program.signature, &program.stmts[*x].dims, &supports[*x]);
+        let support = &supports[*before];
+        let rows = rows::Rows::new(&program.signature, &program.stmts[*x].dims, support);
         let mut nester = Nester::new(program, &plan, &mut arrays);
         if let Some(rows) = &rows {
             structure.push(nester.listed(rows, number)?);
         } else {
-            for clause in &supports[*x] {
+            for clause in support {
                 let mut nester = Nester::new(program, &plan, &mut arrays);
                 structure.push(nester.places(*x, number, clause)?);
             }
@@ -166,12 +175,13 @@ impl Nester<'_> {
     /// The nest that lists the places of a clause.
     fn places(&mut self, x: VarId, number: usize, clause: &support::Clause) -> Result<Nest> {
         let dims = &self.program.stmts[x].dims;
-        let all: Vec<_> = dims.iter().chain(&clause.bound).map(|n| (self.fresh_index(), n.clone())).collect();
-        let indices: Vec<crate::index::Affine> = all.iter().map(|(i, _)| (*i).into()).collect();
+        let mut gens: Vec<_> = dims.iter().chain(&clause.bound).map(|n| (self.fresh_index(), n.clone())).collect();
+        let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
+        let bound = gens.split_off(dims.len());
         let conjuncts = clause.conjuncts.iter().map(|p| self.open(p, &indices)).collect::<Result<_>>()?;
         let known = self.prune(conjuncts)?;
         let at = &indices[..dims.len()];
-        self.points(all, known, &mut |nester, point| {
+        self.points_with_witnesses(gens, bound, known, &mut |nester, point| {
             let tuple = at.iter().map(|a| point.value(a)).collect::<crate::index::Checked<_>>()?;
             nester.emit(Stmt::Tuple(number, tuple));
             Ok(())
@@ -247,8 +257,8 @@ impl Nester<'_> {
             }
         }
         let known = self.prune(conjuncts)?;
-        // Unless every place is visited.
-        if known.iter().any(|p| places.as_ref() != Some(p)) {
+        // Unless every place is visited, or nobody reads the others.
+        if known.iter().any(|p| places.as_ref() != Some(p)) && !self.plan.read_in_use[x] {
             self.emit(Stmt::Fill(storage.buffer));
         }
         self.points(gens, known, &mut |nester, point| {

@@ -16,10 +16,15 @@
 //!
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
 //! each entry, times the axes that the relation does not have. Everywhere else it is zero.
+//!
+//! A tensor whose guard says that an axis is a target of a map that is in use is stored dense, but its other places have no numbers where all
+//! readers say the same, or follow the map.
 
 use std::collections::BTreeMap;
 
+use super::guard::visit_free;
 use super::rows::Rows;
+use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
@@ -31,7 +36,7 @@ use crate::ty::Storage;
 /// Work that is rather done again than stored.
 const CHEAP: u64 = 6;
 /// The work of a function that is more than a few instructions.
-const FUNCTION: u64 = 20;
+pub(super) const FUNCTION: u64 = 20;
 /// The work of a loop, whatever it does.
 const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
@@ -100,6 +105,8 @@ pub(super) struct Plan {
     pub work: SideTable<VarId, u64>,
     /// What reasons call the tensors.
     pub names: StmtNames,
+    /// Whether a tensor is zero but where an axis is a target in use, and read nowhere else.
+    pub read_in_use: SideTable<VarId, bool>,
 }
 
 /// A use of a tensor.
@@ -139,6 +146,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         rows: BTreeMap::new(),
         work: SideTable::new(len, 0),
         names: program.stmt_names(),
+        read_in_use: read_in_use(program, &live),
     };
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
@@ -249,6 +257,71 @@ fn reads_once(program: &Program, read: &Use) -> bool {
     sorted.dedup();
     let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
     all || prefix
+}
+
+/// The tensors whose guard says no more of `gen` indices than that one is a target in use, which all readers see to.
+fn read_in_use(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<VarId, bool> {
+    let mut found = SideTable::new(program.stmts.len(), false);
+    let mut axes: SideTable<VarId, Option<(RelationId, usize)>> = SideTable::new(program.stmts.len(), None);
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        axes.set(x, axis_in_use(program, stmt));
+        found.set(x, axes[x].is_some());
+    }
+    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| found.set(*x, false));
+    for (_, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        let mut read = |x: VarId, at: Option<IndexId>, guard: &Pred| {
+            let follows = |(map, _): (RelationId, usize)| {
+                guard.conjuncts().iter().any(|p| match p {
+                    Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
+                        *r == map && args.len() == 2 && args[1].as_index() == at
+                    }
+                    p => {
+                        let used = InUse::of(&program.signature, p);
+                        used.is_some_and(|used| used.map == map && used.target.as_index() == at)
+                    }
+                })
+            };
+            let keeps = at.is_some() && axes[x].is_some_and(follows);
+            let so_far = found[x];
+            found.set(x, so_far && keeps);
+        };
+        let own = |x: VarId| axes[x].map(|(_, axis)| IndexId::from_index(axis));
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => sides.iter().for_each(|(p, x)| read(*x, own(*x), p)),
+            Rhs::Map { guard, function: _, args } => args.iter().for_each(|x| read(*x, own(*x), guard)),
+            Rhs::Contract { sums: _, guard, operands } => {
+                for operand in operands {
+                    let at = axes[operand.var].and_then(|(_, axis)| operand.indices.get(axis).copied());
+                    read(operand.var, at, guard);
+                }
+            }
+        }
+        for p in stmt.rhs.guards() {
+            p.visit_computed(&mut |x| found.set(x, false));
+        }
+    }
+    found
+}
+
+/// The axis of a tensor whose guard says of `gen` indices that this one is a target in use, and nothing else.
+fn axis_in_use(program: &Program, stmt: &Stmt) -> Option<(RelationId, usize)> {
+    let rank = stmt.dims.len();
+    let of = |guard: &Pred| {
+        let mut outer = guard.conjuncts().iter().filter(|p| {
+            let mut inside = false;
+            visit_free(p, &mut |i| inside |= i.index() >= rank);
+            !inside
+        });
+        let used = outer.next().and_then(|p| InUse::of(&program.signature, p))?;
+        let axis = used.target.as_index()?.index();
+        let whole = stmt.dims.get(axis) == Some(&used.extent);
+        (whole && outer.next().is_none()).then_some((used.map, axis))
+    };
+    match &stmt.rhs {
+        Rhs::Input { .. } | Rhs::Number(_) | Rhs::Add(_) => None,
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => of(guard),
+    }
 }
 
 /// The `gen` index that an equation ties a `sum` index to, up to a shift; or the index itself.
@@ -442,7 +515,7 @@ fn guard_work(p: &Pred) -> u64 {
     }
 }
 
-fn function_work(function: Function) -> u64 {
+pub(super) fn function_work(function: Function) -> u64 {
     match function {
         Function::Value(Primitive::Op(op)) => match op {
             Op::Compare(_) | Op::Min | Op::Max | Op::Sign | Op::Abs => 1,
@@ -471,7 +544,7 @@ fn divides(stmt: &Stmt) -> bool {
 }
 
 /// Whether every `sum` index has a value that the `gen` indices determine, so that there is no loop.
-fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) -> bool {
+pub(super) fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) -> bool {
     let rank = stmt.dims.len();
     let mut open: Vec<usize> = (rank..rank + sums).collect();
     loop {

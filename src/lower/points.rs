@@ -7,6 +7,7 @@
 //! | all its indices are known | a test around the rest, unless it is known to hold | tested once, as far out as possible |
 //! | `s = a` | `s` is replaced by `a`, `0 <= a < n` joins the guard | the range of `s` becomes bounds of the indices of `a` |
 //! | `f(b, s)`, `f` a map or the place of an extremum, `b` known | `s = f(b)` | there is one target |
+//! | `exists o. f(o, s)`, `f` a map | a loop over the targets in use | there may be far fewer than targets |
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
 //! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q` | the sides are disjoint |
 //! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
@@ -16,6 +17,7 @@
 use super::PASS;
 use super::guard::visit_free;
 use super::scope::Nester;
+use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
@@ -43,14 +45,16 @@ impl Point {
 }
 
 /// What is done at each point.
-type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &Point) -> Result<()>;
+pub(super) type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &Point) -> Result<()>;
 
 /// What is left to do.
 #[derive(Clone)]
-struct Open {
+pub(super) struct Open {
     /// The indices without a value.
-    unbound: Vec<(IndexId, Size)>,
-    conjuncts: Vec<Pred>,
+    pub unbound: Vec<(IndexId, Size)>,
+    /// Those of which it only matters that there is a value.
+    witnesses: Vec<IndexId>,
+    pub conjuncts: Vec<Pred>,
     /// Indices with a value, in the order in which they got it.
     solved: Vec<(IndexId, Affine)>,
     /// Values whose range is among the conjuncts.
@@ -67,6 +71,20 @@ impl Open {
         self.unbound.iter().any(|(i, _)| a.mentions(*i))
     }
 
+    /// Whether all indices but witnesses are known: none is left, and no value depends on those that are.
+    fn is_found(&self) -> Checked<bool> {
+        if self.unbound.iter().any(|(i, _)| !self.witnesses.contains(i)) {
+            return Ok(false);
+        }
+        let point = Point { solved: self.solved.clone() };
+        for (i, _) in self.solved.iter().filter(|(i, _)| !self.witnesses.contains(i)) {
+            if self.waits(&point.value(&Affine::index(*i))?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn pred_waits(&self, p: &Pred) -> bool {
         let mut waits = false;
         visit_free(p, &mut |i| waits |= self.is_unbound(i));
@@ -81,7 +99,7 @@ impl Open {
         (indices.next().is_none() && unit).then_some(*i)
     }
 
-    fn without(&self, at: usize) -> Open {
+    pub fn without(&self, at: usize) -> Open {
         let mut next = self.clone();
         next.conjuncts.remove(at);
         next
@@ -146,8 +164,21 @@ enum Node {
 impl<'a> Nester<'a> {
     /// Runs `body` at every point of the indices where all conjuncts hold, each point once.
     pub fn points(&mut self, indices: Vec<(IndexId, Size)>, conjuncts: Vec<Pred>, body: Body<'_, 'a>) -> Result<()> {
+        self.points_with_witnesses(indices, Vec::new(), conjuncts, body)
+    }
+
+    /// Runs `body` at every point of the indices for which there are values of others such that all conjuncts hold; some points more than once.
+    pub fn points_with_witnesses(
+        &mut self,
+        mut indices: Vec<(IndexId, Size)>,
+        others: Vec<(IndexId, Size)>,
+        conjuncts: Vec<Pred>,
+        body: Body<'_, 'a>,
+    ) -> Result<()> {
         let conjuncts = conjuncts.iter().flat_map(flat).collect();
-        self.step(Open { unbound: indices, conjuncts, solved: Vec::new(), pending: Vec::new() }, body)
+        let witnesses = others.iter().map(|(i, _)| *i).collect();
+        indices.extend(others);
+        self.step(Open { unbound: indices, witnesses, conjuncts, solved: Vec::new(), pending: Vec::new() }, body)
     }
 
     /// Tests what can be tested, and goes on inside.
@@ -170,14 +201,15 @@ impl<'a> Nester<'a> {
         })
     }
 
-    fn step(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
+    pub fn step(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
         self.settle(open, &mut |nester, open| nester.bind_next(open, body))
     }
 
     /// Gives a value to an index.
     fn bind_next(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
-        if open.unbound.is_empty() {
-            return body(self, &Point { solved: open.solved });
+        if open.is_found()? {
+            let rest = witnesses(&open.unbound, &open.conjuncts);
+            return self.guarded(&rest, &mut |nester| body(nester, &Point { solved: open.solved.clone() }));
         }
         if let Some(next) = self.equation(&open)? {
             return self.step(next, body);
@@ -190,6 +222,9 @@ impl<'a> Nester<'a> {
                 Some(row) => self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body),
                 None => self.walk(&open, at, body),
             };
+        }
+        if let Some(at) = self.targets_in_use(&open) {
+            return self.walk_targets(&open, at, body);
         }
         if let Some((at, sides)) = self.sides(&open)? {
             for side in sides {
@@ -295,7 +330,7 @@ impl<'a> Nester<'a> {
     }
 
     /// `arg = v`, where `v` is within an extent.
-    fn bind(&mut self, open: &Open, arg: &Affine, v: IndexId, extent: &Size) -> Result<Open> {
+    pub fn bind(&mut self, open: &Open, arg: &Affine, v: IndexId, extent: &Size) -> Result<Open> {
         let Some(s) = open.unit(arg) else {
             let mut next = open.clone();
             next.conjuncts.extend(flat(&Pred::equal(arg, &v.into())?));

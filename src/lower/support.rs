@@ -11,6 +11,14 @@
 //! ```
 //!
 //! It says too much rather than too little: guards on numbers are left out, and so is an index that nothing ties to the others.
+//!
+//! A guard that several operands have comes as often, each time with bound indices of its own. Such a copy says nothing that another index
+//! does not say, and goes: otherwise each statement of a long chain would add one, and a walk would try all combinations of them.
+//!
+//! ```text
+//! exists a b. P(a) and P(b)  ==  exists a. P(a)            since a is a b
+//! P(i) and exists a. P(a)    ==  P(i)                      since i is an a
+//! ```
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
@@ -40,7 +48,7 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         let mut support = of_statement(program, stmt, &all)?;
         for clause in &mut support {
-            clause.tidy(program, stmt.dims.len())?;
+            clause.tidy(program, &stmt.dims)?;
         }
         support = without_implied(support);
         if support.len() > MAX_CLAUSES {
@@ -136,6 +144,10 @@ fn clauses(p: &Pred, next: usize) -> Support {
                         longer.extend(left.clone().and(&right, next));
                     }
                 }
+                // Of too many cases what the others say is kept.
+                if longer.len() > MAX_CLAUSES {
+                    continue;
+                }
                 all = longer;
             }
             all
@@ -193,7 +205,8 @@ impl Clause {
 
     /// Solves for bound indices that an equation gives, and drops those that nothing ties to the `gen` indices, and targets of maps of which
     /// nothing else is said.
-    fn tidy(&mut self, program: &Program, rank: usize) -> Checked<()> {
+    fn tidy(&mut self, program: &Program, dims: &[Size]) -> Checked<()> {
+        let rank = dims.len();
         while let Some((at, k, value)) = self.equation(rank)? {
             self.conjuncts.remove(at);
             let extent = self.bound.get(k).cloned().unwrap_or_else(|| Affine::constant(0));
@@ -206,6 +219,10 @@ impl Clause {
         while let Some((at, within)) = self.target(program, rank)? {
             self.conjuncts.remove(at);
             self.conjuncts.extend(within.conjuncts().iter().cloned());
+        }
+        while let Some(k) = self.copy(dims)? {
+            let i = IndexId::from_index(rank + k);
+            self.conjuncts.retain(|p| !p.mentions(i));
         }
         // The indices that are tied to `gen` indices, directly or by others.
         let mut tied = vec![false; self.bound.len()];
@@ -243,6 +260,35 @@ impl Clause {
         }
         self.conjuncts = distinct;
         Ok(())
+    }
+
+    /// A bound index that another index of its range can stand for: everything said of it is said of the other.
+    fn copy(&self, dims: &[Size]) -> Checked<Option<usize>> {
+        for (k, extent) in self.bound.iter().enumerate() {
+            let i = IndexId::from_index(dims.len() + k);
+            let own: Vec<&Pred> = self.conjuncts.iter().filter(|p| p.mentions(i)).collect();
+            if own.is_empty() {
+                continue;
+            }
+            for (at, n) in dims.iter().chain(&self.bound).enumerate() {
+                let other = IndexId::from_index(at);
+                if other == i || n != extent {
+                    continue;
+                }
+                let mut said = true;
+                for p in &own {
+                    let p = p.substitute(&|j| (j == i).then(|| other.into()))?;
+                    said &= p.is_true() || self.conjuncts.contains(&p);
+                    if !said {
+                        break;
+                    }
+                }
+                if said {
+                    return Ok(Some(k));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// `f(a) = b` with an index `b` that nothing else mentions: every source `a` of a map has a target, and this says that it is one.

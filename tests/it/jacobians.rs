@@ -344,6 +344,8 @@ fn some_programs() {
     run(20486, 1);
     // Tensors that are views of each other.
     run(40417, 1);
+    // A guard that comes again with each statement of a chain, in a pattern that is listed.
+    run(41819, 1);
 }
 
 /// Minutes of work; see the command above.
@@ -358,6 +360,30 @@ fn derived(text: &str, request: Request) -> Result<String, String> {
     let function = Function::parse(text).map_err(words)?;
     let derived = function.derive(&request, &mut Stages::new()).map_err(words)?.function;
     Ok(crate::support::declarations(&derived.to_string()).1)
+}
+
+/// The support of a long chain of copies says once what each copy says, and indices that are only looked for are not combined.
+#[test]
+fn guards_that_are_repeated_are_walked_once() {
+    let guard = "exists k < m. E(k, i)";
+    let copies: String = (1..12).map(|k| format!("let y{k} = gen i < n. [{guard}] * y{} [i] in\n", k - 1)).collect();
+    let text = format!(
+        "param x : [n] real\nrel E : [m, n]\nlet y0 = gen i < n. [{guard}] * x[i]^2 in\n{copies}gen i < n, j < n. y11[i] * y11[j]"
+    );
+    let function = Function::parse(&text).expect("a program");
+    let assembly = function.assemble(&["value"]).expect("a tensor");
+    let loops = assembly.structure().to_string().matches("for ").count();
+    assert!(loops <= 4, "{}", assembly.structure());
+    let (m, n) = (30, 4);
+    let mut given = Inputs::new();
+    given.value("x", iverson::tensor::Value::vector(vec![1.0, 2.0, 3.0, 4.0]));
+    let tuples: Vec<Vec<usize>> = (0..m).flat_map(|k| [vec![k, 0], vec![k, 2]]).collect();
+    given.relation("E", iverson::tensor::Relation::from_tuples(&[m, n], &tuples).expect("in range"));
+    let kernel = assembly.bind(&given, Engine::Interpreter).expect("it binds");
+    let (_, value) = kernel.call(&given).expect("it runs").remove(0);
+    let Tensor::Csr(csr) = value.leaves()[0].as_ref() else { panic!("it is no matrix") };
+    let found: Vec<((usize, usize), f64)> = csr.pattern().entries().zip(csr.data().iter().copied()).collect();
+    assert_eq!(found, [((0, 0), 1.0), ((0, 2), 9.0), ((2, 0), 9.0), ((2, 2), 81.0)]);
 }
 
 /// What a mathematician writes.
@@ -392,6 +418,68 @@ fn derivatives_of_books() {
     for (text, request, expected) in cases {
         assert_eq!(derived(text, request).as_deref(), Ok(expected), "{text}");
     }
+}
+
+/// `J' J` is the product of the dense matrices, by both sweeps, simplified or not; pieces of one block are joined before they are multiplied.
+#[test]
+fn gauss_newton_matrices_are_products() {
+    let programs = [
+        // As in bundle adjustment.
+        "param c : [n, 4] real\nparam x : [m, 2] real\nparam w : [p] real\nmap f : [p] -> [n]\nmap g : [p] -> [m]\n\
+         (gen o < p, e < 2. w[o] * (c[f(o), 0] * x[g(o), e] + c[f(o), e + 1] * c[f(o), 3]^2), gen o < p. 1 - w[o]^2)",
+        // A band, and an axis of which only some places count.
+        "param x : [n, 3] real\ngen i < n, e < 3. x[i, e]^2 + [i >= 1 and e != 1] * x[i - 1, 2] * x[i, 0]",
+        // Few of many places: these stay apart.
+        "param x : [n, 9] real\ngen i < n, e < 9. [e = 4] * x[i, 3] * x[i, 2] + x[i, e]^2",
+    ];
+    for text in programs {
+        let source = surface::read(text, &[]).expect("a program");
+        let mut given = Inputs::new();
+        let mut numbers = Numbers::new(7, true);
+        let width = [2, 3, 9].into_iter().find(|k| text.contains(&format!("param x : [n, {k}]"))).unwrap_or(2);
+        for (name, shape) in [("c", vec![3, 4]), ("x", vec![4, width]), ("w", vec![6])] {
+            if text.contains(&format!("param {name} ")) {
+                let data = numbers.vector(shape.iter().product());
+                given.value(name, iverson::tensor::Dense::new(&shape, data).expect("it fits"));
+            }
+        }
+        if text.contains("map") {
+            let map = |targets: Vec<usize>, n| iverson::tensor::Relation::from_map(&[6], targets, n).expect("in range");
+            given.relation("f", map(vec![2, 0, 0, 2, 2, 0], 3)).relation("g", map(vec![0, 1, 2, 0, 3, 1], 4));
+        }
+        let (_, at) = environment(&source, &given).expect("they fit");
+        let Staged::TensorSsa(program) = lower(&source, Stage::TensorSsa, &mut Stages::new()).expect("it lowers")
+        else {
+            panic!("no Tensor-SSA")
+        };
+        let wrt: Vec<ParamId> = program.signature.params.ids().collect();
+        let all = probed(&program, &wrt, &at).expect("it has columns");
+        let mut expected = Vec::new();
+        for (first, second) in (0..wrt.len()).flat_map(|a| (0..wrt.len()).map(move |b| (a, b))) {
+            let pairs: Vec<_> = all.chunks(wrt.len()).map(|blocks| (&blocks[first], &blocks[second])).collect();
+            let (rows, columns) = (pairs[0].0[0].len(), pairs[0].1[0].len());
+            let dot = |i: usize, j: usize| -> f64 {
+                pairs.iter().map(|(x, y)| x.iter().zip(*y).map(|(x, y)| x[i] * y[j]).sum::<f64>()).sum()
+            };
+            expected.push((0..rows).map(|i| (0..columns).map(|j| dot(i, j)).collect()).collect::<Vec<Vec<f64>>>());
+        }
+        for sweep in [Sweep::Forward, Sweep::Adjoint] {
+            let (product, _) = diff::gauss_newton(&program, &[], &wrt, sweep, false).expect("it derives");
+            check("gauss-newton", &product).unwrap_or_else(|e| panic!("{e}\n{product}"));
+            agree("J' J", false, &results(&product, &at).expect("it runs"), &expected).expect(text);
+            let simplified = Function::from_tensor_ssa(product).simplify(&Default::default()).expect("it simplifies");
+            let found = results(simplified.function.tensor_ssa(), &at).expect("it runs");
+            agree("simplified J' J", false, &found, &expected).expect(text);
+        }
+    }
+    let text = include_str!("../programs/k10_bundle_adjustment.iv");
+    let program = Function::parse(text).expect("a program").tensor_ssa().clone();
+    let wrt: Vec<ParamId> = ["cam", "x", "w"]
+        .iter()
+        .filter_map(|name| program.signature.params.iter().find(|(_, param)| param.name == *name).map(|(id, _)| id))
+        .collect();
+    let (product, _) = diff::gauss_newton(&program, &[], &wrt, Sweep::Cheapest, false).expect("it derives");
+    assert!(product.stmts.len() < 600, "{} tensors", product.stmts.len());
 }
 
 /// The blocks of several parameters are one matrix, in the order of its rows and columns, whose numbers are those of the blocks.

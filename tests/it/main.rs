@@ -18,6 +18,7 @@ mod intersections;
 mod jacobians;
 mod kernel_memory;
 mod kernels;
+mod maps;
 mod products;
 mod programs;
 mod regressions;

@@ -1,0 +1,110 @@
+//! Indices of which it only matters that there is a value.
+//!
+//! - Where all others are known, `exists a b. P(a) and Q(b)` is `(exists a. P(a)) and (exists b. Q(b))`: indices that no conjunct ties together
+//!   are looked for on their own, so the loops add up and do not multiply.
+//! - `exists o. f(o, c)` holds for the targets `c` of a map that are in use, which are the nodes of the first level of its view by targets:
+//!   a loop over them takes no more steps than the map has sources, however many targets there could be.
+
+use super::points::{Body, Open};
+use super::scope::Nester;
+use crate::base::{IndexId, RelationId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef, Relations, Size};
+use crate::loops::{Domain, Part, Segment, Stmt};
+use crate::ty::Signature;
+
+/// `exists o. f(o, c)` of a map of one source.
+pub(super) struct InUse<'p> {
+    pub map: RelationId,
+    /// The target.
+    pub target: &'p Affine,
+    /// How many targets there could be.
+    pub extent: Size,
+}
+
+impl InUse<'_> {
+    /// A predicate as such a one.
+    pub fn of<'p>(signature: &Signature, p: &'p Pred) -> Option<InUse<'p>> {
+        let Pred::Exists { index, extent, body } = p else { return None };
+        let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = &**body else {
+            return None;
+        };
+        let ([source, target], [sources, targets]) = (args.as_slice(), signature.relations.get(*map)?.shape.as_slice())
+        else {
+            return None;
+        };
+        let all = source.as_index() == Some(*index) && sources == extent && !target.mentions(*index);
+        (all && signature.is_map(*relation)).then(|| InUse { map: *map, target, extent: targets.clone() })
+    }
+}
+
+/// Indices, and what ties them together.
+type Tied = (Vec<(IndexId, Size)>, Vec<Pred>);
+
+/// That there are values for indices, a predicate for those that conjuncts tie together.
+pub(super) fn witnesses(indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Vec<Pred> {
+    let mut groups: Vec<Tied> = indices.iter().map(|index| (vec![index.clone()], Vec::new())).collect();
+    for p in conjuncts {
+        let (tied, others): (Vec<Tied>, Vec<Tied>) =
+            groups.into_iter().partition(|(indices, _)| indices.iter().any(|(i, _)| p.mentions(*i)));
+        let (mut indices, mut all) = (Vec::new(), Vec::new());
+        for (more, said) in tied {
+            indices.extend(more);
+            all.extend(said);
+        }
+        all.push(p.clone());
+        groups = others;
+        groups.push((indices, all));
+    }
+    let exists =
+        |(indices, all): Tied| indices.into_iter().rev().fold(Pred::all(all), |body, (i, n)| Pred::exists(i, n, body));
+    groups.into_iter().map(exists).collect()
+}
+
+impl<'a> Nester<'a> {
+    /// Targets in use that are a plain index without a value.
+    pub fn targets_in_use(&self, open: &Open) -> Option<usize> {
+        open.conjuncts.iter().position(|p| {
+            InUse::of(&self.program.signature, p).is_some_and(|used| {
+                let plain = |(i, n): &(IndexId, Size)| used.target.as_index() == Some(*i) && *n == used.extent;
+                open.unbound.iter().any(plain)
+            })
+        })
+    }
+
+    pub fn walk_targets(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
+        let used = open.conjuncts.get(at).and_then(|p| InUse::of(&self.program.signature, p));
+        let Some(InUse { map, target, extent }) = used else {
+            return Err(Error::bug(super::PASS, "no targets in use"));
+        };
+        let name = self.relation_name(map);
+        self.reason(format!("the targets of {name} that are in use are visited, each once"));
+        let pointers = self.array(map, &[1, 0], Part::Roots);
+        let nodes = self.array(map, &[1, 0], Part::Nodes(0));
+        let node = self.fresh_index();
+        self.inside(
+            false,
+            &mut |nester| {
+                let v = nester.fresh_index();
+                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into() });
+                nester.claim_index(v, &extent);
+                if let Pred::Exists { index, extent, body } = &open.conjuncts[at] {
+                    let fresh = nester.fresh_index();
+                    let name = |i: IndexId| match i {
+                        i if i == *index => Some(Affine::index(fresh)),
+                        i if target.as_index() == Some(i) => Some(Affine::index(v)),
+                        _ => None,
+                    };
+                    let holds = Pred::exists(fresh, extent.clone(), body.substitute(&name)?);
+                    nester.know(&holds);
+                }
+                let next = nester.bind(&open.without(at), target, v, &extent)?;
+                nester.step(next, body)
+            },
+            |body| {
+                let domain = Domain::Segment(Segment { pointers, at: Affine::constant(0) });
+                Stmt::one_by_one(node, domain, body)
+            },
+        )
+    }
+}

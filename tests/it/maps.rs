@@ -1,0 +1,106 @@
+//! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more.
+
+use iverson::Function;
+use iverson::kernel::Engine;
+use iverson::stages::Stages;
+use iverson::tensor::{Inputs, Relation, Value};
+
+/// What nests say where targets in use are visited.
+const SHARED: &str = "that are in use are visited";
+
+fn shares(function: &Function) -> bool {
+    let loops = function.loops(&mut Stages::new()).expect("it lowers");
+    loops.nests.iter().flat_map(|nest| &nest.reasons).any(|reason| reason.contains(SHARED))
+}
+
+/// Each observation and its target, and numbers of the targets: two are not used, and have no logarithm.
+fn inputs() -> Inputs {
+    let mut inputs = Inputs::new();
+    inputs
+        .value("a", Value::vector(vec![0.5, -1.0, 2.0, 3.25, -7.0, 0.125]))
+        .value("b", Value::vector(vec![1.5, f64::NAN, 0.75, 9.0, f64::INFINITY, 2.0]))
+        .value("w", Value::vector((0..11).map(|k| f64::from(k) / 3.0 - 1.0).collect()))
+        .relation("m", Relation::from_map(&[11], vec![3, 0, 0, 2, 5, 3, 3, 0, 2, 2, 5], 6).expect("in range"));
+    inputs
+}
+
+const DECLARED: &str = "param a : [n] real\nparam b : [n] real\nparam w : [p] real\nmap m : [p] -> [n]\n";
+
+fn call(function: &Function, inputs: &Inputs, engine: Engine) -> Vec<u64> {
+    let kernel = function.kernel(inputs, engine).expect("it binds");
+    kernel.call(inputs).expect("it runs");
+    // A second call finds the memory of the first.
+    let values = kernel.call(inputs).expect("it runs");
+    values
+        .iter()
+        .flat_map(|(_, value)| value.leaves()[0].data().iter().map(|x| x.to_bits()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// A program in which nothing is shared, since the guard chooses one observation at a time, gives the expected numbers.
+#[test]
+fn the_same_bits_from_fewer_applications() {
+    let bodies = [
+        "ln(a[m(o)])",
+        "sin(a[m(o)]) * cos(b[m(o)])",
+        "exp(sin(a[m(o)] * b[m(o)]) + 2)",
+        "pow(a[m(o)], b[m(o)])",
+        "ln(a[m(o)] / b[m(o)])",
+        "exp(2 * a[m(o)]) + sin(w[o])",
+    ];
+    for body in bodies {
+        let function = Function::parse(&format!("{DECLARED}gen o < p. {body}")).expect("a program");
+        assert!(shares(&function), "{body}: {}", function.loops(&mut Stages::new()).expect("it lowers").explained());
+        let inputs = inputs();
+        let found = call(&function, &inputs, Engine::Interpreter);
+        assert_eq!(found, call(&function, &inputs, Engine::Native), "{body}");
+        for (o, x) in found.iter().enumerate() {
+            let one = format!("{DECLARED}gen o < p. [o = {o}] * ({body})");
+            let one = Function::parse(&format!("{one}\nassume p >= 11")).or_else(|_| Function::parse(&one));
+            let one = one.expect("a program");
+            assert!(!shares(&one), "{body}");
+            assert_eq!(f64::from_bits(call(&one, &inputs, Engine::Interpreter)[o]).to_bits(), *x, "{body}, {o}");
+        }
+    }
+}
+
+/// Where it could be more work, or take more room, nothing is shared.
+#[test]
+fn never_for_more() {
+    let alone = [
+        // One observation counts.
+        "gen o < p. [o = 3] * exp(a[m(o)])",
+        "sum o < p. [o = 3] * exp(a[m(o)])",
+        // A pair of indices of which a diagonal counts.
+        "let x = gen o < p, q < p. exp(a[m(o)] * w[q]) in gen o < p. x[o, o]",
+        // As many targets as a number says, which no parameter has.
+        "gen o < p. exp(m(o))",
+        // Another observation is in it.
+        "gen o < p. exp(a[m(o)] * w[o])",
+        // It takes no longer than a load.
+        "gen o < p. a[m(o)]^2",
+    ];
+    for body in alone {
+        let Ok(function) = Function::parse(&format!("{DECLARED}{body}")) else { panic!("{body}") };
+        assert!(!shares(&function), "{body}: {}", function.loops(&mut Stages::new()).expect("it lowers").explained());
+    }
+}
+
+/// Many targets, of which few are in use: a call takes no longer than there are observations.
+#[test]
+fn targets_that_nobody_reads_cost_nothing() {
+    let text = "param a : [n] real\nmap m : [p] -> [n]\ngen o < p. exp(a[m(o)])";
+    let function = Function::parse(text).expect("a program");
+    let loops = function.loops(&mut Stages::new()).expect("it lowers").to_string();
+    assert!(shares(&function) && !loops.contains("= 0\n") && !loops.contains("in 0 .. n"), "{loops}");
+}
+
+/// A derivative shares what its program does.
+#[test]
+fn gradients_share() {
+    let text = format!("{DECLARED}sum o < p. w[o] * exp(a[m(o)])");
+    let gradient = Function::parse(&text).and_then(|loss| loss.value_and_gradient(&["w"])).expect("a gradient");
+    assert!(shares(&gradient), "{gradient}");
+    let inputs = inputs();
+    assert_eq!(call(&gradient, &inputs, Engine::Interpreter), call(&gradient, &inputs, Engine::Native));
+}
