@@ -53,6 +53,16 @@ pub struct Array {
 }
 
 impl Array {
+    /// The level of the nodes that are below those of pointers; nothing for other arrays.
+    pub fn level_below(&self) -> Option<u8> {
+        match self.part {
+            Part::Roots => Some(0),
+            Part::Rows => Some(u8::from(self.axes.len() > 1)),
+            Part::Children(level) => level.checked_add(1),
+            Part::Nodes(_) | Part::Entries => None,
+        }
+    }
+
     /// Whether the view is in the lexicographic order of the relation itself.
     pub fn is_stored_order(&self) -> bool {
         self.axes.iter().copied().eq(0..self.axes.len())

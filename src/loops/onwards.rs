@@ -60,13 +60,7 @@ fn mentions(a: &Affine, changing: &BTreeSet<IndexId>) -> bool {
 /// Whether an array holds the coordinates of the nodes that the segments of pointers are made of.
 fn are_coordinates(arrays: &Arena<ArrayId, Array>, segment: &Segment, nodes: ArrayId) -> bool {
     let (Some(pointers), Some(nodes)) = (arrays.get(segment.pointers), arrays.get(nodes)) else { return false };
-    let level = match pointers.part {
-        Part::Roots => Some(0),
-        Part::Rows => Some(u8::from(pointers.axes.len() > 1)),
-        Part::Children(level) => level.checked_add(1),
-        Part::Nodes(_) | Part::Entries => None,
-    };
     pointers.relation == nodes.relation
         && pointers.axes == nodes.axes
-        && level.is_some_and(|level| nodes.part == Part::Nodes(level))
+        && pointers.level_below().is_some_and(|level| nodes.part == Part::Nodes(level))
 }

@@ -103,13 +103,14 @@ impl Check<'_> {
         let nest = self.nest;
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
+                stmt.defines().for_each(|index| repeated |= !defined.0.insert(index));
                 match stmt {
-                    Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
-                        repeated |= !defined.0.insert(*index);
-                    }
-                    Stmt::Extremum { index, at, .. } => repeated |= !defined.0.insert(*index) | !defined.0.insert(*at),
                     Stmt::Define(r, _) | Stmt::Local(r) => repeated |= !defined.1.insert(*r),
-                    Stmt::If { .. }
+                    Stmt::For { .. }
+                    | Stmt::Let { .. }
+                    | Stmt::Find { .. }
+                    | Stmt::Extremum { .. }
+                    | Stmt::If { .. }
                     | Stmt::Assign(..)
                     | Stmt::Accumulate(..)
                     | Stmt::MulAdd(..)

@@ -19,9 +19,9 @@
 //!
 //! **It is never more work.** A map has no more targets in use than sources, so where all elements of `x` are needed there are fewer
 //! applications of `f`, or as many. All are, if a result is made of them by statements whose guards do not choose among them; a guard on other
-//! indices is taken to hold somewhere, and a guard that several statements repeat where it held before. The loop over targets in use visits no others (`witness`), and the storage, which has a place for
-//! each target, is as large as that of a parameter, or as some literal times that, and never filled as a whole. Sums with more than one
-//! summand are not pulled back: another loop could add in another order.
+//! indices is taken to hold somewhere, and a guard that several statements repeat where it held before. The loop over targets in use visits
+//! no others (`witness`). The storage has a place for each target; it is as large as that of a parameter, or as some literal times that, and
+//! never filled as a whole. Sums with more than one summand are not pulled back: another loop could add in another order.
 
 use std::borrow::Cow;
 

@@ -11,7 +11,7 @@ use crate::support::Numbers;
 const PROGRAMS: [(&str, usize); 8] = [
     (
         "param A : csr [n, m] real\nparam B : csr [n, m] real\nparam x : [m] real\nsum i < n, j < m. A[i, j] * B[i, j] * x[j]",
-        0,
+        1,
     ),
     ("param A : csr [n, m] real\nparam B : csr [n, m] real\ngen j < m. sum i < n. A[i, j] * B[i, j]", 0),
     (

@@ -47,22 +47,21 @@ impl<'a> Graph<'a> {
             self.nodes.push(Node { nest, stmt, parent, end: at });
             let readers = &mut self.readers;
             stmt.visit_reads(&mut |r| readers.entry((nest, r)).or_default().push(at));
+            self.definers.extend(stmt.defines().map(|i| ((nest, i), at)));
             match stmt {
                 Stmt::Define(r, _)
                 | Stmt::Local(r)
                 | Stmt::Assign(r, _)
                 | Stmt::Accumulate(r, _)
                 | Stmt::MulAdd(r, ..) => self.writers.entry((nest, *r)).or_default().push(at),
-                Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
-                    self.definers.insert((nest, *index), at);
-                }
-                Stmt::Extremum { index, at: inner, .. } => {
-                    self.definers.insert((nest, *index), at);
-                    self.definers.insert((nest, *inner), at);
-                }
                 Stmt::Store(place, _) => self.stores.entry(place.buffer).or_default().push(at),
                 Stmt::Fill(buffer) => self.stores.entry(*buffer).or_default().push(at),
-                Stmt::If { .. } | Stmt::Tuple(..) => {}
+                Stmt::For { .. }
+                | Stmt::Let { .. }
+                | Stmt::Find { .. }
+                | Stmt::Extremum { .. }
+                | Stmt::If { .. }
+                | Stmt::Tuple(..) => {}
             }
             self.body(nest, stmt.body(), Some(at));
             let end = self.nodes.len();

@@ -182,12 +182,7 @@ fn whole(domain: &Domain) -> Option<Size> {
 
 /// The relation whose tuples are the nodes that an array points to.
 fn of_entries(array: &Array) -> Option<RelationId> {
-    let below = match array.part {
-        Part::Roots => 0,
-        Part::Rows => usize::from(array.axes.len() > 1),
-        Part::Children(level) => usize::from(level) + 1,
-        Part::Nodes(_) | Part::Entries => return None,
-    };
+    let below = usize::from(array.level_below()?);
     (below + 1 == array.axes.len()).then_some(array.relation)
 }
 
