@@ -96,9 +96,9 @@ fn segment(pointers: &[u32], at: i64) -> (i64, i64) {
     unsafe { (int(pointers, at), int(pointers, at + 1)) }
 }
 
-/// The node with a coordinate, -1 where there is none.
+/// The first node whose coordinate is not below a key, by halving.
 #[inline(always)]
-unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
+unsafe fn first_from(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
     let (mut low, mut high) = (from, to);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -108,7 +108,19 @@ unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
             high = middle;
         }
     }
-    if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
+    low
+}
+
+/// The node if it has a coordinate, else -1.
+#[inline(always)]
+unsafe fn with_key(nodes: &[u32], node: i64, to: i64, key: i64) -> i64 {
+    if node < to && unsafe { int(nodes, node) } == key { node } else { -1 }
+}
+
+/// The node with a coordinate, -1 where there is none.
+#[inline(always)]
+unsafe fn find(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {
+    unsafe { with_key(nodes, first_from(nodes, (from, to), key), to, key) }
 }
 
 /// The node with a coordinate, -1 where there is none, for coordinates that increase from one search to the next: steps double from where the
@@ -119,17 +131,8 @@ unsafe fn find_onwards(nodes: &[u32], from: &mut i64, to: i64, key: i64) -> i64 
     while high < to && unsafe { int(nodes, high) } < key {
         (low, high, step) = (high + 1, high + step, 2 * step);
     }
-    high = if high < to { high } else { to };
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if unsafe { int(nodes, middle) } < key {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    *from = low;
-    if low < to && unsafe { int(nodes, low) } == key { low } else { -1 }
+    *from = unsafe { first_from(nodes, (low, if high < to { high } else { to }), key) };
+    unsafe { with_key(nodes, *from, to, key) }
 }
 
 /// A part of a range, both ends included; its length is a multiple of `grain`, but for the last.

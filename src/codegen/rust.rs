@@ -14,7 +14,7 @@ use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::View;
-use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums, stands_alone};
+use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums, outside_loops, stands_alone};
 use crate::scalar::Function;
 
 pub(super) const PASS: &str = "codegen";
@@ -440,17 +440,12 @@ impl<'a> Emitter<'a> {
     /// Variables for the searches of a loop that go on where the last one ended: from where, and to where.
     fn open_searches(&mut self, body: &[Stmt]) -> Result<Vec<IndexId>> {
         let mut found = Vec::new();
-        let mut rest: Vec<&Stmt> = body.iter().rev().collect();
-        while let Some(stmt) = rest.pop() {
-            match stmt {
-                Stmt::Find { index, segment, onwards: true, .. } => {
-                    let text = format!("let (mut {index}_from, {index}_to) = {};", self.segment(segment)?);
-                    self.line(&text);
-                    self.onwards.insert(*index);
-                    found.push(*index);
-                }
-                Stmt::If { body, .. } => rest.extend(body.iter().rev()),
-                _ => {}
+        for stmt in outside_loops(body) {
+            if let Stmt::Find { index, segment, onwards: true, .. } = stmt {
+                let text = format!("let (mut {index}_from, {index}_to) = {};", self.segment(segment)?);
+                self.line(&text);
+                self.onwards.insert(*index);
+                found.push(*index);
             }
         }
         Ok(found)

@@ -270,16 +270,8 @@ impl Rewriting {
             let operands =
                 operands.iter().map(|operand| Operand { var: operand.var, indices: indices(operand) }).collect();
             let left = self.form.builder.contract(&axes, &[], Pred::any(here), operands)?;
-            name_after(&mut self.form.builder, Some(left), x, "adj");
-            let guard = self.short(&axes, Pred::any(guards))?;
-            let merged = self.form.product(left, first.right, axes.clone(), guard, true);
-            members.iter().for_each(|member| self.forget(member));
             let title = "merge inner products that exclude each other";
-            self.record("6.25", title, &members, std::slice::from_ref(&merged));
-            if self.derivation.is_some() {
-                self.form.products.push(merged.clone());
-            }
-            united.push(merged);
+            united.push(self.merged(x, title, &members, left, axes, Pred::any(guards))?);
         }
         Ok(united)
     }
@@ -301,12 +293,25 @@ impl Rewriting {
     fn merge(&mut self, x: VarId, a: InnerProduct, b: InnerProduct) -> Result<InnerProduct> {
         let q = b.guard_over(&a.axes)?;
         let left = self.form.builder.add(&a.axes, [(a.guard.clone(), a.left), (q.clone(), b.left)])?;
+        let (axes, guard) = (a.axes.clone(), a.guard.clone().or(q));
+        self.merged(x, "merge two inner products", &[a, b], left, axes, guard)
+    }
+
+    /// The inner product with `dX` that takes the place of others, by 6.25.
+    fn merged(
+        &mut self,
+        x: VarId,
+        title: &'static str,
+        others: &[InnerProduct],
+        left: VarId,
+        axes: Vec<(IndexId, Size)>,
+        guard: Pred,
+    ) -> Result<InnerProduct> {
         name_after(&mut self.form.builder, Some(left), x, "adj");
-        let guard = self.short(&a.axes, a.guard.clone().or(q))?;
-        let merged = self.form.product(left, a.right, a.axes.clone(), guard, true);
-        self.forget(&a);
-        self.forget(&b);
-        self.record("6.25", "merge two inner products", &[a, b], std::slice::from_ref(&merged));
+        let guard = self.short(&axes, guard)?;
+        let merged = self.form.product(left, Right::Tangent(x), axes, guard, true);
+        others.iter().for_each(|product| self.forget(product));
+        self.record("6.25", title, others, std::slice::from_ref(&merged));
         if self.derivation.is_some() {
             self.form.products.push(merged.clone());
         }

@@ -147,7 +147,8 @@ pub(super) fn set_up(setup: Program, bindings: &Bindings, engine: Engine) -> Res
     }
     let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new() };
     let mut kernel = Kernel::over(Arc::new(setup), bindings, parts, Engine::Interpreter)?;
-    if engine != Engine::Interpreter && native::work_of(&kernel.program, bindings, &kernel.arrays)? >= MUCH_WORK {
+    let stmts = kernel.program.nests.iter().flat_map(|nest| &nest.body);
+    if engine != Engine::Interpreter && native::work_of(stmts, bindings, &kernel.arrays)? >= MUCH_WORK {
         // The interpreter gives the same numbers where there is no native code.
         if let Ok(native) = Swap::new(&kernel.program, bindings, &kernel.arrays, Engine::Native) {
             kernel.native = native;

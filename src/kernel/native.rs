@@ -118,21 +118,22 @@ impl Swap {
     }
 }
 
-/// About how many statements all nests run.
-pub(super) fn work_of(program: &Program, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
+/// About how many statements these run.
+pub(super) fn work_of<'s>(
+    stmts: impl IntoIterator<Item = &'s Stmt>,
+    bindings: &Bindings,
+    arrays: &[Vec<u32>],
+) -> Result<u128> {
     let mut total = 0u128;
-    for stmt in program.nests.iter().flat_map(|nest| &nest.body) {
+    for stmt in stmts {
         total = total.saturating_add(work(stmt, bindings, arrays)?);
     }
     Ok(total)
 }
 
 fn step(program: &Program, nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
-    let mut total = 0u128;
-    for stmt in &nest.body {
-        total = total.saturating_add(work(stmt, bindings, arrays)?);
-    }
-    let parts = if parallel_parts(nest) && total >= LEAST_WORK { PARTS } else { 1 };
+    let work = work_of(&nest.body, bindings, arrays)?;
+    let parts = if parallel_parts(nest) && work >= LEAST_WORK { PARTS } else { 1 };
     let precision = |b: BufferId| program.buffers.get(b).map(|buffer| buffer.precision).unwrap_or_default();
     let fill = |b: BufferId| (b.index(), precision(b).bytes());
     Ok(Step { fills: fills(nest).into_iter().map(fill).collect(), parts })
@@ -159,10 +160,7 @@ fn rounds(domain: &Domain, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u
 
 /// About how many statements run.
 fn work(stmt: &Stmt, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<u128> {
-    let mut inner = 1u128;
-    for stmt in stmt.body() {
-        inner = inner.saturating_add(work(stmt, bindings, arrays)?);
-    }
+    let inner = work_of(stmt.body(), bindings, arrays)?.saturating_add(1);
     let rounds = match stmt {
         Stmt::For { domain, .. } => rounds(domain, bindings, arrays)?,
         Stmt::Extremum { extent, .. } => bindings.length(extent)? as u128,

@@ -45,4 +45,4 @@ pub use data::{
     Rounded, Segment, Stmt,
 };
 pub use onwards::searches_onwards;
-pub use visit::{can_jam, outer_sums, stands_alone};
+pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};

@@ -8,25 +8,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Array, ArrayId, Domain, Part, Segment, Stmt};
+use super::{Array, ArrayId, Domain, Part, Segment, Stmt, defined, outside_loops};
 use crate::base::{Arena, IndexId};
-use crate::index::{Affine, Var};
+use crate::index::Var;
 
-/// The indices that searches in the body of a loop define, of those that may go on: in order, tests around them or not, in no further loop.
-pub fn searches_onwards(
-    arrays: &Arena<ArrayId, Array>,
-    index: IndexId,
-    domain: &Domain,
-    body: &[Stmt],
-) -> BTreeSet<IndexId> {
-    let mut changing = BTreeSet::from([index]);
-    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| changing.extend(stmt.defines())));
-    let mut increasing = BTreeSet::from([index]);
+/// The indices that searches in a loop define, of those that may go on: in order, in tests or not, in no further loop. None where the
+/// loop takes several values at a time.
+pub fn searches_onwards(arrays: &Arena<ArrayId, Array>, stmt: &Stmt) -> BTreeSet<IndexId> {
     let mut found = BTreeSet::new();
-    let mut rest: Vec<&Stmt> = body.iter().rev().collect();
-    while let Some(stmt) = rest.pop() {
+    let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: _, body } = stmt else { return found };
+    let mut changing = defined(body);
+    changing.insert(*index);
+    let mut increasing = BTreeSet::from([*index]);
+    for stmt in outside_loops(body) {
         match stmt {
-            Stmt::Let { index: coordinate, array, at } if at.as_index() == Some(index) => {
+            Stmt::Let { index: coordinate, array, at } if at.as_index() == Some(*index) => {
                 if let Domain::Segment(segment) = domain.whole_of()
                     && are_coordinates(arrays, segment, *array)
                 {
@@ -34,27 +30,19 @@ pub fn searches_onwards(
                 }
             }
             Stmt::Find { index, segment, key: Some((_, key)), .. } => {
-                let stays = !mentions(&segment.at, &changing);
-                let moving: Vec<_> = indices(key).filter(|(i, _)| changing.contains(i)).collect();
-                if let (true, [(i, 1..)]) = (stays, moving.as_slice())
+                let stays = !changing.iter().any(|i| segment.at.mentions(*i));
+                let mut moving = changing.iter().filter(|i| key.mentions(**i));
+                if let (true, Some(i), None) = (stays, moving.next(), moving.next())
                     && increasing.contains(i)
+                    && key.coefficient(&Var::Index(*i)) > 0
                 {
                     found.insert(*index);
                 }
             }
-            Stmt::If { body, .. } => rest.extend(body.iter().rev()),
             _ => {}
         }
     }
     found
-}
-
-fn indices(a: &Affine) -> impl Iterator<Item = (IndexId, i64)> + '_ {
-    a.terms().iter().filter_map(|(v, k)| if let Var::Index(i) = v { Some((*i, *k)) } else { None })
-}
-
-fn mentions(a: &Affine, changing: &BTreeSet<IndexId>) -> bool {
-    indices(a).any(|(i, _)| changing.contains(&i))
 }
 
 /// Whether an array holds the coordinates of the nodes that the segments of pointers are made of.

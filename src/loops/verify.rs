@@ -3,7 +3,8 @@
 //! - *Scope*: an index or register is defined once in a nest, before its uses and in a scope around them; index expressions mention
 //!   indices in scope and known sizes, and no map application.
 //! - *Shape*: a place has an index for each axis of its buffer; arrays exist, and are of the part that their use needs.
-//! - *Order*: a nest writes its own buffers only, none of them held, and reads parameters, what is held, the buffers of nests before it, and those that it stored to.
+//! - *Order*: a nest writes its own buffers only, none of them held, and reads parameters, what is held, the buffers of nests before it, and
+//!   those that it stored to.
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
@@ -153,10 +154,7 @@ impl Check<'_> {
                 if *parallel {
                     inner.locals.clear();
                 }
-                inner.onwards = match (*lanes, *jam) {
-                    (1, 1) => searches_onwards(&self.program.arrays, *index, domain, body),
-                    _ => BTreeSet::new(),
-                };
+                inner.onwards = searches_onwards(&self.program.arrays, stmt);
                 if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
                     self.complain(format_args!("{lanes} lanes"));
                 }

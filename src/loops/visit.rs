@@ -99,6 +99,26 @@ impl Stmt {
     }
 }
 
+/// The indices that statements define, and those inside of them.
+pub fn defined(body: &[Stmt]) -> BTreeSet<IndexId> {
+    let mut defined = BTreeSet::new();
+    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
+    defined
+}
+
+/// Statements and those in tests among them, in order, but none in further loops.
+pub fn outside_loops(body: &[Stmt]) -> Vec<&Stmt> {
+    let mut found = Vec::new();
+    let mut rest: Vec<&Stmt> = body.iter().rev().collect();
+    while let Some(stmt) = rest.pop() {
+        found.push(stmt);
+        if let Stmt::If { body, .. } = stmt {
+            rest.extend(body.iter().rev());
+        }
+    }
+    found
+}
+
 /// The registers that statements add to and do not declare.
 pub fn outer_sums(body: &[Stmt]) -> BTreeSet<RealId> {
     let (mut inside, mut sums) = (BTreeSet::new(), BTreeSet::new());

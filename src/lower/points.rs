@@ -21,7 +21,7 @@ use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
-use crate::loops::{Bound, Cond, Domain, Part, Segment, Stmt};
+use crate::loops::{ArrayId, Bound, Cond, Domain, Part, Segment, Stmt};
 use crate::ty::Storage;
 
 /// How many sides of an `or` get loops of their own.
@@ -424,6 +424,23 @@ impl<'a> Nester<'a> {
                 nester.descend(open.clone(), walk, level + 1, below, body)
             });
         }
+        self.each_node(segment, nodes, extent, &mut |nester, node, v| {
+            let next = nester.bind(&open, arg, v, extent)?;
+            nester.settle(next, &mut |nester, next| {
+                let below = nester.below(walk, depth, node.into());
+                nester.descend(next, walk, level + 1, below, body)
+            })
+        })
+    }
+
+    /// Runs `body` at each node of a segment, with its coordinate, which is within an extent.
+    pub fn each_node(
+        &mut self,
+        segment: Segment,
+        nodes: ArrayId,
+        extent: &Size,
+        body: &mut dyn FnMut(&mut Self, IndexId, IndexId) -> Result<()>,
+    ) -> Result<()> {
         let node = self.fresh_index();
         self.inside(
             false,
@@ -431,11 +448,7 @@ impl<'a> Nester<'a> {
                 let v = nester.fresh_index();
                 nester.emit(Stmt::Let { index: v, array: nodes, at: node.into() });
                 nester.claim_index(v, extent);
-                let next = nester.bind(&open, arg, v, extent)?;
-                nester.settle(next, &mut |nester, next| {
-                    let below = nester.below(walk, depth, node.into());
-                    nester.descend(next, walk, level + 1, below, body)
-                })
+                body(nester, node, v)
             },
             |body| Stmt::one_by_one(node, Domain::Segment(segment), body),
         )

@@ -6,8 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::{Arena, IndexId};
-use crate::index::{Affine, Var};
-use crate::loops::{Array, ArrayId, Nest, Stmt, searches_onwards};
+use crate::loops::{Array, ArrayId, Nest, Stmt, defined, searches_onwards};
 
 /// Places the searches of a nest.
 pub(super) fn place(arrays: &Arena<ArrayId, Array>, nest: &mut Nest) {
@@ -28,7 +27,7 @@ fn hoist(body: &mut Vec<Stmt>) {
                         let stays = match &one {
                             Stmt::Find { segment, key, .. } => {
                                 let mut read = std::iter::once(&segment.at).chain(key.iter().map(|(_, key)| key));
-                                read.any(|a| mentions_any(a, &changing))
+                                read.any(|a| changing.iter().any(|i| a.mentions(*i)))
                             }
                             _ => true,
                         };
@@ -50,28 +49,13 @@ fn hoist(body: &mut Vec<Stmt>) {
     }
 }
 
-/// The indices that statements define.
-fn defined(body: &[Stmt]) -> BTreeSet<IndexId> {
-    let mut defined = BTreeSet::new();
-    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
-    defined
-}
-
-fn mentions_any(a: &Affine, indices: &BTreeSet<IndexId>) -> bool {
-    a.terms().iter().any(|(v, _)| matches!(v, Var::Index(i) if indices.contains(i)))
-}
-
 /// `mark(for i. body)` with the searches of `body` that may go on over `i`.
 fn mark(arrays: &Arena<ArrayId, Array>, body: &mut [Stmt], here: &BTreeSet<IndexId>) {
     for stmt in body {
+        let found = searches_onwards(arrays, stmt);
         match stmt {
-            Stmt::For { index, domain, lanes, jam, body: inner, .. } => {
-                let single = *lanes == 1 && *jam == 1;
-                let found = if single { searches_onwards(arrays, *index, domain, inner) } else { BTreeSet::new() };
-                mark(arrays, inner, &found);
-            }
+            Stmt::For { body: inner, .. } | Stmt::Extremum { body: inner, .. } => mark(arrays, inner, &found),
             Stmt::If { body: inner, .. } => mark(arrays, inner, here),
-            Stmt::Extremum { body: inner, .. } => mark(arrays, inner, &BTreeSet::new()),
             Stmt::Find { index, onwards, .. } => *onwards = here.contains(index),
             _ => {}
         }

@@ -10,7 +10,7 @@ use super::scope::Nester;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Relations, Size};
-use crate::loops::{Domain, Part, Segment, Stmt};
+use crate::loops::{Part, Segment};
 use crate::ty::Signature;
 
 /// `exists o. f(o, c)` of a map of one source.
@@ -81,30 +81,20 @@ impl<'a> Nester<'a> {
         self.reason(format!("the targets of {name} that are in use are visited, each once"));
         let pointers = self.array(map, &[1, 0], Part::Roots);
         let nodes = self.array(map, &[1, 0], Part::Nodes(0));
-        let node = self.fresh_index();
-        self.inside(
-            false,
-            &mut |nester| {
-                let v = nester.fresh_index();
-                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into() });
-                nester.claim_index(v, &extent);
-                if let Pred::Exists { index, extent, body } = &open.conjuncts[at] {
-                    let fresh = nester.fresh_index();
-                    let name = |i: IndexId| match i {
-                        i if i == *index => Some(Affine::index(fresh)),
-                        i if target.as_index() == Some(i) => Some(Affine::index(v)),
-                        _ => None,
-                    };
-                    let holds = Pred::exists(fresh, extent.clone(), body.substitute(&name)?);
-                    nester.know(&holds);
-                }
-                let next = nester.bind(&open.without(at), target, v, &extent)?;
-                nester.step(next, body)
-            },
-            |body| {
-                let domain = Domain::Segment(Segment { pointers, at: Affine::constant(0) });
-                Stmt::one_by_one(node, domain, body)
-            },
-        )
+        let roots = Segment { pointers, at: Affine::constant(0) };
+        self.each_node(roots, nodes, &extent, &mut |nester, _, v| {
+            if let Pred::Exists { index, extent, body } = &open.conjuncts[at] {
+                let fresh = nester.fresh_index();
+                let name = |i: IndexId| match i {
+                    i if i == *index => Some(Affine::index(fresh)),
+                    i if target.as_index() == Some(i) => Some(Affine::index(v)),
+                    _ => None,
+                };
+                let holds = Pred::exists(fresh, extent.clone(), body.substitute(&name)?);
+                nester.know(&holds);
+            }
+            let next = nester.bind(&open.without(at), target, v, &extent)?;
+            nester.step(next, body)
+        })
     }
 }
