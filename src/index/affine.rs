@@ -193,6 +193,10 @@ impl Affine {
 
     /// Replaces variables; the arguments of map applications are replaced first, and the new application is then offered.
     pub fn replace(&self, replace: &mut impl FnMut(&Var) -> Checked<Option<Affine>>) -> Checked<Affine> {
+        // Most are just an index.
+        if let ([(v @ (Var::Index(_) | Var::Size(_)), 1)], 0) = (self.terms.as_slice(), self.constant) {
+            return Ok(replace(v)?.unwrap_or_else(|| self.clone()));
+        }
         let mut terms = Terms::new();
         let mut constant = self.constant;
         for (v, k) in &self.terms {

@@ -358,6 +358,7 @@ impl Facts {
             Pred::True => true,
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
             Pred::Exists { index, extent, body } => self.proves_exists(goal, *index, extent, body, budget),
+            _ if self.states(goal) => true,
             _ => match (goal.negate(), goal) {
                 (Some(negated), _) => self.refutes(&negated, budget),
                 // An `or` over an `exists`: one side must hold, where the sides without `exists` count together.
@@ -370,6 +371,14 @@ impl Facts {
                 (None, _) => false,
             },
         }
+    }
+
+    /// Whether a bound is among the facts, or a tighter one parallel to it.
+    fn states(&self, goal: &Pred) -> bool {
+        let Pred::NonNegative(a) = goal else { return false };
+        let column = |(v, k): &(Var, i64)| Some((*self.columns.get(v)?, *k));
+        let Some(terms) = a.terms().iter().map(column).collect::<Option<Vec<_>>>() else { return false };
+        self.known.bounds.iter().any(|row| row.constant <= a.offset() && row.terms == terms)
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.

@@ -1,5 +1,6 @@
 //! Predicates of Iverson brackets.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -198,7 +199,10 @@ impl Pred {
 
     /// `self and other`.
     pub fn and(self, other: Pred) -> Pred {
-        Pred::all([self, other])
+        match (self, other) {
+            (Pred::True, p) | (p, Pred::True) => p,
+            (p, q) => Pred::all([p, q]),
+        }
     }
 
     /// `self or other`.
@@ -216,6 +220,9 @@ impl Pred {
                 Pred::All(ps) => atoms.extend(ps.iter().cloned()),
                 p => atoms.push(p),
             }
+        }
+        if let [p] = atoms.as_mut_slice() {
+            return std::mem::replace(p, Pred::True);
         }
         atoms.sort();
         atoms.dedup();
@@ -478,25 +485,32 @@ fn oriented(a: &Affine) -> Option<Affine> {
 /// Whether sorted atoms contain an atom and its negation, or two parallel atoms that exclude each other.
 fn contradicts(atoms: &[Pred]) -> bool {
     let parallel = |a: &Affine, b: &Affine| a.terms() == b.terms();
+    let negated = atoms.iter().any(|p| matches!(p, Pred::NonZero(_) | Pred::Relation { holds: false, .. }));
     atoms.windows(2).any(|pair| match pair {
         // a + k = 0 and a + l = 0 with k != l
         [Pred::Zero(a), Pred::Zero(b)] => parallel(a, b),
         _ => false,
     }) || atoms.iter().any(|p| match p {
         // 0 <= a and 0 <= -a - k with k > 0
-        Pred::NonNegative(a) => a.scale(-1).is_ok_and(|minus| {
+        Pred::NonNegative(a) => {
             let at = atoms.partition_point(|q| match q {
-                Pred::NonNegative(b) => b.terms() < minus.terms(),
+                Pred::NonNegative(b) => terms_beside_minus(b, a).is_lt(),
                 q => *q < Pred::NonNegative(Affine::constant(i64::MIN)),
             });
-            matches!(atoms.get(at), Some(Pred::NonNegative(b)) if parallel(b, &minus)
+            matches!(atoms.get(at), Some(Pred::NonNegative(b)) if terms_beside_minus(b, a).is_eq()
                 && i128::from(a.offset()) + i128::from(b.offset()) < 0)
-        }),
+        }
         Pred::Relation { holds: true, .. } | Pred::Zero(_) => {
-            p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())
+            negated && p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())
         }
         _ => false,
     })
+}
+
+/// How the terms of `a` order beside those of `-b`.
+fn terms_beside_minus(a: &Affine, b: &Affine) -> Ordering {
+    let minus = b.terms().iter().map(|(v, k)| (v, -i128::from(*k)));
+    a.terms().iter().map(|(v, k)| (v, i128::from(*k))).cmp(minus)
 }
 
 impl From<bool> for Pred {

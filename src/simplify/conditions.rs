@@ -268,7 +268,7 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
     let finite = |slot: &Slot| !matches!(slot, Slot::Number(x) if !x.get().is_finite());
     let total = known.len() <= MAX_CLASSES
         && graph.egraph[class].nodes.iter().any(|node| {
-            let plain = match &node.head {
+            let plain = match &*node.head {
                 Head::Input { .. } => true,
                 Head::Product { factors, .. } => factors.iter().all(finite),
                 Head::Sum { terms, .. } => terms.iter().all(|(_, slot)| finite(slot)),

@@ -217,7 +217,7 @@ impl<'a> Model<'a> {
     /// The cost of a node, its children aside.
     pub(super) fn node(&self, node: &Node) -> Cost {
         let gens = super::graph::slots(node.head.dims());
-        match &node.head {
+        match &*node.head {
             Head::Input { .. } => Cost::zero(),
             Head::Product { sums, guard, factors, .. } => {
                 let all: Vec<(IndexId, Size)> =

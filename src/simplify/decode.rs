@@ -70,7 +70,7 @@ fn orders(table: &Table, selection: &Selection, order: &[Id], roots: &[Id]) -> B
     let mut decided: BTreeMap<Id, Vec<usize>> = BTreeMap::new();
     let own = |node: &Node| (0..node.head.dims().len()).collect::<Vec<usize>>();
     let fixed: BTreeSet<Id> = nodes.iter().flat_map(|(_, node)| node.operands().1).chain(roots).copied().collect();
-    for (class, node) in nodes.iter().filter(|(id, node)| fixed.contains(id) || matches!(node.head, Head::Input { .. }))
+    for (class, node) in nodes.iter().filter(|(id, node)| fixed.contains(id) || matches!(*node.head, Head::Input { .. }))
     {
         decided.insert(*class, own(node));
     }
@@ -97,7 +97,7 @@ fn orders(table: &Table, selection: &Selection, order: &[Id], roots: &[Id]) -> B
 
 /// The operands that a node needs in the order of its own axes, with the slot of the node that each of their slots is.
 fn aligned(node: &Node) -> Vec<(Id, Vec<usize>)> {
-    let copies = match &node.head {
+    let copies = match &*node.head {
         Head::Input { .. } => false,
         Head::Product { sums, guard, factors, .. } => sums.is_empty() && guard.is_true() && factors.len() == 1,
         Head::Sum { .. } | Head::Apply { .. } => true,
@@ -134,7 +134,7 @@ impl Decoder<'_> {
 
     /// The tensor of a class, by a node whose children are known.
     pub(super) fn node(&mut self, graph: &mut Graph<'_>, class: Id, node: &Node) -> Result<VarId> {
-        if let Head::Input { param, path, dims, .. } = &node.head {
+        if let Head::Input { param, path, dims, .. } = &*node.head {
             return Ok(self.builder.input(*param, path.clone(), dims.clone()));
         }
         let slots = self.builder.fresh_indices(node.head.dims());
@@ -229,7 +229,7 @@ impl Decoder<'_> {
                 whole.then_some(x)
             }
             Expr::Number(x) => Some(self.builder.number(gens, Number::Literal(x.get()))?),
-            Expr::Index(a) => Some(self.builder.number(gens, Number::Index(a.clone()))?),
+            Expr::Index(a) => Some(self.builder.number(gens, Number::Index((**a).clone()))?),
             _ => None,
         })
     }
@@ -303,7 +303,7 @@ impl Decoder<'_> {
     fn operand(&mut self, scope: &Scope, e: &Expr) -> Result<Operand> {
         let (axes, number): (Scope, Number) = match e {
             Expr::Number(x) => (Vec::new(), Number::Literal(x.get())),
-            Expr::Index(a) => (e.free(scope), Number::Index(a.clone())),
+            Expr::Index(a) => (e.free(scope), Number::Index((**a).clone())),
             _ => return Err(Error::bug("simplify", "a scalar is neither a literal nor an index expression")),
         };
         let var = self.builder.number(&axes, number)?;

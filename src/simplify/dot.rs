@@ -40,7 +40,7 @@ pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
         let at = Affine::indices(&scope);
         picture.open_cluster(class, &text.element(text.class(*class), &scope));
         for (k, node) in graph.egraph[*class].nodes.clone().iter().enumerate() {
-            let label = match &node.head {
+            let label = match &*node.head {
                 Head::Input { .. } => "input".to_owned(),
                 _ => text.expr(&scope, &graph.open(node, &at)?),
             };

@@ -421,7 +421,7 @@ fn stored(graph: &Graph<'_>, guard: Pred, leaves: &[Expr]) -> Pred {
     let patterns = leaves.iter().filter_map(|leaf| match leaf {
         Expr::Read(read) if usize::from(read.class) < count => {
             let class = graph.egraph.find(read.class);
-            let is_input = graph.egraph[class].nodes.iter().any(|node| matches!(node.head, Head::Input { .. }));
+            let is_input = graph.egraph[class].nodes.iter().any(|node| matches!(*node.head, Head::Input { .. }));
             let pattern = graph.data(class).pattern.filter(|_| is_input)?;
             Some(Pred::relation(RelationRef::Input(pattern), read.indices.to_vec()))
         }

@@ -61,7 +61,7 @@ pub(super) enum Expr {
     /// A literal.
     Number(Real),
     /// An index expression as a real.
-    Index(Affine),
+    Index(Rc<Affine>),
     /// An element of a class.
     Read(Read),
     /// A guarded product under sums.
@@ -81,7 +81,7 @@ impl Expr {
     pub(super) fn index(a: Affine) -> Expr {
         match a.as_constant() {
             Some(k) if k.unsigned_abs() < 1 << 53 => Expr::number(k as f64),
-            _ => Expr::Index(a),
+            _ => Expr::Index(Rc::new(a)),
         }
     }
 

@@ -175,7 +175,7 @@ impl Table {
             for child in &entry.children {
                 uses[*child] = uses[*child].saturating_add(1);
                 // What is used more than once needs a name.
-                if uses[*child] == 2 && !matches!(self.entry(selection, *child)?.node.head, Head::Input { .. }) {
+                if uses[*child] == 2 && !matches!(*self.entry(selection, *child)?.node.head, Head::Input { .. }) {
                     total.add(&Cost::name());
                 }
             }

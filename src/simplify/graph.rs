@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use egg::{EGraph, Id};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::cost::Model;
 use super::expr::{Expr, Product, Read, rename_pred};
@@ -33,6 +34,15 @@ const MAX_WEIGHT: usize = 24;
 /// The nodes of a class as expressions.
 pub(super) type Definitions = Rc<[(Form, Expr)]>;
 
+/// The nodes of a class, and what its reads stand for, each with the nodes that it was made of.
+#[derive(Default)]
+struct Opened {
+    /// Whether the nodes are those that the class has now.
+    current: bool,
+    nodes: Rc<[Node]>,
+    reads: FxHashMap<Rc<[Affine]>, (Rc<[Node]>, Definitions)>,
+}
+
 pub(super) struct Graph<'a> {
     pub(super) model: Model<'a>,
     pub(super) egraph: EGraph<Node, Analysis>,
@@ -42,8 +52,8 @@ pub(super) struct Graph<'a> {
     next: u32,
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
-    /// What the reads of a class stand for, by their indices, until it is united with another one.
-    definitions: FxHashMap<Id, FxHashMap<Rc<[Affine]>, Definitions>>,
+    /// What the reads of a class stand for.
+    opened: FxHashMap<Id, Opened>,
     /// Whether there are guards so far below a class, until classes are united.
     guards: FxHashMap<(Id, usize), bool>,
 }
@@ -53,8 +63,8 @@ impl<'a> Graph<'a> {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
-        let (memo, definitions, guards) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, definitions, guards }
+        let (memo, opened, guards) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, opened, guards }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -231,7 +241,9 @@ impl<'a> Graph<'a> {
     pub(super) fn unite(&mut self, a: Id, b: Id) -> bool {
         // A node that reads its own class from now on is a node of one of the two.
         for class in [a, b] {
-            self.definitions.remove(&self.egraph.find(class));
+            if let Some(opened) = self.opened.get_mut(&self.egraph.find(class)) {
+                opened.current = false;
+            }
         }
         let united = self.egraph.union(a, b);
         if united {
@@ -242,7 +254,7 @@ impl<'a> Graph<'a> {
 
     /// Brings equal nodes together after classes were united; how often there were any.
     pub(super) fn rebuild(&mut self) -> usize {
-        self.definitions.clear();
+        self.opened.values_mut().for_each(|opened| opened.current = false);
         self.guards.clear();
         self.egraph.rebuild()
     }
@@ -255,20 +267,48 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// The expressions that a read stands for, one for each usable node of its class, up to a number.
-    fn elements(&mut self, read: &Read, limit: usize) -> Result<Vec<(Form, Expr)>> {
-        let nodes: Vec<Node> = self.usable(read.class).take(limit).cloned().collect();
-        nodes.iter().map(|node| Ok((node.head.form(), self.open(node, &read.indices)?))).collect()
+    /// The usable nodes of a class.
+    fn nodes(&mut self, class: Id) -> Rc<[Node]> {
+        if let Some(opened) = self.opened.get(&class)
+            && opened.current
+        {
+            return Rc::clone(&opened.nodes);
+        }
+        let now: Vec<Node> = self.usable(class).cloned().collect();
+        let opened = self.opened.entry(class).or_default();
+        if *opened.nodes != *now {
+            opened.nodes = now.into();
+        }
+        opened.current = true;
+        Rc::clone(&opened.nodes)
     }
 
-    /// The expressions that a read stands for, for looking at: those of the same read bind the same indices each time.
+    /// The expressions that a read stands for, one for each usable node of its class, for looking at: those of the same read bind the same
+    /// indices each time.
     pub(super) fn definitions(&mut self, read: &Read) -> Result<Definitions> {
         let class = self.egraph.find(read.class);
-        if let Some(known) = self.definitions.get(&class).and_then(|known| known.get(&read.indices)) {
+        let nodes = self.nodes(class);
+        let before = self.opened.get(&class).and_then(|opened| opened.reads.get(&read.indices)).cloned();
+        if let Some((of, known)) = &before
+            && Rc::ptr_eq(of, &nodes)
+        {
             return Ok(Rc::clone(known));
         }
-        let found: Definitions = self.elements(read, usize::MAX)?.into();
-        self.definitions.entry(class).or_default().insert(Rc::clone(&read.indices), Rc::clone(&found));
+        let known = |node: &Node| {
+            let (of, known) = before.as_ref()?;
+            known.get(of.iter().position(|other| other == node)?).cloned()
+        };
+        let mut found = Vec::with_capacity(nodes.len());
+        for node in nodes.iter() {
+            found.push(match known(node) {
+                Some(known) => known,
+                None => (node.head.form(), self.open(node, &read.indices)?),
+            });
+        }
+        let found: Definitions = found.into();
+        if let Some(opened) = self.opened.get_mut(&class) {
+            opened.reads.insert(Rc::clone(&read.indices), (nodes, Rc::clone(&found)));
+        }
         Ok(found)
     }
 
@@ -281,8 +321,11 @@ impl<'a> Graph<'a> {
         }
         for (_, definition) in self.definitions(read)?.iter().take(MAX_DEFINITIONS) {
             if let Some(e) = self.strip(scope, given, definition, depth)? {
-                // Guards that save work come back.
-                return Ok(Some(self.leaf(scope, given, &e)?));
+                // Guards that save work come back; they may be all that went.
+                let guarded = self.under(scope, given, &e)?;
+                let same = matches!((&guarded, definition), (Expr::Product(_), Expr::Product(product))
+                    if guarded == Expr::product(product.sums.clone(), product.guard.clone(), product.factors.clone()));
+                return if same { Ok(None) } else { Ok(Some(self.leaf_of(scope, &guarded)?)) };
             }
         }
         Ok(None)
@@ -353,7 +396,7 @@ impl<'a> Graph<'a> {
     pub(super) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
         let Some(fails) = p.negate() else { return Ok(false) };
         Ok(match e {
-            Expr::Index(a) => self.given(scope, &fails, &Pred::zero(a.clone()))?.is_true(),
+            Expr::Index(a) => self.given(scope, &fails, &Pred::zero((**a).clone()))?.is_true(),
             Expr::Read(read) => {
                 for (_, definition) in self.definitions(read)?.iter() {
                     if let Expr::Product(product) = definition
@@ -380,9 +423,21 @@ impl<'a> Graph<'a> {
 
     /// A factor, term or argument as a leaf: closed under those conjuncts of the guard that concern it.
     fn leaf(&mut self, scope: &[(IndexId, Size)], guard: &Pred, e: &Expr) -> Result<Expr> {
+        let guarded = self.under(scope, guard, e)?;
+        self.leaf_of(scope, &guarded)
+    }
+
+    fn leaf_of(&mut self, scope: &[(IndexId, Size)], e: &Expr) -> Result<Expr> {
         match e {
-            Expr::Number(_) | Expr::Index(_) => Ok(e.clone()),
             Expr::Read(read) => Ok(self.viewed(read.clone())?),
+            e => self.close(scope, e),
+        }
+    }
+
+    /// An expression under those conjuncts of the guard that concern it; what needs no work is as it is.
+    fn under(&mut self, scope: &[(IndexId, Size)], guard: &Pred, e: &Expr) -> Result<Expr> {
+        match e {
+            Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => Ok(e.clone()),
             _ => {
                 let free = e.free(scope);
                 let concerns = |p: &&Pred| {
@@ -400,8 +455,7 @@ impl<'a> Graph<'a> {
                 };
                 let inner = Pred::all(guard.conjuncts().iter().filter(concerns).cloned());
                 let inner = self.given(&free, &Pred::True, &inner)?;
-                let guarded = Expr::product(Vec::new(), inner, vec![e.clone()]);
-                self.close(scope, &guarded)
+                Ok(Expr::product(Vec::new(), inner, vec![e.clone()]))
             }
         }
     }
@@ -456,7 +510,7 @@ impl<'a> Graph<'a> {
         let guard = closing.guard(&product.guard)?;
         let dims = dims(gens);
         let children = closing.children;
-        Ok(self.egraph.add(Node { head: Head::Product { dims, sums, guard, factors }, children }))
+        Ok(self.egraph.add(Node::new(Head::Product { dims, sums, guard, factors }, children)))
     }
 
     /// `a * b` as an element of the class that holds these products, if there is one.
@@ -471,7 +525,7 @@ impl<'a> Graph<'a> {
         let mut closing = Closing::new(&gens, &[]);
         let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
         let head = Head::Product { dims: dims(&gens), sums: Vec::new(), guard: Pred::True, factors };
-        let known = self.egraph.lookup(Node { head, children: closing.children });
+        let known = self.egraph.lookup(Node::new(head, closing.children));
         let indices = Affine::indices(&gens).into();
         Ok(known.map(|class| Expr::Read(Read { class, indices })))
     }
@@ -487,7 +541,7 @@ impl<'a> Graph<'a> {
         let factors = vec![closing.slot(leaf)?];
         let children = closing.children;
         let head = Head::Product { dims: dims(gens), sums: Vec::new(), guard: Pred::True, factors };
-        Ok(self.egraph.add(Node { head, children }))
+        Ok(self.egraph.add(Node::new(head, children)))
     }
 
     fn sum(&mut self, gens: &[(IndexId, Size)], around: &Pred, terms: &[Expr]) -> Result<Id> {
@@ -525,7 +579,7 @@ impl<'a> Graph<'a> {
         let guards = leaves.iter().map(|(_, p)| closing.guard(p)).collect::<Result<Vec<_>>>()?;
         let children = closing.children;
         let terms = guards.into_iter().zip(slots).collect();
-        Ok(self.egraph.add(Node { head: Head::Sum { dims: dims(gens), terms }, children }))
+        Ok(self.egraph.add(Node::new(Head::Sum { dims: dims(gens), terms }, children)))
     }
 
     fn apply(
@@ -541,7 +595,7 @@ impl<'a> Graph<'a> {
         let args = leaves.iter().map(|e| closing.slot(e)).collect::<Result<Vec<_>>>()?;
         let guard = closing.guard(&guard)?;
         let children = closing.children;
-        Ok(self.egraph.add(Node { head: Head::Apply { dims: dims(gens), guard, function, args }, children }))
+        Ok(self.egraph.add(Node::new(Head::Apply { dims: dims(gens), guard, function, args }, children)))
     }
 
     /// A leaf of a parameter.
@@ -552,7 +606,7 @@ impl<'a> Graph<'a> {
         dims: Vec<Size>,
         pattern: Option<RelationId>,
     ) -> Id {
-        self.egraph.add(Node { head: Head::Input { param, path, dims, pattern }, children: Vec::new() })
+        self.egraph.add(Node::new(Head::Input { param, path, dims, pattern }, SmallVec::new()))
     }
 
     /// Whether an expression has an element only where a relation has a tuple.
@@ -562,7 +616,7 @@ impl<'a> Graph<'a> {
             Expr::Read(read) => {
                 let class = &self.egraph[read.class];
                 class.data.pattern.is_some()
-                    || class.nodes.iter().any(|node| match &node.head {
+                    || class.nodes.iter().any(|node| match &*node.head {
                         Head::Product { guard, sums, .. } => sums.is_empty() && has_relation(guard),
                         Head::Apply { guard, .. } => has_relation(guard),
                         Head::Sum { terms, .. } => terms.iter().all(|(p, _)| has_relation(p)),
@@ -631,7 +685,7 @@ fn canonical_factors(mut product: Product) -> (Product, Scope) {
 /// Renames to positions and collects children. All reads come first, then what guards read as relations.
 struct Closing {
     numbers: BTreeMap<IndexId, IndexId>,
-    children: Vec<Id>,
+    children: SmallVec<[Id; 4]>,
     computed: BTreeMap<Id, usize>,
 }
 
@@ -639,7 +693,7 @@ impl Closing {
     fn new(gens: &[(IndexId, Size)], sums: &[(IndexId, Size)]) -> Self {
         let indices = gens.iter().chain(sums).map(|(i, _)| *i);
         let numbers = indices.zip(0..).map(|(i, at)| (i, IndexId(at))).collect();
-        Closing { numbers, children: Vec::new(), computed: BTreeMap::new() }
+        Closing { numbers, children: SmallVec::new(), computed: BTreeMap::new() }
     }
 
     fn affine(&self, a: &Affine) -> Result<Affine> {

@@ -11,6 +11,7 @@
 use std::rc::Rc;
 
 use egg::{DidMerge, EGraph, Id};
+use smallvec::SmallVec;
 
 use super::expr::{Expr, Product, Read, Real};
 use crate::base::{Id as _, IndexId, ParamId, RelationId, VarId};
@@ -45,15 +46,15 @@ pub(super) enum Head {
 /// A node: children are read by slots in order; those that only guards mention come last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
-    pub(super) head: Head,
-    pub(super) children: Vec<Id>,
+    pub(super) head: Rc<Head>,
+    pub(super) children: SmallVec<[Id; 4]>,
 }
 
 impl egg::Language for Node {
-    type Discriminant = Head;
+    type Discriminant = Form;
 
-    fn discriminant(&self) -> Head {
-        self.head.clone()
+    fn discriminant(&self) -> Form {
+        self.head.form()
     }
 
     fn matches(&self, other: &Self) -> bool {
@@ -70,9 +71,13 @@ impl egg::Language for Node {
 }
 
 impl Node {
+    pub(super) fn new(head: Head, children: SmallVec<[Id; 4]>) -> Node {
+        Node { head: Rc::new(head), children }
+    }
+
     /// The children that are read, with the indices, and those that guards read as relations.
     pub(super) fn operands(&self) -> (Vec<(Id, &[Affine])>, &[Id]) {
-        let slots: Vec<&Slot> = match &self.head {
+        let slots: Vec<&Slot> = match &*self.head {
             Head::Input { .. } => Vec::new(),
             Head::Product { factors, .. } => factors.iter().collect(),
             Head::Sum { terms, .. } => terms.iter().map(|(_, slot)| slot).collect(),
@@ -89,7 +94,7 @@ impl Node {
 }
 
 /// Which form a node has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     Input,
     Product,
@@ -148,7 +153,7 @@ impl egg::Analysis<Node> for Analysis {
 
     fn make(_: &mut EGraph<Node, Self>, node: &Node, id: Id) -> Data {
         let view = view(node, id);
-        let pattern = match &node.head {
+        let pattern = match &*node.head {
             Head::Input { pattern, .. } => *pattern,
             _ => None,
         };
@@ -170,11 +175,11 @@ impl egg::Analysis<Node> for Analysis {
 
 /// The expression of a node that needs no work.
 fn view(node: &Node, class: Id) -> Option<Expr> {
-    let Head::Product { sums, guard, factors, .. } = &node.head else { return None };
+    let Head::Product { sums, guard, factors, .. } = &*node.head else { return None };
     let ([], [factor]) = (sums.as_slice(), factors.as_slice()) else { return None };
     let leaf = match factor {
         Slot::Number(x) => Expr::Number(*x),
-        Slot::Index(a) => Expr::Index(a.clone()),
+        Slot::Index(a) => Expr::Index(Rc::new(a.clone())),
         Slot::Read(indices) => {
             let read = *node.children.first()?;
             if read == class {
@@ -227,7 +232,7 @@ pub(super) fn var_of(class: Id) -> VarId {
 
 /// Opens a node: its elements at `indices`, with new names for bound indices.
 pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> IndexId) -> Checked<Expr> {
-    let (sums, guard_bound) = match &node.head {
+    let (sums, guard_bound) = match &*node.head {
         Head::Product { sums, guard, .. } => (sums.as_slice(), bound(guard)),
         Head::Sum { terms, .. } => (&[][..], terms.iter().flat_map(|(p, _)| bound(p)).collect()),
         Head::Apply { guard, .. } => (&[][..], bound(guard)),
@@ -265,7 +270,7 @@ pub(super) fn open(node: &Node, indices: &[Affine], fresh: &mut impl FnMut() -> 
             }
         })
     };
-    Ok(match &node.head {
+    Ok(match &*node.head {
         Head::Input { .. } => Expr::Number(Real::new(f64::NAN)),
         Head::Product { guard, factors, .. } => {
             let factors = factors.iter().map(&mut slot).collect::<Checked<_>>()?;

@@ -128,7 +128,7 @@ impl Engine<'_, '_, '_> {
         let scope = self.graph.slots(class);
         let at = Affine::indices(&scope);
         let cyclic = node.children.iter().any(|child| self.graph.egraph.find(*child) == class);
-        if cyclic || matches!(node.head, Head::Input { .. }) {
+        if cyclic || matches!(*node.head, Head::Input { .. }) {
             return Ok(false);
         }
         let opened = self.graph.open(node, &at)?;

@@ -39,7 +39,7 @@ impl<'a> Text<'a> {
         let mut by_class: BTreeMap<Id, String> = BTreeMap::new();
         for class in graph.egraph.classes() {
             for node in &class.nodes {
-                if let Head::Input { param, path, .. } = &node.head {
+                if let Head::Input { param, path, .. } = &*node.head {
                     let name = signature.params.get(*param).map_or("?", |p| p.name.as_str());
                     let sides = path.iter().map(|side| if *side == Side::Fst { ".0" } else { ".1" });
                     let name = name.to_owned() + &sides.collect::<String>();

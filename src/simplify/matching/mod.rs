@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::index::Pred;
 use crate::scalar::{Function, Op, Primitive};
 use left::{Left, Mask};
-use quick::{Factor, has_common_factor, is_narrow, lacks, may_share, plausible};
+use quick::{Common, Products, is_narrow, lacks, plausible};
 
 /// What stands around a match: `sum s. [p] * f0 * .. * (match)`, or `(match) + t0 + ..`.
 #[derive(Clone, Debug)]
@@ -99,14 +99,16 @@ pub(super) struct Subject<'e> {
     e: &'e Expr,
     /// Whether classes are looked into.
     opening: bool,
-    /// What each term of a sum may have as factors.
-    factors: OnceCell<Rc<[Option<Vec<Factor>>]>>,
+    /// The products that each term of a sum may be.
+    products: OnceCell<Rc<[Products]>>,
+    /// The products that stand in a parenthesis that each term of a sum may be a multiple of.
+    inside: OnceCell<Rc<[Products]>>,
 }
 
 impl<'e> Subject<'e> {
     /// `opening` says whether classes are looked into.
     pub(super) fn new(e: &'e Expr, opening: bool) -> Self {
-        Subject { e, opening, factors: OnceCell::new() }
+        Subject { e, opening, products: OnceCell::new(), inside: OnceCell::new() }
     }
 }
 
@@ -272,7 +274,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
                 match self.bindings.get(*meta) {
                     Some(Value::Index(i)) if a.as_index() == Some(*i) => then(self, Rest::Nothing),
                     Some(Value::Index(_)) => {}
-                    _ => self.bind(*meta, Value::Affine(a.clone()), |m| then(m, Rest::Nothing)),
+                    _ => self.bind(*meta, Value::Affine((**a).clone()), |m| then(m, Rest::Nothing)),
                 }
             }
             Pattern::Read(meta) => {
@@ -370,9 +372,9 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// Matches terms of a sum, in any order. At the top, what is left over is handed on; elsewhere there must be nothing.
     fn terms(&mut self, patterns: &[Pattern], terms: &[Expr], left: Mask, top: bool, then: Then<'_, 'g, 'a>) {
         if let [a, b] = patterns
-            && has_common_factor(a, b)
+            && let Some(common) = Common::of(a, b)
         {
-            return self.related([a, b], terms, left, top, then);
+            return self.related([a, b], common, terms, left, top, then);
         }
         let [pattern, others @ ..] = patterns else {
             if left.is_empty() || top {
@@ -391,28 +393,40 @@ impl<'g, 'a> Matcher<'g, 'a> {
             return;
         }
         let bound = self.needed(pattern);
-        let factors = if bound.is_empty() { None } else { Some(self.factors_of_terms(terms)) };
+        let products = if bound.is_empty() { None } else { Some(self.products_of(terms)) };
         for at in left.iter() {
-            if factors.as_ref().is_some_and(|factors| lacks(&bound, &factors[at])) {
+            if products.as_ref().is_some_and(|products| lacks(&bound, &products[at])) {
                 continue;
             }
             self.expr(pattern, &terms[at], &mut |m, _| m.terms(others, terms, left.without(at), top, then));
         }
     }
 
-    /// Matches two terms that have a factor in common, in any order; only those that may have one are compared.
-    fn related(&mut self, patterns: [&Pattern; 2], terms: &[Expr], left: Mask, top: bool, then: Then<'_, 'g, 'a>) {
+    /// Matches two terms that have something in common, in any order; only those that may have it are compared.
+    fn related(
+        &mut self,
+        patterns: [&Pattern; 2],
+        common: Common,
+        terms: &[Expr],
+        left: Mask,
+        top: bool,
+        then: Then<'_, 'g, 'a>,
+    ) {
         if left.len() > 2 && !top {
             return;
         }
-        let factors = self.factors_of_terms(terms);
+        let products = self.products_of(terms);
+        let firsts = match common {
+            Common::LikeInside => self.products_inside(terms),
+            Common::Factor | Common::Like => Rc::clone(&products),
+        };
         for first in left.iter() {
             for second in left.without(first).iter() {
-                if !may_share(&factors[first], &factors[second]) {
+                if !common.may_be(&firsts[first], &products[second]) {
                     continue;
                 }
                 self.expr(patterns[0], &terms[first], &mut |m, _| {
-                    if lacks(&m.needed(patterns[1]), &factors[second]) {
+                    if lacks(&m.needed(patterns[1]), &products[second]) {
                         return;
                     }
                     m.expr(patterns[1], &terms[second], &mut |m, _| {

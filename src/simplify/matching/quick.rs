@@ -22,6 +22,12 @@ pub(super) enum Factor {
     Literal(Real),
 }
 
+/// The factors of a product.
+pub(super) type Factors = SmallVec<[Factor; 4]>;
+
+/// The products that a term may be; nothing where one of them may have other factors than tensors and literals.
+pub(super) type Products = Option<Vec<Factors>>;
+
 impl Factor {
     fn may_be(&self, other: &Factor) -> bool {
         match (self, other) {
@@ -48,23 +54,39 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// What each term may have as factors. Those of the terms of the whole subject are found once.
-    pub(super) fn factors_of_terms(&mut self, terms: &[Expr]) -> Rc<[Option<Vec<Factor>>]> {
-        let whole = matches!(self.subject.e, Expr::Sum(all) if std::ptr::eq::<[Expr]>(&**all, terms));
-        if whole && let Some(known) = self.subject.factors.get() {
+    /// The products that each term may be. Those of the terms of the whole subject are found once.
+    pub(super) fn products_of(&mut self, terms: &[Expr]) -> Rc<[Products]> {
+        let whole = self.is_whole(terms);
+        if whole && let Some(known) = self.subject.products.get() {
             return Rc::clone(known);
         }
-        let found: Rc<[_]> = terms.iter().map(|term| self.factors_of(term)).collect();
+        let found: Rc<[_]> = terms.iter().map(|term| self.products(term)).collect();
         if whole {
-            return Rc::clone(self.subject.factors.get_or_init(|| found));
+            return Rc::clone(self.subject.products.get_or_init(|| found));
         }
         found
     }
 
-    /// What a term may have as factors; nothing where it may have others than tensors and literals.
-    fn factors_of(&mut self, term: &Expr) -> Option<Vec<Factor>> {
-        let mut found = Vec::new();
-        self.add_factors(term, &mut found)?;
+    /// The products that stand in a parenthesis that each term may be a multiple of.
+    pub(super) fn products_inside(&mut self, terms: &[Expr]) -> Rc<[Products]> {
+        let whole = self.is_whole(terms);
+        if whole && let Some(known) = self.subject.inside.get() {
+            return Rc::clone(known);
+        }
+        let found: Rc<[_]> = terms.iter().map(|term| self.inside(term)).collect();
+        if whole {
+            return Rc::clone(self.subject.inside.get_or_init(|| found));
+        }
+        found
+    }
+
+    /// Whether these are the terms of the subject.
+    fn is_whole(&self, terms: &[Expr]) -> bool {
+        matches!(self.subject.e, Expr::Sum(all) if std::ptr::eq::<[Expr]>(&**all, terms))
+    }
+
+    fn products(&mut self, term: &Expr) -> Products {
+        let mut found = vec![self.factors_of(term)?];
         let opened = match term {
             Expr::Product(product) => match (product.sums.as_slice(), product.factors.as_slice()) {
                 ([], [factor]) => self.opened(factor),
@@ -74,26 +96,56 @@ impl Matcher<'_, '_> {
         };
         for (form, e) in opened.iter() {
             if *form == Form::Product {
-                self.add_factors(e, &mut found)?;
+                found.push(self.factors_of(e)?);
             }
         }
         Some(found)
     }
 
-    fn add_factors(&self, e: &Expr, found: &mut Vec<Factor>) -> Option<()> {
+    fn inside(&mut self, term: &Expr) -> Products {
+        let mut found = Vec::new();
+        self.add_inside(term, &mut found)?;
+        for (form, e) in self.opened(term).iter() {
+            if *form == Form::Product {
+                self.add_inside(e, &mut found)?;
+            }
+        }
+        Some(found)
+    }
+
+    /// `c * (t0 + t1 + ..)`
+    fn add_inside(&mut self, e: &Expr, found: &mut Vec<Factors>) -> Option<()> {
+        if matches!(e, Expr::Product(product) if !product.sums.is_empty() || !product.guard.is_true()) {
+            return Some(());
+        }
+        let mut others = factors_in(e).iter().filter(|factor| factor.as_number().is_none());
+        let (Some(factor), None) = (others.next(), others.next()) else { return Some(()) };
+        let opened = self.opened(factor);
+        let sums = std::iter::once(factor).chain(opened.iter().map(|(_, e)| e));
+        for sum in sums {
+            if let Expr::Sum(terms) = sum {
+                for term in terms.iter() {
+                    found.extend(self.products(term)?);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The factors, where all of them are tensors and literals.
+    fn factors_of(&self, e: &Expr) -> Option<Factors> {
         let factors = factors_in(e);
         let bound: Params = match e {
             Expr::Product(product) => product.sums.iter().map(|(i, _)| *i).collect(),
             _ => Params::new(),
         };
-        for factor in factors {
-            found.push(match factor {
-                Expr::Read(read) => self.tensor(read, &bound),
-                Expr::Number(x) => Factor::Literal(*x),
-                _ => return None,
-            });
-        }
-        (!factors.is_empty()).then_some(())
+        let factor = |factor: &Expr| match factor {
+            Expr::Read(read) => Some(self.tensor(read, &bound)),
+            Expr::Number(x) => Some(Factor::Literal(*x)),
+            _ => None,
+        };
+        let found: Factors = factors.iter().map(factor).collect::<Option<_>>()?;
+        (!found.is_empty()).then_some(found)
     }
 
     fn tensor(&self, read: &Read, bound: &[IndexId]) -> Factor {
@@ -102,13 +154,13 @@ impl Matcher<'_, '_> {
     }
 
     /// The tensors that the pattern of a product asks for by metavariables that are bound.
-    pub(super) fn needed(&self, pattern: &Pattern) -> SmallVec<[Factor; 4]> {
-        let Pattern::Product { factors, .. } = pattern else { return SmallVec::new() };
+    pub(super) fn needed(&self, pattern: &Pattern) -> Factors {
+        let Pattern::Product { factors, .. } = pattern else { return Factors::new() };
         let bound = factors.iter().filter_map(|factor| match factor {
             Pattern::Meta(meta, _) => self.bindings.get(*meta),
             _ => None,
         });
-        let mut needed = SmallVec::new();
+        let mut needed = Factors::new();
         for value in bound {
             let Value::Expr(_, e) = value else { continue };
             needed.extend(factors_in(e).iter().filter_map(|e| match e {
@@ -120,17 +172,77 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Whether one of the tensors that are asked for is not among the factors that a term may have.
-pub(super) fn lacks(needed: &[Factor], factors: &Option<Vec<Factor>>) -> bool {
-    factors.as_ref().is_some_and(|has| !needed.iter().all(|factor| has.iter().any(|other| other.may_be(factor))))
+/// Whether none of the products that a term may be has all the tensors that are asked for.
+pub(super) fn lacks(needed: &[Factor], products: &Products) -> bool {
+    let has_all = |has: &Factors| needed.iter().all(|factor| has.iter().any(|other| other.may_be(factor)));
+    products.as_ref().is_some_and(|products| !products.iter().any(has_all))
 }
 
-/// Whether two terms may have a factor in common.
-pub(super) fn may_share(a: &Option<Vec<Factor>>, b: &Option<Vec<Factor>>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.iter().any(|factor| b.iter().any(|other| other.may_be(factor))),
-        _ => true,
+/// What two terms have in common.
+#[derive(Clone, Copy)]
+pub(super) enum Common {
+    /// A factor.
+    Factor,
+    /// All factors but literals.
+    Like,
+    /// The second one has all factors, but literals, of a term in a parenthesis of the first one.
+    LikeInside,
+}
+
+impl Common {
+    /// What two patterns ask for.
+    pub(super) fn of(a: &Pattern, b: &Pattern) -> Option<Common> {
+        if let Some(meta) = multiple(b) {
+            if multiple(a) == Some(meta) {
+                return Some(Common::Like);
+            }
+            let is_parenthesis = |factor: &Pattern| match factor {
+                Pattern::Sum(terms) => terms.iter().any(|term| multiple(term) == Some(meta)),
+                _ => false,
+            };
+            if let Pattern::Product { binders, guard, factors } = a
+                && binders.is_empty()
+                && guard.is_empty()
+                && let Some(factor) = only(factors)
+                && is_parenthesis(factor)
+            {
+                return Some(Common::LikeInside);
+            }
+        }
+        let (Pattern::Product { factors: a, .. }, Pattern::Product { factors: b, .. }) = (a, b) else { return None };
+        let shared = a.iter().any(|factor| matches!(factor, Pattern::Meta(..)) && b.contains(factor));
+        shared.then_some(Common::Factor)
     }
+
+    /// Whether two terms may have it in common.
+    pub(super) fn may_be(self, a: &Products, b: &Products) -> bool {
+        let (Some(a), Some(b)) = (a, b) else { return true };
+        a.iter().any(|a| {
+            b.iter().any(|b| match self {
+                Common::Factor => a.iter().any(|factor| b.iter().any(|other| other.may_be(factor))),
+                Common::Like | Common::LikeInside => may_be_alike(a, b),
+            })
+        })
+    }
+}
+
+/// Whether two products may have the same factors but literals.
+fn may_be_alike(a: &Factors, b: &Factors) -> bool {
+    let is_tensor = |factor: &&Factor| matches!(factor, Factor::Tensor(..));
+    a.iter().filter(is_tensor).count() == b.iter().filter(is_tensor).count()
+        && a.iter().filter(is_tensor).all(|factor| b.iter().any(|other| other.may_be(factor)))
+}
+
+/// The only factor but literals.
+fn only(factors: &[Pattern]) -> Option<&Pattern> {
+    let mut others = factors.iter().filter(|factor| !matches!(factor, Pattern::Literal(_) | Pattern::Number(_)));
+    others.next().filter(|_| others.next().is_none())
+}
+
+/// The metavariable of `[p] * c * a`, which takes all factors but literals.
+fn multiple(pattern: &Pattern) -> Option<&Pattern> {
+    let Pattern::Product { binders, guard: _, factors } = pattern else { return None };
+    only(factors).filter(|factor| binders.is_empty() && matches!(factor, Pattern::Meta(_, args) if args.is_empty()))
 }
 
 /// The factors of a product; any other expression is one.
@@ -139,12 +251,6 @@ fn factors_in(e: &Expr) -> &[Expr] {
         Expr::Product(product) => &product.factors,
         e => std::slice::from_ref(e),
     }
-}
-
-/// Whether two patterns of products ask for the same factor.
-pub(super) fn has_common_factor(a: &Pattern, b: &Pattern) -> bool {
-    let (Pattern::Product { factors: a, .. }, Pattern::Product { factors: b, .. }) = (a, b) else { return false };
-    a.iter().any(|factor| matches!(factor, Pattern::Meta(..)) && b.contains(factor))
 }
 
 /// Whether fewer indices occur in a read than the tensor has axes.

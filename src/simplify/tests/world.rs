@@ -370,7 +370,7 @@ impl Oracle<'_, '_, '_> {
             place = place * n + i;
         }
         let node = class.nodes.first()?;
-        if let Head::Input { param, pattern, .. } = &node.head {
+        if let Head::Input { param, pattern, .. } = &*node.head {
             if pattern.is_some_and(|r| !self.world.relations[r.index()].contains(&indices)) {
                 return None;
             }
