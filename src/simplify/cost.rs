@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::expr::Expr;
+use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
 use crate::base::IndexId;
@@ -192,6 +192,8 @@ impl<'a> Model<'a> {
             let set = axes(slot);
             let summed = set.iter().skip(gens).any(|x| *x);
             match slot {
+                // Alone under its sums.
+                Slot::Number(Real::ONE) => {}
                 Slot::Number(_) | Slot::Index(_) if !summed && has_sums => scalars += 1,
                 _ => sets.push(set),
             }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use egg::Id;
 
 use super::cost::{Model, chosen, inside};
-use super::expr::{Expr, Product, Read};
+use super::expr::{Expr, Product, Read, Real};
 use super::extract::{Selection, Table};
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Node, Renaming, class_of};
@@ -70,7 +70,8 @@ fn orders(table: &Table, selection: &Selection, order: &[Id], roots: &[Id]) -> B
     let mut decided: BTreeMap<Id, Vec<usize>> = BTreeMap::new();
     let own = |node: &Node| (0..node.head.dims().len()).collect::<Vec<usize>>();
     let fixed: BTreeSet<Id> = nodes.iter().flat_map(|(_, node)| node.operands().1).chain(roots).copied().collect();
-    for (class, node) in nodes.iter().filter(|(id, node)| fixed.contains(id) || matches!(*node.head, Head::Input { .. }))
+    for (class, node) in
+        nodes.iter().filter(|(id, node)| fixed.contains(id) || matches!(*node.head, Head::Input { .. }))
     {
         decided.insert(*class, own(node));
     }
@@ -259,7 +260,7 @@ impl Decoder<'_> {
         let guard = self.guard(&product.guard)?;
         let outside = Pred::all(guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned());
         let (scalars, inner): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(|e| match e {
-            Expr::Number(_) => true,
+            Expr::Number(x) => *x != Real::ONE,
             Expr::Index(_) => !e.mentions_any(&summed),
             _ => false,
         });

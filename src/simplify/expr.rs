@@ -113,12 +113,13 @@ impl Expr {
             return Expr::Number(Real::ZERO);
         }
         flat.sort();
-        if let Some(c) = literal.filter(|c| *c != 1.0 || flat.is_empty()) {
+        // A product of nothing is 1.
+        let c = literal.unwrap_or(1.0);
+        if c != 1.0 || flat.is_empty() {
             flat.insert(0, Expr::number(c));
         }
         match flat.as_mut_slice() {
             [only] if sums.is_empty() && guard.is_true() => std::mem::replace(only, Expr::Number(Real::ONE)),
-            [] if sums.is_empty() && guard.is_true() => Expr::Number(Real::ONE),
             // sum s. [p] * (sum t. [q] * e)  ==  sum s t. [p and q] * e
             [Expr::Product(inner)] => {
                 let sums = sums.into_iter().chain(inner.sums.iter().cloned()).collect();

@@ -691,7 +691,9 @@ impl Simplified {
                 *self.judged.entry("a second time changes nothing").or_default() += 1;
             }
             Ok(second) => {
-                self.changed_again.push(format!("{what}:\n{program}once\n{}twice\n{}", first.program, second.program));
+                let shown = Function::from_tensor_ssa(program.clone());
+                let text = format!("{what}:\n{shown}\n{program}once\n{}twice\n{}", first.program, second.program);
+                self.changed_again.push(text);
             }
             Err(error) => self.judge("it is simplified", what, &first.program, Err(error)),
         }

@@ -2,7 +2,7 @@
 
 use iverson::driver::{Stage, Staged, lower};
 use iverson::stages::{Stages, check};
-use iverson::{Function, surface};
+use iverson::{Function, simplify, surface};
 
 #[test]
 fn regressions() {
@@ -22,6 +22,13 @@ fn regressions() {
         let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
         let function = Function::compile(source, &mut Stages::new()).expect("it compiles");
         function.loops(&mut Stages::new()).expect("it lowers");
+        let simplified = |function: &Function| {
+            let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
+            check("simplify", simplified.tensor_ssa()).expect("well formed");
+            simplified
+        };
+        let once = simplified(&function);
+        assert_eq!(simplified(&once).to_string(), once.to_string());
         for derivative in [function.forward(&wrt), function.adjoint(&wrt)] {
             let derivative = derivative.expect("it has a derivative");
             check("derivative", derivative.tensor_ssa()).expect("well formed");
