@@ -13,8 +13,8 @@
 //! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
 //! condition on sizes that fails wherever `X` is read makes it 0.
 //!
-//! **Work.** Only guards go that save none by the [estimate](crate::index::estimate): those about sizes restrict nothing unless a size is 0, a bound
-//! that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
+//! **Work.** Only guards go that save none by the [estimate](crate::index::estimate): one about sizes restricts nothing if it holds for large ones,
+//! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
 
 use crate::base::{Id as _, IndexId, SideTable, VarId};
@@ -214,20 +214,18 @@ impl Pass<'_> {
         while at < kept.len() {
             let goal = kept[at].clone();
             let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
-            if !is_about_sizes(&goal) && !self.restricts_nothing(&goal, &others, ranges) {
-                at += 1;
-                continue;
-            }
-            let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
-            if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
-                // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
-                self.final_only = true;
-                if by_readers && self.holds_for_readers(&goal, ranges, readings)? {
-                    known.push(goal);
+            if self.restricts_nothing(&goal, &others, ranges) {
+                let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
+                if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
+                    // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
+                    self.final_only = true;
+                    if by_readers && self.holds_for_readers(&goal, ranges, readings)? {
+                        known.push(goal);
+                    }
+                    self.final_only = false;
+                    kept.remove(at);
+                    continue;
                 }
-                self.final_only = false;
-                kept.remove(at);
-                continue;
             }
             if let Some(opposite) = goal.negate().filter(|_| is_about_sizes(&goal))
                 && self.holds_for_readers(&opposite, ranges, readings)?
@@ -243,7 +241,7 @@ impl Pass<'_> {
     fn restricts_nothing(&self, p: &Pred, others: &[Pred], ranges: &[(IndexId, Size)]) -> bool {
         let around = Pred::all(others.iter().cloned());
         let Pred::Exists { index, extent, body } = p else {
-            let affine = matches!(p, Pred::NonNegative(_));
+            let affine = matches!(p, Pred::NonNegative(_)) || is_about_sizes(p);
             let restricted = || self.model.points(ranges, &around.clone().and(p.clone()));
             return affine && self.model.points(ranges, &around).compare(&restricted()).is_eq();
         };
