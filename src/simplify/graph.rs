@@ -36,7 +36,7 @@ pub(super) type Definitions = Rc<[(Form, Expr)]>;
 
 /// The nodes of a class, and what its reads stand for, each with the nodes that it was made of.
 #[derive(Default)]
-struct Opened {
+struct OpenedClass {
     /// Whether the nodes are those that the class has now.
     current: bool,
     nodes: Rc<[Node]>,
@@ -53,7 +53,7 @@ pub(super) struct Graph<'a> {
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
     /// What the reads of a class stand for.
-    opened: FxHashMap<Id, Opened>,
+    opened: FxHashMap<Id, OpenedClass>,
     /// Whether there are guards so far below a class, until classes are united.
     guards: FxHashMap<(Id, usize), bool>,
 }
