@@ -4,7 +4,8 @@
 //! (`shared`). Then two steps:
 //! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
 //! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
-//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes.
+//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes; rows of much arithmetic become
+//!    straight-line code before (`straight`), so that they have some.
 //!
 //! **Guards become loops.** A guard is a conjunction, and `points` takes its atoms one by one: an equation gives an index, bounds
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
@@ -53,6 +54,7 @@ mod scope;
 mod searches;
 mod shared;
 mod split;
+mod straight;
 mod support;
 mod witness;
 
@@ -115,6 +117,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     pack::pack(&mut nests, &mut plan.buffers)?;
     layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
+    let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
         factors::hoist(nest);
         products::add(nest);
@@ -131,6 +134,9 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let mut lowered = loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new() };
     if let Some(matrix) = in_order {
         matrix.put_together(&mut lowered);
+    }
+    if unrolled {
+        hold::compact(&mut lowered);
     }
     Ok(lowered)
 }
