@@ -98,9 +98,7 @@ fn compare(table: &mut Table, case: &Case<'_>, pattern: &CsrPattern, by_hand: &m
 
 /// Memory for the results of a call.
 fn room(matrix: &MatrixKernel) -> (Vec<Vec<f64>>, Vec<f64>) {
-    let blocks = |name: &str| ["hessian_", "jacobian_"].iter().any(|prefix| name.starts_with(prefix));
-    let others = matrix.kernel().outputs().iter().filter(|output| !blocks(&output.name));
-    let others = others.flat_map(|output| &output.leaves).map(|leaf| vec![0.0; leaf.len()]);
+    let others = matrix.others().flat_map(|output| &output.leaves).map(|leaf| vec![0.0; leaf.len()]);
     (others.collect(), vec![0.0; matrix.pattern().len()])
 }
 

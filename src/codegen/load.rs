@@ -4,7 +4,8 @@
 //! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, in a directory that only its owner
 //!   can write. Its functions have the types declared here, which the source repeats.
 //! - The functions live as long as the [`Library`](libloading::Library), which is kept beside them.
-//! - A nest reads parameters and buffers of earlier nests and writes its own. A [`Session`] borrows the parameters as shared slices and the
+//! - A nest reads parameters and buffers of earlier nests and writes its own, by pointers alone: several of them may be one slice, of which they
+//!   write different places. A [`Session`] borrows the parameters as shared slices and the
 //!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
 //! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
 //!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
@@ -146,6 +147,14 @@ impl<'a> Session<'a> {
                 SliceMut::Double(x) => Reals { data: x.as_mut_ptr(), len: x.len() },
                 SliceMut::Single(x) => Reals { data: x.as_mut_ptr().cast(), len: x.len() },
             };
+        }
+    }
+
+    /// Another buffer for what was lent already: the nests that write them write different places.
+    pub fn lend_again(&mut self, lent: usize, buffer: usize) {
+        let known = self.pointers.buffers.get(lent).copied();
+        if let (Some(known), Some(place)) = (known, self.pointers.buffers.get_mut(buffer)) {
+            *place = known;
         }
     }
 

@@ -35,8 +35,35 @@ pub(super) const PLACES: &str = "places of ";
 pub struct Assembly {
     structure: Arc<loops::Program>,
     values: Arc<loops::Program>,
-    /// The names and shapes of the relations that the values program takes.
+    /// The names and shapes of the relations that the values program takes, and their numbers.
     patterns: Vec<(String, Vec<Size>)>,
+    relations: Vec<RelationId>,
+}
+
+/// The patterns that were found out, by the names under which the values program takes them; and how many entries the matrix has whose blocks
+/// they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub patterns: Vec<(String, Arc<Relation>)>,
+    pub entries: Option<i64>,
+}
+
+impl Found {
+    /// Inputs with what was found out.
+    pub fn add(&self, inputs: &Inputs) -> Inputs {
+        let mut all = inputs.clone();
+        for (name, relation) in &self.patterns {
+            all.relation(name.clone(), relation.clone());
+        }
+        if let Some(entries) = self.entries {
+            all.size(lower::MATRIX, entries);
+        }
+        all
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
 }
 
 impl Assembly {
@@ -45,15 +72,24 @@ impl Assembly {
     /// # Errors
     /// [`Error::Request`] for an output that there is not or that cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
     pub fn new(program: &Program, outputs: &[&str]) -> Result<Assembly> {
+        let outputs: Vec<(&str, usize)> = outputs.iter().map(|name| (*name, 0)).collect();
+        Assembly::of(program, &outputs, false)
+    }
+
+    /// The same with the number of leading axes of each output that are rows, if these are all blocks of one matrix: the values program then has
+    /// one output, the numbers of the matrix, where they can be stored in its order.
+    pub(super) fn of(program: &Program, outputs: &[(&str, usize)], matrix: bool) -> Result<Assembly> {
         let mut numbers = Vec::new();
-        for name in outputs {
+        for (name, row_axes) in outputs {
             let known = program.outputs.iter().position(|output| output.name == *name);
-            numbers.push(known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?);
+            let known = known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?;
+            numbers.push((known, *row_axes));
         }
         let mut values = program.clone();
         let mut signature = (*values.signature).clone();
-        let (mut patterns, mut relations) = (Vec::new(), Vec::new());
-        for number in numbers {
+        let entries = matrix.then(|| signature.sizes.push(lower::MATRIX.to_owned()));
+        let (mut patterns, mut sparse) = (Vec::new(), Vec::new());
+        for (number, row_axes) in numbers {
             let Some(output) = values.outputs.get_mut(number) else { continue };
             let [leaf] = output.leaves.as_slice() else {
                 return Err(Error::Request(format!("`{}` is no tensor of reals", output.name)));
@@ -67,13 +103,14 @@ impl Assembly {
             let relation: RelationId = signature.relations.push(relation);
             output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
             patterns.push((name, shape));
-            relations.push((number, relation));
+            sparse.push(lower::Sparse { output: number, relation, row_axes });
         }
         values.signature = Arc::new(signature);
-        let (mut structure, values) = lower::assembled(&values, &relations)?;
+        let (mut structure, values) = lower::assembled(&values, &sparse, entries)?;
         // It finds out the relations that the signature of the other has beyond its own.
         structure.signature = program.signature.clone();
-        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(values), patterns })
+        let relations = sparse.iter().map(|sparse| sparse.relation).collect();
+        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(values), patterns, relations })
     }
 
     /// The program that lists the places of the results.
@@ -107,17 +144,38 @@ impl Assembly {
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`].
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
+        self.bind_found(inputs, constants, engine, self.find(inputs)?, BTreeMap::new())
+    }
+
+    /// Finds out the patterns for the sizes and relations of inputs.
+    pub(super) fn find(&self, inputs: &Inputs) -> Result<Found> {
         let bindings = bind(&self.structure.signature, inputs)?;
-        let mut inputs = inputs.clone();
-        let mut found = Vec::new();
-        for ((name, _), relation) in self.patterns.iter().zip(self.places(&bindings)?) {
-            let relation = Arc::new(relation);
-            found.push((name.clone(), relation.clone()));
-            inputs.relation(name.clone(), relation);
+        let names = self.patterns.iter().map(|(name, _)| name.clone());
+        Ok(Found { patterns: names.zip(self.places(&bindings)?.into_iter().map(Arc::new)).collect(), entries: None })
+    }
+
+    /// Binds the values program to patterns; `starts` says for each of them where the rows of the block start in the matrix.
+    pub(super) fn bind_found(
+        &self,
+        inputs: &Inputs,
+        constants: &[&str],
+        engine: Engine,
+        found: Found,
+        starts: BTreeMap<RelationId, Vec<u32>>,
+    ) -> Result<Kernel> {
+        let mut arrays = BTreeMap::new();
+        for array in self.values.arrays.values().filter(|array| array.part == loops::Part::Starts) {
+            let known = starts.get(&array.relation).cloned();
+            arrays.insert(array.clone(), known.ok_or_else(|| Error::bug("bind", "rows of a block that is not there"))?);
         }
-        let mut kernel = Kernel::bind_on(self.values.clone(), &inputs, constants, engine)?;
+        let mut kernel = Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, engine, arrays)?;
         kernel.assembled = found;
         Ok(kernel)
+    }
+
+    /// The relations of the patterns, in order.
+    pub(super) fn relations(&self) -> &[RelationId] {
+        &self.relations
     }
 
     /// The tuples of each pattern.
@@ -158,13 +216,4 @@ impl Assembly {
         }
         Ok(relations)
     }
-}
-
-/// The relation of a pattern, by its name, for calls with the inputs that were bound.
-pub(super) fn add(inputs: &Inputs, assembled: &[(String, Arc<Relation>)]) -> Inputs {
-    let mut all = inputs.clone();
-    for (name, relation) in assembled {
-        all.relation(name.clone(), relation.clone());
-    }
-    all
 }

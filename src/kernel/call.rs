@@ -9,7 +9,7 @@ use super::input::{Copied, Input};
 use super::interpret::{Location, Memory};
 use super::leaf::Leaf;
 use super::slices::{Given, Wanted};
-use super::{Kernel, Machine, Output, Scratch, assemble, features};
+use super::{Kernel, Machine, Output, Scratch, features};
 use crate::codegen::load::Native;
 use crate::error::{Error, Result};
 use crate::tensor::{Bindings, Element, Inputs, Precision, Slice, SliceMut, Tensor, Value, bind};
@@ -106,9 +106,9 @@ impl Kernel {
     fn bindings(&self, inputs: &Inputs) -> Result<Bindings> {
         let with_constants = self.held.add(inputs);
         let inputs = with_constants.as_ref().unwrap_or(inputs);
-        let bindings = match self.assembled.as_slice() {
-            [] => bind(&self.program.signature, inputs)?,
-            assembled => bind(&self.program.signature, &assemble::add(inputs, assembled))?,
+        let bindings = match self.assembled.is_empty() {
+            true => bind(&self.program.signature, inputs)?,
+            false => bind(&self.program.signature, &self.assembled.add(inputs))?,
         };
         self.held.check(&self.program.signature, &bindings)?;
         for (id, relation) in bindings.relations().iter() {
@@ -173,9 +173,11 @@ impl Kernel {
             }
         }
         outputs.for_each(|k, x| {
-            let buffer = self.locations.iter().position(|l| matches!(l, Location::Output(other) if *other == k));
-            if let Some(buffer) = buffer {
-                session.lend(buffer, x);
+            let is_part = |l: &Location| matches!(l, Location::Output(other) if *other == k);
+            let mut buffers = self.locations.iter().enumerate().filter(|(_, l)| is_part(l)).map(|(buffer, _)| buffer);
+            if let Some(first) = buffers.next() {
+                session.lend(first, x);
+                buffers.for_each(|other| session.lend_again(first, other));
             }
         });
         session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps());

@@ -9,16 +9,18 @@
 //! g   [ jacobian_g_x   jacobian_g_y ]
 //! ```
 //!
-//! Binding lists the places of all blocks, sorts them by row and column, and keeps for each entry where its number comes from; a call is one
-//! call of the kernel and one pass over the entries. Where the entries of the blocks are in the order of the matrix, as those of a single
-//! block are, there is no such pass.
+//! Binding lists the places of all blocks and sorts them by row and column. Where the entries of all blocks are written row by row, the kernel
+//! stores each number at its place in the matrix ([`MATRIX`]); it is told where the rows of each block start there. Else each block
+//! is computed on its own, and one more pass puts the numbers in order, for which binding keeps where that of each entry comes from; there is
+//! none where the entries of the blocks are in the order of the matrix, as those of a single block are.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::slices::Wanted;
-use super::{Assembly, Copied, Engine, Input, Kernel, Leaf, Status};
+use super::{Assembly, Copied, Engine, Input, Kernel, Output, Status};
 use crate::error::{Error, Result};
-use crate::tensor::{Csr, CsrPattern, Inputs, Value};
+use crate::lower::MATRIX;
+use crate::tensor::{Csr, CsrPattern, Inputs, Relation, Value};
 use crate::tssa::Program;
 use crate::ty::Block;
 
@@ -26,7 +28,14 @@ use crate::ty::Block;
 #[derive(Clone, Debug)]
 pub struct Matrix {
     assembly: Assembly,
+    /// Whether the program takes the number of all entries.
+    whole: bool,
     blocks: Vec<Block>,
+}
+
+/// A block without axes is one number.
+fn has_axes(block: &Block) -> bool {
+    block.row_axes + block.column_axes > 0
 }
 
 impl Matrix {
@@ -35,9 +44,16 @@ impl Matrix {
     /// # Errors
     /// Those of [`Assembly::new`].
     pub fn new(program: &Program, blocks: &[Block]) -> Result<Matrix> {
-        let has_axes = |block: &&Block| block.row_axes + block.column_axes > 0;
-        let sparse: Vec<&str> = blocks.iter().filter(has_axes).map(|block| block.result.as_str()).collect();
-        Ok(Matrix { assembly: Assembly::new(program, &sparse)?, blocks: blocks.to_vec() })
+        let mut blocks = blocks.to_vec();
+        blocks.sort_by_key(|block| program.outputs.iter().position(|output| output.name == block.result));
+        let sparse: Vec<(&str, usize)> = blocks
+            .iter()
+            .filter(|block| has_axes(block))
+            .map(|block| (block.result.as_str(), block.row_axes))
+            .collect();
+        let whole = sparse.len() > 1 && sparse.len() == blocks.len();
+        let assembly = Assembly::of(program, &sparse, whole)?;
+        Ok(Matrix { assembly, whole, blocks })
     }
 
     /// Finds out the pattern for the sizes and relations of inputs.
@@ -53,7 +69,18 @@ impl Matrix {
     /// # Errors
     /// Those of [`Matrix::bind`] and [`Kernel::bind_with_constants`].
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<MatrixKernel> {
-        MatrixKernel::new(self.assembly.bind_with_constants(inputs, constants, engine)?, &self.blocks)
+        let mut found = self.assembly.find(inputs)?;
+        let mut patterns = found.patterns.iter().map(|(_, pattern)| pattern.as_ref());
+        let blocks = self.blocks.iter().map(|block| (block, if has_axes(block) { patterns.next() } else { None }));
+        let order = Order::new(&blocks.collect::<Vec<_>>())?;
+        found.entries = self.whole.then_some(order.pattern.len() as i64);
+        let starts = self.assembly.relations().iter().copied().zip(order.starts).collect();
+        let kernel = self.assembly.bind_found(inputs, constants, engine, found, starts)?;
+        let in_matrix = |name: &str| name == MATRIX || self.blocks.iter().any(|block| block.result == name);
+        let is_block: Vec<bool> = kernel.outputs().iter().map(|output| in_matrix(&output.name)).collect();
+        let in_order = kernel.outputs().iter().any(|output| output.name == MATRIX);
+        let (pattern, sources) = (order.pattern, if in_order { Vec::new() } else { order.sources });
+        Ok(MatrixKernel { kernel, stored: pattern.len(), pattern, is_block, sources, idle: Mutex::default() })
     }
 }
 
@@ -96,78 +123,92 @@ impl Side {
     }
 }
 
-/// The places that a leaf stores, in order: the index in row-major order of the leading axes, and that of the others.
-fn places(leaf: &Leaf, row_axes: usize) -> Vec<(usize, usize)> {
-    let flat = |tuple: &[usize], shape: &[usize]| tuple.iter().zip(shape).fold(0, |place, (k, n)| place * n + k);
-    let split = |tuple: &[usize], shape: &[usize]| {
-        let (at, of) = (row_axes.min(tuple.len()), row_axes.min(shape.len()));
-        (flat(&tuple[..at], &shape[..of]), flat(&tuple[at..], &shape[of..]))
-    };
-    match leaf {
-        Leaf::Csr(pattern) => {
-            pattern.entries().map(|(i, j)| split(&[i, j], &[pattern.rows(), pattern.cols()])).collect()
-        }
-        Leaf::Coo(relation) => relation.tuples().map(|tuple| split(&tuple, relation.shape())).collect(),
-        // Without axes.
-        Leaf::Dense(_) => vec![(0, 0)],
-    }
+/// The entries of all blocks in the order of the matrix.
+struct Order {
+    pattern: Arc<CsrPattern>,
+    /// Where the number of each entry comes from, among those of all blocks in order; empty where they are in order.
+    sources: Vec<u32>,
+    /// For each row of each block that has axes where its entries start.
+    starts: Vec<Vec<u32>>,
 }
 
-fn shape(leaf: &Leaf) -> Vec<usize> {
-    match leaf {
-        Leaf::Dense(shape) => shape.clone(),
-        Leaf::Csr(pattern) => vec![pattern.rows(), pattern.cols()],
-        Leaf::Coo(relation) => relation.shape().to_vec(),
-    }
-}
+/// An entry: its row and column, its number among the entries of all blocks in order, and its block.
+type Entry = (usize, usize, usize, usize);
 
-impl MatrixKernel {
-    fn new(kernel: Kernel, blocks: &[Block]) -> Result<MatrixKernel> {
+impl Order {
+    /// The order of blocks with their patterns; a block without axes has none, and one entry.
+    fn new(blocks: &[(&Block, Option<&Relation>)]) -> Result<Order> {
         let (mut rows, mut columns) = (Side::default(), Side::default());
-        let mut entries: Vec<(usize, usize, usize)> = Vec::new();
-        let mut is_block = Vec::new();
-        for output in kernel.outputs() {
-            let block = blocks.iter().find(|block| block.result == output.name);
-            is_block.push(block.is_some());
-            let (Some(block), [leaf]) = (block, output.leaves.as_slice()) else { continue };
-            let shape = shape(leaf);
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut parts: Vec<(usize, usize)> = Vec::new();
+        for (number, (block, pattern)) in blocks.iter().enumerate() {
+            let shape = pattern.map_or(&[][..], Relation::shape);
             let (of, by) = shape.split_at(block.row_axes.min(shape.len()));
             let (row, column) = (rows.start(&block.row, of)?, columns.start(&block.column, by)?);
+            // The number of rows was multiplied with checks above.
+            parts.push((row, of.iter().product()));
+            let flat =
+                |tuple: &[usize], shape: &[usize]| tuple.iter().zip(shape).fold(0, |place, (k, n)| place * n + k);
             let stored = entries.len();
-            let places = places(leaf, block.row_axes).into_iter().enumerate();
-            entries.extend(places.map(|(at, (i, j))| (row + i, column + j, stored + at)));
+            match pattern {
+                Some(pattern) => entries.extend(pattern.tuples().enumerate().map(|(at, tuple)| {
+                    let (i, j) = tuple.split_at(of.len().min(tuple.len()));
+                    (row + flat(i, of), column + flat(j, by), stored + at, number)
+                })),
+                None => entries.push((row, column, stored, number)),
+            }
         }
-        let stored = entries.len();
         let narrow = |x: usize| {
             let limit = u64::from(u32::MAX);
             u32::try_from(x).map_err(|_| Error::Limit { what: "entries of a matrix", limit, found: x as u64 })
         };
-        narrow(stored)?;
+        narrow(entries.len())?;
         entries.sort_unstable();
+        let mut starts: Vec<Vec<u32>> = parts.iter().map(|(_, len)| vec![0; *len]).collect();
+        let mut last = None;
+        for (at, (row, _, _, number)) in entries.iter().enumerate() {
+            // The columns of a block are neighbours, so its entries in a row are.
+            if last != Some((*row, *number))
+                && let (Some(starts), Some((first, _))) = (starts.get_mut(*number), parts.get(*number))
+                && let Some(start) = starts.get_mut(row - first)
+            {
+                *start = narrow(at)?;
+            }
+            last = Some((*row, *number));
+        }
         let mut indptr = vec![0; rows.len + 1];
-        entries.iter().for_each(|(row, _, _)| indptr[row + 1] += 1);
+        entries.iter().for_each(|(row, ..)| indptr[row + 1] += 1);
         for row in 1..indptr.len() {
             indptr[row] += indptr[row - 1];
         }
-        let indices = entries.iter().map(|(_, column, _)| narrow(*column)).collect::<Result<_>>()?;
+        let indices = entries.iter().map(|(_, column, ..)| narrow(*column)).collect::<Result<_>>()?;
         let pattern = CsrPattern::new(rows.len, columns.len, indptr, indices);
         let pattern = Arc::new(pattern.map_err(|malformed| Error::bug("matrix", malformed.to_string()))?);
-        let sorted = entries.iter().enumerate().all(|(at, (_, _, source))| at == *source);
+        let sorted = entries.iter().enumerate().all(|(at, (_, _, source, _))| at == *source);
         let sources = match sorted {
             true => Vec::new(),
-            false => entries.iter().map(|(_, _, source)| narrow(*source)).collect::<Result<_>>()?,
+            false => entries.iter().map(|(_, _, source, _)| narrow(*source)).collect::<Result<_>>()?,
         };
-        Ok(MatrixKernel { kernel, pattern, is_block, sources, stored, idle: Mutex::default() })
+        let starts = starts.into_iter().zip(blocks).filter(|(_, (_, pattern))| pattern.is_some());
+        Ok(Order { pattern, sources, starts: starts.map(|(starts, _)| starts).collect() })
     }
+}
 
+impl MatrixKernel {
     /// Where the matrix has entries.
     pub fn pattern(&self) -> &Arc<CsrPattern> {
         &self.pattern
     }
 
-    /// The kernel that computes the blocks, each with its pattern, and the results that are no blocks.
+    /// The kernel that computes the numbers, those of each block as a result of its own or all as one result, and the results that are no blocks.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// The results that are no blocks, in order.
+    pub fn others(&self) -> impl Iterator<Item = &Output> {
+        let outputs = self.kernel.outputs().iter().zip(&self.is_block);
+        outputs.filter(|(_, is_block)| !**is_block).map(|(output, _)| output)
     }
 
     /// Which engine the next call uses, and why.

@@ -45,6 +45,7 @@ use crate::lower;
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
 use crate::codegen::load::Pointers;
+use assemble::Found;
 use code::Code;
 use held::Held;
 use input::Copies;
@@ -77,8 +78,8 @@ pub struct Kernel {
     outputs: Vec<Output>,
     /// The numbers of workspaces that are rounded to outputs at the end.
     rounded: Vec<(usize, usize)>,
-    /// The patterns of results that were found out, by the names under which the program takes them.
-    assembled: Vec<(String, Arc<Relation>)>,
+    /// The patterns of results that were found out.
+    assembled: Found,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -135,21 +136,28 @@ impl Kernel {
         if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(assemble::PLACES)) {
             return Err(Error::Request(format!("the {} are found out, not given", found.name)));
         }
-        Kernel::bind_on(program, inputs, constants, engine)
+        Kernel::bind_on(program, inputs, constants, engine, BTreeMap::new())
     }
 
-    /// Binds a program whose patterns were found out.
-    fn bind_on(program: Arc<Program>, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
+    /// Binds a program whose patterns were found out, with arrays that are known.
+    fn bind_on(
+        program: Arc<Program>,
+        inputs: &Inputs,
+        constants: &[&str],
+        engine: Engine,
+        mut arrays: BTreeMap<Array, Vec<u32>>,
+    ) -> Result<Kernel> {
         let constants = lower::constants_by_name(&program.signature, constants)?;
         let bindings = bind(&program.signature, inputs)?;
         let program = in_bound_precision(program, &bindings)?;
         let outputs = output_leaves(&program, &bindings)?;
         if constants.is_empty() {
-            let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new() };
+            let parts = Parts { outputs, held: Held::default(), arrays };
             return Kernel::over(program, &bindings, parts, engine);
         }
         let lower::Split { setup, main } = lower::hold(&program, &constants)?;
-        let held::SetUp { computed, arrays } = held::set_up(setup, &bindings, engine)?;
+        let held::SetUp { computed, arrays: read } = held::set_up(setup, &bindings, engine)?;
+        arrays.extend(read);
         let held = Held::new(&program.signature, &bindings, &constants, computed);
         Kernel::over(Arc::new(main), &bindings, Parts { outputs, held, arrays }, engine)
     }
@@ -185,7 +193,7 @@ impl Kernel {
         let relations = bindings.relations().clone();
         let native = Swap::new(&program, bindings, &arrays, engine)?;
         let rounded = rounded(&program, &locations)?;
-        let (idle, assembled) = (Mutex::default(), Vec::new());
+        let (idle, assembled) = (Mutex::default(), Found::default());
         let kernel = Kernel {
             program,
             arrays,

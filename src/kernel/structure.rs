@@ -108,6 +108,7 @@ impl View {
             Part::Nodes(level) => Ok(self.nodes(usize::from(level))?.to_vec()),
             Part::Children(level) => self.children(usize::from(level)),
             Part::Entries => self.order.iter().map(|entry| narrow(*entry)).collect(),
+            Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
             Part::Rows => {
                 let below = match self.nodes.len() {
                     1 => (0..=self.nodes(0)?.len()).map(narrow).collect::<Result<Vec<u32>>>()?,

@@ -39,6 +39,9 @@ pub enum Part {
     Children(u8),
     /// Where each tuple of the view stands in the lexicographic order of the relation.
     Entries,
+    /// Of the pattern of a block of a matrix, for each row of the block where its entries start in the order of the matrix. It is given with
+    /// the relation, since it depends on the other blocks.
+    Starts,
 }
 
 /// An array of a view of a relation.
@@ -59,7 +62,7 @@ impl Array {
             Part::Roots => Some(0),
             Part::Rows => Some(u8::from(self.axes.len() > 1)),
             Part::Children(level) => level.checked_add(1),
-            Part::Nodes(_) | Part::Entries => None,
+            Part::Nodes(_) | Part::Entries | Part::Starts => None,
         }
     }
 
@@ -76,7 +79,8 @@ pub enum BufferKind {
     Param(crate::base::ParamId, usize),
     /// Numbers that the program that was run before has left, by number.
     Held(usize),
-    /// A leaf of an output: their numbers. Written by one nest.
+    /// A leaf of an output: their numbers. Written by one nest. Blocks that are put together in one matrix are several buffers of one leaf, each
+    /// of its whole length, whose nests write different places.
     Output(usize, usize),
     /// An intermediate result. Written by one nest, before any that reads it.
     Workspace,

@@ -186,6 +186,7 @@ impl Printer<'_> {
             Part::Nodes(level) => format!("nodes {level}"),
             Part::Children(level) => format!("children {level}"),
             Part::Entries => "entries".to_owned(),
+            Part::Starts => "starts".to_owned(),
         };
         let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
         format!("{part} {}({})", self.relation(*relation), axes.join(", "))

@@ -45,7 +45,7 @@ fn program(body: Vec<Stmt>) -> Program {
     let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];
     Program {
         signature: Arc::new(signature),
-        arrays: [Part::Rows, Part::Nodes(1)].into_iter().map(array).collect(),
+        arrays: [Part::Rows, Part::Nodes(1), Part::Starts].into_iter().map(array).collect(),
         buffers: buffers.into_iter().collect::<Arena<_, _>>(),
         nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
@@ -132,11 +132,19 @@ fn wrong_nests_are_refused() {
             "y: the array s1 does not serve here",
         ),
         (vec![Stmt::Define(RealId(0), Real::Index(Affine::size(SizeId(7))))], "y: the size n7 is unknown"),
+        (
+            vec![each(I, 1, vec![Stmt::Let { index: J, array: ArrayId(2), at: I.into() }, load(0, J)])],
+            "y: where a row starts in a matrix is used for something else",
+        ),
     ];
     for (body, expected) in table {
         let complaints = program(body).verify().expect_err(expected);
         assert!(complaints.iter().any(|c| c == expected), "{expected}: {complaints:?}");
     }
+    let mut parts = program(row_sums());
+    let part = Buffer { name: "z".to_owned(), dims: vec![], ..parts.buffers[Y].clone() };
+    parts.buffers.push(part);
+    assert_eq!(parts.verify(), Err(vec!["y and z are one output".to_owned()]));
     let mut unwritten = program(row_sums());
     unwritten.nests.clear();
     assert_eq!(unwritten.verify(), Err(vec!["output y: no nest writes it".to_owned()]));

@@ -10,13 +10,16 @@
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
 //! - *Precision*: workspaces are in double precision, and no nest reads an output in single precision; what is rounded at the end is a workspace
 //!   that a nest writes, and becomes an output that none does.
+//! - *Matrices*: buffers that are one leaf of an output have one shape and precision, on no pattern, and no nest reads them. Where a row starts in a
+//!   matrix says where it is stored, in an output of one axis, and nothing else; each nest takes it from one array, that of its block.
 //! - *Jam*: iterations that may be interleaved add to registers outside in order, at most, and differ in loads, arithmetic, stores, and bounds
 //!   of loops alone: see [`can_jam`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{
-    ArrayId, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Segment, Stmt,
+    ArrayId, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Segment,
+    Stmt,
 };
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
@@ -35,8 +38,14 @@ impl Program {
         let mut complaints = Vec::new();
         let mut written = BTreeSet::new();
         for nest in &self.nests {
-            let mut check =
-                Check { program: self, nest, written: &written, stored: BTreeSet::new(), complaints: Vec::new() };
+            let mut check = Check {
+                program: self,
+                nest,
+                written: &written,
+                stored: BTreeSet::new(),
+                blocks: BTreeMap::new(),
+                complaints: Vec::new(),
+            };
             check.nest();
             let names = nest.buffers.iter().filter_map(|b| self.buffers.get(*b)).map(|b| b.name.as_str());
             let name = names.collect::<Vec<_>>().join(", ");
@@ -55,7 +64,16 @@ impl Program {
                 complaints.push(format!("{to} is rounded to, and written by a nest"));
             }
         }
+        let mut leaves: BTreeMap<(usize, usize), &Buffer> = BTreeMap::new();
         for buffer in self.buffers.values() {
+            if let BufferKind::Output(output, leaf) = buffer.kind {
+                let first = *leaves.entry((output, leaf)).or_insert(buffer);
+                let alike = first.dims == buffer.dims && first.precision == buffer.precision;
+                let plain = first.entries.is_none() && buffer.entries.is_none();
+                if !(std::ptr::eq(first, buffer) || alike && plain) {
+                    complaints.push(format!("{} and {} are one output", first.name, buffer.name));
+                }
+            }
             if buffer.kind == BufferKind::Workspace && !buffer.precision.is_double() {
                 complaints.push(format!("{} is a workspace in {}", buffer.name, buffer.precision));
             }
@@ -82,6 +100,8 @@ struct Scope {
     in_lanes: bool,
     /// Searches that may go on where the last one in the loop around ended.
     onwards: BTreeSet<IndexId>,
+    /// Where rows start in a matrix, with the array that says so.
+    starts: BTreeMap<IndexId, ArrayId>,
 }
 
 struct Check<'a> {
@@ -90,6 +110,8 @@ struct Check<'a> {
     written: &'a BTreeSet<usize>,
     /// The buffers that the statements so far store to.
     stored: BTreeSet<BufferId>,
+    /// The array that says where the rows of a block start.
+    blocks: BTreeMap<BufferId, ArrayId>,
     complaints: Vec<String>,
 }
 
@@ -133,6 +155,7 @@ impl Check<'_> {
 
     fn stmt(&mut self, stmt: &Stmt, scope: &mut Scope) {
         stmt.visit_affine(&mut |a| self.affine(a, scope));
+        self.starts(stmt, scope);
         if !matches!(stmt, Stmt::Extremum { .. }) {
             stmt.visit_reads(&mut |r| self.read(r, scope));
         }
@@ -172,10 +195,13 @@ impl Check<'_> {
             }
             Stmt::Let { index, array, at } => {
                 self.part(*array, |part| {
-                    matches!(part, Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_))
+                    matches!(part, Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_) | Part::Starts)
                 });
                 if varies(at, scope) {
                     scope.varying.insert(*index);
+                }
+                if self.program.arrays.get(*array).is_some_and(|array| array.part == Part::Starts) {
+                    scope.starts.insert(*index, *array);
                 }
                 scope.indices.insert(*index);
             }
@@ -241,6 +267,24 @@ impl Check<'_> {
         }
     }
 
+    /// Where a row starts is used for stores to a matrix, each block of which has an array of its own.
+    fn starts(&mut self, stmt: &Stmt, scope: &Scope) {
+        let mut used = Vec::new();
+        stmt.visit_affine(&mut |a| used.extend(scope.starts.iter().filter(|(i, _)| a.mentions(**i)).map(|(_, s)| *s)));
+        let Some(array) = used.first() else { return };
+        let fits = match stmt {
+            Stmt::Store(place, _) => {
+                let kind = self.program.buffers.get(place.buffer).map(|buffer| buffer.kind);
+                let own = *self.blocks.entry(place.buffer).or_insert(*array);
+                matches!(kind, Some(BufferKind::Output(..))) && place.at.len() == 1 && used.as_slice() == [own]
+            }
+            _ => false,
+        };
+        if !fits {
+            self.complain("where a row starts in a matrix is used for something else");
+        }
+    }
+
     fn read(&mut self, r: RealId, scope: &Scope) {
         if !scope.reals.contains(&r) {
             self.complain(format_args!("{r} is not defined here"));
@@ -297,6 +341,13 @@ impl Check<'_> {
         }
     }
 
+    /// Whether another buffer is the same leaf of an output.
+    fn is_part(&self, buffer: BufferId) -> bool {
+        let kind = self.program.buffers.get(buffer).map(|buffer| buffer.kind);
+        let same = |(id, other): (BufferId, &Buffer)| id != buffer && Some(other.kind) == kind;
+        matches!(kind, Some(BufferKind::Output(..))) && self.program.buffers.iter().any(same)
+    }
+
     fn place(&mut self, place: &Place, store: bool) {
         let Some(buffer) = self.program.buffers.get(place.buffer) else {
             return self.complain(format_args!("there is no buffer {}", place.buffer));
@@ -307,6 +358,8 @@ impl Check<'_> {
         if store {
             self.writes(place.buffer);
             self.stored.insert(place.buffer);
+        } else if self.is_part(place.buffer) {
+            self.complain(format_args!("{} is read, which is a part of an output", buffer.name));
         } else if !matches!(buffer.kind, BufferKind::Param(..) | BufferKind::Held(_))
             && !self.written.contains(&place.buffer.index())
             && !self.stored.contains(&place.buffer)

@@ -9,9 +9,10 @@
 //! | innermost over a range, adds to a register | 16 | enough partial sums to hide the latency of an addition |
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
+//! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
 //!
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
-//! a short literal length, which is unrolled, or one that stores at places that an array gives.
+//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives.
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -27,7 +28,7 @@
 
 use std::collections::BTreeSet;
 
-use super::products;
+use super::{products, straight};
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
 use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
@@ -39,7 +40,7 @@ const JAM: u32 = 4;
 const SUMS: u32 = 16;
 
 /// Innermost loops of fewer values, as a literal, have no lanes.
-const SHORT: i64 = 8;
+pub(super) const SHORT: i64 = 8;
 
 /// Sets lanes and parallel loops of a nest.
 pub(super) fn assign(nest: &mut Nest) {
@@ -57,6 +58,19 @@ pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
     products::add_in(&mut body);
     lanes(&mut body);
     !independent(index, &body) && !jam(&mut body, 1) && shares(index, &body, 1)
+}
+
+/// Whether the loops of a nest would have lanes or interleaved iterations: those at the top, and some of those inside.
+pub(super) fn runs_in_lanes(nest: &Nest) -> [bool; 2] {
+    let mut trial = nest.clone();
+    products::add(&mut trial);
+    assign(&mut trial);
+    let has_some = |stmt: &Stmt| matches!(stmt, Stmt::For { lanes: 2.., .. } | Stmt::For { jam: 2.., .. });
+    let mut inside = false;
+    for stmt in trial.body.iter().flat_map(Stmt::body) {
+        stmt.visit(&mut |stmt| inside |= has_some(stmt));
+    }
+    [trial.body.iter().any(has_some), inside]
 }
 
 /// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
@@ -275,18 +289,7 @@ pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
 
 /// The lanes of a loop, nothing where it has none.
 fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
-    let mut seen = Seen {
-        index,
-        around: false,
-        indices: [index].into(),
-        reals: BTreeSet::new(),
-        has_loops: false,
-        over_entries: false,
-        has_functions: false,
-        neighbours: false,
-        gathers: false,
-        scatters: false,
-    };
+    let mut seen = Seen::new(index);
     if !seen.body(body) {
         return None;
     }
@@ -296,6 +299,7 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         return None;
     }
     match (seen.has_loops, changes_outside(body)) {
+        (false, false) if seen.is_long() => Some(8),
         // Lanes would be taken apart again.
         (false, false) if seen.scatters && !seen.has_functions => None,
         (true, _) if seen.gathers || !seen.neighbours => None,
@@ -307,6 +311,12 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
         (false, false) if over_entries || seen.has_functions => Some(8),
         (false, false) => Some(32),
     }
+}
+
+/// Whether a row without loops has so much arithmetic that it runs in lanes, wherever its numbers are.
+pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
+    let mut seen = Seen::new(index);
+    seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
 /// How many values a loop has, if that is known beforehand.
@@ -341,9 +351,34 @@ struct Seen {
     gathers: bool,
     /// Places are stored that an array gives.
     scatters: bool,
+    /// How many places far apart are loaded or stored, and how many operations there are.
+    far: usize,
+    operations: usize,
 }
 
 impl Seen {
+    fn new(index: IndexId) -> Seen {
+        Seen {
+            index,
+            around: false,
+            indices: [index].into(),
+            reals: BTreeSet::new(),
+            has_loops: false,
+            over_entries: false,
+            has_functions: false,
+            neighbours: false,
+            gathers: false,
+            scatters: false,
+            far: 0,
+            operations: 0,
+        }
+    }
+
+    /// Whether there is so much arithmetic that it pays for places far apart.
+    fn is_long(&self) -> bool {
+        self.far > 0 && self.operations >= straight::WORK.max(straight::DENSITY.saturating_mul(self.far))
+    }
+
     fn varies(&self, a: &Affine) -> bool {
         a.terms().iter().any(|(v, _)| matches!(v, Var::Index(i) if self.indices.contains(i)))
     }
@@ -384,8 +419,12 @@ impl Seen {
                 }
                 match real {
                     Real::Load(place) => self.place(place),
-                    Real::Apply(function, _) => self.has_functions |= is_long(*function),
-                    _ => {}
+                    Real::Apply(function, _) => {
+                        self.has_functions |= is_long(*function);
+                        self.operations += 1;
+                    }
+                    Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) => self.operations += 1,
+                    Real::Literal(_) | Real::Index(_) | Real::Select(..) => {}
                 }
                 true
             }
@@ -414,7 +453,10 @@ impl Seen {
         match (others_vary || rest_varies, step) {
             (false, 0) => {}
             (false, 1) => self.neighbours = true,
-            _ => self.gathers |= !self.around,
+            _ => {
+                self.gathers |= !self.around;
+                self.far += 1;
+            }
         }
     }
 }

@@ -4,14 +4,16 @@
 //! (`shared`). Then two steps:
 //! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
 //! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
-//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes.
+//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes; rows of much arithmetic become
+//!    straight-line code before (`straight`), so that they have some.
 //!
 //! **Guards become loops.** A guard is a conjunction, and `points` takes its atoms one by one: an equation gives an index, bounds
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
 //! is left is tested as soon as its indices are known. An atom that the ranges or the tests around it imply is not tested at all.
 //!
 //! **Patterns that are found out become rows.** Where the entries of a sparse result are known symbolically, row by row, they are written one
-//! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested.
+//! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested. The blocks of a matrix
+//! that are written so have each number stored where the matrix has it (`in_order`).
 //!
 //! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
@@ -36,6 +38,7 @@ mod factors;
 mod fuse;
 mod guard;
 mod hold;
+mod in_order;
 mod lanes;
 mod layout;
 mod names;
@@ -51,19 +54,22 @@ mod scope;
 mod searches;
 mod shared;
 mod split;
+mod straight;
 mod support;
 mod witness;
 
-use crate::base::{Arena, Id, RelationId, VarId};
+use crate::base::{Arena, Id, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::Pred;
+use crate::index::{Affine, Pred};
 use crate::loops::{self, BufferKind, Nest, Stmt};
 use crate::tssa;
 
+use in_order::InOrder;
 use plan::{Placement, Plan};
 use scope::Nester;
 
 pub use hold::{Split, constants_by_name, hold};
+pub use in_order::{MATRIX, Sparse};
 
 const PASS: &str = "lower";
 
@@ -111,6 +117,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     pack::pack(&mut nests, &mut plan.buffers)?;
     layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
+    let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
         factors::hoist(nest);
         products::add(nest);
@@ -122,31 +129,45 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     per_part::keep(&mut nests, &mut plan.buffers)?;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     nests.iter_mut().for_each(|nest| searches::place(&arrays, nest));
-    let Plan { buffers, .. } = plan;
-    Ok(loops::Program { signature: program.signature.clone(), arrays, buffers, nests, outputs, rounded: Vec::new() })
+    let Plan { buffers, in_order, .. } = plan;
+    let signature = program.signature.clone();
+    let mut lowered = loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new() };
+    if let Some(matrix) = in_order {
+        matrix.put_together(&mut lowered);
+    }
+    if unrolled {
+        hold::compact(&mut lowered);
+    }
+    Ok(lowered)
 }
 
-/// Lowers a program of which some outputs are on patterns that are found out: each by its number, with the relation that it is stored on.
-/// First the nests that list the patterns, one tuple or more for each place; then the program on these places.
+/// Lowers a program of which some outputs are on patterns that are found out. First the nests that list the patterns, one tuple or more for each
+/// place; then the program on these places. If all of the outputs are the blocks of a matrix, with so many entries as a size says, they are
+/// [one output](MATRIX) where their numbers can be stored in its order.
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
-pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Result<(loops::Program, loops::Program)> {
+pub fn assembled(
+    program: &tssa::Program,
+    outputs: &[Sparse],
+    entries: Option<SizeId>,
+) -> Result<(loops::Program, loops::Program)> {
     let kept = extrema::kept(program)?;
     let program = &shared::shared(&kept)?;
     let mut plan = plan::plan(program)?;
     // What is shared says more of the same: the supports are those of the program before.
     let supports = support::supports(&kept)?;
     let mut arrays = crate::base::Interner::new();
-    let mut structure = Vec::new();
-    for (number, (output, relation)) in outputs.iter().enumerate() {
-        let leaves = |program: &tssa::Program| program.outputs.get(*output).map(|output| output.leaves.clone());
+    let (mut structure, mut found) = (Vec::new(), Vec::new());
+    for (number, sparse) in outputs.iter().enumerate() {
+        let leaves = |program: &tssa::Program| program.outputs.get(sparse.output).map(|output| output.leaves.clone());
         let (now, before) = (leaves(program).unwrap_or_default(), leaves(&kept).unwrap_or_default());
         let ([x], [before]) = (now.as_slice(), before.as_slice()) else {
             return Err(Error::bug(PASS, "a pattern of an output that is no tensor"));
         };
         let support = &supports[*before];
-        let rows = rows::Rows::new(&program.signature, &program.stmts[*x].dims, support);
+        let dims = &program.stmts[*x].dims;
+        let rows = rows::Rows::new(&program.signature, dims, sparse.row_axes, support);
         let mut nester = Nester::new(program, &plan, &mut arrays);
         if let Some(rows) = &rows {
             structure.push(nester.listed(rows, number)?);
@@ -156,7 +177,15 @@ pub fn assembled(program: &tssa::Program, outputs: &[(usize, RelationId)]) -> Re
                 structure.push(nester.places(*x, number, clause)?);
             }
         }
-        plan.rows.extend(rows.map(|rows| (*relation, rows)));
+        found.push((*x, rows));
+    }
+    let blocks = outputs.iter().zip(&found).map(|(sparse, (x, rows))| {
+        let dims = program.stmts[*x].dims.as_slice();
+        in_order::Block { sparse: *sparse, tensor: *x, dims, rows: rows.as_ref() }
+    });
+    plan.in_order = entries.and_then(|entries| InOrder::new(&blocks.collect::<Vec<_>>(), entries));
+    for (sparse, (_, rows)) in outputs.iter().zip(found) {
+        plan.rows.extend(rows.map(|rows| (sparse.relation, rows)));
     }
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let signature = program.signature.clone();
@@ -176,7 +205,7 @@ impl Nester<'_> {
     fn places(&mut self, x: VarId, number: usize, clause: &support::Clause) -> Result<Nest> {
         let dims = &self.program.stmts[x].dims;
         let mut gens: Vec<_> = dims.iter().chain(&clause.bound).map(|n| (self.fresh_index(), n.clone())).collect();
-        let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
+        let indices: Vec<Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
         let bound = gens.split_off(dims.len());
         let conjuncts = clause.conjuncts.iter().map(|p| self.open(p, &indices)).collect::<Result<_>>()?;
         let known = self.prune(conjuncts)?;
@@ -191,7 +220,7 @@ impl Nester<'_> {
 
     /// The nest that lists the places of rows.
     fn listed(&mut self, rows: &rows::Rows, number: usize) -> Result<Nest> {
-        self.entries(rows, &mut |_, _| Ok(crate::index::Affine::constant(0)), &mut |nester, at, _| {
+        self.entries(rows, &mut |_, _| Ok(Affine::constant(0)), &mut |nester, at, _| {
             nester.emit(Stmt::Tuple(number, at.to_vec()));
             Ok(())
         })?;
@@ -218,12 +247,12 @@ impl Nester<'_> {
         x: VarId,
         storage: &plan::Stored,
         reason: String,
-        element: &mut dyn FnMut(&mut Self, &[crate::index::Affine]) -> Result<loops::RealId>,
+        element: &mut dyn FnMut(&mut Self, &[Affine]) -> Result<loops::RealId>,
     ) -> Result<Nest> {
         let program = self.program;
         let dims = program.stmts[x].dims.clone();
         let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
-        let indices: Vec<crate::index::Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
+        let indices: Vec<Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
         self.reasons.push(reason);
         let plan = self.plan;
         if let Some((relation, rows)) =
@@ -232,8 +261,17 @@ impl Nester<'_> {
             self.reasons
                 .push("its entries are written row by row, in the order in which they are known to be".to_owned());
             let rank = dims.len();
-            self.entries(rows, &mut |nester, row| nester.start(*relation, row, rank), &mut |nester, at, entry| {
-                nester.remember_entry(*relation, at, entry.clone());
+            let row_axes = plan.in_order.as_ref().and_then(|matrix| matrix.row_axes.get(relation)).copied();
+            let mut start = |nester: &mut Self, row: &Affine| match row_axes {
+                Some(_) => Ok(Affine::constant(0)),
+                None => nester.start(*relation, row, rank),
+            };
+            self.entries(rows, &mut start, &mut |nester, at, before| {
+                let entry = match row_axes.and_then(|axes| at.get(..axes)) {
+                    Some(row) => nester.start_in_matrix(*relation, &dims, row)?.add(&before.row)?,
+                    None => before.first.clone(),
+                };
+                nester.remember_entry(*relation, at, entry);
                 let value = element(nester, at)?;
                 let place = nester.place_in(storage, at)?;
                 nester.emit(Stmt::Store(place, value));
@@ -272,7 +310,7 @@ impl Nester<'_> {
     }
 
     /// The conjuncts of the guard of a statement that mention its `gen` indices only.
-    fn outer_guard(&mut self, x: VarId, at: &[crate::index::Affine]) -> Result<Vec<Pred>> {
+    fn outer_guard(&mut self, x: VarId, at: &[Affine]) -> Result<Vec<Pred>> {
         let program = self.program;
         let rank = at.len();
         let guard = match &program.stmts[x].rhs {
@@ -281,7 +319,7 @@ impl Nester<'_> {
         };
         let sums = program.stmts[x].rhs.sums().len();
         // Indices that the guard binds are numbered behind the `sum` indices, which the conjuncts taken do not mention.
-        let unused = std::iter::repeat_n(crate::index::Affine::constant(0), sums);
+        let unused = std::iter::repeat_n(Affine::constant(0), sums);
         let at: Vec<_> = at.iter().cloned().chain(unused).collect();
         let mut outer = Vec::new();
         for p in guard.conjuncts().iter().chain(guard.is_false().then_some(guard)) {

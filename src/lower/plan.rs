@@ -23,6 +23,7 @@
 use std::collections::BTreeMap;
 
 use super::guard::visit_free;
+use super::in_order::InOrder;
 use super::rows::Rows;
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
@@ -101,6 +102,8 @@ pub(super) struct Plan {
     pub buffers: Arena<BufferId, Buffer>,
     /// The entries of patterns that were found out, by their relations.
     pub rows: BTreeMap<RelationId, Rows>,
+    /// The outputs that are stored in the order of a matrix.
+    pub in_order: Option<InOrder>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
     /// What reasons call the tensors.
@@ -144,6 +147,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         patterns: SideTable::new(len, Vec::new()),
         buffers: Arena::new(),
         rows: BTreeMap::new(),
+        in_order: None,
         work: SideTable::new(len, 0),
         names: program.stmt_names(),
         read_in_use: read_in_use(program, &live),

@@ -45,10 +45,23 @@ struct Case {
 /// Entries of a row, in order.
 #[derive(Clone, Debug)]
 enum Item {
-    /// An entry, and how many are before it in its row.
-    Entry { at: Vec<Affine>, before: Affine },
+    /// An entry, and how many are before it with the same first index, and with the same of all leading axes that are rows of a matrix.
+    Entry { at: Vec<Affine>, before: Before },
     /// The entries for each value of an axis.
     Each { axis: usize, conjuncts: Vec<Pred>, items: Vec<Item> },
+}
+
+/// How many entries are before another one: with the same first index, and with the same row of a matrix.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    pub first: Affine,
+    pub row: Affine,
+}
+
+impl Before {
+    fn substitute(&self, value: &impl Fn(IndexId) -> Option<Affine>) -> Checked<Before> {
+        Ok(Before { first: self.first.substitute(value)?, row: self.row.substitute(value)? })
+    }
 }
 
 /// Why there are no rows.
@@ -71,12 +84,14 @@ type Found<T> = std::result::Result<T, Stop>;
 struct Search<'a> {
     signature: &'a Signature,
     dims: &'a [Size],
+    /// How many leading axes are rows of a matrix.
+    row_axes: usize,
     entries: usize,
 }
 
 impl Rows {
-    /// The rows of the union of some clauses, if they have such a form.
-    pub fn new(signature: &Signature, dims: &[Size], clauses: &[Clause]) -> Option<Rows> {
+    /// The rows of the union of some clauses, if they have such a form. So many leading axes are rows of a matrix.
+    pub fn new(signature: &Signature, dims: &[Size], row_axes: usize, clauses: &[Clause]) -> Option<Rows> {
         if dims.len() < 2 || clauses.iter().any(|clause| !clause.bound.is_empty()) {
             return None;
         }
@@ -93,8 +108,9 @@ impl Rows {
             if facts.contradictory() {
                 continue;
             }
-            let mut search = Search { signature, dims, entries: 0 };
-            match search.below(&facts, clauses.clone(), vec![first.into()], &Affine::constant(0)) {
+            let mut search = Search { signature, dims, row_axes, entries: 0 };
+            let none = Affine::constant(0);
+            match search.below(&facts, clauses.clone(), vec![first.into()], [&none, &none]) {
                 Ok((items, _)) => cases.push(Case { guard, items }),
                 Err(Stop::Undecided(p)) if open.len() + cases.len() + 2 <= MAX_CASES => {
                     let atom = matches!(p, Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_));
@@ -110,6 +126,13 @@ impl Rows {
     }
 }
 
+impl Rows {
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.cases.is_empty()
+    }
+}
+
 /// The indices that a clause has for an axis.
 #[derive(Clone, PartialEq)]
 enum Values {
@@ -119,15 +142,16 @@ enum Values {
 }
 
 impl Search<'_> {
-    /// The entries below `at`, the first of which has so many before it, and how many they are.
+    /// The entries below `at`, the first of which has so many before it, and how many they are. The row of the matrix starts after so many.
     fn below(
         &mut self,
         facts: &Facts,
         clauses: Vec<Vec<Pred>>,
         at: Vec<Affine>,
-        before: &Affine,
+        [before, row]: [&Affine; 2],
     ) -> Found<(Vec<Item>, Affine)> {
         let axis = at.len();
+        let row = if axis == self.row_axes { before } else { row };
         let clauses = self.alive(facts, clauses, axis);
         let none = Affine::constant(0);
         let Some(extent) = self.dims.get(axis) else {
@@ -141,7 +165,8 @@ impl Search<'_> {
                 }
                 _ => {
                     self.entries += 1;
-                    let entry = Item::Entry { at, before: before.clone() };
+                    let before = Before { first: before.clone(), row: before.sub(row)? };
+                    let entry = Item::Entry { at, before };
                     if self.entries <= MAX_ENTRIES {
                         Ok((vec![entry], Affine::constant(1)))
                     } else {
@@ -155,7 +180,7 @@ impl Search<'_> {
         if let Some(n) = extent.as_constant().filter(|n| *n <= MAX_LITERAL) {
             for k in 0..n {
                 let value = Affine::constant(k);
-                let (more, len) = self.at(facts, &clauses, &at, &value, &before.add(&count)?)?;
+                let (more, len) = self.at(facts, &clauses, &at, &value, [&before.add(&count)?, row])?;
                 items.extend(more);
                 count = count.add(&len)?;
             }
@@ -165,7 +190,7 @@ impl Search<'_> {
             let from = before.add(&count)?;
             let (conjuncts, first, last) = match values {
                 Values::Range(first, last) if first == last => {
-                    let (more, len) = self.at(facts, &clauses, &at, &first, &from)?;
+                    let (more, len) = self.at(facts, &clauses, &at, &first, [&from, row])?;
                     items.extend(more);
                     count = count.add(&len)?;
                     continue;
@@ -180,10 +205,11 @@ impl Search<'_> {
             inside.range(index, extent);
             conjuncts.iter().filter(|p| !matches!(p, Pred::Relation { .. })).for_each(|p| inside.assume(p));
             let next = [at.as_slice(), &[index.into()]].concat();
-            let (_, each) = self.below(&inside, clauses.clone(), next.clone(), &Affine::constant(0))?;
+            let none = Affine::constant(0);
+            let (_, each) = self.below(&inside, clauses.clone(), next.clone(), [&none, &none])?;
             let k = each.as_constant().ok_or(Stop::Unknown)?;
             let own = from.add(&Affine::index(index).sub(&first)?.scale(k)?)?;
-            let (more, _) = self.below(&inside, clauses, next, &own)?;
+            let (more, _) = self.below(&inside, clauses, next, [&own, row])?;
             if !more.is_empty() {
                 items.push(Item::Each { axis, conjuncts, items: more });
             }
@@ -199,7 +225,7 @@ impl Search<'_> {
         clauses: &[Vec<Pred>],
         at: &[Affine],
         value: &Affine,
-        before: &Affine,
+        before: [&Affine; 2],
     ) -> Found<(Vec<Item>, Affine)> {
         let index = IndexId::from_index(at.len());
         let give = |i: IndexId| (i == index).then(|| value.clone());
@@ -356,8 +382,8 @@ impl Search<'_> {
     }
 }
 
-/// What is done at each entry: the indices, and the place of the entry in its row.
-type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &[Affine], &Affine) -> Result<()>;
+/// What is done at each entry: the indices, the place of the entry, and how many are before it in its row of a matrix.
+type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &[Affine], &Before) -> Result<()>;
 
 impl<'a> Nester<'a> {
     /// Runs `body` at every entry. `start` opens a row.
@@ -398,7 +424,8 @@ impl<'a> Nester<'a> {
                             self.claim(a, n);
                         }
                     }
-                    body(self, &at, &start.add(&before.substitute(&value)?)?)?;
+                    let before = before.substitute(&value)?;
+                    body(self, &at, &Before { first: start.add(&before.first)?, row: before.row })?;
                 }
                 Item::Each { axis, conjuncts, items } => {
                     let i = self.fresh_index();
@@ -416,6 +443,23 @@ impl<'a> Nester<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Where a row of a block starts in a matrix. The leading axes but the first are of literal length.
+    pub fn start_in_matrix(&mut self, relation: RelationId, dims: &[Size], row: &[Affine]) -> Result<Affine> {
+        if let Some((_, known)) = self.entry(relation, row) {
+            return Ok(known);
+        }
+        let mut at = Affine::constant(0);
+        for (a, n) in row.iter().zip(dims) {
+            at = at.scale(n.as_constant().unwrap_or(1))?.add(a)?;
+        }
+        let axes: Vec<usize> = (0..dims.len()).collect();
+        let array = self.array(relation, &axes, Part::Starts);
+        let index = self.fresh_index();
+        self.emit(Stmt::Let { index, array, at });
+        self.remember_entry(relation, row, index.into());
+        Ok(index.into())
     }
 
     /// The first entry of a row of a relation.

@@ -23,6 +23,7 @@ mod products;
 mod programs;
 mod regressions;
 mod single;
+mod straight;
 mod support;
 mod tssa_text;
 mod views;

@@ -42,7 +42,9 @@ use crate::stages::check;
 use crate::tensor::Precision;
 use crate::ty::Signature;
 
-use edit::{Edit, compact};
+pub(super) use edit::compact;
+
+use edit::Edit;
 use graph::{Graph, Register};
 use place::{home, writes_once};
 use times::Changing;
