@@ -34,13 +34,20 @@ const MAX_WEIGHT: usize = 24;
 /// The nodes of a class as expressions.
 pub(super) type Definitions = Rc<[(Form, Expr)]>;
 
-/// The nodes of a class, and what its reads stand for, each with the nodes that it was made of.
+/// The nodes of a class, and what its reads stand for, by their indices.
 #[derive(Default)]
 struct OpenedClass {
     /// Whether the nodes are those that the class has now.
     current: bool,
     nodes: Rc<[Node]>,
-    reads: FxHashMap<Rc<[Affine]>, (Rc<[Node]>, Definitions)>,
+    reads: FxHashMap<Rc<[Affine]>, OpenedRead>,
+}
+
+/// What a read stands for, with the nodes that it was made of.
+#[derive(Clone)]
+struct OpenedRead {
+    nodes: Rc<[Node]>,
+    definitions: Definitions,
 }
 
 pub(super) struct Graph<'a> {
@@ -289,14 +296,14 @@ impl<'a> Graph<'a> {
         let class = self.egraph.find(read.class);
         let nodes = self.nodes(class);
         let before = self.opened.get(&class).and_then(|opened| opened.reads.get(&read.indices)).cloned();
-        if let Some((of, known)) = &before
-            && Rc::ptr_eq(of, &nodes)
+        if let Some(before) = &before
+            && Rc::ptr_eq(&before.nodes, &nodes)
         {
-            return Ok(Rc::clone(known));
+            return Ok(Rc::clone(&before.definitions));
         }
         let known = |node: &Node| {
-            let (of, known) = before.as_ref()?;
-            known.get(of.iter().position(|other| other == node)?).cloned()
+            let before = before.as_ref()?;
+            before.definitions.get(before.nodes.iter().position(|other| other == node)?).cloned()
         };
         let mut found = Vec::with_capacity(nodes.len());
         for node in nodes.iter() {
@@ -305,11 +312,12 @@ impl<'a> Graph<'a> {
                 None => (node.head.form(), self.open(node, &read.indices)?),
             });
         }
-        let found: Definitions = found.into();
+        let definitions: Definitions = found.into();
         if let Some(opened) = self.opened.get_mut(&class) {
-            opened.reads.insert(Rc::clone(&read.indices), (nodes, Rc::clone(&found)));
+            let read = (Rc::clone(&read.indices), OpenedRead { nodes, definitions: Rc::clone(&definitions) });
+            opened.reads.extend([read]);
         }
-        Ok(found)
+        Ok(definitions)
     }
 
     /// The element that a read stands for under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given; also
