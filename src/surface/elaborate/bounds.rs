@@ -301,9 +301,7 @@ impl Knowledge {
                 }
                 Topic::Var(v @ Var::Apply(application)) => {
                     maps.insert(application.map);
-                    let target = shape(program, application.map).pop();
-                    let range = target.and_then(|n| Pred::in_range(&Affine::var(v.clone()), &n).ok());
-                    if let Some(range) = range {
+                    if let Some(range) = target_range(program, v) {
                         queue.extend(topics(&range));
                         known.push((range, None));
                     }
@@ -375,15 +373,26 @@ fn topics(p: &Pred) -> Vec<Topic> {
     found.into_iter().collect()
 }
 
-/// The predicate with what its relations imply: a tuple of a relation is in its shape.
+/// The predicate with what its relations and maps imply: a tuple of a relation is in its shape, the target of a map in its range.
 fn within_shapes(program: &Program, p: &Pred) -> Pred {
     let with_shape = |atom: &Pred| -> Checked<Pred> {
-        let Pred::Relation { relation, args, holds: true } = atom else { return Ok(atom.clone()) };
-        let shape = shape(program, *relation);
-        let ranges = args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok());
-        Ok(Pred::all(ranges.chain([atom.clone()])))
+        let mut ranges = Vec::new();
+        if let Pred::Relation { relation, args, holds: true } = atom {
+            let shape = shape(program, *relation);
+            ranges.extend(args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok()));
+        }
+        ranges.extend(variables(atom).iter().filter_map(|v| target_range(program, v)));
+        ranges.push(atom.clone());
+        Ok(Pred::all(ranges))
     };
     p.rebuild(&mut { with_shape }).unwrap_or_else(|_| p.clone())
+}
+
+/// That the target of a map is in its range.
+fn target_range(program: &Program, v: &Var) -> Option<Pred> {
+    let Var::Apply(application) = v else { return None };
+    let extent = shape(program, application.map).pop()?;
+    Pred::in_range(&Affine::var(v.clone()), &extent).ok()
 }
 
 /// Whether one bound is at least as strong as another, or the same atom.
