@@ -1,5 +1,6 @@
 //! Quick looks at what cannot match.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use egg::Id;
@@ -54,35 +55,26 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// The products that each term may be. Those of the terms of the whole subject are found once.
+    /// The products that each term may be.
     pub(super) fn products_of(&mut self, terms: &[Expr]) -> Rc<[Products]> {
-        let whole = self.is_whole(terms);
-        if whole && let Some(known) = self.subject.products.get() {
-            return Rc::clone(known);
-        }
-        let found: Rc<[_]> = terms.iter().map(|term| self.products(term)).collect();
-        if whole {
-            return Rc::clone(self.subject.products.get_or_init(|| found));
-        }
-        found
+        self.each(terms, &self.subject.products, Self::products)
     }
 
     /// The products that stand in a parenthesis that each term may be a multiple of.
     pub(super) fn products_inside(&mut self, terms: &[Expr]) -> Rc<[Products]> {
-        let whole = self.is_whole(terms);
-        if whole && let Some(known) = self.subject.inside.get() {
-            return Rc::clone(known);
-        }
-        let found: Rc<[_]> = terms.iter().map(|term| self.inside(term)).collect();
-        if whole {
-            return Rc::clone(self.subject.inside.get_or_init(|| found));
-        }
-        found
+        self.each(terms, &self.subject.inside, Self::inside)
     }
 
-    /// Whether these are the terms of the subject.
-    fn is_whole(&self, terms: &[Expr]) -> bool {
-        matches!(self.subject.e, Expr::Sum(all) if std::ptr::eq::<[Expr]>(&**all, terms))
+    /// Those of the terms of the whole subject are found once.
+    fn each(
+        &mut self,
+        terms: &[Expr],
+        known: &OnceCell<Rc<[Products]>>,
+        of: fn(&mut Self, &Expr) -> Products,
+    ) -> Rc<[Products]> {
+        let whole = matches!(self.subject.e, Expr::Sum(all) if std::ptr::eq::<[Expr]>(&**all, terms));
+        let mut find = || terms.iter().map(|term| of(self, term)).collect();
+        if whole { Rc::clone(known.get_or_init(find)) } else { find() }
     }
 
     fn products(&mut self, term: &Expr) -> Products {
