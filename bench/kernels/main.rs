@@ -19,8 +19,8 @@ mod convolution;
 mod factorisation;
 mod growth;
 mod harness;
-mod intersection;
 mod matrices;
+mod merging;
 mod mixture;
 mod network;
 mod peers;
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     if turns {
         return Ok(());
     }
-    intersection::run(&mut table)?;
+    merging::run(&mut table)?;
     let bindings = matrices::run(&mut table)?;
     let growth = growth::run(&mut table)?;
     let results = serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings });

@@ -3,6 +3,7 @@
 //! `[[X[a]]]` is a load where `X` is stored; else the right-hand side of `X` at `a`, with its guard tested around what the guard protects.
 
 use super::PASS;
+use super::guard::also;
 use super::plan::{Placement, Stored};
 use super::scope::Nester;
 use crate::base::{Id, VarId};
@@ -71,9 +72,10 @@ impl<'a> Nester<'a> {
             return Ok(self.define(Real::Load(place)));
         }
         let r = self.local();
-        let entry = self.locate(pattern.relation, &args)?;
-        self.test(Cond::NonNegative(entry.clone()), &mut |nester| {
-            nester.remember_entry(pattern.relation, &args, entry.clone());
+        let found = self.locate(pattern.relation, &args)?;
+        self.test(Cond::NonNegative(found.node.clone()), &mut |nester| {
+            let entry = nester.entry_at(pattern.relation, &found);
+            nester.remember_entry(pattern.relation, &args, entry);
             let place = nester.place_in(stored, at)?;
             let value = nester.define(Real::Load(place));
             nester.emit(Stmt::Assign(r, value));
@@ -210,6 +212,12 @@ impl<'a> Nester<'a> {
                     conjuncts.push(p);
                 }
             }
+        }
+        let of_sums = |p: &Pred| indices.iter().any(|(i, _)| p.mentions(*i));
+        for Operand { var, indices } in operands {
+            let place: Vec<Affine> = indices.iter().filter_map(|i| inner.get(i.index()).cloned()).collect();
+            let support = self.open(&self.plan.supports[*var], &place)?;
+            also(&mut conjuncts, &support, &of_sums);
         }
         let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();
         let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();

@@ -4,7 +4,7 @@ use super::PASS;
 use super::scope::Nester;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
 use crate::loops::{Cond, Part, Real, Segment, Stmt};
 
 /// Calls `visit` on the indices of a predicate that it does not bind. `exists` binds indices that occur nowhere else.
@@ -17,6 +17,26 @@ pub(super) fn visit_free(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
             _ => {}
         });
     });
+}
+
+/// What a search has found.
+pub(super) struct Found {
+    /// The place in a view; negative where there is none.
+    pub node: Affine,
+    /// The order of axes of the view.
+    pub axes: Vec<usize>,
+}
+
+/// Adds to the guard of loops over some indices what holds wherever there is anything to do. An `or` would only be tested where a relation
+/// drives the loops anyway.
+pub(super) fn also(guard: &mut Vec<Pred>, support: &Pred, of_loops: &dyn Fn(&Pred) -> bool) {
+    let drives = |p: &Pred| matches!(p, Pred::Relation { holds: true, .. }) && of_loops(p);
+    for p in support.conjuncts().iter().chain(support.is_false().then_some(support)) {
+        let is_new = (of_loops(p) || p.is_false()) && !guard.contains(p);
+        if is_new && !(matches!(p, Pred::Any(_)) && guard.iter().any(drives)) {
+            guard.push(p.clone());
+        }
+    }
 }
 
 impl Nester<'_> {
@@ -43,7 +63,8 @@ impl Nester<'_> {
     /// The conjuncts that do not follow from what is known.
     pub fn prune(&mut self, conjuncts: Vec<Pred>) -> Result<Vec<Pred>> {
         let all = Pred::all(conjuncts.iter().cloned());
-        if all.is_false() {
+        let excluded = |p: &Pred| matches!(p, Pred::Relation { .. }) && p.negate().is_some_and(|p| self.holds(&p));
+        if all.is_false() || all.conjuncts().iter().any(excluded) {
             return Ok(vec![Pred::False]);
         }
         Ok(conjuncts.iter().flat_map(|p| p.conjuncts().to_vec()).filter(|p| !self.holds(p)).collect())
@@ -62,14 +83,14 @@ impl Nester<'_> {
             return self.guarded(&[ps, rest].concat(), body);
         }
         if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = first {
-            let entry = match self.entry(*relation, args) {
-                Some(_) => return self.guarded(rest, body),
-                None => self.locate(*relation, args)?,
-            };
-            let cond = Cond::NonNegative(entry.clone());
-            return self.test(cond, &mut |nester| {
+            if self.entry(*relation, args).is_some() {
+                return self.guarded(rest, body);
+            }
+            let found = self.locate(*relation, args)?;
+            return self.test(Cond::NonNegative(found.node.clone()), &mut |nester| {
                 nester.know(first);
-                nester.remember_entry(*relation, args, entry.clone());
+                let entry = nester.entry_at(*relation, &found);
+                nester.remember_entry(*relation, args, entry);
                 nester.know_ranges(*relation, args);
                 nester.guarded(rest, body)
             });
@@ -107,10 +128,10 @@ impl Nester<'_> {
             Pred::All(ps) => Cond::All(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
             Pred::Any(ps) => Cond::Any(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
             Pred::Relation { relation: RelationRef::Input(relation), args, holds } => {
-                let entry = self.locate(*relation, args)?;
+                let Found { node, .. } = self.locate(*relation, args)?;
                 // -1 where there is none
-                let absent = entry.scale(-1)?.add_constant(-1)?;
-                Cond::NonNegative(if *holds { entry } else { absent })
+                let absent = node.scale(-1)?.add_constant(-1)?;
+                Cond::NonNegative(if *holds { node } else { absent })
             }
             Pred::Relation { relation: RelationRef::Computed { var, view }, args, holds } => {
                 let flag = self.computed_relation(*var, *view, args)?;
@@ -190,19 +211,30 @@ impl Nester<'_> {
         })
     }
 
-    /// The entry of a relation at a tuple, which may be anywhere; negative where there is none.
-    pub fn locate(&mut self, relation: RelationId, args: &[Affine]) -> Result<Affine> {
-        if let Some((_, entry)) = self.entry(relation, args) {
-            return Ok(entry);
+    /// The place of a tuple, which may be anywhere, in the view whose first axes are known furthest out: the keys of what is left come in
+    /// order.
+    pub fn locate(&mut self, relation: RelationId, args: &[Affine]) -> Result<Found> {
+        let mut axes: Vec<usize> = (0..args.len()).collect();
+        if let Some((_, node)) = self.entry(relation, args) {
+            return Ok(Found { node, axes });
         }
-        let axes: Vec<usize> = (0..args.len()).collect();
+        if !self.program.signature.is_map(RelationRef::Input(relation)) {
+            let shape = &self.program.signature.relations[relation].shape;
+            let known = |k: &usize| self.range_level(args.get(*k)?, shape.get(*k)?);
+            axes.sort_by_key(|k| known(k).unwrap_or(usize::MAX));
+        }
+        let args: Vec<Affine> = axes.iter().filter_map(|k| args.get(*k).cloned()).collect();
         let name = self.relation_name(relation);
-        self.reason(format!("{name} is tested by a search in its row"));
+        self.reason(match axes.as_slice() {
+            [1, 0] => format!("{name} is tested by a search in its column"),
+            axes if axes.is_sorted() => format!("{name} is tested by a search in its row"),
+            axes => format!("{name} is tested by a search with its axes in the order {axes:?}"),
+        });
         let (first, rest) = args.split_first().ok_or_else(|| Error::bug(PASS, "a relation without axes"))?;
         let rows = self.array(relation, &axes, Part::Rows);
         let mut segment = Segment { pointers: rows, at: first.clone() };
         if rest.is_empty() {
-            return Ok(self.find(segment, None));
+            return Ok(Found { node: self.find(segment, None), axes });
         }
         let mut node = first.clone();
         for (level, key) in (1u8..).zip(rest) {
@@ -212,7 +244,18 @@ impl Nester<'_> {
                 segment = Segment { pointers: self.array(relation, &axes, Part::Children(level)), at: node.clone() };
             }
         }
-        Ok(node)
+        Ok(Found { node, axes })
+    }
+
+    /// The entry at a place that was found.
+    pub fn entry_at(&mut self, relation: RelationId, found: &Found) -> Affine {
+        if found.axes.is_sorted() {
+            return found.node.clone();
+        }
+        let array = self.array(relation, &found.axes, Part::Entries);
+        let index = self.fresh_index();
+        self.emit(Stmt::Let { index, array, at: found.node.clone() });
+        index.into()
     }
 
     pub fn relation_name(&self, relation: RelationId) -> String {

@@ -294,6 +294,10 @@ impl Nester<'_> {
                 conjuncts.push(p);
             }
         }
+        if places.is_none() {
+            let support = self.open(&self.plan.supports[x], &indices)?;
+            guard::also(&mut conjuncts, &support, &|_| true);
+        }
         let known = self.prune(conjuncts)?;
         // Unless every place is visited, or nobody reads the others.
         if known.iter().any(|p| places.as_ref() != Some(p)) && !self.plan.read_in_use[x] {

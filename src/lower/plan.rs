@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use super::guard::visit_free;
 use super::in_order::InOrder;
 use super::rows::Rows;
+use super::support::{as_guard, supports};
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
@@ -99,6 +100,8 @@ pub(super) enum Placement {
 pub(super) struct Plan {
     pub placements: SideTable<VarId, Placement>,
     pub patterns: SideTable<VarId, Vec<Pattern>>,
+    /// What holds of the `gen` indices wherever an element is not zero.
+    pub supports: SideTable<VarId, Pred>,
     pub buffers: Arena<BufferId, Buffer>,
     /// The entries of patterns that were found out, by their relations.
     pub rows: BTreeMap<RelationId, Rows>,
@@ -145,6 +148,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     let mut plan = Plan {
         placements: SideTable::new(len, Placement::Dead),
         patterns: SideTable::new(len, Vec::new()),
+        supports: SideTable::new(len, Pred::True),
         buffers: Arena::new(),
         rows: BTreeMap::new(),
         in_order: None,
@@ -152,9 +156,11 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         names: program.stmt_names(),
         read_in_use: read_in_use(program, &live),
     };
+    let supports = supports(program)?;
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         plan.patterns.set(x, plan.patterns_of(program, stmt));
+        plan.supports.set(x, as_guard(program, &supports[x], &stmt.dims));
         let output = output_of(program, x);
         if let Rhs::Input { param, path } = &stmt.rhs {
             let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;

@@ -9,13 +9,13 @@
 //! | `f(b, s)`, `f` a map or the place of an extremum, `b` known | `s = f(b)` | there is one target |
 //! | `exists o. f(o, s)`, `f` a map | a loop over the targets in use | there may be far fewer than targets |
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
-//! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q` | the sides are disjoint |
+//! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR matrix | the sides are disjoint |
 //! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
 //!
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
 
 use super::PASS;
-use super::guard::visit_free;
+use super::guard::{Found, visit_free};
 use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
@@ -24,8 +24,8 @@ use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, V
 use crate::loops::{ArrayId, Bound, Cond, Domain, Part, Segment, Stmt};
 use crate::ty::Storage;
 
-/// How many sides of an `or` get loops of their own.
-const MAX_SIDES: usize = 3;
+/// How many loops of their own the sides of all `or`s around a point may get.
+const MAX_SIDES: usize = 16;
 
 /// The values of the indices at a point.
 pub(super) struct Point {
@@ -59,6 +59,8 @@ pub(super) struct Open {
     solved: Vec<(IndexId, Affine)>,
     /// Values whose range is among the conjuncts.
     pending: Vec<(Affine, Size)>,
+    /// How many sides of `or`s there are by now.
+    sides: usize,
 }
 
 impl Open {
@@ -124,7 +126,13 @@ impl Open {
             next.conjuncts.extend(Pred::in_range(a, &extent)?.conjuncts().iter().cloned());
         }
         next.pending.push((a.clone(), extent));
-        next.conjuncts = next.conjuncts.iter().flat_map(flat).collect();
+        let mut conjuncts: Vec<Pred> = Vec::new();
+        for p in next.conjuncts.iter().flat_map(flat) {
+            if !conjuncts.contains(&p) {
+                conjuncts.push(p);
+            }
+        }
+        next.conjuncts = conjuncts;
         Ok(next)
     }
 }
@@ -178,7 +186,10 @@ impl<'a> Nester<'a> {
         let conjuncts = conjuncts.iter().flat_map(flat).collect();
         let witnesses = others.iter().map(|(i, _)| *i).collect();
         indices.extend(others);
-        self.step(Open { unbound: indices, witnesses, conjuncts, solved: Vec::new(), pending: Vec::new() }, body)
+        self.step(
+            Open { unbound: indices, witnesses, conjuncts, solved: Vec::new(), pending: Vec::new(), sides: 1 },
+            body,
+        )
     }
 
     /// Tests what can be tested, and goes on inside.
@@ -227,8 +238,12 @@ impl<'a> Nester<'a> {
             return self.walk_targets(&open, at, body);
         }
         if let Some((at, sides)) = self.sides(&open)? {
+            if let Some(row) = sides.iter().find_map(|side| self.row_of_side(&open, side)) {
+                return self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body);
+            }
+            let copies = open.sides.saturating_mul(sides.len());
             for side in sides {
-                let mut next = open.without(at);
+                let mut next = Open { sides: copies, ..open.without(at) };
                 next.conjuncts.extend(side);
                 // A scope of its own, since what one side finds out does not hold in the other.
                 let stmts = self.body(true, &mut |nester| nester.step(next.clone(), body))?;
@@ -372,6 +387,13 @@ impl<'a> Nester<'a> {
         ((is_csr || is_map) && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
     }
 
+    /// The index of the rows of a CSR matrix that a side walks: what the sides add to a row is added in one visit, and rows have loops that
+    /// can be shared out.
+    fn row_of_side(&self, open: &Open, side: &[Pred]) -> Option<usize> {
+        let open = Open { conjuncts: side.to_vec(), ..open.clone() };
+        self.row(&open, self.driver(&open)?)
+    }
+
     fn walk(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
         let Pred::Relation { relation: RelationRef::Input(relation), args, .. } = open.conjuncts[at].clone() else {
             return Err(Error::bug(PASS, "a walk over no relation"));
@@ -464,16 +486,7 @@ impl<'a> Nester<'a> {
 
     /// A tuple of the relation, given by its place in the view.
     fn arrive(&mut self, open: Open, walk: &Walk, args: &[Affine], leaf: Affine, body: Body<'_, 'a>) -> Result<()> {
-        let in_order = walk.axes.iter().copied().eq(0..walk.axes.len());
-        let entry = match in_order {
-            true => leaf,
-            false => {
-                let array = self.array(walk.relation, &walk.axes, Part::Entries);
-                let index = self.fresh_index();
-                self.emit(Stmt::Let { index, array, at: leaf });
-                index.into()
-            }
-        };
+        let entry = self.entry_at(walk.relation, &Found { node: leaf, axes: walk.axes.clone() });
         self.remember_entry(walk.relation, args, entry);
         self.know(&Pred::relation(RelationRef::Input(walk.relation), args.to_vec()));
         self.step(open, body)
@@ -488,7 +501,7 @@ impl<'a> Nester<'a> {
                     let above = Pred::non_negative(a.add_constant(-1)?);
                     return Ok(Some((at, vec![flat(&below), flat(&above)])));
                 }
-                Pred::Any(ps) if ps.len() <= MAX_SIDES => {
+                Pred::Any(ps) if open.sides.saturating_mul(ps.len()) <= MAX_SIDES => {
                     let driven = |p: &Pred| {
                         p.conjuncts().iter().any(|q| {
                             let gives = matches!(

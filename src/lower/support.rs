@@ -29,6 +29,8 @@ use crate::ty::Storage;
 
 /// Of a tensor with more clauses only what they have in common is kept.
 const MAX_CLAUSES: usize = 64;
+/// How many clauses a support may have to be a guard of those who read the tensor.
+const MAX_GUARDED: usize = 8;
 
 /// A conjunction over `gen` indices, numbered from 0 on, and indices behind them that it binds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +61,37 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
     Ok(all)
 }
 
+/// A support as a predicate over `gen` indices, for loops to follow: its only clause, or an `or` of clauses each of which gives some index by
+/// an equation or a relation. What a clause says of the indices that it binds is left out, and what their ranges say.
+pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> Pred {
+    let rank = dims.len();
+    let mut facts = None;
+    let mut is_range = |p: &Pred| {
+        let in_range = || {
+            let mut facts = program.signature.facts();
+            dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+            facts
+        };
+        matches!(p, Pred::NonNegative(_)) && facts.get_or_insert_with(in_range).proves(p)
+    };
+    let mut clause =
+        |clause: &Clause| Pred::all(clause.of_gens(rank).filter(|p| !is_range(p)).cloned().collect::<Vec<_>>());
+    match support.as_slice() {
+        [only] => clause(only),
+        all if all.len() > MAX_GUARDED => Pred::True,
+        all => {
+            let gives = |p: &Pred| {
+                let entry = matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. });
+                entry || matches!(p, Pred::Zero(_))
+            };
+            match all.iter().all(|clause| clause.of_gens(rank).any(gives)) {
+                true => Pred::any(all.iter().map(&mut clause).collect::<Vec<_>>()),
+                false => Pred::True,
+            }
+        }
+    }
+}
+
 /// Without clauses that say all that another says, and perhaps more.
 fn without_implied(support: Support) -> Support {
     let mut kept: Support = Vec::new();
@@ -74,8 +107,7 @@ fn without_implied(support: Support) -> Support {
 /// What all clauses say of `gen` indices alone.
 fn common(support: &Support, rank: usize) -> Clause {
     let Some((first, rest)) = support.split_first() else { return Clause::default() };
-    let free = |p: &Pred| (0..first.bound.len()).all(|k| !p.mentions(IndexId::from_index(rank + k)));
-    let shared = first.conjuncts.iter().filter(|p| free(p) && rest.iter().all(|other| other.conjuncts.contains(p)));
+    let shared = first.of_gens(rank).filter(|p| rest.iter().all(|other| other.conjuncts.contains(p)));
     Clause { bound: Vec::new(), conjuncts: shared.cloned().collect() }
 }
 
@@ -187,6 +219,12 @@ fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<
 }
 
 impl Clause {
+    /// What it says of `gen` indices alone.
+    fn of_gens(&self, rank: usize) -> impl Iterator<Item = &Pred> {
+        let bound = rank..rank + self.bound.len();
+        self.conjuncts.iter().filter(move |p| bound.clone().all(|k| !p.mentions(IndexId::from_index(k))))
+    }
+
     /// Whether it has all conjuncts of another, with the same bound indices.
     fn implies(&self, other: &Clause) -> bool {
         self.bound.starts_with(&other.bound) && other.conjuncts.iter().all(|p| self.conjuncts.contains(p))

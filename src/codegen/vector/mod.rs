@@ -15,8 +15,8 @@
 //! | [`tan`] | 1.5 | as [`sin`] |
 //! | [`tanh`], [`atan`], [`erf`], [`sigmoid`], [`softplus`] | 1.5 | |
 //! | [`xlogy`] | 2 | |
-//! | [`lgamma`] | 4 | for `x < 0` of the largest of `lgamma(x)`, `lgamma(-x)` and 1 |
-//! | [`digamma`] | 4 | for `x < 0` 5, of the largest of `digamma(x)`, `digamma(-x)` and 1 |
+//! | [`lgamma`] | 3 | for `x < 0` of the largest of `lgamma(x)`, `lgamma(-x)` and 1 |
+//! | [`digamma`] | 3.5 | for `x < 0` 5, of the largest of `digamma(x)`, `digamma(-x)` and 1 |
 
 mod double;
 mod error_function;

@@ -11,6 +11,7 @@
 //! *Moved terms.* A comparison of reals leaves its bracket (see `computed`), and with it the conjuncts to its left. What is proved
 //! only by them makes the moved term keep them as a guard of its own: [`Proof::Conditional`].
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
@@ -212,13 +213,31 @@ impl Knowledge {
         if goal.is_true() || self.follows_from_ranges(goal) || self.is_doubtful(goal) {
             return Proof::Known;
         }
-        if self.follows(program, goal, false).is_some() {
+        let about_goal = topics(goal);
+        // Brackets that contradict each other imply anything, whatever they are about.
+        let about_guards = OnceCell::new();
+        let follows = |left_behind: bool| {
+            self.follows(program, goal, &about_goal, left_behind).or_else(|| {
+                let topics: &Vec<Topic> = about_guards.get_or_init(|| self.guarded());
+                self.follows(program, &Pred::False, topics, left_behind)
+            })
+        };
+        if follows(false).is_some() {
             return Proof::Known;
         }
         match self.left_behind.is_empty() {
-            false => self.follows(program, goal, true).map_or(Proof::Unknown, Proof::Conditional),
+            false => follows(true).map_or(Proof::Unknown, Proof::Conditional),
             true => Proof::Unknown,
         }
+    }
+
+    /// What the innermost brackets speak of.
+    fn guarded(&self) -> Vec<Topic> {
+        let guards = self.facts.iter().rev().filter_map(|fact| match fact {
+            Fact::Guard(p) if p.weight() <= MAX_WEIGHT => Some(topics(p)),
+            _ => None,
+        });
+        guards.take(MAX_GUARDS_PER_VAR).flatten().collect()
     }
 
     /// `0 <= a` at the corner of the box of ranges where `a` is least. Nothing but the ranges is used.
@@ -252,8 +271,8 @@ impl Knowledge {
         self.left_behind.get(at).is_some_and(|(from, _)| *from <= fact).then_some(at)
     }
 
-    /// Whether a goal follows: the facts left behind that may have been needed.
-    fn follows(&self, program: &Program, goal: &Pred, left_behind: bool) -> Option<Vec<usize>> {
+    /// Whether a goal follows from what is connected with some topics: the facts left behind that may have been needed.
+    fn follows(&self, program: &Program, goal: &Pred, topics: &[Topic], left_behind: bool) -> Option<Vec<usize>> {
         for at in self.absurd.iter().rev().take(MAX_RANGES_PER_SIZE) {
             match self.left_by(*at) {
                 None => return Some(Vec::new()),
@@ -261,7 +280,7 @@ impl Knowledge {
                 Some(_) => {}
             }
         }
-        let Relevant { known, ranges, maps } = self.relevant(program, goal, left_behind);
+        let Relevant { known, ranges, maps } = self.relevant(program, topics, left_behind);
         if let Some((_, by)) = known.iter().find(|(p, _)| implies(p, goal)) {
             return Some(by.iter().copied().collect());
         }
@@ -278,12 +297,12 @@ impl Knowledge {
         facts.proves(goal).then(|| known.iter().filter_map(|(_, by)| *by).collect())
     }
 
-    /// The facts that are connected with a goal, the closest first.
-    fn relevant(&self, program: &Program, goal: &Pred, left_behind: bool) -> Relevant {
+    /// The facts that are connected with some topics, the closest first.
+    fn relevant(&self, program: &Program, about: &[Topic], left_behind: bool) -> Relevant {
         let Relevant { mut known, mut ranges, mut maps } = Relevant::default();
         let mut used = BTreeSet::new();
         let mut seen: BTreeSet<Topic> = BTreeSet::new();
-        let mut queue: Vec<Topic> = topics(goal);
+        let mut queue = about.to_vec();
         let mut next = 0;
         while next < queue.len() && known.len() + ranges.len() < MAX_FACTS {
             let v = queue[next].clone();
@@ -362,9 +381,15 @@ enum Topic {
     Relation(RelationRef),
 }
 
-/// What a predicate speaks of.
+/// What a predicate speaks of. A map is one topic whether it stands as `f(i) = j` or inside of an index.
 fn topics(p: &Pred) -> Vec<Topic> {
-    let mut found: BTreeSet<Topic> = variables(p).into_iter().map(Topic::Var).collect();
+    let mut found = BTreeSet::new();
+    for v in variables(p) {
+        if let Var::Apply(application) = &v {
+            found.insert(Topic::Relation(application.map));
+        }
+        found.insert(Topic::Var(v));
+    }
     p.visit_atoms(&mut |atom| {
         if let Pred::Relation { relation, .. } = atom {
             found.insert(Topic::Relation(*relation));
