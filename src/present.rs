@@ -109,11 +109,12 @@ enum Build {
     Mul,
     Apply(Function, usize),
     Iverson(Pred),
-    /// `[rest and f(..) != 0] * e`, with the opposite of the comparison where it does not hold.
+    /// `[rest and f(..) != 0] * e`, with the opposite of the comparison where it does not hold; it reads the entries, as `rest` says.
     Compare {
         function: Function,
         arity: usize,
         holds: bool,
+        entries: Pred,
         rest: Pred,
     },
     /// `e + [n <= 0] * limit`.
@@ -493,7 +494,9 @@ impl<'a> Presenter<'a> {
                     self.guarded(guard, body)
                 }
             },
-            Build::Compare { function, arity, holds, rest } => self.build_compare(function, arity, holds, rest)?,
+            Build::Compare { function, arity, holds, entries, rest } => {
+                self.build_compare(function, arity, holds, entries, rest)?
+            }
             Build::OrLimit(n, limit) => {
                 let e = self.pop()?;
                 self.or_limit(e, &n, limit)?
@@ -873,8 +876,9 @@ impl<'a> Presenter<'a> {
         }
         let stored = self.stored(&operands, &guard, context);
         let mut innermost = levels.pop().unwrap_or_default();
-        // An atom is spelt at the access if it stands directly around.
-        let stored: Vec<Option<Pred>> = stored.into_iter().map(|p| p.filter(|p| innermost.contains(p))).collect();
+        // An atom is spelt at the access if it stands directly around, and no comparison in the bracket reads the entry.
+        let here = |p: &Pred| innermost.contains(p) && !innermost.iter().any(|q| self.compares(q, p));
+        let stored: Vec<Option<Pred>> = stored.into_iter().map(|p| p.filter(here)).collect();
         innermost.retain(|p| !stored.iter().flatten().any(|q| p == q));
         let factors = operands.len();
         for ((x, place), atom) in operands.into_iter().zip(stored) {

@@ -81,15 +81,28 @@ impl Presenter<'_> {
 
     fn compare(&mut self, Compared { x, place, holds }: Compared, rest: Pred, context: Context, out: &mut Vec<Task>) {
         let Rhs::Map { function, args, .. } = &self.source.stmts[x].rhs else { return };
+        // Beside the bracket the comparison needs what the bracket says of entries that it reads.
+        let read: Vec<Pred> = args.iter().filter_map(|y| self.pattern(*y, &place)).collect();
+        let entries = Pred::all(rest.conjuncts().iter().filter(|p| read.contains(p)).cloned());
         out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), context)));
-        out.push(Task::Build(Build::Compare { function: *function, arity: args.len(), holds, rest }));
+        out.push(Task::Build(Build::Compare { function: *function, arity: args.len(), holds, entries, rest }));
     }
 
-    /// `let c = f(a, b) in [rest and c != 0] * e`, over terms built before.
-    pub(super) fn build_compare(&mut self, function: Function, arity: usize, holds: bool, rest: Pred) -> Result<Term> {
+    /// `let c = [entries] * f(a, b) in [rest and c != 0] * e`, over terms built before.
+    pub(super) fn build_compare(
+        &mut self,
+        function: Function,
+        arity: usize,
+        holds: bool,
+        entries: Pred,
+        rest: Pred,
+    ) -> Result<Term> {
         let from = self.built.len().checked_sub(arity).ok_or_else(|| super::bug("an argument is missing"))?;
         let args = self.built.split_off(from);
-        let value = self.term.push(Term::Apply(function, args))?;
+        let mut value = self.term.push(Term::Apply(function, args))?;
+        if !entries.is_true() {
+            value = self.term.push(Term::Iverson { guard: entries, body: value })?;
+        }
         let body = self.pop()?;
         let var = self.term.fresh_var("c", Types::REAL);
         let relation = RelationRef::Computed { var, view: View::Support };
@@ -106,6 +119,15 @@ impl Presenter<'_> {
         let Rhs::Map { guard, .. } = &self.source.stmts[x].rhs else { return None };
         let spelt = guard.is_true() || *holds && is_flat(args);
         spelt.then(|| Compared { x, place: args.clone(), holds: *holds })
+    }
+
+    /// Whether a conjunct is a comparison that reads a sparse parameter at an entry.
+    pub(super) fn compares(&self, p: &Pred, entry: &Pred) -> bool {
+        self.compared(p).is_some_and(|Compared { x, place, .. }| {
+            let mut read = false;
+            self.source.stmts[x].rhs.for_each_operand(|y| read |= self.pattern(y, &place).as_ref() == Some(entry));
+            read
+        })
     }
 
     /// What the statement's own guard adds to a conjunct that asks for a comparison.

@@ -162,16 +162,23 @@ fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
     for term in program.terms.values() {
         let Term::Let { var, value, body } = term else { continue };
         let Term::Iverson { guard, .. } = &program.terms[*body] else { continue };
+        // The entries that it reads are among those of the bracket, which takes them to the comparison again when it is read.
+        let (compare, entries) = match &program.terms[*value] {
+            Term::Iverson { guard, body } => (*body, guard.conjuncts()),
+            _ => (*value, &[][..]),
+        };
         // A comparison for equality would be read back as a support where it compares a variable with 0.
-        let compared = match &program.terms[*value] {
+        let compared = match &program.terms[compare] {
             Term::Apply(Function::Value(Primitive::Op(Op::Compare(op))), args) => {
+                let is_read = |entry: &Pred| args.iter().any(|e| is_entry(program, entry, *e));
                 matches!(op, Comparison::Less | Comparison::LessEqual)
                     && args.iter().any(|e| !reads_as_index(program, *e))
+                    && entries.iter().all(|entry| guard.conjuncts().contains(entry) && is_read(entry))
             }
             _ => false,
         };
         if compared && folds_into(guard, *var) {
-            candidates.insert(*var, *value);
+            candidates.insert(*var, compare);
         }
     }
     if candidates.is_empty() {
@@ -204,6 +211,26 @@ fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
     }
     candidates.retain(|x, _| !reject.contains(x));
     candidates
+}
+
+/// Whether a term is `A.value(i, j)` and a predicate `A?(i, j)`.
+fn is_entry(program: &Program, p: &Pred, e: TermId) -> bool {
+    let Pred::Relation { relation: RelationRef::Input(r), args, holds: true } = p else { return false };
+    let (array, indices) = peel_access(program, e);
+    let Term::Var(x) = program.terms[array] else { return false };
+    let param = program.signature.params.values().nth(x.index());
+    param.is_some_and(|param| param.storage.pattern() == Some(*r)) && args.iter().eq(indices)
+}
+
+/// The array under a chain of accesses, and the indices from the first axis on.
+fn peel_access(program: &Program, mut array: TermId) -> (TermId, Vec<&Affine>) {
+    let mut indices = Vec::new();
+    while let Term::Access { array: inner, index } = &program.terms[array] {
+        indices.push(index);
+        array = *inner;
+    }
+    indices.reverse();
+    (array, indices)
 }
 
 /// Whether the variable stands in the guard as a truth value outside of `exists`.
@@ -875,7 +902,7 @@ impl<'a> Printer<'a> {
 
     /// `x[i, j]`, and `A.value(i, j)` where `A` is sparse.
     fn access(&self, id: TermId, out: &mut Vec<Task>) {
-        let (array, indices) = self.peel_access(id);
+        let (array, indices) = peel_access(self.program, id);
         let args = self.list(indices.iter().copied());
         match &self.program.terms[array] {
             Term::Var(x) if self.pattern_rank(*x) == Some(indices.len()) => {
@@ -892,18 +919,6 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The array under a chain of accesses, and the indices from the first axis on.
-    fn peel_access(&self, id: TermId) -> (TermId, Vec<&'a Affine>) {
-        let mut indices = Vec::new();
-        let mut array = id;
-        while let Term::Access { array: inner, index } = &self.program.terms[array] {
-            indices.push(index);
-            array = *inner;
-        }
-        indices.reverse();
-        (array, indices)
-    }
-
     /// The number of axes of a sparse parameter.
     fn pattern_rank(&self, x: VarId) -> Option<usize> {
         let signature = &self.program.signature;
@@ -913,13 +928,9 @@ impl<'a> Printer<'a> {
 
     /// The parameter and the indices of `[A?(i, j)] * A.value(i, j)`.
     fn sparse_access(&self, guard: &Pred, body: TermId) -> Option<(VarId, Vec<&'a Affine>)> {
-        let Pred::Relation { relation: RelationRef::Input(r), args, holds: true } = guard else { return None };
-        let Term::Access { .. } = self.program.terms[body] else { return None };
-        let (array, indices) = self.peel_access(body);
+        let (array, indices) = peel_access(self.program, body);
         let Term::Var(x) = self.program.terms[array] else { return None };
-        let param = self.program.signature.params.values().nth(x.index())?;
-        let same = param.storage.pattern() == Some(*r) && args.iter().eq(indices.iter().copied());
-        same.then_some((x, indices))
+        (!indices.is_empty() && is_entry(self.program, guard, body)).then_some((x, indices))
     }
 
     fn list<'b>(&self, indices: impl IntoIterator<Item = &'b Affine>) -> String {
