@@ -34,7 +34,7 @@ The source is a module that needs `core` alone; its head says how it is called, 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
-    let function = compiled(&arguments.derivative, program, options)?;
+    let (function, _) = compiled(&arguments.derivative, program, options)?;
     let mut nests = function.loops(&mut Stages::new())?;
     let single: Vec<&str> = arguments.single.iter().map(String::as_str).collect();
     nests.store_in_single(&single)?;

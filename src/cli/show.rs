@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use iverson::Error;
 use iverson::driver::{Function, Request, Stage, Staged, lower};
+use iverson::kernel::Matrix;
 use iverson::loops::Program;
+use iverson::lower::{constants_by_name, hold};
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -169,20 +171,31 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// Prints the loop nests of a program or a derivative.
+/// Prints the loop nests of a program or a derivative; of a matrix those that list its entries, and those that compute their numbers.
 fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>) -> Outcome {
     if arguments.format != Format::Text {
         return Err(Error::Request("loop nests are printed as text".to_owned()).into());
     }
-    let function = compiled(&arguments.derivative, program, options)?;
+    let (function, blocks) = compiled(&arguments.derivative, program, options)?;
     let text = |nests: &Program| if arguments.explain { nests.explained() } else { nests.to_string() };
-    print(&match arguments.constant.as_slice() {
-        [] => text(&function.loops(&mut Stages::new())?),
-        names => {
-            let split = function.split(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
-            format!("# once\n{}\n# at each call\n{}", text(&split.setup), text(&split.main))
+    let (structure, nests) = match blocks.as_slice() {
+        [] => (None, function.loops(&mut Stages::new())?),
+        blocks => {
+            let matrix = Matrix::new(function.tensor_ssa(), blocks)?;
+            (Some(text(matrix.assembly().structure())), matrix.assembly().values().clone())
         }
-    })?;
+    };
+    let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
+    if let Some(structure) = &structure {
+        print(&format!("# entries, once\n{structure}\n"))?;
+    }
+    if constants.is_empty() {
+        let head = if structure.is_some() { "# numbers, at each call\n" } else { "" };
+        print(&format!("{head}{}", text(&nests)))?;
+    } else {
+        let split = hold(&nests, &constants_by_name(&nests.signature, &constants)?)?;
+        print(&format!("# once\n{}\n# at each call\n{}", text(&split.setup), text(&split.main)))?;
+    }
     Ok(true)
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use iverson::driver::Function;
 use iverson::simplify::{Budget, Options, Report, Stop, Tier};
 use iverson::stages::Stages;
-use iverson::ty::Signature;
+use iverson::ty::{Block, Signature};
 use iverson::{Error, Result, term};
 
 use super::{Derivative, Failure};
@@ -94,22 +94,22 @@ pub(super) fn tell(report: &Report) {
     let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");
 }
 
-/// The program, or the derivative asked for, simplified unless nothing is to be.
+/// The program, or the derivative asked for, simplified unless nothing is to be, with its blocks if it is a matrix.
 pub(super) fn compiled(
     derivative: &Derivative,
     program: term::Program,
     options: Option<Options>,
-) -> std::result::Result<Function, Failure> {
+) -> std::result::Result<(Function, Vec<Block>), Failure> {
     let mut stages = Stages::new();
     let request = derivative.request(&program.signature, options.clone())?;
     let function = derivative.given.of(program, &mut stages)?;
     if let Some(request) = request {
         let derived = function.derive(&request, &mut stages)?;
         derived.simplification.iter().for_each(tell);
-        return Ok(derived.function);
+        return Ok((derived.function, derived.blocks));
     }
-    let Some(options) = options else { return Ok(function) };
+    let Some(options) = options else { return Ok((function, Vec::new())) };
     let simplified = function.simplify(&options)?;
     tell(&simplified.report);
-    Ok(simplified.function)
+    Ok((simplified.function, Vec::new()))
 }

@@ -56,6 +56,11 @@ impl Matrix {
         Ok(Matrix { assembly, whole, blocks })
     }
 
+    /// The programs that list the entries of the blocks, and compute their numbers.
+    pub fn assembly(&self) -> &Assembly {
+        &self.assembly
+    }
+
     /// Finds out the pattern for the sizes and relations of inputs.
     ///
     /// # Errors

@@ -82,7 +82,8 @@ impl Printer<'_> {
         }
         for nest in &self.program.nests {
             let heads: Vec<String> = nest.buffers.iter().map(|b| self.head(*b)).collect();
-            writeln!(f, "{}:", heads.join(", "))?;
+            let heads = if heads.is_empty() { "entries".to_owned() } else { heads.join(", ") };
+            writeln!(f, "{heads}:")?;
             if self.explain {
                 nest.reasons.iter().try_for_each(|reason| writeln!(f, "  # {reason}"))?;
             }

@@ -219,7 +219,7 @@ impl<'a> Nester<'a> {
     /// Gives a value to an index.
     fn bind_next(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
         if open.is_found()? {
-            let rest = witnesses(&open.unbound, &open.conjuncts);
+            let rest = witnesses(&open.unbound, &open.conjuncts)?;
             return self.guarded(&rest, &mut |nester| body(nester, &Point { solved: open.solved.clone() }));
         }
         if let Some(next) = self.equation(&open)? {

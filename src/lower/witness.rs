@@ -9,7 +9,7 @@ use super::points::{Body, Open};
 use super::scope::Nester;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Relations, Size};
+use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, exists_all};
 use crate::loops::{Part, Segment};
 use crate::ty::Signature;
 
@@ -41,8 +41,8 @@ impl InUse<'_> {
 /// Indices, and what ties them together.
 type Tied = (Vec<(IndexId, Size)>, Vec<Pred>);
 
-/// That there are values for indices, a predicate for those that conjuncts tie together.
-pub(super) fn witnesses(indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Vec<Pred> {
+/// That there are values for indices, a predicate for those that conjuncts tie together; where bounds alone decide, one without them.
+pub(super) fn witnesses(indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Checked<Vec<Pred>> {
     let mut groups: Vec<Tied> = indices.iter().map(|index| (vec![index.clone()], Vec::new())).collect();
     for p in conjuncts {
         let (tied, others): (Vec<Tied>, Vec<Tied>) =
@@ -56,8 +56,7 @@ pub(super) fn witnesses(indices: &[(IndexId, Size)], conjuncts: &[Pred]) -> Vec<
         groups = others;
         groups.push((indices, all));
     }
-    let exists =
-        |(indices, all): Tied| indices.into_iter().rev().fold(Pred::all(all), |body, (i, n)| Pred::exists(i, n, body));
+    let exists = |(indices, all): Tied| exists_all(&indices, &Pred::all(all));
     groups.into_iter().map(exists).collect()
 }
 

@@ -195,6 +195,7 @@ fn show() {
         "show mixed.iv --derivative gradient --no-simplify",
         "show several.iv --derivative adjoint --wrt x --no-simplify",
         "show several.iv --stage loops --constant x,T",
+        "show blur.iv --derivative hessian --wrt w --stage loops",
     ];
     insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
 }
