@@ -64,7 +64,10 @@ impl Emitter<'_> {
                 0 => format!("({i} + l as i64)"),
                 from => format!("({i} + {from} + l as i64)"),
             },
-            Some(_) if self.lane_indices.contains(&i) => format!("{i}c{}[l]", copy.chunk),
+            Some(_) if self.lane_indices.contains(&i) => match self.stepped.get(&i) {
+                Some(step) => format!("({i}c{} + {step} * l as i64)", copy.chunk),
+                None => format!("{i}c{}[l]", copy.chunk),
+            },
             _ => i.to_string(),
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::expression::{Copy, WIDTH};
@@ -91,6 +91,8 @@ pub(super) struct Emitter<'a> {
     sums: BTreeSet<RealId>,
     /// Searches that go on where the last one ended.
     onwards: BTreeSet<IndexId>,
+    /// The indices that are computed from the first of a loop, with their steps.
+    pub stepped: BTreeMap<IndexId, i64>,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
     /// Whether the outermost parallel loop is cut into parts.
@@ -113,6 +115,7 @@ impl<'a> Emitter<'a> {
             jammed: BTreeSet::new(),
             sums: BTreeSet::new(),
             onwards: BTreeSet::new(),
+            stepped: BTreeMap::new(),
             targets: Vec::new(),
             parts: false,
         }
@@ -225,16 +228,24 @@ impl<'a> Emitter<'a> {
             Stmt::For { index, domain, lanes, jam, parallel, body } => {
                 return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
             }
-            Stmt::Let { index, array, at } if self.varies(at) => {
+            Stmt::Let { index, array, at, step: _ } if self.varies(at) => {
                 self.lane_indices.insert(*index);
                 for copy in self.copies(true, false) {
-                    let text = self.lane_ints(array.index(), at, copy)?;
+                    let text = match self.stepped.get(index) {
+                        // The first lane: the others are as many steps further.
+                        Some(step) => format!("{{ let l = 0; {} }}", in_steps(*index, &self.affine(at, copy)?, *step)),
+                        None => self.lane_ints(array.index(), at, copy)?,
+                    };
                     self.line(&format!("let {index}c{} = {text};", copy.chunk));
                 }
             }
-            Stmt::Let { index, array, at } => {
-                let text = format!("let {index} = int(s{}, {});", array.index(), self.affine(at, single)?);
-                self.line(&text);
+            Stmt::Let { index, array, at, step: _ } => {
+                let at = self.affine(at, single)?;
+                let value = match self.stepped.get(index) {
+                    Some(step) => in_steps(*index, &at, *step),
+                    None => format!("int(s{}, {at})", array.index()),
+                };
+                self.line(&format!("let {index} = {value};"));
             }
             Stmt::Find { index, key: Some((nodes, key)), .. } if self.onwards.contains(index) => {
                 let (nodes, key) = (nodes.index(), self.affine(key, single)?);
@@ -416,6 +427,7 @@ impl<'a> Emitter<'a> {
         if part {
             self.open("if from <= to {");
         }
+        let stepped = if jam == 1 && self.jam.is_none() { self.open_steps(index, body) } else { Vec::new() };
         match (lanes, jam) {
             (1, 1) => {
                 let searches = self.open_searches(body)?;
@@ -430,11 +442,30 @@ impl<'a> Emitter<'a> {
             (1, jam) => self.jam(index, jam, body)?,
             (lanes, _) => self.in_lanes(index, lanes, body)?,
         }
+        stepped.iter().for_each(|index| {
+            self.stepped.remove(index);
+        });
         if part {
             self.close();
         }
         self.close();
         Ok(())
+    }
+
+    /// Variables for what arrays give in steps over a loop: from where, and the first value, which is all that is loaded.
+    fn open_steps(&mut self, loop_index: IndexId, body: &[Stmt]) -> Vec<IndexId> {
+        let mut found = Vec::new();
+        for stmt in outside_loops(body) {
+            if let Stmt::Let { index, array, at, step: Some(step) } = stmt
+                && at.as_index() == Some(loop_index)
+            {
+                self.stepped.insert(*index, *step);
+                let first = format!("if from <= to {{ int(s{}, from) }} else {{ 0 }}", array.index());
+                self.line(&format!("let ({index}_from, {index}_first) = (from, {first});"));
+                found.push(*index);
+            }
+        }
+        found
     }
 
     /// Variables for the searches of a loop that go on where the last one ended: from where, and to where.
@@ -648,6 +679,11 @@ impl<'a> Emitter<'a> {
             lines.iter().for_each(|line| self.line(line));
         }
     }
+}
+
+/// A value that grows in steps over a loop, at a place of the loop.
+fn in_steps(index: IndexId, at: &str, step: i64) -> String {
+    format!("{index}_first + {step} * ({at} - {index}_from)")
 }
 
 fn mark(registers: &mut BTreeSet<RealId>, r: RealId, member: bool) {

@@ -246,7 +246,7 @@ impl Compiler<'_> {
                 self.close(start);
                 self.code.ops.push(Op::Next { start });
             }
-            Stmt::Let { index, array, at } => {
+            Stmt::Let { index, array, at, step: _ } => {
                 let at = self.form(at)?;
                 let index = self.index(*index);
                 if at.varies() {

@@ -256,6 +256,8 @@ pub enum Stmt {
         array: ArrayId,
         /// A place of the array.
         at: Affine,
+        /// How far apart the values at neighbouring places are, where the place is the index of a loop and this is the same for all of the loop.
+        step: Option<i64>,
     },
     /// The first node of a segment whose coordinate is the key, or the first node where there is no key; -1 where there is none.
     Find {

@@ -22,7 +22,7 @@ pub fn searches_onwards(arrays: &Arena<ArrayId, Array>, stmt: &Stmt) -> BTreeSet
     let mut increasing = BTreeSet::from([*index]);
     for stmt in outside_loops(body) {
         match stmt {
-            Stmt::Let { index: coordinate, array, at } if at.as_index() == Some(*index) => {
+            Stmt::Let { index: coordinate, array, at, step: _ } if at.as_index() == Some(*index) => {
                 if let Domain::Segment(segment) = domain.whole_of()
                     && are_coordinates(arrays, segment, *array)
                 {

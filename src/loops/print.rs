@@ -134,7 +134,11 @@ impl Printer<'_> {
                 writeln!(f)?;
                 self.body(f, body, depth + 1)
             }
-            Stmt::Let { index, array, at } => writeln!(f, "{index} = {}[{}]", self.array(*array), self.affine(at)),
+            Stmt::Let { index, array, at, step } => {
+                write!(f, "{index} = {}[{}]", self.array(*array), self.affine(at))?;
+                step.iter().try_for_each(|step| write!(f, ", in steps of {step}"))?;
+                writeln!(f)
+            }
             Stmt::Find { index, segment, key: None, .. } => writeln!(f, "{index} = first in {}", self.segment(segment)),
             Stmt::Find { index, segment, key: Some((nodes, key)), onwards } => writeln!(
                 f,

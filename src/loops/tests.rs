@@ -67,7 +67,7 @@ fn row_sums() -> Vec<Stmt> {
         jam: 1,
         parallel: false,
         body: vec![
-            Stmt::Let { index: J, array: ArrayId(1), at: node.into() },
+            Stmt::Let { index: J, array: ArrayId(1), at: node.into(), step: None },
             load(1, J),
             Stmt::Accumulate(RealId(0), RealId(1)),
         ],
@@ -133,7 +133,7 @@ fn wrong_nests_are_refused() {
         ),
         (vec![Stmt::Define(RealId(0), Real::Index(Affine::size(SizeId(7))))], "y: the size n7 is unknown"),
         (
-            vec![each(I, 1, vec![Stmt::Let { index: J, array: ArrayId(2), at: I.into() }, load(0, J)])],
+            vec![each(I, 1, vec![Stmt::Let { index: J, array: ArrayId(2), at: I.into(), step: None }, load(0, J)])],
             "y: where a row starts in a matrix is used for something else",
         ),
     ];
@@ -161,7 +161,7 @@ fn searches_that_go_on() {
     };
     // for I. for J in domain. k = the coordinate of J, perhaps in a test; the search
     let nest = |domain: Domain, search: Stmt| {
-        let coordinate = Stmt::Let { index: IndexId(2), array: ArrayId(1), at: J.into() };
+        let coordinate = Stmt::Let { index: IndexId(2), array: ArrayId(1), at: J.into(), step: None };
         let test = Stmt::If { cond: Cond::NonNegative(J.into()), body: vec![search] };
         let inner = Stmt::For { index: J, domain, lanes: 1, jam: 1, parallel: false, body: vec![coordinate, test] };
         program(vec![each(I, 1, vec![inner])]).verify().err().unwrap_or_default().join(", ")

@@ -91,6 +91,8 @@ impl Program {
 #[derive(Clone, Default)]
 struct Scope {
     indices: BTreeSet<IndexId>,
+    /// Those of loops over ranges.
+    ranges: BTreeSet<IndexId>,
     /// Indices and registers that differ from lane to lane.
     varying: BTreeSet<IndexId>,
     varying_reals: BTreeSet<RealId>,
@@ -174,6 +176,9 @@ impl Check<'_> {
                 self.uniform(stmt, scope);
                 let mut inner = scope.clone();
                 inner.indices.insert(*index);
+                if matches!(whole, Domain::Range { .. }) {
+                    inner.ranges.insert(*index);
+                }
                 if *parallel {
                     inner.locals.clear();
                 }
@@ -193,7 +198,10 @@ impl Check<'_> {
                 }
                 self.body(body, inner);
             }
-            Stmt::Let { index, array, at } => {
+            Stmt::Let { index, array, at, step } => {
+                if step.is_some() && at.as_index().is_none_or(|i| !scope.ranges.contains(&i)) {
+                    self.complain(format_args!("{index} has a step, and no loop over a range is over its place"));
+                }
                 self.part(*array, |part| {
                     matches!(part, Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_) | Part::Starts)
                 });

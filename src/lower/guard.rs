@@ -254,7 +254,7 @@ impl Nester<'_> {
         }
         let array = self.array(relation, &found.axes, Part::Entries);
         let index = self.fresh_index();
-        self.emit(Stmt::Let { index, array, at: found.node.clone() });
+        self.emit(Stmt::Let { index, array, at: found.node.clone(), step: None });
         index.into()
     }
 

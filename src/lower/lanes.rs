@@ -340,6 +340,8 @@ struct Seen {
     /// Whether there are loops beside a statement, which take more time than it.
     around: bool,
     indices: BTreeSet<IndexId>,
+    /// Those of them that an array gives in steps.
+    steps: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
     has_loops: bool,
     /// Some of them over entries.
@@ -362,6 +364,7 @@ impl Seen {
             index,
             around: false,
             indices: [index].into(),
+            steps: BTreeSet::new(),
             reals: BTreeSet::new(),
             has_loops: false,
             over_entries: false,
@@ -406,9 +409,10 @@ impl Seen {
             }
             Stmt::Find { .. } => !varies,
             Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => false,
-            Stmt::Let { index, .. } => {
+            Stmt::Let { index, step, .. } => {
                 if varies {
                     self.indices.insert(*index);
+                    self.steps.extend(step.map(|_| *index));
                 }
                 true
             }
@@ -437,7 +441,8 @@ impl Seen {
             Stmt::Store(place, _) => {
                 self.place(place);
                 let terms = place.at.iter().flat_map(Affine::terms);
-                let given = |v: &Var| matches!(v, Var::Index(i) if *i != self.index && self.indices.contains(i));
+                let known = |i: &IndexId| *i == self.index || self.steps.contains(i);
+                let given = |v: &Var| matches!(v, Var::Index(i) if !known(i) && self.indices.contains(i));
                 self.scatters |= terms.into_iter().any(|(v, _)| given(v));
                 true
             }

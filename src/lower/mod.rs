@@ -220,7 +220,7 @@ impl Nester<'_> {
 
     /// The nest that lists the places of rows.
     fn listed(&mut self, rows: &rows::Rows, number: usize) -> Result<Nest> {
-        self.entries(rows, &mut |_, _| Ok(Affine::constant(0)), &mut |nester, at, _| {
+        self.entries(rows, &mut |_, _, _| Ok(Affine::constant(0)), &mut |nester, at, _| {
             nester.emit(Stmt::Tuple(number, at.to_vec()));
             Ok(())
         })?;
@@ -262,9 +262,9 @@ impl Nester<'_> {
                 .push("its entries are written row by row, in the order in which they are known to be".to_owned());
             let rank = dims.len();
             let row_axes = plan.in_order.as_ref().and_then(|matrix| matrix.row_axes.get(relation)).copied();
-            let mut start = |nester: &mut Self, row: &Affine| match row_axes {
+            let mut start = |nester: &mut Self, row: &Affine, step| match row_axes {
                 Some(_) => Ok(Affine::constant(0)),
-                None => nester.start(*relation, row, rank),
+                None => nester.start(*relation, row, rank, step),
             };
             self.entries(rows, &mut start, &mut |nester, at, before| {
                 let entry = match row_axes.and_then(|axes| at.get(..axes)) {

@@ -136,9 +136,9 @@ impl Names {
                 let body = self.body(body)?;
                 Stmt::For { index, domain, lanes: *lanes, jam: *jam, parallel: *parallel, body }
             }
-            Stmt::Let { index, array, at } => {
+            Stmt::Let { index, array, at, step } => {
                 let at = self.affine(at)?;
-                Stmt::Let { index: self.index(*index), array: *array, at }
+                Stmt::Let { index: self.index(*index), array: *array, at, step: *step }
             }
             Stmt::Find { index, segment, key, onwards } => {
                 let segment = self.segment(segment)?;

@@ -322,7 +322,7 @@ impl<'a> Nester<'a> {
                     // The entries of a map of one source are the targets, in the order of the sources.
                     let array = nester.array(*r, &[0, 1], Part::Nodes(1));
                     let index = nester.fresh_index();
-                    nester.emit(Stmt::Let { index, array, at: source[0].clone() });
+                    nester.emit(Stmt::Let { index, array, at: source[0].clone(), step: None });
                     nester.claim_index(index, extent);
                     let args = [source[0].clone(), index.into()];
                     nester.remember_entry(*r, &args, source[0].clone());
@@ -468,7 +468,7 @@ impl<'a> Nester<'a> {
             false,
             &mut |nester| {
                 let v = nester.fresh_index();
-                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into() });
+                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into(), step: None });
                 nester.claim_index(v, extent);
                 body(nester, node, v)
             },

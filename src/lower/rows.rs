@@ -40,6 +40,8 @@ pub(super) struct Rows {
 struct Case {
     guard: Vec<Pred>,
     items: Vec<Item>,
+    /// How many entries each row has, if that is a number and a loop takes all rows from the first to the last.
+    entries: Option<i64>,
 }
 
 /// Entries of a row, in order.
@@ -111,7 +113,11 @@ impl Rows {
             let mut search = Search { signature, dims, row_axes, entries: 0 };
             let none = Affine::constant(0);
             match search.below(&facts, clauses.clone(), vec![first.into()], [&none, &none]) {
-                Ok((items, _)) => cases.push(Case { guard, items }),
+                Ok((items, count)) => {
+                    let flat = guard.iter().all(|p| !applies_maps(p));
+                    let entries = count.as_constant().filter(|_| flat);
+                    cases.push(Case { guard, items, entries });
+                }
                 Err(Stop::Undecided(p)) if open.len() + cases.len() + 2 <= MAX_CASES => {
                     let atom = matches!(p, Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_));
                     let other = (1..dims.len()).any(|k| p.mentions(IndexId::from_index(k)));
@@ -124,6 +130,13 @@ impl Rows {
         cases.retain(|case| !case.items.is_empty());
         Some(Rows { dims: dims.to_vec(), cases })
     }
+}
+
+/// Whether the guard of a loop cannot be among its bounds.
+fn applies_maps(p: &Pred) -> bool {
+    let mut found = false;
+    p.visit_affine(&mut |a| found |= a.nesting() > 0);
+    found
 }
 
 impl Rows {
@@ -386,11 +399,11 @@ impl Search<'_> {
 type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &[Affine], &Before) -> Result<()>;
 
 impl<'a> Nester<'a> {
-    /// Runs `body` at every entry. `start` opens a row.
+    /// Runs `body` at every entry. `start` opens a row, and is told how many entries all rows of a loop have.
     pub fn entries(
         &mut self,
         rows: &Rows,
-        start: &mut dyn FnMut(&mut Nester<'a>, &Affine) -> Result<Affine>,
+        start: &mut dyn FnMut(&mut Nester<'a>, &Affine, Option<i64>) -> Result<Affine>,
         body: Body<'_, 'a>,
     ) -> Result<()> {
         for case in &rows.cases {
@@ -398,7 +411,7 @@ impl<'a> Nester<'a> {
             let guard = case.guard.iter().map(|p| self.open(p, &[i.into()])).collect::<Result<_>>()?;
             self.points(vec![(i, rows.dims[0].clone())], guard, &mut |nester, point| {
                 let row = point.value(&i.into())?;
-                let start = start(nester, &row)?;
+                let start = start(nester, &row, case.entries)?;
                 nester.items(rows, &case.items, &[row], &start, body)
             })?;
         }
@@ -457,20 +470,21 @@ impl<'a> Nester<'a> {
         let axes: Vec<usize> = (0..dims.len()).collect();
         let array = self.array(relation, &axes, Part::Starts);
         let index = self.fresh_index();
-        self.emit(Stmt::Let { index, array, at });
+        self.emit(Stmt::Let { index, array, at, step: None });
         self.remember_entry(relation, row, index.into());
         Ok(index.into())
     }
 
-    /// The first entry of a row of a relation.
-    pub fn start(&mut self, relation: RelationId, row: &Affine, rank: usize) -> Result<Affine> {
+    /// The first entry of a row of a relation, where all rows of a loop over them have so many entries.
+    pub fn start(&mut self, relation: RelationId, row: &Affine, rank: usize, step: Option<i64>) -> Result<Affine> {
         let axes: Vec<usize> = (0..rank).collect();
         let mut at = row.clone();
         for level in 0..rank.saturating_sub(1) {
             let part = if level == 0 { Part::Rows } else { Part::Children(level as u8) };
             let array = self.array(relation, &axes, part);
             let index = self.fresh_index();
-            self.emit(Stmt::Let { index, array, at });
+            let step = step.filter(|_| level == 0 && rank == 2 && at.as_index().is_some());
+            self.emit(Stmt::Let { index, array, at, step });
             at = index.into();
         }
         Ok(at)

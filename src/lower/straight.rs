@@ -260,12 +260,12 @@ impl Row<'_> {
                     value += 1;
                 }
             }
-            Stmt::Let { index, array, at } => {
+            Stmt::Let { index, array, at, step } => {
                 let at = self.affine(at)?;
                 let known = self.lets.get(&(*array, at.clone())).copied();
                 let name = known.unwrap_or_else(|| {
                     let name = self.names.fresh_index();
-                    self.out.push(Stmt::Let { index: name, array: *array, at: at.clone() });
+                    self.out.push(Stmt::Let { index: name, array: *array, at: at.clone(), step: *step });
                     self.lets.insert((*array, at), name);
                     name
                 });
