@@ -136,6 +136,10 @@ fn wrong_nests_are_refused() {
             vec![each(I, 1, vec![Stmt::Let { index: J, array: ArrayId(2), at: I.into(), step: None }, load(0, J)])],
             "y: where a row starts in a matrix is used for something else",
         ),
+        (
+            vec![Stmt::Let { index: J, array: ArrayId(1), at: 0.into(), step: Some(3) }],
+            "y: i1 has a step, and no loop over a range is over its place",
+        ),
     ];
     for (body, expected) in table {
         let complaints = program(body).verify().expect_err(expected);

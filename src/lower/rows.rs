@@ -26,7 +26,7 @@ use crate::ty::Signature;
 const MAX_LITERAL: i64 = 16;
 /// How many entries, and how many cases, are written down.
 const MAX_ENTRIES: usize = 96;
-const MAX_CASES: usize = 8;
+const MAX_CASES: usize = 16;
 
 /// The entries of a pattern, by the first index.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Rows {
                 Err(Stop::Undecided(p)) if open.len() + cases.len() + 2 <= MAX_CASES => {
                     let atom = matches!(p, Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_));
                     let other = (1..dims.len()).any(|k| p.mentions(IndexId::from_index(k)));
-                    let negated = p.negate().filter(|not| atom && !other && !facts.proves(&p) && !facts.proves(not))?;
+                    let negated = p.negate().filter(|_| atom && !other && is_open(&facts, &p))?;
                     open.extend([p, negated].map(|p| [guard.as_slice(), &[p]].concat()));
                 }
                 Err(_) => return None,
@@ -154,6 +154,25 @@ enum Values {
     Target(Pred),
 }
 
+/// Whether it is not known if a predicate holds.
+fn is_open(facts: &Facts, p: &Pred) -> bool {
+    !facts.proves(p) && p.negate().is_none_or(|not| !facts.proves(&not))
+}
+
+impl Values {
+    /// The numbers of a short range, which may be in others as well.
+    fn one_by_one(self) -> Checked<Vec<Values>> {
+        let Values::Range(first, last) = &self else { return Ok(vec![self]) };
+        match last.sub(first)?.as_constant() {
+            Some(further @ 1..MAX_LITERAL) => {
+                let number = |k| first.add_constant(k).map(|a| Values::Range(a.clone(), a));
+                (0..=further).map(number).collect()
+            }
+            _ => Ok(vec![self]),
+        }
+    }
+}
+
 impl Search<'_> {
     /// The entries below `at`, the first of which has so many before it, and how many they are. The row of the matrix starts after so many.
     fn below(
@@ -173,7 +192,7 @@ impl Search<'_> {
                 Some(p) if clauses.iter().all(|clause| !clause.is_empty()) => {
                     let mut atoms = Vec::new();
                     p.visit_atoms(&mut |atom| atoms.push(atom));
-                    let open = atoms.into_iter().find(|p| !facts.proves(p));
+                    let open = atoms.into_iter().find(|p| is_open(facts, p));
                     Err(open.map_or(Stop::Unknown, |p| Stop::Undecided(p.clone())))
                 }
                 _ => {
@@ -275,11 +294,14 @@ impl Search<'_> {
     /// The values of an axis in order, each with what is left of its clauses.
     fn pieces(&self, facts: &Facts, clauses: Vec<Vec<Pred>>, axis: usize) -> Found<Vec<(Values, Vec<Vec<Pred>>)>> {
         let mut pieces: Vec<(Values, Vec<Vec<Pred>>)> = Vec::new();
+        let several = clauses.len() > 1;
         for clause in clauses {
             let Some((values, rest)) = self.values(facts, clause, axis)? else { continue };
-            match pieces.iter_mut().find(|(other, _)| *other == values) {
-                Some((_, clauses)) => clauses.push(rest),
-                None => pieces.push((values, vec![rest])),
+            for values in if several { values.one_by_one()? } else { vec![values] } {
+                match pieces.iter_mut().find(|(other, _)| *other == values) {
+                    Some((_, clauses)) => clauses.push(rest.clone()),
+                    None => pieces.push((values, vec![rest.clone()])),
+                }
             }
         }
         if pieces.len() <= 1 {
@@ -378,16 +400,20 @@ impl Search<'_> {
                     return Ok(a.clone());
                 }
             }
-            // The first two decide, whichever way.
-            match bounds {
-                [a, b, ..] => Err(Stop::Undecided(order(b, a)?)),
-                _ => Err(Stop::Unknown),
+            for (k, a) in bounds.iter().enumerate() {
+                for b in &bounds[..k] {
+                    let p = order(a, b)?;
+                    if is_open(facts, &p) {
+                        return Err(Stop::Undecided(p));
+                    }
+                }
             }
+            Err(Stop::Unknown)
         };
         let first = tightest(&lower, |a, b| Pred::le(b, a))?;
         let last = tightest(&upper, Pred::le)?;
         let some = Pred::le(&first, &last.add_constant(1)?)?;
-        if !facts.proves(&some) {
+        if is_open(facts, &some) {
             return Err(Stop::Undecided(some));
         }
         let empty = facts.proves(&Pred::lt(&last, &first)?);

@@ -1,5 +1,5 @@
-//! Rows of much arithmetic: straight-line code in lanes gives the numbers of the reference evaluator, exactly on integers, with any number
-//! of rows, on both engines.
+//! Rows of much arithmetic, and rows that start in steps: straight-line code in lanes gives the numbers of the reference evaluator, exactly
+//! on integers, with any number of rows, on both engines.
 
 use fastrand::Rng;
 use iverson::driver::{Derived, Mode, Request};
@@ -161,6 +161,36 @@ fn jacobians_of_residuals() {
                 assert_eq!(found.to_dense().expect("small").data(), expected, "{text}\nn = {n}, p = {p}, {engine:?}");
                 let these = found.data().iter().map(|x| x.to_bits()).collect();
                 assert_eq!(*bits.get_or_insert_with(|| Clone::clone(&these)), these, "{text}\nn = {n}, p = {p}");
+            }
+        }
+    }
+}
+
+/// Hessians of chains have rows of as many entries each but at the ends.
+#[test]
+fn rows_in_steps() {
+    let bodies = [
+        ("sum i < n. x[i]^3", 1),
+        ("sum i < n - 1. 100 * (x[i + 1] - x[i]^2)^2 + (1 - x[i])^2", 3),
+        ("sum i < n - 2. (x[i + 2] * x[i + 1] * x[i])^2 + x[i]^3", 5),
+    ];
+    for (body, step) in bodies {
+        let function = Function::parse(&format!("param x : [n] real\n{body}")).expect("a program");
+        let derived = function.derive(&Request::new(Mode::Hessian, &["x"]), &mut Stages::new()).expect("it derives");
+        let matrix = derived.matrix().expect("a matrix");
+        let nests = matrix.assembly().values().to_string();
+        assert!(nests.contains(&format!("in steps of {step}\n")), "{nests}");
+        for n in 0..=67 {
+            let mut inputs = Inputs::new();
+            inputs.value("x", Value::vector(Numbers::new(n as u64, true).vector(n)));
+            let expected = reference::evaluate(derived.function.tensor_ssa(), &inputs).expect("it runs");
+            let mut bits: Option<Vec<u64>> = None;
+            for engine in [Engine::Interpreter, Engine::Native] {
+                let found = matrix.bind(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs").1;
+                let dense = found.to_dense().expect("small");
+                assert_eq!(dense.data(), expected[0].1.leaves()[0].data(), "{body}\nn = {n}, {engine:?}");
+                let these = found.data().iter().map(|x| x.to_bits()).collect();
+                assert_eq!(*bits.get_or_insert_with(|| Clone::clone(&these)), these, "{body}\nn = {n}");
             }
         }
     }
