@@ -424,14 +424,12 @@ impl Search<'_> {
 /// What is done at each entry: the indices, the place of the entry, and how many are before it in its row of a matrix.
 type Body<'b, 'a> = &'b mut dyn FnMut(&mut Nester<'a>, &[Affine], &Before) -> Result<()>;
 
+/// Opens a row: gives its first entry, where all rows of a loop have so many.
+type Start<'s, 'a> = &'s mut dyn FnMut(&mut Nester<'a>, &Affine, Option<i64>) -> Result<Affine>;
+
 impl<'a> Nester<'a> {
-    /// Runs `body` at every entry. `start` opens a row, and is told how many entries all rows of a loop have.
-    pub fn entries(
-        &mut self,
-        rows: &Rows,
-        start: &mut dyn FnMut(&mut Nester<'a>, &Affine, Option<i64>) -> Result<Affine>,
-        body: Body<'_, 'a>,
-    ) -> Result<()> {
+    /// Runs `body` at every entry.
+    pub fn entries(&mut self, rows: &Rows, start: Start<'_, 'a>, body: Body<'_, 'a>) -> Result<()> {
         for case in &rows.cases {
             let i = self.fresh_index();
             let guard = case.guard.iter().map(|p| self.open(p, &[i.into()])).collect::<Result<_>>()?;

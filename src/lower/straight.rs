@@ -265,7 +265,8 @@ impl Row<'_> {
                 let known = self.lets.get(&(*array, at.clone())).copied();
                 let name = known.unwrap_or_else(|| {
                     let name = self.names.fresh_index();
-                    self.out.push(Stmt::Let { index: name, array: *array, at: at.clone(), step: *step });
+                    let step = step.filter(|_| at.as_index().is_some());
+                    self.out.push(Stmt::Let { index: name, array: *array, at: at.clone(), step });
                     self.lets.insert((*array, at), name);
                     name
                 });
