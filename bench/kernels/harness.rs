@@ -15,6 +15,9 @@ use crate::peers;
 /// What is timed: a run gives a number made of its results.
 pub type Run<'a> = Box<dyn FnMut() -> f64 + Send + 'a>;
 
+/// What binds a kernel for an engine.
+type Bind<'a> = &'a dyn Fn(Engine) -> Result<Kernel>;
+
 /// A line of the table; times are medians in milliseconds.
 #[derive(Serialize)]
 pub struct Line {
@@ -68,8 +71,17 @@ impl Table {
             let [of_value, of_gradient] = kernels.each_ref().map(|kernel| run(kernel, case.data));
             return peers::take_turns(&self.one, &mut [[value, of_value], [gradient, of_gradient]]);
         }
-        self.line(case.name.to_owned(), &simple, &case, value)?;
-        self.line(format!("{}, with gradient", case.name), &both, &case, gradient)
+        self.line(case.name.to_owned(), &|engine| case.kernel(&simple, engine), case.data, value)?;
+        self.line(format!("{}, with gradient", case.name), &|engine| case.kernel(&both, engine), case.data, gradient)
+    }
+
+    /// Measures the value and gradient of a program, of which some results are sparse.
+    pub fn compare_sparse(&mut self, case: &Case<'_>, sparse: &[&str], gradient: Run<'_>) -> Result<()> {
+        if self.peers.is_some() {
+            return Ok(());
+        }
+        let assembly = Function::parse(case.text)?.value_and_gradient(case.wrt)?.assemble(sparse)?;
+        self.line(case.name.to_owned(), &|engine| assembly.bind(case.inputs, engine), case.data, gradient)
     }
 
     /// Measures the value and gradient of a program over inputs in single precision, beside the same over these numbers in double precision.
@@ -92,11 +104,11 @@ impl Table {
         Ok(())
     }
 
-    fn line(&mut self, name: String, function: &Function, case: &Case<'_>, by_hand: Run<'_>) -> Result<()> {
-        let native = case.kernel(function, Engine::Native)?;
+    fn line(&mut self, name: String, kernel: Bind<'_>, data: &[&[f64]], by_hand: Run<'_>) -> Result<()> {
+        let native = kernel(Engine::Native)?;
         assert_eq!(native.status(), Status::Native);
-        let interpreter = case.kernel(function, Engine::Interpreter)?;
-        let runs = [by_hand, run(&native, case.data), run(&native, case.data), run(&interpreter, case.data)];
+        let interpreter = kernel(Engine::Interpreter)?;
+        let runs = [by_hand, run(&native, data), run(&native, data), run(&interpreter, data)];
         self.rounds(name, runs);
         Ok(())
     }
