@@ -9,6 +9,8 @@
 //! - the target of a map;
 //! - numbers and ranges that equations and bounds give, in an order that follows from what is known.
 //!
+//! Where the first index is a target of a map that is in use, the rows are those of the targets in use.
+//!
 //! A guard on the first index that decides whether an entry is there splits the rows in *cases*, each with a loop of its own. Where this
 //! fails, as for a relation whose tuples nobody knows beforehand, there are no such rows, and places are walked.
 //!
@@ -16,6 +18,7 @@
 
 use super::scope::Nester;
 use super::support::Clause;
+use super::witness::InUse;
 use crate::base::{Id, IndexId, RelationId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var};
@@ -32,6 +35,8 @@ const MAX_CASES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     dims: Vec<Size>,
+    /// That a row is a target in use, of a map, as `exists o. f(o, i)` over index 0 and another one.
+    in_use: Option<Pred>,
     cases: Vec<Case>,
 }
 
@@ -94,14 +99,24 @@ struct Search<'a> {
 impl Rows {
     /// The rows of the union of some clauses, if they have such a form. So many leading axes are rows of a matrix.
     pub fn new(signature: &Signature, dims: &[Size], row_axes: usize, clauses: &[Clause]) -> Option<Rows> {
-        if dims.len() < 2 || clauses.iter().any(|clause| !clause.bound.is_empty()) {
+        if dims.len() < 2 {
             return None;
         }
         let first = IndexId::from_index(0);
+        let mut drivers = clauses.iter().map(|clause| in_use(signature, dims, clause));
+        let driver = drivers.next().flatten();
+        if drivers.any(|other| other != driver) {
+            return None;
+        }
+        let (in_use, row) = driver.unzip();
+        if clauses.iter().any(|clause| clause.bound.len() != usize::from(in_use.is_some())) {
+            return None;
+        }
         let mut facts = Facts::new();
         signature.assumptions.iter().for_each(|p| facts.assume(p));
         facts.range(first, &dims[0]);
-        let clauses: Vec<Vec<Pred>> = clauses.iter().map(|clause| clause.conjuncts.clone()).collect();
+        let others = |clause: &Clause| clause.conjuncts.iter().filter(|p| Some(*p) != row.as_ref()).cloned().collect();
+        let clauses: Vec<Vec<Pred>> = clauses.iter().map(others).collect();
         let mut cases: Vec<Case> = Vec::new();
         let mut open = vec![Vec::new()];
         while let Some(guard) = open.pop() {
@@ -114,8 +129,8 @@ impl Rows {
             let none = Affine::constant(0);
             match search.below(&facts, clauses.clone(), vec![first.into()], [&none, &none]) {
                 Ok((items, count)) => {
-                    let flat = guard.iter().all(|p| !applies_maps(p));
-                    let entries = count.as_constant().filter(|_| flat);
+                    let all = in_use.is_none() && guard.iter().all(|p| !applies_maps(p));
+                    let entries = count.as_constant().filter(|_| all);
                     cases.push(Case { guard, items, entries });
                 }
                 Err(Stop::Undecided(p)) if open.len() + cases.len() + 2 <= MAX_CASES => {
@@ -128,8 +143,20 @@ impl Rows {
             }
         }
         cases.retain(|case| !case.items.is_empty());
-        Some(Rows { dims: dims.to_vec(), cases })
+        Some(Rows { dims: dims.to_vec(), in_use, cases })
     }
+}
+
+/// That the first index of a clause is a target in use, with the conjunct that says so; it is all that the clause says of an index it binds.
+fn in_use(signature: &Signature, dims: &[Size], clause: &Clause) -> Option<(Pred, Pred)> {
+    let [extent] = clause.bound.as_slice() else { return None };
+    let source = IndexId::from_index(dims.len());
+    let mut of_source = clause.conjuncts.iter().filter(|p| p.mentions(source));
+    let (atom, None) = (of_source.next()?, of_source.next()) else { return None };
+    let used = Pred::exists(source, extent.clone(), atom.clone());
+    let found = InUse::of(signature, &used)?;
+    let is_first = found.target.as_index() == Some(IndexId::from_index(0)) && Some(&found.extent) == dims.first();
+    is_first.then(|| (used.clone(), atom.clone()))
 }
 
 /// Whether the guard of a loop cannot be among its bounds.
@@ -432,7 +459,11 @@ impl<'a> Nester<'a> {
     pub fn entries(&mut self, rows: &Rows, start: Start<'_, 'a>, body: Body<'_, 'a>) -> Result<()> {
         for case in &rows.cases {
             let i = self.fresh_index();
-            let guard = case.guard.iter().map(|p| self.open(p, &[i.into()])).collect::<Result<_>>()?;
+            let mut guard = case.guard.iter().map(|p| self.open(p, &[i.into()])).collect::<Result<Vec<_>>>()?;
+            // The source is numbered behind all axes.
+            let mut names = vec![Affine::constant(0); rows.dims.len()];
+            names[0] = i.into();
+            guard.extend(rows.in_use.as_ref().map(|p| self.open(p, &names)).transpose()?);
             self.points(vec![(i, rows.dims[0].clone())], guard, &mut |nester, point| {
                 let row = point.value(&i.into())?;
                 let start = start(nester, &row, case.entries)?;

@@ -1,9 +1,11 @@
 //! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more.
 
-use iverson::Function;
 use iverson::kernel::Engine;
 use iverson::stages::Stages;
-use iverson::tensor::{Inputs, Relation, Value};
+use iverson::tensor::{Dense, Inputs, Relation, Tensor, Value};
+use iverson::{Function, reference};
+
+use crate::support::Numbers;
 
 /// What nests say where targets in use are visited.
 const SHARED: &str = "that are in use are visited";
@@ -103,4 +105,38 @@ fn gradients_share() {
     assert!(shares(&gradient), "{gradient}");
     let inputs = inputs();
     assert_eq!(call(&gradient, &inputs, Engine::Interpreter), call(&gradient, &inputs, Engine::Native));
+}
+
+/// Gradients by what is read through a map have the rows of its targets in use, each whole, written without a test.
+#[test]
+fn gradients_of_rows_in_use() {
+    let declared = "param E : [n, d] real\nparam t : [p, d] real\nmap m : [p] -> [n]\n";
+    let bodies = [
+        "sum o < p, q < d. (E[m(o), q] - t[o, q])^2",
+        "sum o < p, q < d - 1. E[m(o), q]^2 * E[m(o), q + 1] * t[o, q]",
+        "sum o < p, q < d. [q = 0 or o >= 3] * E[m(o), q]^2",
+    ];
+    for (k, body) in bodies.into_iter().enumerate() {
+        let gradient =
+            Function::parse(&format!("{declared}{body}")).and_then(|f| f.gradient(&["E"])).expect("it has one");
+        let assembly = gradient.assemble(&["grad_E"]).expect("it can be sparse");
+        let nests = assembly.values().explained();
+        assert_eq!(nests.contains("row by row"), k == 0, "{nests}");
+        for (n, p, d) in [(6, 11, 5), (9, 3, 1), (4, 0, 3), (70, 40, 67)] {
+            let mut inputs = Inputs::new();
+            for (name, rows, seed) in [("E", n, 1), ("t", p, 2)] {
+                let data = Numbers::new(seed, true).vector(rows * d);
+                inputs.value(name, Dense::new(&[rows, d], data).expect("it fits"));
+            }
+            let targets: Vec<usize> = (0..p).map(|o| o * o * 3 % n).collect();
+            inputs.relation("m", Relation::from_map(&[p], targets, n).expect("in range"));
+            let expected = reference::evaluate(gradient.tensor_ssa(), &inputs).expect("it runs");
+            for engine in [Engine::Interpreter, Engine::Native] {
+                let found = assembly.bind(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+                let Tensor::Csr(found) = found[0].1.leaves()[0].as_ref() else { panic!("no matrix") };
+                let dense = found.to_dense().expect("small");
+                assert_eq!(dense.data(), expected[0].1.leaves()[0].data(), "{body}, {n} {p} {d}, {engine:?}");
+            }
+        }
+    }
 }
