@@ -998,12 +998,7 @@ impl<'a> Presenter<'a> {
             return guard.clone();
         }
         // What keeps the source of a map in range must not go because the map has a value.
-        let applies = |p: &Pred| {
-            let mut found = false;
-            p.visit_affine(&mut |a| found |= a.nesting() > 0);
-            found
-        };
-        let (applied, plain): (Vec<Pred>, Vec<Pred>) = guard.conjuncts().iter().cloned().partition(applies);
+        let (applied, plain): (Vec<Pred>, Vec<Pred>) = guard.conjuncts().iter().cloned().partition(Pred::applies_maps);
         let (applied, plain) = (Pred::all(applied), Pred::all(plain));
         let simpler = self.facts(&plain, &[], context).simplify(&plain);
         match applied.is_true() {

@@ -455,6 +455,13 @@ impl Pred {
         found
     }
 
+    /// Whether a map is applied somewhere inside of an index.
+    pub fn applies_maps(&self) -> bool {
+        let mut found = false;
+        self.visit_affine(&mut |a| found |= a.nesting() > 0);
+        found
+    }
+
     /// The number of atoms and quantifiers.
     pub fn weight(&self) -> usize {
         match self {

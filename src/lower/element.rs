@@ -203,20 +203,17 @@ impl<'a> Nester<'a> {
             return Ok(self.define(Real::Literal(0.0)));
         }
         let mut conjuncts = guard.conjuncts().to_vec();
-        // Outside of its pattern an operand is zero.
-        for Operand { var, indices } in operands {
-            let place: Vec<Affine> = indices.iter().filter_map(|i| inner.get(i.index()).cloned()).collect();
-            for pattern in &self.plan.patterns[*var] {
-                let p = pattern.atom(&place);
-                if !conjuncts.contains(&p) {
-                    conjuncts.push(p);
-                }
-            }
+        // Outside of its pattern and its support an operand is zero. Patterns first: they drive loops.
+        let place = |operand: &Operand| -> Vec<Affine> {
+            operand.indices.iter().filter_map(|i| inner.get(i.index()).cloned()).collect()
+        };
+        let places: Vec<(VarId, Vec<Affine>)> = operands.iter().map(|operand| (operand.var, place(operand))).collect();
+        for (x, place) in &places {
+            self.plan.patterns[*x].iter().for_each(|pattern| also(&mut conjuncts, &pattern.atom(place), &|_| true));
         }
         let of_sums = |p: &Pred| indices.iter().any(|(i, _)| p.mentions(*i));
-        for Operand { var, indices } in operands {
-            let place: Vec<Affine> = indices.iter().filter_map(|i| inner.get(i.index()).cloned()).collect();
-            let support = self.open(&self.plan.supports[*var], &place)?;
+        for (x, place) in &places {
+            let support = self.open(&self.plan.supports[*x], place)?;
             also(&mut conjuncts, &support, &of_sums);
         }
         let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();

@@ -284,10 +284,7 @@ impl Nester<'_> {
         let places = storage.pattern(&indices);
         let mut conjuncts: Vec<Pred> = places.iter().cloned().collect();
         for pattern in &self.plan.patterns[x] {
-            let p = pattern.atom(&indices);
-            if !conjuncts.contains(&p) {
-                conjuncts.push(p);
-            }
+            guard::also(&mut conjuncts, &pattern.atom(&indices), &|_| true);
         }
         for p in self.outer_guard(x, &indices)? {
             if !conjuncts.contains(&p) {

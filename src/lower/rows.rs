@@ -129,7 +129,8 @@ impl Rows {
             let none = Affine::constant(0);
             match search.below(&facts, clauses.clone(), vec![first.into()], [&none, &none]) {
                 Ok((items, count)) => {
-                    let all = in_use.is_none() && guard.iter().all(|p| !applies_maps(p));
+                    // What applies maps is tested inside of the loop.
+                    let all = in_use.is_none() && !guard.iter().any(Pred::applies_maps);
                     let entries = count.as_constant().filter(|_| all);
                     cases.push(Case { guard, items, entries });
                 }
@@ -157,13 +158,6 @@ fn in_use(signature: &Signature, dims: &[Size], clause: &Clause) -> Option<(Pred
     let found = InUse::of(signature, &used)?;
     let is_first = found.target.as_index() == Some(IndexId::from_index(0)) && Some(&found.extent) == dims.first();
     is_first.then(|| (used.clone(), atom.clone()))
-}
-
-/// Whether the guard of a loop cannot be among its bounds.
-fn applies_maps(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| found |= a.nesting() > 0);
-    found
 }
 
 impl Rows {

@@ -82,7 +82,7 @@ impl Presenter<'_> {
     fn compare(&mut self, Compared { x, place, holds }: Compared, rest: Pred, context: Context, out: &mut Vec<Task>) {
         let Rhs::Map { function, args, .. } = &self.source.stmts[x].rhs else { return };
         // Beside the bracket the comparison needs what the bracket says of entries that it reads.
-        let read: Vec<Pred> = args.iter().filter_map(|y| self.pattern(*y, &place)).collect();
+        let read: Vec<Pred> = self.entries_read(x, &place).collect();
         let entries = Pred::all(rest.conjuncts().iter().filter(|p| read.contains(p)).cloned());
         out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), context)));
         out.push(Task::Build(Build::Compare { function: *function, arity: args.len(), holds, entries, rest }));
@@ -123,11 +123,17 @@ impl Presenter<'_> {
 
     /// Whether a conjunct is a comparison that reads a sparse parameter at an entry.
     pub(super) fn compares(&self, p: &Pred, entry: &Pred) -> bool {
-        self.compared(p).is_some_and(|Compared { x, place, .. }| {
-            let mut read = false;
-            self.source.stmts[x].rhs.for_each_operand(|y| read |= self.pattern(y, &place).as_ref() == Some(entry));
-            read
-        })
+        self.compared(p)
+            .is_some_and(|Compared { x, place, .. }| self.entries_read(x, &place).any(|read| read == *entry))
+    }
+
+    /// The entries of sparse parameters that a comparison reads.
+    fn entries_read<'a>(&'a self, x: VarId, place: &'a [Affine]) -> impl Iterator<Item = Pred> + 'a {
+        let args = match &self.source.stmts[x].rhs {
+            Rhs::Map { args, .. } => args.as_slice(),
+            _ => &[],
+        };
+        args.iter().filter_map(move |y| self.pattern(*y, place))
     }
 
     /// What the statement's own guard adds to a conjunct that asks for a comparison.

@@ -136,13 +136,6 @@ fn is_minus_one(term: &Term) -> bool {
     matches!(term, Term::Number(Number::Literal(x)) if *x == -1.0)
 }
 
-/// Whether a predicate applies a map.
-fn applies_maps(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| found |= a.nesting() > 0);
-    found
-}
-
 /// Whether the text of a term could be that of an index expression. Two of them compared are read back as a comparison of indices.
 fn reads_as_index(program: &Program, term: TermId) -> bool {
     let mut stack = vec![term];
@@ -1117,7 +1110,7 @@ impl<'a> Printer<'a> {
                 };
                 out.push(Task::Open(2));
                 // A map is applied where its source is known to be in range, by what stands to the left.
-                let (applied, plain): (Vec<&Pred>, Vec<&Pred>) = ps.iter().partition(|p| applies_maps(p));
+                let (applied, plain): (Vec<&Pred>, Vec<&Pred>) = ps.iter().partition(|p| p.applies_maps());
                 for (at, p) in plain.into_iter().chain(applied).enumerate() {
                     if at > 0 {
                         out.extend([Task::Fill, Task::text(self.symbol(word)), Task::text(" ")]);

@@ -1,4 +1,5 @@
-//! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more.
+//! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more. Gradients by what
+//! is read through a map: the rows in use alone.
 
 use iverson::kernel::Engine;
 use iverson::stages::Stages;

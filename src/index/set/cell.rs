@@ -59,7 +59,7 @@ impl Cell {
 
     /// Whether a map is applied somewhere.
     pub(super) fn applies_maps(&self) -> bool {
-        self.conjuncts().iter().any(applies_maps)
+        self.conjuncts().iter().any(Pred::applies_maps)
     }
 
     /// The conjuncts that two cells share.
@@ -75,13 +75,6 @@ impl Cell {
         let rest = self.rest.iter().filter(|p| other.rest.binary_search(p).is_err());
         Cell { lines: lines.map(|(f, l)| (f.clone(), l.clone())).collect(), rest: rest.cloned().collect() }
     }
-}
-
-/// Whether a map is applied somewhere.
-pub(super) fn applies_maps(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| found |= a.nesting() > 0);
-    found
 }
 
 /// The union as a predicate, with the conjuncts that all cells share in front: `(p and q) or (p and r) == p and (q or r)`.

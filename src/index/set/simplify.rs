@@ -19,7 +19,7 @@
 //! conjuncts that put the source in range: they are never dropped for a reason that has the application in it.
 
 use super::super::{Affine, Facts, Pred, Size, Var, exists};
-use super::cell::{Cell, applies_maps, merge, write_union};
+use super::cell::{Cell, merge, write_union};
 use super::line::{Form, Known, Line, parse};
 use crate::base::IndexId;
 
@@ -165,10 +165,10 @@ impl Round {
         let alone = kept.len() > MAX_CONJUNCTS;
         let mut at = 0;
         while let Some(p) = kept.get(at) {
-            let applied = applies_maps(p);
+            let applied = p.applies_maps();
             let mut known = facts.clone();
             for (other, q) in kept.iter().enumerate() {
-                if other != at && !alone && (applied || !applies_maps(q)) {
+                if other != at && !alone && (applied || !q.applies_maps()) {
                     known.assume(q);
                 }
             }
@@ -297,7 +297,7 @@ fn with(facts: &Facts, p: &Pred) -> Facts {
 
 /// Whether `simpler` has the same conjuncts as `cell` besides those that apply maps.
 fn keeps_plain(cell: &Cell, simpler: &Cell) -> bool {
-    let plain = |cell: &Cell| cell.conjuncts().into_iter().filter(|p| !applies_maps(p)).collect::<Vec<_>>();
+    let plain = |cell: &Cell| cell.conjuncts().into_iter().filter(|p| !p.applies_maps()).collect::<Vec<_>>();
     plain(cell) == plain(simpler)
 }
 

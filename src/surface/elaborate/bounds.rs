@@ -219,7 +219,7 @@ impl Knowledge {
         let follows = |left_behind: bool| {
             self.follows(program, goal, &about_goal, left_behind).or_else(|| {
                 let topics: &Vec<Topic> = about_guards.get_or_init(|| self.guarded());
-                self.follows(program, &Pred::False, topics, left_behind)
+                if topics.is_empty() { None } else { self.follows(program, &Pred::False, topics, left_behind) }
             })
         };
         if follows(false).is_some() {
