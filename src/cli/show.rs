@@ -7,7 +7,7 @@ use iverson::Error;
 use iverson::driver::{Function, Request, Stage, Staged, lower};
 use iverson::kernel::Matrix;
 use iverson::loops::Program;
-use iverson::lower::{constants_by_name, hold};
+use iverson::lower::{constants_by_name, hold, in_bins};
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -177,12 +177,15 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
         return Err(Error::Request("loop nests are printed as text".to_owned()).into());
     }
     let (function, blocks) = compiled(&arguments.derivative, program, options)?;
-    let text = |nests: &Program| if arguments.explain { nests.explained() } else { nests.to_string() };
+    let text = |nests: &Program| -> iverson::Result<String> {
+        let nests = in_bins(nests)?;
+        Ok(if arguments.explain { nests.explained() } else { nests.to_string() })
+    };
     let (structure, nests) = match blocks.as_slice() {
         [] => (None, function.loops(&mut Stages::new())?),
         blocks => {
             let matrix = Matrix::new(function.tensor_ssa(), blocks)?;
-            (Some(text(matrix.assembly().structure())), matrix.assembly().values().clone())
+            (Some(text(matrix.assembly().structure())?), matrix.assembly().values().clone())
         }
     };
     let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
@@ -191,10 +194,10 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
     }
     if constants.is_empty() {
         let head = if structure.is_some() { "# numbers, at each call\n" } else { "" };
-        print(&format!("{head}{}", text(&nests)))?;
+        print(&format!("{head}{}", text(&nests)?))?;
     } else {
         let split = hold(&nests, &constants_by_name(&nests.signature, &constants)?)?;
-        print(&format!("# once\n{}\n# at each call\n{}", text(&split.setup), text(&split.main)))?;
+        print(&format!("# once\n{}\n# at each call\n{}", text(&split.setup)?, text(&split.main)?))?;
     }
     Ok(true)
 }

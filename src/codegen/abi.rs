@@ -87,6 +87,19 @@ unsafe fn int(x: &[u32], k: i64) -> i64 {
     unsafe { *x.get_unchecked(k as usize) as i64 }
 }
 
+/// Asks for numbers that are read some rounds later, where their places are known.
+#[inline(always)]
+unsafe fn soon<T>(x: &[T], places: &[u32], from: i64, count: usize) {
+    const AHEAD: usize = 128;
+    #[cfg(target_arch = "x86_64")]
+    if let Some((next, _)) = places.get(from as usize + AHEAD..).and_then(|rest| rest.split_at_checked(count)) {
+        for place in next {
+            let at = x.as_ptr().wrapping_add(*place as usize);
+            unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at.cast()) };
+        }
+    }
+}
+
 /// The nodes below a node, none where there is no such node.
 #[inline(always)]
 fn segment(pointers: &[u32], at: i64) -> (i64, i64) {

@@ -86,16 +86,9 @@ unsafe fn load_some<const N: usize>(x: *const f64, k: i64, count: i64) -> V<N> {
     V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(k as isize + l as isize) } } else { 0.0 }))
 }
 
-/// Places far apart.
+/// Places far apart: one load for each is as fast as the instruction that gathers, or faster.
 #[inline(always)]
 unsafe fn gather<const N: usize>(x: *const f64, places: [i64; N]) -> V<N> {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            let lanes = core::arch::x86_64::_mm512_i64gather_pd::<8>(core::mem::transmute_copy(&places), x);
-            core::mem::transmute_copy(&lanes)
-        };
-    }
     V(core::array::from_fn(|l| unsafe { *x.offset(places[l] as isize) }))
 }
 

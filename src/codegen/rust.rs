@@ -13,8 +13,11 @@ use super::expression::{Copy, WIDTH};
 use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
+use crate::index::Affine;
 use crate::index::View;
-use crate::loops::{BufferId, Domain, Nest, Place, Program, RealId, Stmt, outer_sums, outside_loops, stands_alone};
+use crate::loops::{
+    Binned, BufferId, Domain, Nest, Part, Place, Program, Real, RealId, Stmt, outer_sums, outside_loops, stands_alone,
+};
 use crate::scalar::Function;
 
 pub(super) const PASS: &str = "codegen";
@@ -93,6 +96,8 @@ pub(super) struct Emitter<'a> {
     onwards: BTreeSet<IndexId>,
     /// The indices that are computed from the first of a loop, with their steps.
     pub stepped: BTreeMap<IndexId, i64>,
+    /// The indices of places in bins, which are known ahead: their arrays, and where there.
+    ahead: BTreeMap<IndexId, (usize, Affine)>,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
     /// Whether the outermost parallel loop is cut into parts.
@@ -116,6 +121,7 @@ impl<'a> Emitter<'a> {
             sums: BTreeSet::new(),
             onwards: BTreeSet::new(),
             stepped: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             targets: Vec::new(),
             parts: false,
         }
@@ -229,6 +235,10 @@ impl<'a> Emitter<'a> {
                 return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
             }
             Stmt::Let { index, array, at, step: _ } if self.varies(at) => {
+                let part = self.program.arrays.get(*array).map(|array| array.part);
+                if part == Some(Part::Binned(Binned::Entries)) {
+                    self.ahead.insert(*index, (array.index(), at.clone()));
+                }
                 self.lane_indices.insert(*index);
                 for copy in self.copies(true, false) {
                     let text = match self.stepped.get(index) {
@@ -280,6 +290,7 @@ impl<'a> Emitter<'a> {
                 mark(&mut self.wide, *r, wide);
                 mark(&mut self.jammed, *r, jammed);
                 for copy in self.copies(wide, jammed) {
+                    self.ask(real, copy)?;
                     let text = format!("let {} = {};", self.name(*r, copy), self.real(real, wide, copy)?);
                     self.line(&text);
                 }
@@ -305,6 +316,15 @@ impl<'a> Emitter<'a> {
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
+        Ok(())
+    }
+
+    /// Asks for what is loaded soon through the same array of places.
+    fn ask(&mut self, real: &Real, copy: Copy) -> Result<()> {
+        let (Real::Load(place), Some(lanes)) = (real, self.lanes) else { return Ok(()) };
+        let Some((array, at)) = place.at.first().and_then(|a| self.ahead.get(&a.as_index()?)) else { return Ok(()) };
+        let (buffer, width, from) = (self.buffer(place), lanes.width(), self.affine(at, copy)?);
+        self.line(&format!("soon({buffer}, s{array}, {{ let l = 0; {from} }}, {width});"));
         Ok(())
     }
 

@@ -13,6 +13,10 @@
 //! matrices, logarithms of data; and the values of a sparse constant that are read in the order of another view, such as the columns of a CSR
 //! matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
 //!
+//! **Bins.** Sums along the columns of a CSR matrix take its values from all over memory. Where they do not fit the caches, their terms are computed
+//! in two passes, each from start to end ([`lower::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
+//! one more number for each entry.
+//!
 //! **Precision.** A parameter that is bound to a tensor in single precision is taken as `f32` by each call, and an output that the program
 //! [stores in single precision](crate::loops::Program::store_in_single) is written as `f32`; they are widened and rounded where they are read and
 //! written, and all arithmetic is in double precision. [`Kernel::call_into`] is for kernels without any of them, [`Kernel::call_with`]
@@ -165,9 +169,10 @@ impl Kernel {
     /// The kernel of a program over bindings.
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
         let Parts { outputs, held, arrays } = parts;
+        let program = Arc::new(lower::in_bins(&program)?);
         layout::check(&program, bindings)?;
         let shapes = layout::shapes(&program, bindings)?;
-        let arrays = structure::arrays(&program.arrays, bindings, arrays)?;
+        let arrays = structure::arrays(&program.arrays, bindings, arrays, program.bins)?;
         let codes = code::compile_all(&program, &shapes, bindings)?;
         let (inputs, precisions) = input_leaves(&program.signature, bindings, |name| !held.is_constant(name));
         let params = held.locations(&program.signature, bindings);

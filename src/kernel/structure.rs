@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::{Arena, RelationId};
 use crate::error::{Error, Result};
-use crate::loops::{Array, ArrayId, Part};
+use crate::loops::{Array, ArrayId, Binned, Bins, Part};
 use crate::tensor::{Bindings, Relation};
 
 /// The arrays of a program, by id; those that are known already are taken.
@@ -15,8 +15,9 @@ pub(super) fn arrays(
     wanted: &Arena<ArrayId, Array>,
     bindings: &Bindings,
     mut made: BTreeMap<Array, Vec<u32>>,
+    bins: Bins,
 ) -> Result<Vec<Vec<u32>>> {
-    let mut views: Vec<(RelationId, Vec<usize>, View)> = Vec::new();
+    let mut views: Vec<(RelationId, Vec<usize>, View<'_>)> = Vec::new();
     let mut arrays = Vec::with_capacity(wanted.len());
     for array in wanted.values() {
         if let Some(made) = made.remove(array) {
@@ -29,7 +30,10 @@ pub(super) fn arrays(
             None => {
                 let relation = bindings.relations().get(array.relation);
                 let relation = relation.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
-                views.push((array.relation, array.axes.clone(), View::new(relation, &array.axes)?));
+                let same = |a: &Array| a.relation == array.relation && a.axes == array.axes;
+                let is_binned = wanted.values().any(|a| same(a) && matches!(a.part, Part::Binned(_)));
+                let size = bins.size_for(relation.len()).filter(|_| is_binned);
+                views.push((array.relation, array.axes.clone(), View::new(relation, &array.axes, size)?));
                 views.len() - 1
             }
         };
@@ -40,7 +44,8 @@ pub(super) fn arrays(
 }
 
 /// The tuples of a relation in a sort order.
-struct View {
+struct View<'a> {
+    relation: &'a Relation,
     /// The place of each tuple in the lexicographic order.
     order: Vec<usize>,
     /// For each level the tuples at which its nodes start.
@@ -49,6 +54,8 @@ struct View {
     nodes: Vec<Vec<u32>>,
     /// The length of the first axis.
     rows: usize,
+    /// The tuples of the view in bins, by their places in the view; nothing where there are no bins.
+    bins: Option<Vec<usize>>,
 }
 
 fn narrow(x: usize) -> Result<u32> {
@@ -56,8 +63,9 @@ fn narrow(x: usize) -> Result<u32> {
     u32::try_from(x).map_err(|_| Error::Limit { what: "entries or coordinates of a relation", limit, found: x as u64 })
 }
 
-impl View {
-    fn new(relation: &Relation, axes: &[usize]) -> Result<View> {
+impl<'a> View<'a> {
+    /// With bins of so many tuples, or without bins.
+    fn new(relation: &'a Relation, axes: &[usize], size: Option<usize>) -> Result<View<'a>> {
         let len = relation.len();
         narrow(len.saturating_add(1))?;
         let order = match axes.iter().copied().eq(0..axes.len()) {
@@ -79,7 +87,8 @@ impl View {
             }
         }
         let rows = axes.first().and_then(|axis| relation.shape().get(*axis)).copied().unwrap_or(0);
-        Ok(View { order, starts, nodes, rows })
+        let bins = size.map(|size| in_bins(&order, size));
+        Ok(View { relation, order, starts, nodes, rows, bins })
     }
 
     fn nodes(&self, level: usize) -> Result<&[u32]> {
@@ -102,12 +111,35 @@ impl View {
         Ok(children)
     }
 
+    fn binned(&self, part: Binned) -> Result<Vec<u32>> {
+        let bins = self.bins.as_deref().unwrap_or_default();
+        let entries = bins.iter().map(|place| self.order.get(*place).copied().unwrap_or(0));
+        match part {
+            Binned::All => Ok(vec![0, narrow(bins.len())?]),
+            Binned::Entries => entries.map(narrow).collect(),
+            Binned::Axis(axis) => {
+                let coordinates = self.relation.column(axis);
+                entries.map(|entry| narrow(coordinates.get(entry).copied().unwrap_or(0))).collect()
+            }
+            Binned::Places => {
+                let mut places = vec![0; bins.len()];
+                for (at, place) in bins.iter().enumerate() {
+                    if let Some(slot) = places.get_mut(*place) {
+                        *slot = narrow(at)?;
+                    }
+                }
+                Ok(places)
+            }
+        }
+    }
+
     fn part(&self, part: Part) -> Result<Vec<u32>> {
         match part {
             Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
             Part::Nodes(level) => Ok(self.nodes(usize::from(level))?.to_vec()),
             Part::Children(level) => self.children(usize::from(level)),
             Part::Entries => self.order.iter().map(|entry| narrow(*entry)).collect(),
+            Part::Binned(part) => self.binned(part),
             Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
             Part::Rows => {
                 let below = match self.nodes.len() {
@@ -130,6 +162,24 @@ impl View {
             }
         }
     }
+}
+
+/// The places of a view in bins of so many tuples of the lexicographic order, in each of them as the view has them.
+fn in_bins(order: &[usize], size: usize) -> Vec<usize> {
+    let bins = order.len().div_ceil(size);
+    let mut starts = vec![0; bins + 1];
+    // All bins but the last are full.
+    starts.iter_mut().enumerate().for_each(|(bin, start)| *start = bin * size);
+    let mut places = vec![0; order.len()];
+    for (place, entry) in order.iter().enumerate() {
+        if let Some(next) = starts.get_mut(entry / size) {
+            if let Some(slot) = places.get_mut(*next) {
+                *slot = place;
+            }
+            *next += 1;
+        }
+    }
+    places
 }
 
 #[cfg(test)]
@@ -156,7 +206,9 @@ mod tests {
             let relation = Relation::from_tuples(&shape, &tuples).unwrap();
             let mut axes: Vec<usize> = (0..rank).collect();
             rng.shuffle(&mut axes);
-            let view = View::new(&relation, &axes).unwrap();
+            let bins = Bins { least: rng.usize(0..4), size: rng.usize(1..5) };
+            let size = bins.size_for(relation.len());
+            let view = View::new(&relation, &axes, size).unwrap();
             let permuted = |t: &Vec<usize>| axes.iter().map(|axis| t[*axis]).collect::<Vec<usize>>();
             let mut sorted: Vec<(Vec<usize>, usize)> = tuples.iter().map(permuted).zip(0..).collect();
             sorted.sort();
@@ -188,6 +240,19 @@ mod tests {
                         assert_eq!(range.len(), below.iter().filter(|p| p.starts_with(prefix)).count());
                     }
                 }
+            }
+            // Each bin has a run of entries, in the order of the view.
+            let part = |part| view.part(Part::Binned(part)).unwrap();
+            let (in_bins, places) = (part(Binned::Entries), part(Binned::Places));
+            let all = size.map_or(0, |_| entries.len());
+            assert_eq!(part(Binned::All), [0, all as u32]);
+            assert_eq!((in_bins.len(), places.len()), (all, all));
+            let key = |entry: u32| (entry / size.unwrap_or(1) as u32, entries.iter().position(|e| *e == entry));
+            assert!(in_bins.is_sorted_by_key(|entry| key(*entry)), "case {case}");
+            assert!(places.iter().zip(&entries).all(|(at, entry)| in_bins[*at as usize] == *entry), "case {case}");
+            for axis in 0..rank {
+                let coordinates: Vec<u32> = in_bins.iter().map(|e| relation.column(axis)[*e as usize] as u32).collect();
+                assert_eq!(part(Binned::Axis(axis)), coordinates, "case {case}");
             }
         }
     }

@@ -42,6 +42,47 @@ pub enum Part {
     /// Of the pattern of a block of a matrix, for each row of the block where its entries start in the order of the matrix. It is given with
     /// the relation, since it depends on the other blocks.
     Starts,
+    /// Of the tuples of the view in bins.
+    Binned(Binned),
+}
+
+/// What an array of the tuples of a view in [`Bins`] holds. All but the first are empty where there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Binned {
+    /// Two integers: 0 and the number of tuples in bins, which is 0 where the relation is small.
+    All,
+    /// Where each tuple of the bins stands in the lexicographic order of the relation.
+    Entries,
+    /// A coordinate of each tuple of the bins, by axis of the relation.
+    Axis(usize),
+    /// Where each tuple of the view stands in the bins.
+    Places,
+}
+
+/// Which relations have their tuples in bins: runs in the lexicographic order, each of them sorted as a view is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bins {
+    /// How many tuples a relation has at least.
+    pub least: usize,
+    /// How many tuples a bin has at least.
+    pub size: usize,
+}
+
+impl Bins {
+    /// How many bins there are at most: so many places are read in turn.
+    const MOST: usize = 2048;
+
+    /// How many tuples a bin of a relation has that has so many; nothing where it has no bins.
+    pub fn size_for(self, tuples: usize) -> Option<usize> {
+        (tuples >= self.least).then(|| self.size.max(tuples.div_ceil(Bins::MOST)).max(1))
+    }
+}
+
+impl Default for Bins {
+    /// Bins whose numbers fit the nearest cache, where a number for each tuple fits none of a core.
+    fn default() -> Self {
+        Bins { least: 1 << 19, size: 1 << 12 }
+    }
 }
 
 /// An array of a view of a relation.
@@ -62,7 +103,7 @@ impl Array {
             Part::Roots => Some(0),
             Part::Rows => Some(u8::from(self.axes.len() > 1)),
             Part::Children(level) => level.checked_add(1),
-            Part::Nodes(_) | Part::Entries | Part::Starts => None,
+            Part::Nodes(_) | Part::Entries | Part::Starts | Part::Binned(_) => None,
         }
     }
 
@@ -134,7 +175,7 @@ pub struct Bound {
 /// The nodes below a node: `pointers[at] .. pointers[at + 1]`, none where `at` is no place of the pointers but the last.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// An array of parts `Roots`, `Rows` or `Children`.
+    /// An array of parts `Roots`, `Rows`, `Children`, or all tuples in bins.
     pub pointers: ArrayId,
     /// The node.
     pub at: Affine,
@@ -336,6 +377,8 @@ pub struct Program {
     pub outputs: Vec<(String, Vec<BufferId>)>,
     /// Workspaces that are rounded to outputs when all nests have run.
     pub rounded: Vec<Rounded>,
+    /// Which relations have bins.
+    pub bins: Bins,
 }
 
 /// An output in single precision that nests read: they read a workspace, in double precision, of the same shape.

@@ -41,8 +41,8 @@ mod verify;
 mod visit;
 
 pub use data::{
-    Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId,
-    Rounded, Segment, Stmt,
+    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real,
+    RealId, Rounded, Segment, Stmt,
 };
 pub use onwards::searches_onwards;
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};

@@ -16,7 +16,8 @@
 use std::fmt::{self, Write};
 
 use super::data::{
-    Array, ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment, Stmt,
+    Array, ArrayId, Binned, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment,
+    Stmt,
 };
 use crate::index::{Affine, Var, View};
 use crate::scalar::{Function, Op, Primitive};
@@ -192,6 +193,10 @@ impl Printer<'_> {
             Part::Children(level) => format!("children {level}"),
             Part::Entries => "entries".to_owned(),
             Part::Starts => "starts".to_owned(),
+            Part::Binned(Binned::All) => "bins".to_owned(),
+            Part::Binned(Binned::Entries) => "entries of bins".to_owned(),
+            Part::Binned(Binned::Axis(axis)) => format!("axis {axis} of bins"),
+            Part::Binned(Binned::Places) => "places in bins".to_owned(),
         };
         let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
         format!("{part} {}({})", self.relation(*relation), axes.join(", "))

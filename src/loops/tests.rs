@@ -50,6 +50,7 @@ fn program(body: Vec<Stmt>) -> Program {
         nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
         rounded: Vec::new(),
+        bins: Default::default(),
     }
 }
 

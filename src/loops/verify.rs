@@ -18,8 +18,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{
-    ArrayId, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Segment,
-    Stmt,
+    ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
+    Segment, Stmt,
 };
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
@@ -203,7 +203,15 @@ impl Check<'_> {
                     self.complain(format_args!("{index} has a step, and no loop over a range is over its place"));
                 }
                 self.part(*array, |part| {
-                    matches!(part, Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_) | Part::Starts)
+                    matches!(
+                        part,
+                        Part::Nodes(_)
+                            | Part::Entries
+                            | Part::Rows
+                            | Part::Children(_)
+                            | Part::Starts
+                            | Part::Binned(_)
+                    )
                 });
                 if varies(at, scope) {
                     scope.varying.insert(*index);
@@ -336,7 +344,9 @@ impl Check<'_> {
     }
 
     fn segment(&mut self, segment: &Segment) {
-        self.part(segment.pointers, |part| matches!(part, Part::Roots | Part::Rows | Part::Children(_)));
+        self.part(segment.pointers, |part| {
+            matches!(part, Part::Roots | Part::Rows | Part::Children(_) | Part::Binned(Binned::All))
+        });
     }
 
     fn writes(&mut self, buffer: BufferId) {

@@ -26,11 +26,14 @@
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
 //! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
 //!
+//! **Bins.** Sums along other views of relations larger than the caches have their terms computed in two passes, at the end ([`in_bins`]).
+//!
 //! **Constants.** A program whose parameters are constant, some of them, is split in two afterwards ([`hold()`]).
 //!
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
+mod bins;
 mod blocks;
 mod element;
 mod extrema;
@@ -68,6 +71,7 @@ use in_order::InOrder;
 use plan::{Placement, Plan};
 use scope::Nester;
 
+pub use bins::in_bins;
 pub use hold::{Split, constants_by_name, hold};
 pub use in_order::{MATRIX, Sparse};
 
@@ -117,21 +121,22 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     pack::pack(&mut nests, &mut plan.buffers)?;
     layout::choose(&mut nests, &mut plan.buffers);
     let mut nests = fuse::fuse(nests)?;
+    let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
         factors::hoist(nest);
-        products::add(nest);
+        products::add_unless(&|stmt| bins::gathers(&arrays, stmt), &mut nest.body);
         peel::peel(nest)?;
         lanes::assign(nest);
         panels::put(nest, &mut plan.buffers)?;
     }
     let mut nests = blocks::cut(nests, &mut plan.buffers)?;
     per_part::keep(&mut nests, &mut plan.buffers)?;
-    let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     nests.iter_mut().for_each(|nest| searches::place(&arrays, nest));
     let Plan { buffers, in_order, .. } = plan;
     let signature = program.signature.clone();
-    let mut lowered = loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new() };
+    let mut lowered =
+        loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new(), bins: Default::default() };
     if let Some(matrix) = in_order {
         matrix.put_together(&mut lowered);
     }
@@ -196,6 +201,7 @@ pub fn assembled(
         nests: structure,
         outputs: Vec::new(),
         rounded: Vec::new(),
+        bins: Default::default(),
     };
     Ok((structure, nests(program, plan)?))
 }

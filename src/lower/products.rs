@@ -5,7 +5,8 @@
 //! s += r       ==  s += a * b      s = x + r     ==  s = a * b + x
 //! ```
 //!
-//! where nothing in between changes `a` or `b`. This is one instruction where there were two, and nearer to the exact sum.
+//! where nothing in between changes `a` or `b`. This is one instruction where there were two, and nearer to the exact sum. Products that may be
+//! stored before they are added, in [bins](super::bins), stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,22 +19,28 @@ pub(super) fn add(nest: &mut Nest) {
 
 /// Puts products into the sums of statements.
 pub(super) fn add_in(stmts: &mut Vec<Stmt>) {
+    add_unless(&|_| false, stmts);
+}
+
+/// Puts products into the sums of statements, but for those inside of some.
+pub(super) fn add_unless(stay: &dyn Fn(&Stmt) -> bool, stmts: &mut Vec<Stmt>) {
     let mut uses: BTreeMap<RealId, usize> = BTreeMap::new();
     for stmt in stmts.iter() {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));
     }
     let once = uses.into_iter().filter(|(_, count)| *count == 1).map(|(r, _)| r).collect();
-    body(stmts, &once);
+    body(stay, stmts, &once);
 }
 
-fn body(stmts: &mut Vec<Stmt>, once: &BTreeSet<RealId>) {
+fn body(stay: &dyn Fn(&Stmt) -> bool, stmts: &mut Vec<Stmt>, once: &BTreeSet<RealId>) {
     // Products of this body that may still move, with their operands.
     let mut products: BTreeMap<RealId, (RealId, RealId)> = BTreeMap::new();
     let mut gone = BTreeSet::new();
     for stmt in stmts.iter_mut() {
         match stmt {
+            _ if stay(stmt) => {}
             Stmt::For { body: inner, .. } | Stmt::Extremum { body: inner, .. } | Stmt::If { body: inner, .. } => {
-                body(inner, once);
+                body(stay, inner, once);
             }
             Stmt::Accumulate(sum, r) => {
                 if let Some((a, b)) = products.remove(r) {

@@ -6,6 +6,7 @@ use iverson::codegen::source::{Target, source};
 use iverson::driver::{Mode, Request};
 use iverson::index::Size;
 use iverson::kernel::{Engine, Kernel, Status};
+use iverson::loops::{Bins, Program};
 use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value};
 use iverson::ty::{RelationKind, Storage};
@@ -19,7 +20,7 @@ fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan())
 }
 
-fn numbers(values: &[(String, Value)]) -> Vec<f64> {
+pub fn numbers(values: &[(String, Value)]) -> Vec<f64> {
     values.iter().flat_map(|(_, value)| value.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect()
 }
 
@@ -29,7 +30,8 @@ pub fn judge(function: &Function, inputs: &Inputs, exact: bool, native: bool) ->
     let program = function.tensor_ssa();
     let expected = reference::evaluate(program, inputs).map_err(words)?;
     let nests = function.loops(&mut Stages::new()).map_err(words)?;
-    let text = || format!("{program}\n{}", nests.explained());
+    let explained = nests.explained();
+    let text = || format!("{program}\n{explained}");
     let kernel = function.kernel(inputs, Engine::Interpreter).map_err(|e| format!("{e}\n{}", text()))?;
     let found = kernel.call(inputs).map_err(|e| format!("{e}\n{}", text()))?;
     let (a, b) = (numbers(&found), numbers(&expected));
@@ -42,6 +44,14 @@ pub fn judge(function: &Function, inputs: &Inputs, exact: bool, native: bool) ->
     let again = kernel.call(inputs).map_err(words)?;
     if numbers(&again).iter().zip(&a).any(|(x, y)| x.to_bits() != y.to_bits()) {
         return Err(format!("a second call gives {:?}, the first {a:?}:\n{}", numbers(&again), text()));
+    }
+    // Bins change no bit.
+    let binned = Program { bins: Bins { least: 0, size: 2 }, ..nests };
+    let engine = if native { Engine::Native } else { Engine::Interpreter };
+    let binned = Kernel::bind(Arc::new(binned), inputs, engine).map_err(|e| format!("{e}\n{}", text()))?;
+    let in_bins = numbers(&binned.call(inputs).map_err(words)?);
+    if in_bins.iter().zip(&a).any(|(x, y)| x.to_bits() != y.to_bits() && !(x.is_nan() && y.is_nan())) {
+        return Err(format!("with bins {in_bins:?}, without {a:?}:\n{}", binned.program().explained()));
     }
     if native {
         let kernel = function.kernel(inputs, Engine::Native).map_err(|e| format!("{e}\n{}", text()))?;

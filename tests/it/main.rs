@@ -2,6 +2,7 @@
 
 mod alike;
 mod allocations;
+mod bins;
 mod campaign;
 mod cli;
 mod constants;

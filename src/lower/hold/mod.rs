@@ -28,8 +28,8 @@
 //! loops and tests: what a guard protects is not computed outside of it.
 
 mod edit;
-mod graph;
-mod place;
+pub(super) mod graph;
+pub(super) mod place;
 mod times;
 
 use std::collections::{BTreeMap, BTreeSet};

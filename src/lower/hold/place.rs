@@ -206,7 +206,7 @@ fn copied(program: &Program, graph: &Graph<'_>, first: usize, home: &Home) -> Op
 }
 
 /// Whether a loop runs over all nodes of a level of a view, together with the loops that it follows from.
-fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool {
+pub(in crate::lower) fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool {
     let domain = |i: IndexId| match graph.definer((nest, i)).map(|at| graph.nodes[at].stmt) {
         Some(Stmt::For { domain, .. }) => Some(domain.whole_of()),
         _ => None,
@@ -221,7 +221,7 @@ fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool
             rows.is_some() && rows == segment.at.as_index().and_then(domain).and_then(whole).as_ref()
         }
         Part::Children(_) => segment.at.as_index().is_some_and(|i| visits_all(program, graph, (nest, i))),
-        Part::Nodes(_) | Part::Entries | Part::Starts => false,
+        Part::Nodes(_) | Part::Entries | Part::Starts | Part::Binned(_) => false,
     }
 }
 

@@ -1,0 +1,298 @@
+//! Terms of sums along another view of a relation, such as the columns of a CSR matrix, computed in bins.
+//!
+//! Such a sum takes a number for each entry from a place far from the last one, so that each is in another line of memory, all of which come
+//! again and again where the numbers do not fit the caches. Two passes read every line once:
+//!
+//! ```text
+//! parallel for j in columns                parallel for b in bins of X
+//!   local r                                  k = entries of bins[b];  i = axis 0 of bins[b]
+//!   for q in column j                        terms[b] = X[k] * s[i]
+//!     k = entries[q];  i = nodes[q]    ==
+//!     t = X[k] * s[i]                      parallel for j in columns
+//!     r += t                                 local r
+//!   g[j] = r                                 for q in column j
+//!                                              m = places in bins[q];  r += terms[m]
+//!                                            g[j] = r
+//! ```
+//!
+//! A [bin](Bins) is a run of entries, sorted as the view is: the first pass jumps about within a bin only, the second goes through all bins side by
+//! side, from their first terms to their last. This is the *propagation blocking* of Beamer, Asanovic and Patterson (2017), with both of its
+//! passes as gathers. The order of the bins is found when the relation is bound.
+//!
+//! **No bit changes**: the same terms are added in the same order, each rounded before it is added; `products` leaves these as they are.
+//! So it may depend on the data which of the two is run: a nest has both, and arrays of bins that are empty where the relation is small.
+//!
+//! **What is taken**: an innermost loop over a row of a view of a matrix that is not in the order of the relation, inside of loops that come to
+//! each entry, so that there is no more work. Of what it computes, one number depends on the entry alone, through its values and coordinates;
+//! all else depends on this number, and on nothing of the entry besides.
+
+use std::collections::BTreeSet;
+
+use super::PASS;
+use super::hold::graph::{Graph, index};
+use super::hold::place::visits_all;
+use super::names::Names;
+use crate::base::{Arena, IndexId};
+use crate::error::Result;
+use crate::index::Affine;
+use crate::loops::{
+    Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
+};
+
+/// Whether a statement is an innermost loop over a row of another view of a matrix that takes numbers through the places of its entries, and
+/// knows nothing else but the entries and the row: then terms are rounded before they are added.
+pub(super) fn gathers(arrays: &Arena<ArrayId, Array>, stmt: &Stmt) -> bool {
+    let Stmt::For { index, domain: Domain::Segment(Segment { pointers, at: row }), body, .. } = stmt else {
+        return false;
+    };
+    let of_matrix = |array: &Array| array.part == Part::Rows && array.axes.len() == 2 && !array.is_stored_order();
+    let (Some(row), true) = (row.as_index(), arrays.get(*pointers).is_some_and(of_matrix)) else { return false };
+    let (mut known, mut entries, mut any) = (BTreeSet::from([*index, row]), BTreeSet::new(), false);
+    for stmt in body {
+        if !stmt.body().is_empty() || mentions(stmt, |i| !known.contains(&i)) {
+            return false;
+        }
+        if let Stmt::Let { index: entry, array, at, .. } = stmt
+            && at.as_index() == Some(*index)
+            && arrays.get(*array).is_some_and(|array| array.part == Part::Entries)
+        {
+            entries.insert(*entry);
+        }
+        known.extend(stmt.defines());
+        any |= stmt.load().is_some_and(|place| through(place, &entries));
+    }
+    any
+}
+
+/// Whether a place is that of an entry.
+fn through(place: &Place, entries: &BTreeSet<IndexId>) -> bool {
+    place.at.first().and_then(Affine::as_index).is_some_and(|i| entries.contains(&i))
+}
+
+/// How many terms are taken at a time.
+const LANES: u32 = 8;
+
+/// Computes terms in bins, where the relations are large enough.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow).
+pub fn in_bins(program: &Program) -> Result<Program> {
+    let mut binned = Program { nests: Vec::with_capacity(program.nests.len()), ..program.clone() };
+    let graph = Graph::new(&program.nests);
+    for (at, nest) in program.nests.iter().enumerate() {
+        let mut rewritten = Nest { body: Vec::with_capacity(nest.body.len()), ..nest.clone() };
+        for (k, stmt) in nest.body.iter().enumerate() {
+            let shared = shared(nest, &nest.body[..k]);
+            let finder = Finder { program, graph: &graph, nest: at, shared: &shared };
+            let mut found = Vec::new();
+            if matches!(stmt, Stmt::For { .. }) {
+                stmt.visit(&mut |stmt| found.extend(finder.terms(stmt)));
+            }
+            // One relation decides which of both is run.
+            let same = |terms: &&Terms| found.first().is_some_and(|first: &Terms| first.array == terms.array);
+            let found: Vec<&Terms> = found.iter().filter(same).collect();
+            let Some(first) = found.first() else {
+                rewritten.body.push(stmt.clone());
+                continue;
+            };
+            let mut other = vec![stmt.clone()];
+            for terms in &found {
+                let of = nest.buffers.first().and_then(|of| program.buffers.get(*of));
+                let name = format!("{}_terms", of.map_or("", |of| of.name.as_str()));
+                let workspace = Buffer::workspace(name, Some(terms.array.relation), Vec::new());
+                let buffer = binned.buffers.push(workspace);
+                binned.nests.push(terms.nest(&shared, buffer, &mut binned.arrays));
+                terms.read(&mut other, buffer, &mut binned.arrays);
+            }
+            let all = first.part(Binned::All, &mut binned.arrays);
+            let mut names = Names::after(&nest.body);
+            let count = names.fresh_index();
+            let plain = names.body(std::slice::from_ref(stmt))?;
+            rewritten.body.push(Stmt::Let { index: count, array: all, at: Affine::constant(1), step: None });
+            let some = Affine::from(count).add_constant(-1)?;
+            rewritten.body.push(Stmt::If { cond: Cond::NonNegative(some), body: other });
+            rewritten.body.push(Stmt::If { cond: Cond::Zero(count.into()), body: plain });
+            rewritten
+                .reasons
+                .push("where its terms are too many for the caches, they are computed before, in bins".to_owned());
+        }
+        binned.nests.push(rewritten);
+    }
+    if cfg!(debug_assertions) {
+        crate::stages::check(PASS, &binned)?;
+    }
+    Ok(binned)
+}
+
+/// The numbers before a loop that are the same for all of the nest, with no loop or index, as statements.
+fn shared<'a>(nest: &Nest, before: &'a [Stmt]) -> Vec<(RealId, &'a Stmt)> {
+    let mut shared: Vec<(RealId, &Stmt)> = Vec::new();
+    for stmt in before {
+        if let Stmt::Define(r, _) = stmt
+            && !mentions(stmt, |_| true)
+            && !reads(stmt, |r| !shared.iter().any(|(known, _)| *known == r))
+            && !stmt.load().is_some_and(|place| nest.buffers.contains(&place.buffer))
+        {
+            shared.push((*r, stmt));
+        }
+    }
+    shared
+}
+
+fn mentions(stmt: &Stmt, which: impl Fn(IndexId) -> bool) -> bool {
+    let mut any = false;
+    stmt.visit_affine(&mut |a| any |= a.terms().iter().any(|(v, _)| index(v).is_some_and(&which)));
+    any
+}
+
+fn reads(stmt: &Stmt, which: impl Fn(RealId) -> bool) -> bool {
+    let mut any = false;
+    stmt.visit_reads(&mut |r| any |= which(r));
+    any
+}
+
+/// A loop whose terms can be computed in bins.
+struct Terms {
+    /// The loop index, and the place of its entry in the order of the relation.
+    index: IndexId,
+    entry: IndexId,
+    /// The arrays that tell where the entries of the view are.
+    array: Array,
+    /// The index that is the first coordinate of all entries of the loop.
+    row: IndexId,
+    /// What computes a term, with the arrays of the view in place of those of bins.
+    body: Vec<Stmt>,
+    /// The term.
+    term: RealId,
+}
+
+struct Finder<'a> {
+    program: &'a Program,
+    graph: &'a Graph<'a>,
+    nest: usize,
+    shared: &'a [(RealId, &'a Stmt)],
+}
+
+impl Finder<'_> {
+    fn terms(&self, stmt: &Stmt) -> Option<Terms> {
+        let Stmt::For { index, domain: Domain::Segment(segment), jam: 1, body, .. } = stmt else { return None };
+        let arrays = &self.program.arrays;
+        let array = arrays.get(segment.pointers)?;
+        if !gathers(arrays, stmt) {
+            return None;
+        }
+        let here = (self.nest, *index);
+        let is_loop = |at: usize| matches!(self.graph.nodes[at].stmt, Stmt::For { .. });
+        if !self.graph.around(self.graph.definer(here)?).all(is_loop) || !visits_all(self.program, self.graph, here) {
+            return None;
+        }
+        // What is known of an entry, wherever it is: indices and numbers.
+        let row = segment.at.as_index()?;
+        let (mut indices, mut entry) = (BTreeSet::from([row]), None);
+        let mut numbers: BTreeSet<RealId> = self.shared.iter().map(|(r, _)| *r).collect();
+        let (mut own, mut rest, mut through) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for stmt in body {
+            let of_entry = !mentions(stmt, |i| !indices.contains(&i)) && !reads(stmt, |r| !numbers.contains(&r));
+            match stmt {
+                Stmt::Let { index: i, array: part, at, step: None } => {
+                    let part = arrays.get(*part)?;
+                    let of_view =
+                        at.as_index() == Some(*index) && part.relation == array.relation && part.axes == array.axes;
+                    if !of_view && !of_entry {
+                        return None;
+                    }
+                    if of_view && part.part == Part::Entries {
+                        entry = Some(*i);
+                    }
+                    indices.insert(*i);
+                    own.push(stmt.clone());
+                }
+                Stmt::Define(r, _) if of_entry && !self.is_own(stmt) => {
+                    let gathered =
+                        |place: &Place| place.at.first().and_then(Affine::as_index) == entry && entry.is_some();
+                    if stmt.load().is_some_and(gathered) || reads(stmt, |r| through.contains(&r)) {
+                        through.insert(*r);
+                    }
+                    numbers.insert(*r);
+                    own.push(stmt.clone());
+                }
+                Stmt::Define(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => rest.push(stmt),
+                _ => return None,
+            }
+        }
+        let inside = |r: RealId| own.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if *known == r));
+        let mut used = BTreeSet::new();
+        rest.iter().for_each(|stmt| stmt.visit_reads(&mut |r| used.extend(Some(r).filter(|r| inside(*r)))));
+        let lets: BTreeSet<IndexId> = own.iter().flat_map(Stmt::defines).chain([*index]).collect();
+        let (Some(term), 1) = (used.first().copied(), used.len()) else { return None };
+        let alone = !rest.iter().any(|stmt| mentions(stmt, |i| lets.contains(&i)));
+        let terms = Terms { index: *index, entry: entry?, array: array.clone(), row, body: own, term };
+        (alone && through.contains(&term)).then_some(terms)
+    }
+
+    /// Whether a statement loads what its nest writes.
+    fn is_own(&self, stmt: &Stmt) -> bool {
+        let nest = self.program.nests.get(self.nest);
+        stmt.load().is_some_and(|place| nest.is_some_and(|nest| nest.buffers.contains(&place.buffer)))
+    }
+}
+
+impl Terms {
+    fn part(&self, part: Binned, arrays: &mut Arena<ArrayId, Array>) -> ArrayId {
+        let array = Array { part: Part::Binned(part), ..self.array.clone() };
+        let known = arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
+        known.unwrap_or_else(|| arrays.push(array))
+    }
+
+    /// The nest that stores the terms, with those of the numbers before the loop that it reads.
+    fn nest(&self, shared: &[(RealId, &Stmt)], terms: BufferId, arrays: &mut Arena<ArrayId, Array>) -> Nest {
+        let at = || Affine::from(self.index);
+        let axis = |k: usize| self.array.axes.get(k).copied().unwrap_or(0);
+        let (first, last) = (axis(0), axis(1));
+        let mut body = Vec::with_capacity(self.body.len() + 2);
+        if self.body.iter().any(|stmt| mentions(stmt, |i| i == self.row)) {
+            let array = self.part(Binned::Axis(first), arrays);
+            body.push(Stmt::Let { index: self.row, array, at: at(), step: None });
+        }
+        for stmt in &self.body {
+            body.push(match stmt {
+                Stmt::Let { index, at, .. } if at.as_index() == Some(self.index) => {
+                    let part = if *index == self.entry { Binned::Entries } else { Binned::Axis(last) };
+                    Stmt::Let { index: *index, array: self.part(part, arrays), at: at.clone(), step: None }
+                }
+                stmt => stmt.clone(),
+            });
+        }
+        body.push(Stmt::Store(Place { buffer: terms, at: vec![at()] }, self.term));
+        let all = Segment { pointers: self.part(Binned::All, arrays), at: Affine::constant(0) };
+        let domain = Domain::Segment(all);
+        let mut stmts = vec![Stmt::For { index: self.index, domain, lanes: LANES, jam: 1, parallel: true, body }];
+        for (r, stmt) in shared.iter().rev() {
+            let mut needed = false;
+            stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| needed |= reads(stmt, |read| read == *r)));
+            if needed {
+                stmts.insert(0, (*stmt).clone());
+            }
+        }
+        let reasons =
+            vec!["terms of a sum along another view, in runs of entries that fit the nearest cache".to_owned()];
+        Nest { buffers: vec![terms], reasons, body: stmts }
+    }
+
+    /// Has a loop read the terms.
+    fn read(&self, body: &mut [Stmt], terms: BufferId, arrays: &mut Arena<ArrayId, Array>) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, body, .. } if *index == self.index => {
+                    body.retain(|stmt| !self.body.contains(stmt));
+                    let place = Place { buffer: terms, at: vec![self.entry.into()] };
+                    body.insert(0, Stmt::Define(self.term, Real::Load(place)));
+                    let array = self.part(Binned::Places, arrays);
+                    body.insert(0, Stmt::Let { index: self.entry, array, at: self.index.into(), step: None });
+                }
+                Stmt::For { body, .. } => self.read(body, terms, arrays),
+                _ => {}
+            }
+        }
+    }
+}
