@@ -12,6 +12,10 @@ pub fn run(table: &mut Table) -> Result<()> {
     batch(table, 64, 4096, 32)
 }
 
+pub fn large(table: &mut Table) -> Result<()> {
+    one(table, 262_144, 32)
+}
+
 /// `y[i] = sum over k of w[k] x[i + k]`, in blocks that stay in registers.
 fn correlate(x: &[f64], w: &[f64], y: &mut [f64]) {
     let n = y.len();

@@ -15,6 +15,10 @@ pub fn run(table: &mut Table) -> Result<()> {
     embedding(table, 1_000_000)
 }
 
+pub fn large(table: &mut Table) -> Result<()> {
+    matrix::<16>(table, 100_000, 50_000, 10_000_000)
+}
+
 fn rows(data: &[f64], n: usize, k: usize) -> Dense {
     Dense::new(&[n, k], data.to_vec()).expect("it fits")
 }

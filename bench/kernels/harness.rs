@@ -210,9 +210,22 @@ pub fn random(len: usize, seed: u64) -> Vec<f64> {
 
 /// A sparse matrix with about so many entries in each row.
 pub fn sparse(rows: usize, cols: usize, each: usize, seed: u64) -> Csr {
+    with_rows(rows, cols, seed, |_| each)
+}
+
+/// A sparse matrix with about so many entries in a row in the mean: half of the rows have at most half of that, few have hundreds of times as
+/// many.
+pub fn by_power_law(rows: usize, cols: usize, each: usize, seed: u64) -> Csr {
+    with_rows(rows, cols, seed, |rng| {
+        ((each as f64 / 3.0 / rng.f64().max(1e-9).powf(2.0 / 3.0)) as usize).clamp(1, cols)
+    })
+}
+
+fn with_rows(rows: usize, cols: usize, seed: u64, each: impl Fn(&mut fastrand::Rng) -> usize) -> Csr {
     let mut rng = fastrand::Rng::with_seed(seed);
     let (mut indptr, mut indices) = (vec![0], Vec::new());
     for _ in 0..rows {
+        let each = each(&mut rng);
         let mut row: Vec<u32> = (0..each).map(|_| rng.u32(0..cols as u32)).collect();
         row.sort_unstable();
         row.dedup();

@@ -1,7 +1,7 @@
 //! Kernels beside hand-written ones.
 //!
 //! ```text
-//! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--json FILE] [--peers DIR]
+//! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--large] [--json FILE] [--peers DIR]
 //! ```
 //!
 //! The flags let `rustc` use the same instructions for both; without a file, results go to `target/kernels.json`. For each workload, its value, and
@@ -12,6 +12,8 @@
 //!
 //! Where a name says `constant`, the numbers of these parameters are bound with the kernel, and the kernel by hand has what depends on them alone, such
 //! as a transposed copy, beforehand.
+//!
+//! `--large` takes the largest sizes instead, for which all of it takes a quarter of an hour and a few gigabytes.
 //!
 //! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
@@ -32,17 +34,26 @@ use iverson::Result;
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
-    let (mut filter, mut peers, mut path) =
-        (None, None, concat!(env!("CARGO_MANIFEST_DIR"), "/target/kernels.json").to_owned());
+    let (mut filter, mut peers, mut large, mut path) =
+        (None, None, false, concat!(env!("CARGO_MANIFEST_DIR"), "/target/kernels.json").to_owned());
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--peers" => peers = args.next().map(PathBuf::from),
+            "--large" => large = true,
             "--json" => path = args.next().unwrap_or(path),
             name => filter = Some(name.to_owned()),
         }
     }
     let turns = peers.is_some();
     let mut table = harness::Table::new(filter, 7, peers);
+    if large {
+        convolution::large(&mut table)?;
+        regression::large(&mut table)?;
+        factorisation::large(&mut table)?;
+        mixture::large(&mut table)?;
+        matrices::large(&mut table)?;
+        return write(&path, &serde_json::json!({ "kernels": table.lines }));
+    }
     convolution::run(&mut table)?;
     regression::run(&mut table)?;
     factorisation::run(&mut table)?;
@@ -54,8 +65,11 @@ fn main() -> Result<()> {
     merging::run(&mut table)?;
     let bindings = matrices::run(&mut table)?;
     let growth = growth::run(&mut table)?;
-    let results = serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings });
-    match std::fs::write(&path, format!("{results:#}\n")) {
+    write(&path, &serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings }))
+}
+
+fn write(path: &str, results: &serde_json::Value) -> Result<()> {
+    match std::fs::write(path, format!("{results:#}\n")) {
         Ok(()) => println!("\n{path}"),
         Err(error) => eprintln!("{path}: {error}"),
     }

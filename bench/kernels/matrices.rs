@@ -52,6 +52,10 @@ pub fn run(table: &mut Table) -> Result<Vec<Binding>> {
     Ok(all)
 }
 
+pub fn large(table: &mut Table) -> Result<()> {
+    bundle(table, [253, 163_691, 287_451])
+}
+
 /// A kernel by hand: fills what is beside the matrix, and its numbers.
 type ByHand<'a> = dyn FnMut(&mut [Vec<f64>], &mut [f64]) + Send + 'a;
 

@@ -14,6 +14,12 @@ pub fn run(table: &mut Table) -> Result<()> {
     mixture(table, 1000, 64, 25)
 }
 
+pub fn large(table: &mut Table) -> Result<()> {
+    mixture(table, 1000, 64, 100)?;
+    mixture(table, 10_000, 64, 25)?;
+    mixture(table, 1000, 128, 200)
+}
+
 fn lgamma(x: f64) -> f64 {
     libm::lgamma(x)
 }

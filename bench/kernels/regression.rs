@@ -4,7 +4,7 @@ use iverson::codegen::vector::{self, V};
 use iverson::tensor::{Csr, Dense, Inputs, Value};
 use iverson::{Function, Result};
 
-use crate::harness::{Case, Run, Table, add_scaled, digest, dot, gathered, random, sparse};
+use crate::harness::{Case, Run, Table, add_scaled, by_power_law, digest, dot, gathered, random, sparse};
 
 pub fn run(table: &mut Table) -> Result<()> {
     logistic(table, 1000, 500)?;
@@ -14,6 +14,13 @@ pub fn run(table: &mut Table) -> Result<()> {
     product(table, 1000)?;
     product(table, 10_000)?;
     rank_one(table, 100_000, 50_000)
+}
+
+pub fn large(table: &mut Table) -> Result<()> {
+    logistic(table, 100_000, 1_000_000)?;
+    logistic_of(table, "power law, ", || by_power_law(100_000, 50_000, 20, 4), 100_000, 50_000)?;
+    product(table, 100_000)?;
+    rank_one(table, 1_000_000, 500_000)
 }
 
 /// The rows of a matrix times a vector.
@@ -126,13 +133,17 @@ impl Logistic {
 }
 
 fn logistic(table: &mut Table, n: usize, d: usize) -> Result<()> {
-    let name = format!("K3 sparse logistic regression, {n} x {d}");
+    logistic_of(table, "", || sparse(n, d, 20, 4), n, d)
+}
+
+fn logistic_of(table: &mut Table, kind: &str, x: impl Fn() -> Csr, n: usize, d: usize) -> Result<()> {
+    let name = format!("K3 sparse logistic regression, {kind}{n} x {d}");
     let constant = format!("{name}, constant X, y");
     if !table.wants(&constant) {
         return Ok(());
     }
     let y = random(n, 6).into_iter().map(f64::signum).collect();
-    let loss = Logistic { x: sparse(n, d, 20, 4), y, w: random(d, 7) };
+    let loss = Logistic { x: x(), y, w: random(d, 7) };
     let Logistic { x, y, w } = &loss;
     let mut inputs = Inputs::new();
     inputs.value("X", x.clone()).value("y", Value::vector(y.clone())).value("w", Value::vector(w.clone()));
