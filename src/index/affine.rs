@@ -1,5 +1,6 @@
 //! Affine index expressions with integer coefficients.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -39,11 +40,23 @@ pub struct Application {
 /// An affine expression `constant + sum of coefficient * variable`, an integer.
 ///
 /// Canonical: variables are sorted and distinct, coefficients are not zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Affine {
     terms: Terms,
     constant: i64,
+}
+
+impl Clone for Affine {
+    /// Expressions of at most one variable, which are most, are copied without a loop.
+    fn clone(&self) -> Self {
+        let terms = match self.terms.as_slice() {
+            [] => Terms::new(),
+            [(v, k)] => smallvec![(v.clone(), *k)],
+            many => many.iter().cloned().collect(),
+        };
+        Affine { terms, constant: self.constant }
+    }
 }
 
 /// Most index expressions have one or two variables.
@@ -155,8 +168,30 @@ impl Affine {
 
     /// `self + other`.
     pub fn add(&self, other: &Affine) -> Checked<Affine> {
-        let constant = self.constant.checked_add(other.constant).ok_or(Overflow)?;
-        Affine::from_terms(self.terms.iter().chain(&other.terms).cloned(), constant)
+        self.plus(other, 1)
+    }
+
+    /// `self + factor * other`, by merging the terms, which are sorted.
+    fn plus(&self, other: &Affine, factor: i64) -> Checked<Affine> {
+        let scaled = |k: i64| k.checked_mul(factor).ok_or(Overflow);
+        let constant = self.constant.checked_add(scaled(other.constant)?).ok_or(Overflow)?;
+        let mut terms = Terms::new();
+        let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some((v, _)), Some((w, _))) => v.cmp(w),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return Ok(Affine { terms, constant }),
+            };
+            let a = if order.is_le() { left.next() } else { None };
+            let b = if order.is_ge() { right.next() } else { None };
+            let (k, l) = (a.map_or(0, |(_, k)| *k), scaled(b.map_or(0, |(_, l)| *l))?);
+            let sum = k.checked_add(l).ok_or(Overflow)?;
+            if let (true, Some((v, _))) = (sum != 0, a.or(b)) {
+                terms.push((v.clone(), sum));
+            }
+        }
     }
 
     /// `self + k`.
@@ -167,7 +202,7 @@ impl Affine {
 
     /// `self - other`.
     pub fn sub(&self, other: &Affine) -> Checked<Affine> {
-        self.add(&other.scale(-1)?)
+        self.plus(other, -1)
     }
 
     /// `k * self`.

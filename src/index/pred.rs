@@ -109,13 +109,25 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Divides the coefficients by their common divisor; the constant by `round`.
-fn reduce(a: &Affine, round: impl Fn(i64, i64) -> Option<i64>) -> Option<Affine> {
-    let divisor = a.terms().iter().fold(0, |g, (_, k)| gcd(g, k.unsigned_abs()));
-    let Ok(divisor @ 2..) = i64::try_from(divisor) else { return Some(a.clone()) };
-    let constant = round(a.offset(), divisor)?;
+/// The common divisor of the coefficients; 1 where it is none that could be divided by.
+fn divisor(a: &Affine) -> i64 {
+    let mut divisor = 0;
+    for (_, k) in a.terms() {
+        divisor = gcd(divisor, k.unsigned_abs());
+        if divisor == 1 {
+            return 1;
+        }
+    }
+    i64::try_from(divisor).map_or(1, |divisor| divisor.max(1))
+}
+
+/// The terms divided by a divisor of theirs, and another constant.
+fn divided(a: Affine, divisor: i64, constant: i64) -> Affine {
+    if divisor == 1 {
+        return a;
+    }
     let terms = a.terms().iter().map(|(v, k)| (v.clone(), k / divisor));
-    Affine::from_terms(terms, constant).ok()
+    Affine::from_terms(terms, constant).unwrap_or(a)
 }
 
 impl Pred {
@@ -128,10 +140,9 @@ impl Pred {
             return Pred::from(k >= 0);
         }
         // d*b + k >= 0  ==  b + floor(k / d) >= 0
-        match reduce(&a, |k, d| Some(k.div_euclid(d))) {
-            Some(b) => Pred::NonNegative(b),
-            None => Pred::NonNegative(a),
-        }
+        let d = divisor(&a);
+        let constant = a.offset().div_euclid(d);
+        Pred::NonNegative(divided(a, d, constant))
     }
 
     /// `a = 0`.
@@ -139,11 +150,15 @@ impl Pred {
         if let Some(k) = a.as_constant() {
             return Pred::from(k == 0);
         }
-        match oriented(&a) {
-            Some(b) => Pred::Zero(b),
-            // d*b + k = 0 has no solution unless d divides k.
-            None => Pred::False,
+        // d*b + k = 0 has no solution unless d divides k.
+        let d = divisor(&a);
+        if a.offset() % d != 0 {
+            return Pred::False;
         }
+        let constant = a.offset() / d;
+        let a = divided(a, d, constant);
+        let negative = a.terms().first().is_some_and(|(_, k)| *k < 0);
+        Pred::Zero(if negative { a.scale(-1).unwrap_or(a) } else { a })
     }
 
     /// `a != 0`.
@@ -212,17 +227,17 @@ impl Pred {
 
     /// The conjunction of all.
     pub fn all(preds: impl IntoIterator<Item = Pred>) -> Pred {
+        let mut parts = preds.into_iter().filter(|p| !p.is_true());
+        let Some(first) = parts.next() else { return Pred::True };
+        // One alone is canonical.
+        let Some(second) = parts.next() else { return first };
         let mut atoms = Vec::new();
-        for p in preds {
+        for p in [first, second].into_iter().chain(parts) {
             match p {
-                Pred::True => {}
                 Pred::False => return Pred::False,
                 Pred::All(ps) => atoms.extend(ps.iter().cloned()),
                 p => atoms.push(p),
             }
-        }
-        if let [p] = atoms.as_mut_slice() {
-            return std::mem::replace(p, Pred::True);
         }
         atoms.sort();
         atoms.dedup();
@@ -336,12 +351,12 @@ impl Pred {
 
     /// Whether this is the constant `true`.
     pub fn is_true(&self) -> bool {
-        *self == Pred::True
+        matches!(self, Pred::True)
     }
 
     /// Whether this is the constant `false`.
     pub fn is_false(&self) -> bool {
-        *self == Pred::False
+        matches!(self, Pred::False)
     }
 
     /// Replaces free indices. The replacements must not mention an index that this predicate binds; every pass keeps bound
@@ -480,13 +495,6 @@ impl Pred {
             _ => 0,
         }
     }
-}
-
-/// `a = 0` reduced by the common divisor and with a positive first coefficient; nothing where the divisor excludes zero.
-fn oriented(a: &Affine) -> Option<Affine> {
-    let a = reduce(a, |k, d| (k % d == 0).then_some(k / d))?;
-    let negative = a.terms().first().is_some_and(|(_, k)| *k < 0);
-    Some(if negative { a.scale(-1).unwrap_or(a) } else { a })
 }
 
 /// Whether sorted atoms contain an atom and its negation, or two parallel atoms that exclude each other.
