@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
 
 use super::linear::{Feasible, System, solve};
 use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
@@ -41,6 +42,11 @@ const MAX_SPLITS: usize = 256;
 const MAX_PAIRS: usize = 64;
 /// How many witnesses are tried for an `exists` of a goal.
 const MAX_WITNESSES: usize = 16;
+/// How many steps are made to a point at which everything holds; where it is sought among all facts, for a first answer.
+const MAX_REPAIRS: usize = 32;
+const QUICK_REPAIRS: usize = 8;
+/// Among how many variables a point is looked for at which all facts hold, whatever the goal is about.
+const MAX_POINT: usize = 16;
 
 /// What is left to spend on a goal.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +76,7 @@ pub struct Facts {
 /// `constant + sum of coefficient * column`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
-    terms: Vec<(u32, i64)>,
+    terms: SmallVec<[(u32, i64); 4]>,
     constant: i64,
 }
 
@@ -161,6 +167,72 @@ impl Columns<'_> {
 
     fn len(&self) -> usize {
         self.facts.vars.len() + self.extra.len()
+    }
+
+    /// Whether a point is found at which all facts hold, and what is supposed besides. It is not looked for where there are many
+    /// variables, or maps.
+    fn has_point<'c>(&self, supposed: impl Iterator<Item = &'c Conj>) -> bool {
+        let vars = || self.facts.vars.iter().chain(&self.extra).zip(0..);
+        if self.len() > MAX_POINT || vars().any(|(v, _)| matches!(v, Var::Apply(_))) {
+            return false;
+        }
+        let sizes = vars().filter(|(v, _)| matches!(v, Var::Size(_)));
+        let sizes: SmallVec<[Row; 4]> =
+            sizes.map(|(_, column)| Row { terms: smallvec![(column, 1)], constant: 0 }).collect();
+        let mut node = Node::default();
+        node.add(&self.facts.known);
+        supposed.for_each(|conj| node.add(conj));
+        node.bounds.extend(&sizes);
+        let local: SmallVec<[u32; MAX_POINT]> = vars().map(|(_, column)| column).collect();
+        let found = model::exists(&node, &local, self.len(), QUICK_REPAIRS);
+        if found {
+            // It has been said already, or is said here.
+            let _ = self.facts.contradictory.set(false);
+        }
+        found
+    }
+}
+
+/// Atoms and their opposites, over the columns of facts.
+struct Atoms<'a> {
+    columns: Columns<'a>,
+    holds: Vec<Conj>,
+    fails: Vec<Conj>,
+    /// Whether a point is known at which all hold.
+    consistent: bool,
+}
+
+impl<'a> Atoms<'a> {
+    /// Nothing where one of the predicates is no atom.
+    fn new(facts: &'a Facts, atoms: &[Pred]) -> Option<Self> {
+        let mut columns = Columns { facts, extra: Vec::new() };
+        let mut compiled = |p: &Pred| {
+            let mut conj = Conj::default();
+            compile(p, &mut columns, &mut conj);
+            conj
+        };
+        let (mut holds, mut fails) = (Vec::with_capacity(atoms.len()), Vec::with_capacity(atoms.len()));
+        for p in atoms {
+            if matches!(p, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. }) {
+                return None;
+            }
+            holds.push(compiled(p));
+            fails.push(compiled(&p.negate()?));
+        }
+        let mut atoms = Atoms { columns, holds, fails, consistent: false };
+        atoms.consistent = atoms.columns.has_point(atoms.holds.iter());
+        Some(atoms)
+    }
+
+    /// Whether a point is known at which all hold, and one is found at which all but one do.
+    fn is_free(&self, at: usize) -> bool {
+        let others = self.holds.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, conj)| conj);
+        self.consistent && self.columns.has_point(others.chain(self.fails.get(at)))
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.holds.remove(at);
+        self.fails.remove(at);
     }
 }
 
@@ -279,8 +351,9 @@ impl Facts {
     /// Adds the fact `0 <= index < extent`.
     pub fn range(&mut self, index: IndexId, extent: &Size) {
         let index = Affine::index(index);
-        self.assume(&Pred::non_negative(index.clone()));
-        if let Ok(below) = Pred::lt(&index, extent) {
+        let below = Pred::lt(&index, extent);
+        self.assume(&Pred::NonNegative(index));
+        if let Ok(below) = below {
             self.assume(&below);
         }
     }
@@ -314,28 +387,45 @@ impl Facts {
                 if self.proves(&open) { Pred::True } else { open }
             }
             Pred::All(_) => self.simplify_conjunction(p.conjuncts()),
-            atom => {
-                if self.proves(atom) {
-                    return Pred::True;
-                }
-                let mut facts = self.clone();
-                facts.assume(atom);
-                if facts.contradictory() { Pred::False } else { atom.clone() }
-            }
+            atom if self.states(atom) => Pred::True,
+            atom => match Atoms::new(self, std::slice::from_ref(atom)) {
+                Some(atoms) if atoms.is_free(0) => atom.clone(),
+                _ => self.simplify_atom(atom),
+            },
         }
+    }
+
+    /// An atom, if it neither follows nor contradicts.
+    fn simplify_atom(&self, atom: &Pred) -> Pred {
+        if self.proves(atom) {
+            return Pred::True;
+        }
+        let mut facts = self.clone();
+        facts.assume(atom);
+        if facts.contradictory() { Pred::False } else { atom.clone() }
     }
 
     fn simplify_conjunction(&self, conjuncts: &[Pred]) -> Pred {
         // Bounds order before equations, so where both imply each other the bound goes.
         let mut kept: Vec<Pred> = conjuncts.to_vec();
+        let mut atoms = Atoms::new(self, conjuncts);
         let mut at = 0;
         while at < kept.len() {
+            if atoms.as_ref().is_some_and(|atoms| atoms.is_free(at)) {
+                at += 1;
+                continue;
+            }
             let mut facts = self.clone();
             kept.iter().enumerate().filter(|(other, _)| *other != at).for_each(|(_, q)| facts.assume(q));
-            match facts.simplify(&kept[at]) {
+            let simpler = match atoms {
+                Some(_) => facts.simplify_atom(&kept[at]),
+                None => facts.simplify(&kept[at]),
+            };
+            match simpler {
                 Pred::False => return Pred::False,
                 Pred::True => {
                     kept.remove(at);
+                    atoms.iter_mut().for_each(|atoms| atoms.remove(at));
                 }
                 simpler => {
                     kept[at] = simpler;
@@ -378,7 +468,7 @@ impl Facts {
         let Pred::NonNegative(a) = goal else { return false };
         let column = |(v, k): &(Var, i64)| Some((*self.columns.get(v)?, *k));
         let Some(terms) = a.terms().iter().map(column).collect::<Option<Vec<_>>>() else { return false };
-        self.known.bounds.iter().any(|row| row.constant <= a.offset() && row.terms == terms)
+        self.known.bounds.iter().any(|row| row.constant <= a.offset() && *row.terms == *terms)
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
@@ -443,10 +533,15 @@ impl Facts {
     }
 
     fn refutes(&self, p: &Pred, budget: &mut Budget) -> bool {
+        let mut refutation = Refutation::new(self, *budget);
+        let mut goal = Conj::default();
+        compile(p, &mut refutation.columns, &mut goal);
+        if refutation.columns.has_point(std::iter::once(&goal)) {
+            return false;
+        }
+        let columns = refutation.columns.extra.len();
         [Reach::Narrow, Reach::Connected].into_iter().any(|reach| {
-            let mut refutation = Refutation::new(self, *budget);
-            let mut goal = Conj::default();
-            compile(p, &mut refutation.columns, &mut goal);
+            refutation.columns.extra.truncate(columns);
             let refuted = refutation.run(&goal, reach);
             *budget = refutation.budget;
             refuted
@@ -533,13 +628,13 @@ impl<'a> Refutation<'a> {
                     *local = self.width as u32;
                     self.width += 1;
                     if matches!(self.columns.var(*c), Var::Size(_)) {
-                        sizes.push(Row { terms: vec![(*c, 1)], constant: 0 });
+                        sizes.push(Row { terms: smallvec![(*c, 1)], constant: 0 });
                     }
                 }
             }
         });
         node.bounds.extend(&sizes);
-        self.width <= MAX_COLUMNS && !model::exists(&node, &self.local, self.width) && self.search(node)
+        self.width <= MAX_COLUMNS && !model::exists(&node, &self.local, self.width, MAX_REPAIRS) && self.search(node)
     }
 
     /// `refuted(node) == infeasible(node) or all cases of some clause are refuted`.
@@ -798,7 +893,7 @@ impl<'a> Selection<'a> {
                 if known.map != application.map || other_args.len() != args.len() || into.len() >= MAX_PAIRS {
                     continue;
                 }
-                let equal = Row { terms: vec![(*other, 1), (column, -1)], constant: 0 };
+                let equal = Row { terms: smallvec![(*other, 1), (column, -1)], constant: 0 };
                 into.extend(differ(other_args, &args).map(|mut clause| {
                     clause.push(Conj { equations: vec![equal], ..Conj::default() });
                     clause

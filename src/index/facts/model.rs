@@ -3,17 +3,16 @@
 //! From zero, the first constraint that fails is repaired by the variable in it that was changed longest ago, until all hold or the steps are
 //! used up. A point that is found is a proof; that none is found means nothing.
 
-use super::{Conj, Node, Row};
+use smallvec::{SmallVec, smallvec};
 
-/// How many repairs are made.
-const MAX_REPAIRS: usize = 32;
+use super::{Conj, Node, Row};
 
 /// A point, by local columns.
 struct Point<'p> {
     local: &'p [u32],
-    values: Vec<i128>,
+    values: SmallVec<[i64; 16]>,
     /// The repair in which each was changed last.
-    changed: Vec<usize>,
+    changed: SmallVec<[usize; 16]>,
 }
 
 /// What a row should be.
@@ -33,14 +32,14 @@ enum Answer<'n> {
 }
 
 /// Whether a point is found at which the constraints hold. Relation atoms that all hold exclude none: relations may have any tuples.
-pub(super) fn exists(node: &Node<'_>, local: &[u32], width: usize) -> bool {
+pub(super) fn exists(node: &Node<'_>, local: &[u32], width: usize, repairs: usize) -> bool {
     let mut plain = node.relations.iter().all(|r| r.holds);
     node.clauses.iter().copied().flatten().for_each(|case| case.visit_relations(&mut |_| plain = false));
     if !plain {
         return false;
     }
-    let mut point = Point { local, values: vec![0; width], changed: vec![0; width] };
-    for repair in 1..=MAX_REPAIRS {
+    let mut point = Point { local, values: smallvec![0; width], changed: smallvec![0; width] };
+    for repair in 1..=repairs {
         match point.check(node) {
             Answer::Hold => return true,
             Answer::Fail(row, goal) if point.repair(row, goal, repair).is_some() => {}
@@ -56,10 +55,10 @@ impl Point<'_> {
     }
 
     /// Nothing on overflow.
-    fn value(&self, row: &Row) -> Option<i128> {
-        row.terms.iter().try_fold(i128::from(row.constant), |sum, (c, k)| {
-            sum.checked_add(i128::from(*k).checked_mul(self.values[self.column(*c)])?)
-        })
+    fn value(&self, row: &Row) -> Option<i64> {
+        row.terms
+            .iter()
+            .try_fold(row.constant, |sum, (c, k)| sum.checked_add(k.checked_mul(self.values[self.column(*c)])?))
     }
 
     fn check<'n>(&self, node: &Node<'n>) -> Answer<'n> {
@@ -107,12 +106,12 @@ impl Point<'_> {
     /// Changes one variable so that the row holds; nothing where none can.
     fn repair(&mut self, row: &Row, goal: Goal, repair: usize) -> Option<()> {
         let lacking = self.value(row)?.checked_neg()?;
-        let step = |k: i64| {
-            let k = i128::from(k);
-            match goal {
-                Goal::Zero => (lacking.checked_rem(k)? == 0).then_some(lacking / k),
-                // What lacks is positive here, and is rounded up.
-                Goal::NonNegative => Some(lacking.checked_add(k.abs() - 1)?.checked_div(k.abs())? * k.signum()),
+        let step = |k: i64| match goal {
+            Goal::Zero => (lacking.checked_rem(k)? == 0).then(|| lacking.checked_div(k))?,
+            // What lacks is positive here, and is rounded up.
+            Goal::NonNegative => {
+                let size = k.checked_abs()?;
+                Some(lacking.checked_add(size - 1)?.checked_div(size)? * k.signum())
             }
         };
         let able = row.terms.iter().filter_map(|(c, k)| Some((self.column(*c), step(*k)?)));
