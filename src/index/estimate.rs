@@ -15,6 +15,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::count::Relations;
 use super::polynomial::{Polynomial, Unknown};
 use super::{Affine, Pred, RelationRef, Size, Var, World};
@@ -65,7 +67,7 @@ impl Default for Hints {
 /// `c0 + c1 * N + c2 * N^2 + ..`, ordered by what is larger for large `N`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
-    coefficients: Vec<f64>,
+    coefficients: SmallVec<[f64; 4]>,
 }
 
 impl Growth {
@@ -76,16 +78,21 @@ impl Growth {
 
     /// `coefficient * N^power`.
     pub fn monomial(coefficient: f64, power: usize) -> Growth {
-        let mut coefficients = vec![0.0; power];
+        let mut coefficients = smallvec![0.0; power];
         coefficients.push(coefficient);
         Growth::trimmed(coefficients)
     }
 
-    fn trimmed(mut coefficients: Vec<f64>) -> Growth {
+    fn trimmed(mut coefficients: SmallVec<[f64; 4]>) -> Growth {
         while coefficients.last() == Some(&0.0) {
             coefficients.pop();
         }
         Growth { coefficients }
+    }
+
+    /// The growth of given coefficients, by powers of `N`.
+    pub fn from_coefficients(coefficients: &[f64]) -> Growth {
+        Growth::trimmed(coefficients.into())
     }
 
     /// The coefficients by powers of `N`, from the constant up; the last is not zero.
@@ -113,15 +120,14 @@ impl Growth {
 
     /// Adds `other`.
     pub fn add_assign(&mut self, other: &Growth) {
-        if self.coefficients.len() < other.coefficients.len() {
-            self.coefficients.resize(other.coefficients.len(), 0.0);
+        let other = other.coefficients.as_slice();
+        if self.coefficients.len() < other.len() {
+            self.coefficients.resize(other.len(), 0.0);
         }
-        for (a, b) in self.coefficients.iter_mut().zip(&other.coefficients) {
-            *a += b;
-        }
-        while self.coefficients.last() == Some(&0.0) {
-            self.coefficients.pop();
-        }
+        let own = self.coefficients.as_mut_slice();
+        own.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+        let length = own.iter().rposition(|c| *c != 0.0).map_or(0, |last| last + 1);
+        self.coefficients.truncate(length);
     }
 
     /// `k * self`.
@@ -134,7 +140,7 @@ impl Growth {
         if self.coefficients.is_empty() || other.coefficients.is_empty() {
             return Growth::zero();
         }
-        let mut product = vec![0.0; self.coefficients.len() + other.coefficients.len() - 1];
+        let mut product = smallvec![0.0; self.coefficients.len() + other.coefficients.len() - 1];
         for (k, a) in self.coefficients.iter().enumerate() {
             for (l, b) in other.coefficients.iter().enumerate() {
                 product[k + l] += a * b;
@@ -271,7 +277,7 @@ fn entries(relation: RelationRef, kept: Option<&[bool]>, hints: &Hints, relation
 
 /// How a polynomial grows.
 pub(super) fn polynomial(p: &Polynomial, hints: &Hints, relations: &dyn Relations) -> Growth {
-    let mut coefficients = Vec::new();
+    let mut coefficients = SmallVec::new();
     for (monomial, k) in p.terms() {
         let mut lead = Lead { coefficient: k.to_f64(), power: 0 };
         for (v, exponent) in monomial.powers() {

@@ -12,6 +12,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
@@ -22,6 +24,9 @@ use crate::ty::Signature;
 
 /// The operations that a stored number counts for.
 const STORED: f64 = 0.5;
+
+/// The length of a name.
+const NAME: f64 = 1.0;
 
 /// The cost of a node, or of several.
 #[derive(Clone, Debug)]
@@ -37,15 +42,9 @@ impl Cost {
         Cost { work: Growth::zero(), stored: Growth::zero(), length: 0.0 }
     }
 
-    /// A name for a tensor.
-    pub(super) fn name() -> Cost {
-        Cost { length: 1.0, ..Cost::zero() }
-    }
-
-    pub(super) fn add(&mut self, other: &Cost) {
-        self.work.add_assign(&other.work);
-        self.stored.add_assign(&other.stored);
-        self.length += other.length;
+    /// How many coefficients work and storage have at most.
+    pub(super) fn powers(&self) -> usize {
+        self.work.coefficients().len().max(self.stored.coefficients().len())
     }
 
     pub(super) fn compare(&self, other: &Cost) -> Ordering {
@@ -56,6 +55,39 @@ impl Cost {
             .then_with(|| work(self).compare(&work(other)))
             .then_with(|| self.stored.compare(&other.stored))
             .then_with(|| self.length.total_cmp(&other.length))
+    }
+}
+
+/// Costs while they are added up, with as many coefficients as the largest has.
+pub(super) struct Sum {
+    work: SmallVec<[f64; 8]>,
+    stored: SmallVec<[f64; 8]>,
+    length: f64,
+}
+
+impl Sum {
+    /// Nothing, for costs of so many coefficients.
+    pub(super) fn zero(powers: usize) -> Sum {
+        Sum { work: smallvec![0.0; powers], stored: smallvec![0.0; powers], length: 0.0 }
+    }
+
+    pub(super) fn add(&mut self, cost: &Cost) {
+        let add = |sum: &mut [f64], growth: &Growth| {
+            sum.iter_mut().zip(growth.coefficients()).for_each(|(a, b)| *a += b);
+        };
+        add(&mut self.work, &cost.work);
+        add(&mut self.stored, &cost.stored);
+        self.length += cost.length;
+    }
+
+    /// Adds a name for a tensor.
+    pub(super) fn add_name(&mut self) {
+        self.length += NAME;
+    }
+
+    pub(super) fn total(&self) -> Cost {
+        let (work, stored) = (Growth::from_coefficients(&self.work), Growth::from_coefficients(&self.stored));
+        Cost { work, stored, length: self.length }
     }
 }
 

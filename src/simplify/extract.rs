@@ -14,8 +14,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use egg::{Id, Language};
+use rustc_hash::FxHashSet;
 
-use super::cost::{Cost, Model};
+use super::cost::{Cost, Model, Sum};
 use super::graph::Graph;
 use super::lang::{Head, Node};
 use crate::error::{Error, Result};
@@ -74,6 +75,8 @@ pub(super) struct Table {
     places: BTreeMap<Id, Place>,
     ids: Vec<Id>,
     classes: Vec<Vec<Entry>>,
+    /// How many coefficients costs have at most.
+    powers: usize,
 }
 
 /// The cheapest way found for a class.
@@ -94,8 +97,10 @@ impl Table {
             let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
             Entry { cost: model.node(&node), children, node }
         };
-        let classes = ids.iter().map(|id| graph.egraph[*id].nodes.iter().map(entry).collect()).collect();
-        Table { places, ids, classes }
+        let classes: Vec<Vec<Entry>> =
+            ids.iter().map(|id| graph.egraph[*id].nodes.iter().map(entry).collect()).collect();
+        let powers = classes.iter().flatten().map(|entry| entry.cost.powers()).max().unwrap_or(0);
+        Table { places, ids, classes, powers }
     }
 
     /// The node that a selection takes for a class.
@@ -141,8 +146,9 @@ impl Table {
             Done,
         }
         let mut states = vec![State::New; self.classes.len()];
-        let mut order = Vec::new();
-        let mut stack: Vec<(Place, bool)> = roots.iter().rev().map(|class| (*class, false)).collect();
+        let mut order = Vec::with_capacity(self.classes.len());
+        let mut stack: Vec<(Place, bool)> = Vec::with_capacity(2 * self.classes.len());
+        stack.extend(roots.iter().rev().map(|class| (*class, false)));
         while let Some((class, leaving)) = stack.pop() {
             if leaving {
                 states[class] = State::Done;
@@ -167,7 +173,7 @@ impl Table {
     /// The classes that the roots reach, and what they cost together.
     fn total(&self, selection: &Selection, roots: &[Place]) -> Option<(Vec<Place>, Cost)> {
         let order = self.reached(selection, roots)?;
-        let mut total = Cost::zero();
+        let mut total = Sum::zero(self.powers);
         let mut uses = vec![0u8; self.classes.len()];
         for class in &order {
             let entry = self.entry(selection, *class)?;
@@ -176,11 +182,11 @@ impl Table {
                 uses[*child] = uses[*child].saturating_add(1);
                 // What is used more than once needs a name.
                 if uses[*child] == 2 && !matches!(*self.entry(selection, *child)?.node.head, Head::Input { .. }) {
-                    total.add(&Cost::name());
+                    total.add_name();
                 }
             }
         }
-        Some((order, total))
+        Some((order, total.total()))
     }
 
     /// Step 1: a set for every class. A node is looked at again when there is a better way for one of its children.
@@ -244,7 +250,8 @@ impl Table {
         };
         let classes = selection.0.iter().flatten().count();
         let left = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + classes));
-        let mut exchange = Exchange { table: self, roots: &roots, best: &best, selection, total, left };
+        let mut exchange =
+            Exchange { table: self, roots: &roots, best: &best, selection, total, left, failed: FxHashSet::default() };
         while exchange.nodes() | exchange.shared() | exchange.unshared() {}
         let cheaper = given_total.is_none_or(|given| exchange.total.compare(&given) == Ordering::Less);
         let mut selection = exchange.selection;
@@ -276,13 +283,13 @@ impl Table {
         let ready = |entry: &Entry| entry.children.iter().all(|child| selection.get(*child).is_some());
         let nodes = self.classes[class].iter().enumerate().filter(|(_, entry)| ready(entry));
         let (at, entry) = nodes.min_by(|(_, a), (_, b)| a.cost.compare(&b.cost))?;
-        let mut added = Cost::zero();
+        let mut added = Sum::zero(self.powers);
         for class in (0..self.classes.len()).filter(|class| selection.get(*class).is_none()) {
             if let Some(entry) = self.entry(way, class) {
                 added.add(&entry.cost);
             }
         }
-        (entry.cost.compare(&added) == Ordering::Less).then_some(at)
+        (entry.cost.compare(&added.total()) == Ordering::Less).then_some(at)
     }
 }
 
@@ -294,6 +301,8 @@ struct Exchange<'t> {
     selection: Selection,
     total: Cost,
     left: usize,
+    /// What made the selection as it is no cheaper.
+    failed: FxHashSet<Vec<(Place, usize)>>,
 }
 
 impl Exchange<'_> {
@@ -301,6 +310,9 @@ impl Exchange<'_> {
     fn attempt(&mut self, nodes: &[(Place, usize)]) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
+        if self.failed.contains(nodes) {
+            return false;
+        }
         for nearby in [true, false] {
             let mut tried = self.selection.clone();
             for (class, node) in nodes {
@@ -316,11 +328,13 @@ impl Exchange<'_> {
             match self.table.total(&tried, self.roots) {
                 Some((_, total)) if total.compare(&self.total) == Ordering::Less => {
                     (self.selection, self.total) = (tried, total);
+                    self.failed.clear();
                     return true;
                 }
                 _ => {}
             }
         }
+        self.failed.insert(nodes.to_vec());
         false
     }
 
