@@ -38,10 +38,14 @@ pub(super) fn decode(
     let orders = orders(table, selection, &order, &all);
     let builder = Builder::new(program.signature.clone());
     let mut decoder = Decoder { model, builder, vars: BTreeMap::new(), orders };
+    let mut suggested: BTreeMap<Id, Vec<&str>> = BTreeMap::new();
+    for (id, name) in names {
+        suggested.entry(graph.egraph.find(*id)).or_default().push(name);
+    }
     for class in order {
         let Some(node) = table.node(selection, class) else { continue };
         let x = decoder.node(graph, class, node)?;
-        for (_, name) in names.iter().filter(|(id, _)| graph.egraph.find(*id) == class) {
+        for name in suggested.get(&class).into_iter().flatten() {
             decoder.builder.suggest_name(x, name);
         }
         decoder.vars.insert(class, x);

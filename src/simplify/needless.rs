@@ -17,6 +17,8 @@
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
 
+use std::cell::LazyCell;
+
 use crate::base::{Id as _, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
@@ -114,7 +116,7 @@ impl Pass<'_> {
             readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Vec::new() });
         }
         let mut changed = false;
-        let names = program.stmt_names();
+        let names = LazyCell::new(|| program.stmt_names());
         // Users come after their operands, so all readings of a statement are known when it is met.
         let live = program.live();
         let partial = partial_sums(program, &live);
@@ -292,9 +294,10 @@ impl Pass<'_> {
         Ok(cases)
     }
 
-    /// What a statement reads.
+    /// What a statement reads, of statements that may have guards.
     fn reads(&self, stmt: &Stmt) -> Vec<(VarId, Reading)> {
         let mut found = Vec::new();
+        let may_be_guarded = |x: VarId| !matches!(self.program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
         let gens = slots(&stmt.dims);
         let here = Affine::indices(&gens);
         let around = Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Vec::new() };
@@ -303,18 +306,20 @@ impl Pass<'_> {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add(sides) => {
                 for (p, x) in sides.iter().filter(|(p, _)| !p.is_false()) {
-                    found.push((*x, under(p)));
+                    if may_be_guarded(*x) {
+                        found.push((*x, under(p)));
+                    }
                     guard_reads(self.program, p, &around, &mut found);
                 }
             }
             Rhs::Map { guard, args, .. } => {
-                found.extend(args.iter().map(|x| (*x, under(guard))));
+                found.extend(args.iter().filter(|x| may_be_guarded(**x)).map(|x| (*x, under(guard))));
                 guard_reads(self.program, guard, &around, &mut found);
             }
             Rhs::Contract { sums, guard, operands } => {
                 let all: Vec<Size> = stmt.dims.iter().chain(sums).cloned().collect();
                 let around = Reading { ranges: slots(&all), ..around };
-                for (k, operand) in operands.iter().enumerate() {
+                for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| may_be_guarded(operand.var)) {
                     let (x, at) = element(operand);
                     let (holds, factors) = (vec![guard.clone()], self.zeros(operands, k));
                     found.push((x, Reading { at, holds, factors, ..around.clone() }));
@@ -425,7 +430,12 @@ fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
 fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(VarId, Reading)>) {
     match p {
         Pred::All(ps) => {
-            for (at, part) in ps.iter().enumerate() {
+            let reads_tensors = |p: &Pred| {
+                let mut found = false;
+                p.visit_computed(&mut |_| found = true);
+                found
+            };
+            for (at, part) in ps.iter().enumerate().filter(|(_, part)| reads_tensors(part)) {
                 let mut inner = around.clone();
                 inner.holds.extend(ps.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()));
                 guard_reads(program, part, &inner, found);

@@ -10,8 +10,9 @@
 //! An output of several leaves has its type, `out value : (real, real) = (z, w)`; that of a single one is plain. Given the signature,
 //! [`parse`](super::parse()) reads the text back.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::data::{Operand, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
@@ -25,14 +26,14 @@ use crate::ty::{Side, Signature, Storage, Type, TypeId};
 pub struct StmtNames {
     names: Arena<VarId, String>,
     /// Names that indices must not take.
-    taken: BTreeSet<String>,
+    taken: FxHashSet<String>,
 }
 
 impl StmtNames {
     /// The names suggested, made distinct; `t0`, `t1`, .. where there are none.
     pub fn new<'a>(signature: &Signature, suggested: impl Iterator<Item = &'a str>) -> Self {
-        let mut taken: BTreeSet<String> = signature.sizes.values().cloned().collect();
-        let mut used: BTreeMap<String, usize> = BTreeMap::new();
+        let mut taken: FxHashSet<String> = signature.sizes.values().cloned().collect();
+        let mut used: FxHashMap<String, usize> = FxHashMap::default();
         let mut names = Arena::new();
         for (at, name) in suggested.enumerate() {
             let base = if name.is_empty() { format!("t{at}") } else { name.to_owned() };
@@ -62,7 +63,7 @@ struct Scope<'a> {
 }
 
 /// The name of the index of a number: `i`, `j`, .. without those that are taken.
-fn index_name(number: usize, taken: &BTreeSet<String>) -> String {
+fn index_name(number: usize, taken: &FxHashSet<String>) -> String {
     const LETTERS: [&str; 12] = ["i", "j", "k", "l", "a", "b", "c", "d", "p", "q", "u", "v"];
     let free = LETTERS.iter().filter(|letter| !taken.contains(**letter)).count();
     let letters = LETTERS.iter().filter(|letter| !taken.contains(**letter));
