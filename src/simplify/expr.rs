@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use egg::Id;
 use rustc_hash::FxBuildHasher;
+use smallvec::{SmallVec, smallvec};
 
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Pred, Size, Var};
@@ -94,20 +95,16 @@ impl Expr {
 
     /// `sum s. [p] * f0 * ..`. Factors that are products without sums are merged, literals are multiplied.
     pub(super) fn product(sums: Vec<(IndexId, Size)>, guard: Pred, factors: Vec<Expr>) -> Expr {
-        let mut guards = vec![guard];
-        let mut flat = Vec::with_capacity(factors.len());
-        let mut literal: Option<f64> = None;
-        let mut pending: Vec<Expr> = factors.into_iter().rev().collect();
-        while let Some(factor) = pending.pop() {
-            match factor {
-                Expr::Product(inner) if inner.sums.is_empty() => {
-                    guards.push(inner.guard.clone());
-                    pending.extend(inner.factors.iter().rev().cloned());
-                }
-                Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c * x.get())),
-                other => flat.push(other),
+        let mut guards: SmallVec<[Pred; 4]> = smallvec![guard];
+        let mut flat = flattened(factors, |factor, parts| match factor {
+            Expr::Product(inner) if inner.sums.is_empty() => {
+                guards.push(inner.guard.clone());
+                parts.extend_from_slice(&inner.factors);
+                true
             }
-        }
+            _ => false,
+        });
+        let literal = folded(&mut flat, |a, b| a * b);
         let guard = Pred::all(guards);
         if guard.is_false() {
             return Expr::Number(Real::ZERO);
@@ -132,16 +129,14 @@ impl Expr {
 
     /// `e0 + e1 + ..`, where terms that are sums are merged and literals are added.
     pub(super) fn sum(terms: Vec<Expr>) -> Expr {
-        let mut flat = Vec::with_capacity(terms.len());
-        let mut literal: Option<f64> = None;
-        let mut pending: Vec<Expr> = terms.into_iter().rev().collect();
-        while let Some(term) = pending.pop() {
-            match term {
-                Expr::Sum(inner) => pending.extend(inner.iter().rev().cloned()),
-                Expr::Number(x) => literal = Some(literal.map_or(x.get(), |c| c + x.get())),
-                other => flat.push(other),
+        let mut flat = flattened(terms, |term, parts| match term {
+            Expr::Sum(inner) => {
+                parts.extend_from_slice(inner);
+                true
             }
-        }
+            _ => false,
+        });
+        let literal = folded(&mut flat, |a, b| a + b);
         if let Some(c) = literal.filter(|c| *c != 0.0 || flat.is_empty()) {
             flat.push(Expr::number(c));
         }
@@ -384,6 +379,36 @@ impl Expr {
             Expr::Apply(function, args) => all(args).wrapping_add(FxBuildHasher.hash_one(function)),
         }
     }
+}
+
+/// A list in which an expression that `open` takes apart is replaced by its parts, at any depth.
+fn flattened(es: Vec<Expr>, mut open: impl FnMut(&Expr, &mut Vec<Expr>) -> bool) -> Vec<Expr> {
+    let mut parts = Vec::new();
+    let Some(first) = es.iter().position(|e| open(e, &mut parts)) else { return es };
+    let mut flat = Vec::with_capacity(es.len() + parts.len());
+    let mut es = es.into_iter();
+    flat.extend(es.by_ref().take(first));
+    let mut pending: Vec<Expr> = es.skip(1).rev().collect();
+    loop {
+        pending.extend(parts.drain(..).rev());
+        let Some(e) = pending.pop() else { return flat };
+        if !open(&e, &mut parts) {
+            flat.push(e);
+        }
+    }
+}
+
+/// Takes the literals out of a list, and joins them in order.
+fn folded(es: &mut Vec<Expr>, join: impl Fn(f64, f64) -> f64) -> Option<f64> {
+    let mut literal: Option<f64> = None;
+    es.retain(|e| match e.as_number() {
+        Some(x) => {
+            literal = Some(literal.map_or(x, |c| join(c, x)));
+            false
+        }
+        None => true,
+    });
+    literal
 }
 
 impl Read {
