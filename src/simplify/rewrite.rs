@@ -168,7 +168,7 @@ impl<'r> Rules<'r> {
     /// The first rule that changes the expression, and what it becomes.
     fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
         let subject = Subject::new(e, false);
-        for group in &self.normal {
+        for group in self.normal.iter().filter(|group| group.goal.is_plausible(&subject)) {
             let found = matches(graph, &group.goal, &subject)?;
             if found.is_empty() {
                 continue;

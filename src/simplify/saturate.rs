@@ -141,7 +141,13 @@ impl Engine<'_, '_, '_> {
         }
         let mut subject = Subject::new(&e, true);
         for group in &self.rules.graph {
+            if !group.goal.is_plausible(&subject) {
+                continue;
+            }
             let ways = matches(self.graph, &group.goal, &subject)?;
+            if ways.is_empty() {
+                continue;
+            }
             for rule in &group.rules {
                 for result in results(self.graph, rule, &scope, &e, &ways)? {
                     let matches = self.state.matches;

@@ -84,6 +84,11 @@ impl<'r> Goal<'r> {
             conditions: first.conditions.iter().filter(everywhere).collect(),
         })
     }
+
+    /// Whether it may be found at all, by a quick look.
+    pub(super) fn is_plausible(&self, subject: &Subject<'_>) -> bool {
+        plausible(self.pattern, subject.e, subject.opening)
+    }
 }
 
 /// A way in which a pattern matches.
@@ -112,14 +117,15 @@ impl<'e> Subject<'e> {
     }
 }
 
-/// All ways, up to a limit, in which an expression matches. Products and sums of more than 64 parts do not match.
+/// All ways, up to a limit, in which an expression matches. Products and sums of more than 64 parts do not match. To be asked where a match
+/// [is plausible](Goal::is_plausible).
 pub(super) fn matches(graph: &mut Graph<'_>, goal: &Goal<'_>, subject: &Subject<'_>) -> Result<Vec<Match>> {
-    if !plausible(goal.pattern, subject.e, subject.opening) {
-        return Ok(Vec::new());
-    }
-    let bindings = Bindings::new(goal.metas);
+    let bindings = Bindings::default();
     let mut matcher = Matcher { graph, goal, subject, bindings, found: Vec::new(), effort: 0, error: None };
-    matcher.top(goal.pattern, subject.e);
+    if matcher.has_structure(goal.pattern, subject.e) {
+        matcher.bindings = Bindings::new(goal.metas);
+        matcher.top(goal.pattern, subject.e);
+    }
     match matcher.error {
         Some(error) => Err(error),
         None => Ok(matcher.found),

@@ -55,6 +55,18 @@ impl Matcher<'_, '_> {
         }
     }
 
+    /// Whether a product has a factor for each function and sum that a pattern asks for.
+    pub(super) fn has_structure(&mut self, pattern: &Pattern, subject: &Expr) -> bool {
+        let Expr::Product(product) = subject else { return true };
+        let asked = match pattern {
+            Pattern::Apply(..) => std::slice::from_ref(pattern),
+            Pattern::Product { factors, .. } => factors,
+            _ => &[],
+        };
+        let mut structured = asked.iter().filter(|part| matches!(part, Pattern::Apply(..) | Pattern::Sum(_)));
+        structured.all(|part| product.factors.iter().any(|factor| self.has_form(part, factor)))
+    }
+
     /// The products that each term may be.
     pub(super) fn products_of(&mut self, terms: &[Expr]) -> Rc<[Products]> {
         self.each(terms, &self.subject.products, Self::products)
