@@ -22,7 +22,7 @@ const MAX_NODES: usize = 400;
 pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
     let model = Model::new(&program.signature, &options.hints);
     let (program, _) = without_needless_guards(program, &model, options.tier)?;
-    let Run { mut graph, encoded, table, selection, .. } = run(&program, options, false)?;
+    let (Run { mut graph, encoded, table, selection, .. }, _) = run(&program, options, false)?;
     let count = graph.egraph.total_number_of_nodes();
     if count > MAX_NODES {
         return Err(Error::Request(format!(

@@ -177,9 +177,13 @@ fn for_each_pass(
     let (mut program, mut weakened) = needless::without_needless_guards(program, &model, options.tier)?;
     let mut passed = vec![program.clone()];
     let mut last: Option<Program> = None;
+    let mut before: Option<Encoding> = None;
     for _ in 0..MAX_PASSES {
-        let mut run = run(&program, options, record)?;
-        let next = run.program(&program, options)?;
+        let (mut run, encoding) = run(&program, options, record)?;
+        // What is encoded as the program before it was becomes itself, which is what that one became.
+        let known = before.as_ref() == Some(&encoding);
+        let next = if known { None } else { run.program(&program, options)? };
+        before = Some(encoding);
         // A pass that changed nothing has nothing to show but its guards.
         let shown = (next.is_some() || !record).then_some((&mut run, &program));
         show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
@@ -219,6 +223,14 @@ impl Report {
     }
 }
 
+/// The e-graph of a program as it was made: a node of each class, the class of each output leaf, and names.
+#[derive(PartialEq)]
+struct Encoding {
+    nodes: Vec<(egg::Id, lang::Node)>,
+    roots: Vec<Vec<egg::Id>>,
+    names: Vec<(egg::Id, String)>,
+}
+
 /// An e-graph and what was chosen from it.
 struct Run<'a> {
     graph: graph::Graph<'a>,
@@ -249,26 +261,26 @@ impl Run<'_> {
 }
 
 /// Encodes, saturates and extracts.
-fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<Run<'a>> {
+fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<(Run<'a>, Encoding)> {
     let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
     let rules = rewrite::Rules::new(all, options.tier);
     let signature = &*program.signature;
     let mut graph = graph::Graph::new(signature, &options.hints);
     let encoded = encode::encode(&mut graph, &rules, program)?;
     graph.rebuild();
-    let before: Vec<(egg::Id, lang::Node)> =
+    let nodes: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let large = graph.egraph.number_of_classes() > MAX_SATURATED;
     let budget = if large { Budget { rounds: 0, ..options.budget } } else { options.budget };
     let saturation = saturate::saturate(&mut graph, &rules, budget, record)?;
     let model = graph.model.clone();
     let table = extract::Table::new(&graph, &model);
-    let before: Vec<(egg::Id, lang::Node)> = before
-        .into_iter()
-        .map(|(class, node)| (graph.egraph.find(class), egg::Language::map_children(node, |id| graph.egraph.find(id))))
-        .collect();
-    let given = table.selection(&before);
+    let now = |(class, node): &(egg::Id, lang::Node)| {
+        (graph.egraph.find(*class), egg::Language::map_children(node.clone(), |id| graph.egraph.find(id)))
+    };
+    let given = table.selection(&nodes.iter().map(now).collect::<Vec<_>>());
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
     let (selection, cheaper) = if large { (given, false) } else { table.extract(&roots, &given)? };
-    Ok(Run { graph, encoded, saturation, model, table, selection, cheaper })
+    let encoding = Encoding { nodes, roots: encoded.roots.clone(), names: encoded.names.clone() };
+    Ok((Run { graph, encoded, saturation, model, table, selection, cheaper }, encoding))
 }
