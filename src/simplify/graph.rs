@@ -59,6 +59,8 @@ pub(super) struct Graph<'a> {
     next: u32,
     /// What is left of a predicate given another, under canonical names.
     memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
+    /// The same under the names that were asked for, with the ranges of those that occur: most questions come again.
+    asked: FxHashMap<(Scope, Pred, Pred), Pred>,
     /// What the reads of a class stand for.
     opened: FxHashMap<Id, OpenedClass>,
     /// Whether there are guards so far below a class, until classes are united.
@@ -70,8 +72,9 @@ impl<'a> Graph<'a> {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
-        let (memo, opened, guards) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, opened, guards }
+        let (memo, asked) = (FxHashMap::default(), FxHashMap::default());
+        let (opened, guards) = (FxHashMap::default(), FxHashMap::default());
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, asked, opened, guards }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -106,22 +109,33 @@ impl<'a> Graph<'a> {
         if p.conjuncts().iter().all(|q| given.conjuncts().contains(q)) {
             return Ok(Pred::True);
         }
-        let mut names: BTreeMap<IndexId, IndexId> = BTreeMap::new();
-        let mut ranges = Vec::new();
+        let mut occurring: Scope = Vec::new();
         let mut meet = |a: &Affine| {
             a.visit(&mut |v| {
                 if let Var::Index(i) = v
-                    && !names.contains_key(i)
-                    && let Some((_, n)) = scope.iter().find(|(j, _)| j == i)
+                    && !occurring.iter().any(|(j, _)| j == i)
+                    && let Some(entry) = scope.iter().find(|(j, _)| j == i)
                 {
-                    names.insert(*i, IndexId(ranges.len() as u32));
-                    ranges.push(n.clone());
+                    occurring.push(entry.clone());
                 }
             });
         };
         given.visit_affine(&mut meet);
         p.visit_affine(&mut meet);
-        let mut depth = ranges.len() as u32;
+        let question = (occurring, given.clone(), p.clone());
+        if let Some(known) = self.asked.get(&question) {
+            return Ok(known.clone());
+        }
+        let left = self.remaining(&question)?;
+        self.asked.insert(question, left.clone());
+        Ok(left)
+    }
+
+    /// What is left of a predicate given another, over indices with their ranges.
+    fn remaining(&mut self, (scope, given, p): &(Scope, Pred, Pred)) -> Result<Pred> {
+        let mut names: BTreeMap<IndexId, IndexId> =
+            scope.iter().zip(0..).map(|((i, _), at)| (*i, IndexId(at))).collect();
+        let mut depth = scope.len() as u32;
         let mut bind = |i: IndexId| {
             names.entry(i).or_insert_with(|| {
                 depth += 1;
@@ -130,6 +144,7 @@ impl<'a> Graph<'a> {
         };
         given.visit_binders(&mut bind);
         p.visit_binders(&mut bind);
+        let ranges: Vec<Size> = scope.iter().map(|(_, n)| n.clone()).collect();
         let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
         let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
         if let Some(known) = self.memo.get(&key) {
