@@ -13,8 +13,7 @@ use super::expression::{Copy, WIDTH};
 use super::source::Target;
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
-use crate::index::Affine;
-use crate::index::View;
+use crate::index::{Affine, View};
 use crate::loops::{
     Binned, BufferId, Domain, Nest, Part, Place, Program, Real, RealId, Stmt, outer_sums, outside_loops, stands_alone,
 };
@@ -328,7 +327,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    fn lane_ints(&self, array: usize, at: &crate::index::Affine, copy: Copy) -> Result<String> {
+    fn lane_ints(&self, array: usize, at: &Affine, copy: Copy) -> Result<String> {
         let Some(lanes) = self.lanes else { return Ok("[0]".to_owned()) };
         let (width, at_lane) = (lanes.width(), self.affine(at, copy)?);
         let next = at.terms().iter().all(|(v, k)| match v {

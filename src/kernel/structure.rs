@@ -166,13 +166,11 @@ impl<'a> View<'a> {
 
 /// The places of a view in bins of so many tuples of the lexicographic order, in each of them as the view has them.
 fn in_bins(order: &[usize], size: usize) -> Vec<usize> {
-    let bins = order.len().div_ceil(size);
-    let mut starts = vec![0; bins + 1];
-    // All bins but the last are full.
-    starts.iter_mut().enumerate().for_each(|(bin, start)| *start = bin * size);
+    // Where each bin goes on; all but the last are full.
+    let mut next: Vec<usize> = (0..order.len()).step_by(size).collect();
     let mut places = vec![0; order.len()];
     for (place, entry) in order.iter().enumerate() {
-        if let Some(next) = starts.get_mut(entry / size) {
+        if let Some(next) = next.get_mut(entry / size) {
             if let Some(slot) = places.get_mut(*next) {
                 *slot = place;
             }

@@ -39,34 +39,48 @@ use crate::loops::{
     Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
 };
 
-/// Whether a statement is an innermost loop over a row of another view of a matrix that takes numbers through the places of its entries, and
-/// knows nothing else but the entries and the row: then terms are rounded before they are added.
-pub(super) fn gathers(arrays: &Arena<ArrayId, Array>, stmt: &Stmt) -> bool {
-    let Stmt::For { index, domain: Domain::Segment(Segment { pointers, at: row }), body, .. } = stmt else {
-        return false;
-    };
-    let of_matrix = |array: &Array| array.part == Part::Rows && array.axes.len() == 2 && !array.is_stored_order();
-    let (Some(row), true) = (row.as_index(), arrays.get(*pointers).is_some_and(of_matrix)) else { return false };
-    let (mut known, mut entries, mut any) = (BTreeSet::from([*index, row]), BTreeSet::new(), false);
-    for stmt in body {
-        if !stmt.body().is_empty() || mentions(stmt, |i| !known.contains(&i)) {
-            return false;
-        }
-        if let Stmt::Let { index: entry, array, at, .. } = stmt
-            && at.as_index() == Some(*index)
-            && arrays.get(*array).is_some_and(|array| array.part == Part::Entries)
-        {
-            entries.insert(*entry);
-        }
-        known.extend(stmt.defines());
-        any |= stmt.load().is_some_and(|place| through(place, &entries));
-    }
-    any
+/// An innermost loop over a row of another view of a matrix that takes numbers through the places of its entries, and knows nothing else but
+/// the entries and the row: then terms are rounded before they are added.
+pub(super) struct Gather<'a> {
+    /// The loop index, and the place of its entry in the order of the relation.
+    index: IndexId,
+    entry: IndexId,
+    /// The index that is the first coordinate of all entries of the loop.
+    row: IndexId,
+    /// The array that tells where the entries of the row are.
+    array: &'a Array,
+    body: &'a [Stmt],
 }
 
-/// Whether a place is that of an entry.
-fn through(place: &Place, entries: &BTreeSet<IndexId>) -> bool {
-    place.at.first().and_then(Affine::as_index).is_some_and(|i| entries.contains(&i))
+impl<'a> Gather<'a> {
+    /// A statement as such a loop.
+    pub fn of(arrays: &'a Arena<ArrayId, Array>, stmt: &'a Stmt) -> Option<Gather<'a>> {
+        let Stmt::For { index, domain: Domain::Segment(segment), body, .. } = stmt else { return None };
+        let (row, array) = (segment.at.as_index()?, arrays.get(segment.pointers)?);
+        if array.part != Part::Rows || array.axes.len() != 2 || array.is_stored_order() {
+            return None;
+        }
+        let (mut known, mut entry, mut gathers) = (BTreeSet::from([*index, row]), None, false);
+        for stmt in body {
+            if !stmt.body().is_empty() || mentions(stmt, |i| !known.contains(&i)) {
+                return None;
+            }
+            if let Stmt::Let { index: i, array, at, .. } = stmt
+                && at.as_index() == Some(*index)
+                && arrays.get(*array)?.part == Part::Entries
+            {
+                entry = Some(*i);
+            }
+            known.extend(stmt.defines());
+            gathers |= entry.is_some_and(|entry| through(stmt, entry));
+        }
+        Some(Gather { index: *index, entry: entry.filter(|_| gathers)?, row, array, body })
+    }
+}
+
+/// Whether a statement loads the number of an entry.
+fn through(stmt: &Stmt, entry: IndexId) -> bool {
+    stmt.load().is_some_and(|place| place.at.first().and_then(Affine::as_index) == Some(entry))
 }
 
 /// How many terms are taken at a time.
@@ -81,31 +95,33 @@ pub fn in_bins(program: &Program) -> Result<Program> {
     let graph = Graph::new(&program.nests);
     for (at, nest) in program.nests.iter().enumerate() {
         let mut rewritten = Nest { body: Vec::with_capacity(nest.body.len()), ..nest.clone() };
+        let mut names = Names::after(&nest.body);
+        let of = nest.buffers.first().and_then(|of| program.buffers.get(*of));
+        let name = format!("{}_terms", of.map_or("", |of| of.name.as_str()));
         for (k, stmt) in nest.body.iter().enumerate() {
+            let mut found: Vec<Terms> = Vec::new();
             let shared = shared(nest, &nest.body[..k]);
-            let finder = Finder { program, graph: &graph, nest: at, shared: &shared };
-            let mut found = Vec::new();
             if matches!(stmt, Stmt::For { .. }) {
+                let finder = Finder { program, graph: &graph, nest: at, shared: &shared };
                 stmt.visit(&mut |stmt| found.extend(finder.terms(stmt)));
             }
             // One relation decides which of both is run.
-            let same = |terms: &&Terms| found.first().is_some_and(|first: &Terms| first.array == terms.array);
-            let found: Vec<&Terms> = found.iter().filter(same).collect();
+            let array = found.first().map(|first| first.array.clone());
+            found.retain(|terms| Some(&terms.array) == array.as_ref());
             let Some(first) = found.first() else {
                 rewritten.body.push(stmt.clone());
                 continue;
             };
             let mut other = vec![stmt.clone()];
             for terms in &found {
-                let of = nest.buffers.first().and_then(|of| program.buffers.get(*of));
-                let name = format!("{}_terms", of.map_or("", |of| of.name.as_str()));
-                let workspace = Buffer::workspace(name, Some(terms.array.relation), Vec::new());
+                let workspace = Buffer::workspace(name.clone(), Some(terms.array.relation), Vec::new());
                 let buffer = binned.buffers.push(workspace);
                 binned.nests.push(terms.nest(&shared, buffer, &mut binned.arrays));
                 terms.read(&mut other, buffer, &mut binned.arrays);
             }
             let all = first.part(Binned::All, &mut binned.arrays);
-            let mut names = Names::after(&nest.body);
+            // Other loops of the nest have names of their own.
+            names.again();
             let count = names.fresh_index();
             let plain = names.body(std::slice::from_ref(stmt))?;
             rewritten.body.push(Stmt::Let { index: count, array: all, at: Affine::constant(1), step: None });
@@ -131,12 +147,17 @@ fn shared<'a>(nest: &Nest, before: &'a [Stmt]) -> Vec<(RealId, &'a Stmt)> {
         if let Stmt::Define(r, _) = stmt
             && !mentions(stmt, |_| true)
             && !reads(stmt, |r| !shared.iter().any(|(known, _)| *known == r))
-            && !stmt.load().is_some_and(|place| nest.buffers.contains(&place.buffer))
+            && !writes(nest, stmt)
         {
             shared.push((*r, stmt));
         }
     }
     shared
+}
+
+/// Whether a nest writes what a statement loads.
+fn writes(nest: &Nest, stmt: &Stmt) -> bool {
+    stmt.load().is_some_and(|place| nest.buffers.contains(&place.buffer))
 }
 
 fn mentions(stmt: &Stmt, which: impl Fn(IndexId) -> bool) -> bool {
@@ -175,43 +196,33 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn terms(&self, stmt: &Stmt) -> Option<Terms> {
-        let Stmt::For { index, domain: Domain::Segment(segment), jam: 1, body, .. } = stmt else { return None };
         let arrays = &self.program.arrays;
-        let array = arrays.get(segment.pointers)?;
-        if !gathers(arrays, stmt) {
-            return None;
-        }
-        let here = (self.nest, *index);
+        let Gather { index, entry, row, array, body } = Gather::of(arrays, stmt)?;
+        let here = (self.nest, index);
         let is_loop = |at: usize| matches!(self.graph.nodes[at].stmt, Stmt::For { .. });
         if !self.graph.around(self.graph.definer(here)?).all(is_loop) || !visits_all(self.program, self.graph, here) {
             return None;
         }
         // What is known of an entry, wherever it is: indices and numbers.
-        let row = segment.at.as_index()?;
-        let (mut indices, mut entry) = (BTreeSet::from([row]), None);
+        let mut indices = BTreeSet::from([row]);
         let mut numbers: BTreeSet<RealId> = self.shared.iter().map(|(r, _)| *r).collect();
-        let (mut own, mut rest, mut through) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut own, mut rest, mut gathered) = (Vec::new(), Vec::new(), BTreeSet::new());
         for stmt in body {
             let of_entry = !mentions(stmt, |i| !indices.contains(&i)) && !reads(stmt, |r| !numbers.contains(&r));
             match stmt {
                 Stmt::Let { index: i, array: part, at, step: None } => {
                     let part = arrays.get(*part)?;
                     let of_view =
-                        at.as_index() == Some(*index) && part.relation == array.relation && part.axes == array.axes;
+                        at.as_index() == Some(index) && part.relation == array.relation && part.axes == array.axes;
                     if !of_view && !of_entry {
                         return None;
-                    }
-                    if of_view && part.part == Part::Entries {
-                        entry = Some(*i);
                     }
                     indices.insert(*i);
                     own.push(stmt.clone());
                 }
-                Stmt::Define(r, _) if of_entry && !self.is_own(stmt) => {
-                    let gathered =
-                        |place: &Place| place.at.first().and_then(Affine::as_index) == entry && entry.is_some();
-                    if stmt.load().is_some_and(gathered) || reads(stmt, |r| through.contains(&r)) {
-                        through.insert(*r);
+                Stmt::Define(r, _) if of_entry && !writes(self.program.nests.get(self.nest)?, stmt) => {
+                    if through(stmt, entry) || reads(stmt, |r| gathered.contains(&r)) {
+                        gathered.insert(*r);
                     }
                     numbers.insert(*r);
                     own.push(stmt.clone());
@@ -223,17 +234,11 @@ impl Finder<'_> {
         let inside = |r: RealId| own.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if *known == r));
         let mut used = BTreeSet::new();
         rest.iter().for_each(|stmt| stmt.visit_reads(&mut |r| used.extend(Some(r).filter(|r| inside(*r)))));
-        let lets: BTreeSet<IndexId> = own.iter().flat_map(Stmt::defines).chain([*index]).collect();
+        let lets: BTreeSet<IndexId> = own.iter().flat_map(Stmt::defines).chain([index]).collect();
         let (Some(term), 1) = (used.first().copied(), used.len()) else { return None };
         let alone = !rest.iter().any(|stmt| mentions(stmt, |i| lets.contains(&i)));
-        let terms = Terms { index: *index, entry: entry?, array: array.clone(), row, body: own, term };
-        (alone && through.contains(&term)).then_some(terms)
-    }
-
-    /// Whether a statement loads what its nest writes.
-    fn is_own(&self, stmt: &Stmt) -> bool {
-        let nest = self.program.nests.get(self.nest);
-        stmt.load().is_some_and(|place| nest.is_some_and(|nest| nest.buffers.contains(&place.buffer)))
+        let terms = Terms { index, entry, array: array.clone(), row, body: own, term };
+        (alone && gathered.contains(&term)).then_some(terms)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::kernels::{fitting, numbers};
 use crate::support::Numbers;
 
 /// Programs, and how many sums have their terms in bins.
-const PROGRAMS: [(&str, usize); 13] = [
+const PROGRAMS: [(&str, usize); 14] = [
     ("param X : csr [n, m] real\nparam s : [n] real\ngen j < m. sum i < n. X[i, j] * s[i]", 1),
     (
         "param X : csr [n, m] real\nparam s : [n] real\nparam v : [m] real\ngen j < m. v[j] * (sum i < n. X[i, j] * s[i])",
@@ -33,6 +33,12 @@ const PROGRAMS: [(&str, usize); 13] = [
         0,
     ),
     ("param X : csr [n, m] real\nparam s : [n] real\nsum j < m. (sum i < n. X[i, j] * s[i])^2", 1),
+    // Two loops of one nest.
+    (
+        "param X : csr [n, m] real\nparam s : [n] real\n\
+         (sum j < m. (sum i < n. X[i, j] * s[i])^2) + (sum j < m. (sum i < n. X[i, j]^2)^3)^2",
+        2,
+    ),
     // In the order of the matrix.
     ("param X : csr [n, m] real\nparam s : [m] real\ngen i < n. sum j < m. X[i, j] * s[j]", 0),
     // Not all columns, so there would be more work.
