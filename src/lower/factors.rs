@@ -6,11 +6,15 @@
 //!
 //! This is done for innermost loops, where it is one multiplication less in every round. Simplification does the same for whole tensors; what is
 //! left are factors of tensors that are computed in place.
+//!
+//! Of more than two factors that stay, those come first that the outer loops change least: `(a(k) * b(j, k)) * c(i, k)` is one product for each `i`
+//! where iterations over `i` are interleaved, and the first one is there for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Names;
-use crate::loops::{Nest, Real, RealId, Stmt};
+use crate::base::IndexId;
+use crate::loops::{Domain, Nest, Real, RealId, Stmt};
 
 /// Takes factors out of the innermost loops of a nest.
 pub(super) fn hoist(nest: &mut Nest) {
@@ -18,16 +22,26 @@ pub(super) fn hoist(nest: &mut Nest) {
     for stmt in &nest.body {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));
     }
-    let mut pass = Pass { names: Names::after(&nest.body), uses, found: false };
+    let names = Names::after(&nest.body);
+    let mut pass = Pass { names, uses, around: Vec::new(), changes: BTreeMap::new(), found: false };
     nest.body = pass.body(std::mem::take(&mut nest.body));
     if pass.found {
         nest.reasons.push("a factor that a loop does not change is taken out of its sum".to_owned());
     }
 }
 
+/// The bit of a loop with so many around.
+fn bit(depth: usize) -> u64 {
+    1 << 63_usize.saturating_sub(depth)
+}
+
 struct Pass {
     names: Names,
     uses: BTreeMap<RealId, usize>,
+    /// The loops around.
+    around: Vec<IndexId>,
+    /// By which of the loops around a register is changed: the outermost ones are the highest bits.
+    changes: BTreeMap<RealId, u64>,
     found: bool,
 }
 
@@ -35,15 +49,22 @@ impl Pass {
     fn body(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
+            self.note(&stmt);
             match &mut stmt {
-                Stmt::For { body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
-                    let (before, after) = self.innermost(body);
+                Stmt::For { domain, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
+                    let in_order = matches!(domain, Domain::Range { .. });
+                    let (before, after) = self.innermost(body, in_order);
                     out.extend(before);
                     out.push(stmt);
                     out.extend(after);
                     continue;
                 }
-                Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+                Stmt::For { index, body, .. } => {
+                    self.around.push(*index);
+                    *body = self.body(std::mem::take(body));
+                    self.around.pop();
+                }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
                     *body = self.body(std::mem::take(body));
                 }
                 _ => {}
@@ -53,8 +74,31 @@ impl Pass {
         out
     }
 
-    /// What comes before an innermost loop, and after it.
-    fn innermost(&mut self, body: &mut Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+    /// Notes by which loops a register is changed.
+    fn note(&mut self, stmt: &Stmt) {
+        let all = (0..self.around.len()).fold(0, |all, k| all | bit(k));
+        match stmt {
+            Stmt::Define(r, Real::Literal(_)) => self.changes.insert(*r, 0),
+            Stmt::Define(r, Real::Load(place)) => {
+                let inside = |i: &IndexId| place.at.iter().any(|a| a.mentions(*i));
+                let changes =
+                    self.around.iter().zip(0..).filter(|(i, _)| inside(i)).fold(0, |all, (_, k)| all | bit(k));
+                self.changes.insert(*r, changes)
+            }
+            Stmt::Define(r, real @ (Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) | Real::Apply(..))) => {
+                let mut changes = 0;
+                real.visit_reads(&mut |a| changes |= self.changes.get(&a).copied().unwrap_or(all));
+                self.changes.insert(*r, changes)
+            }
+            Stmt::Define(r, _) | Stmt::Local(r) => self.changes.insert(*r, all),
+            _ => None,
+        };
+    }
+
+    /// What comes before an innermost loop, and after it; its factors are put in order if it is over a range.
+    fn innermost(&mut self, body: &mut Vec<Stmt>, in_order: bool) -> (Vec<Stmt>, Vec<Stmt>) {
+        let in_order = in_order && !body.iter().any(|stmt| matches!(stmt, Stmt::Let { .. } | Stmt::Find { .. }));
+        body.iter().for_each(|stmt| self.note(stmt));
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut inside = BTreeSet::new();
         let mut added: BTreeMap<RealId, usize> = BTreeMap::new();
@@ -91,19 +135,28 @@ impl Pass {
             }
             let Some((leaves, gone)) = self.leaves(product, &products) else { continue };
             let is_fixed = |r: &RealId| !inside.contains(r) && !added.contains_key(r);
-            let (fixed, rest): (Vec<RealId>, Vec<RealId>) = leaves.into_iter().partition(is_fixed);
-            if fixed.is_empty() || rest.is_empty() {
+            let (fixed, mut rest): (Vec<RealId>, Vec<RealId>) = leaves.into_iter().partition(is_fixed);
+            let given = rest.clone();
+            if in_order && rest.len() > 2 {
+                rest.sort_by_key(|r| self.changes.get(r).copied().unwrap_or(u64::MAX));
+            }
+            if rest.is_empty() || fixed.is_empty() && rest == given {
                 continue;
             }
-            self.found = true;
-            let part = self.names.fresh_real();
-            before.push(Stmt::Local(part));
+            let mut part = sum;
+            if !fixed.is_empty() {
+                self.found = true;
+                part = self.names.fresh_real();
+                before.push(Stmt::Local(part));
+            }
             let mut smaller = Vec::new();
             let summand = self.product(&rest, &mut smaller);
-            let mut factors = fixed;
-            factors.insert(0, part);
-            let whole = self.product(&factors, &mut after);
-            after.push(Stmt::Accumulate(sum, whole));
+            if !fixed.is_empty() {
+                let mut factors = fixed;
+                factors.insert(0, part);
+                let whole = self.product(&factors, &mut after);
+                after.push(Stmt::Accumulate(sum, whole));
+            }
             body[at - 1] = Stmt::Accumulate(part, summand);
             let here = at - 1;
             body.splice(here..here, smaller);

@@ -5,7 +5,8 @@
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
-//! whose rows are interleaved, put together with what cannot be, nor one that is computed in panels with anything.
+//! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained;
+//! nor one that is computed in panels with anything.
 
 use std::collections::BTreeMap;
 
@@ -42,16 +43,16 @@ impl Candidate {
 }
 
 /// The parts of a nest: what comes before its only loop, the loop, and what is made of its sums.
-struct Parts<'a> {
+pub(super) struct Parts<'a> {
     before: &'a [Stmt],
-    index: IndexId,
-    domain: &'a Domain,
+    pub index: IndexId,
+    pub domain: &'a Domain,
     body: &'a [Stmt],
     after: &'a [Stmt],
 }
 
 /// Takes apart a nest with one loop, after numbers that all its iterations share.
-fn parts(nest: &Nest) -> Option<Parts<'_>> {
+pub(super) fn parts(nest: &Nest) -> Option<Parts<'_>> {
     let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
     let (before, rest) = nest.body.split_at(at);
     let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. }, after) = rest.split_first()? else {
@@ -64,7 +65,9 @@ fn parts(nest: &Nest) -> Option<Parts<'_>> {
 /// Whether what runs in lanes does so in one loop as well.
 fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
     let Some(both) = parts(joined) else { return false };
-    let jam = |parts: &Parts<'_>| lanes::interleaves(parts.index, parts.body);
+    let jam = |parts: &Parts<'_>| {
+        lanes::interleaves(parts.index, parts.body) && !reads_once(parts.body, &mut vec![parts.index])
+    };
     if (jam(left) || jam(right)) && !jam(&both) {
         return false;
     }
@@ -77,6 +80,24 @@ fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
         (false, true) => false,
         (false, false) => true,
     }
+}
+
+/// Whether each innermost sum inside of loops over these indices reads some factor at all of them, so at each place once.
+fn reads_once(body: &[Stmt], around: &mut Vec<IndexId>) -> bool {
+    let sums = body.iter().any(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
+    if sums && !body.iter().any(has_loop) {
+        let at_all = |place: &Place| around.iter().all(|i| place.at.iter().any(|a| a.mentions(*i)));
+        return body.iter().filter_map(Stmt::load).any(at_all);
+    }
+    body.iter().all(|stmt| match stmt {
+        Stmt::For { index, body, .. } => {
+            around.push(*index);
+            let once = reads_once(body, around);
+            around.pop();
+            once
+        }
+        stmt => reads_once(stmt.body(), around),
+    })
 }
 
 /// The nest that another one can join.
@@ -94,7 +115,7 @@ fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Optio
     })
 }
 
-fn loads(body: &[Stmt]) -> Vec<&Place> {
+pub(super) fn loads(body: &[Stmt]) -> Vec<&Place> {
     let mut loads = Vec::new();
     for stmt in body {
         stmt.visit(&mut |stmt| loads.extend(stmt.load()));

@@ -237,7 +237,7 @@ pub(super) fn has_functions(body: &[Stmt]) -> bool {
 }
 
 /// Whether statements give a value to a register that is declared outside.
-fn changes_outside(body: &[Stmt]) -> bool {
+pub(super) fn changes_outside(body: &[Stmt]) -> bool {
     let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
     for stmt in body {
         stmt.visit(&mut |stmt| match stmt {

@@ -4,36 +4,85 @@
 //! tensor that nobody sees from outside may have its axes in any order: for each of them the nests that read and write it are asked what
 //! they would load from places far apart, and the last axis is the one with which they load least so. Where it makes little difference, axes
 //! stay.
+//!
+//! What a tensor gains depends on the others. They are asked one after the other until none moves, beginning with the axes as they are, and for
+//! each size with that of this size as the last one of all tensors that have it; of these ends the one with which all nests together load least
+//! from places far apart is taken.
+
+use std::collections::BTreeMap;
 
 use crate::base::{Arena, IndexId};
-use crate::index::Var;
+use crate::index::{Size, Var};
 use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, Stmt};
 
-/// Puts the axes of intermediate tensors in the order that suits the nests.
-pub(super) fn choose(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>) {
-    let candidates: Vec<BufferId> = buffers
-        .iter()
-        .filter(|(_, b)| b.kind == BufferKind::Workspace && b.entries.is_none() && b.dims.len() >= 2)
-        .map(|(id, _)| id)
-        .collect();
-    for buffer in candidates {
-        let Some(rank) = buffers.get(buffer).map(|b| b.dims.len()) else { continue };
-        let users: Vec<usize> = (0..nests.len()).filter(|k| uses(&nests[*k], buffer)).collect();
-        let cost = |axis: usize| -> u64 {
-            users.iter().map(|k| nests.get(*k).map_or(0, |nest| strided(nest, buffer, axis))).sum()
-        };
-        let now = cost(rank - 1);
-        let best = (0..rank).map(|axis| (cost(axis), axis)).min();
-        let Some((_, axis)) = best.filter(|(least, _)| least.saturating_add(now / 8) < now) else { continue };
-        move_last(&mut buffers[buffer].dims, axis);
-        for k in users {
-            let Some(nest) = nests.get_mut(k) else { continue };
-            permute(&mut nest.body, buffer, axis);
-            if nest.buffers.contains(&buffer) {
+/// How often each tensor is asked, at most.
+const SWEEPS: usize = 4;
+/// How many sizes are tried as the last axis.
+const MAX_STARTS: usize = 6;
+
+/// The axes that are the last ones of some buffers, instead of their last ones.
+pub(super) type Last = BTreeMap<BufferId, usize>;
+
+/// Puts the axes of intermediate tensors in the order that suits the nests, but for those that stay.
+pub(super) fn choose(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>, stays: &dyn Fn(BufferId) -> bool) {
+    let is_free = |b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && b.dims.len() >= 2;
+    let mut free: Vec<Free> = Vec::new();
+    let mut starts = vec![Last::new()];
+    let mut sizes: Vec<&Size> = Vec::new();
+    for (id, buffer) in buffers.iter().filter(|(id, buffer)| is_free(buffer) && !stays(*id)) {
+        let users = (0..nests.len()).filter(|at| nests.get(*at).is_some_and(|nest| uses(nest, id))).collect();
+        free.push(Free { id, rank: buffer.dims.len(), users });
+        let new = buffer.dims.iter().filter(|n| n.as_constant().is_none() && !sizes.contains(n)).collect::<Vec<_>>();
+        sizes.extend(new);
+    }
+    for size in sizes.into_iter().take(MAX_STARTS) {
+        let axis = |free: &Free| Some((free.id, buffers[free.id].dims.iter().rposition(|n| n == size)?));
+        starts.push(free.iter().filter_map(axis).collect());
+    }
+    let ends = starts.into_iter().map(|start| settled(nests, &free, start));
+    let cost = |last: &Last| total(nests.iter().map(|nest| strided(nest, last)));
+    let Some(last) = ends.min_by_key(cost) else { return };
+    for Free { id, rank, users } in free {
+        let Some(axis) = last.get(&id).filter(|axis| **axis + 1 < rank) else { continue };
+        move_last(&mut buffers[id].dims, *axis);
+        for at in users {
+            let Some(nest) = nests.get_mut(at) else { continue };
+            permute(&mut nest.body, id, *axis);
+            if nest.buffers.contains(&id) {
                 nest.reasons.push("its axes are in the order in which its readers have neighbours in lanes".to_owned());
             }
         }
     }
+}
+
+/// A tensor that may have its axes in any order, and the nests in which it occurs.
+struct Free {
+    id: BufferId,
+    rank: usize,
+    users: Vec<usize>,
+}
+
+/// The last axes with which no tensor would rather have another one, asked in order.
+fn settled(nests: &[Nest], free: &[Free], mut last: Last) -> Last {
+    for _ in 0..SWEEPS {
+        let mut moved = false;
+        for Free { id, rank, users } in free {
+            let before = last.get(id).copied().unwrap_or(rank.saturating_sub(1));
+            let mut cost = |axis: usize| -> u64 {
+                last.insert(*id, axis);
+                total(users.iter().filter_map(|at| nests.get(*at)).map(|nest| strided(nest, &last)))
+            };
+            let now = cost(before);
+            let best = (0..*rank).map(|axis| (cost(axis), axis)).min();
+            let better = best.filter(|(least, _)| least.saturating_add(now / 8) < now);
+            moved |= better.is_some();
+            last.insert(*id, better.map_or(before, |(_, axis)| axis));
+        }
+        if !moved {
+            break;
+        }
+    }
+    last
 }
 
 fn move_last<T>(list: &mut Vec<T>, at: usize) {
@@ -63,6 +112,11 @@ pub(super) fn weight(depth: usize) -> u64 {
     INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).max(1))
 }
 
+/// The sum, as far as it goes.
+pub(super) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
 fn place(stmt: &Stmt) -> Option<&Place> {
     match stmt {
         Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => Some(place),
@@ -87,42 +141,40 @@ pub(super) struct Loop<'a> {
     lanes: bool,
 }
 
-/// The accesses to places far apart that the best choice of lanes leaves, if this axis of the buffer is the last.
-pub(super) fn strided(nest: &Nest, buffer: BufferId, axis: usize) -> u64 {
+/// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
+pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
     let paths = paths(nest);
     let cost = |Path { around, stores, body }: &Path<'_>| -> u64 {
         let deepest = around.len().saturating_sub(1);
-        // Entries are few, so what is stored after a loop over them counts.
-        let short = around.last().is_some_and(|l| matches!(l.domain, Domain::Segment(_)));
-        let candidates = around.iter().enumerate().filter(|(_, l)| l.lanes);
-        let each = candidates.map(|(depth, l)| {
-            let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
-            // Lanes of an innermost sum are added up after each round.
-            let fold = u64::from(depth == deepest && adds);
-            let far = |place: &Place| apart(place, l.index, buffer, axis);
-            let inside: u64 = body.iter().filter_map(place).map(|place| INNERMOST * u64::from(far(place))).sum();
-            let outside: u64 = stores.iter().map(|place| u64::from(far(place))).sum();
-            INNERMOST * (fold + inside) + if short { INNERMOST * outside } else { outside }
+        let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
+        let each = around.iter().enumerate().filter(|(_, l)| l.lanes).map(|(depth, l)| {
+            let far = |place: &Place| apart(place, l.index, last);
+            let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
+            // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
+            let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
+            let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
+            let after = folds.saturating_add(outside).saturating_mul(2);
+            inside.saturating_mul(weight(around.len())).saturating_add(after)
         });
-        // A loop without lanes does one number at a time. Deeper loops run more often.
-        each.min().unwrap_or(8 * INNERMOST).saturating_mul(weight(around.len()) / INNERMOST)
+        // A loop without lanes does one number at a time.
+        each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(INNERMOST)
     };
-    paths.iter().map(cost).sum()
+    total(paths.iter().map(cost))
 }
 
 /// Whether lanes over an index access places far apart, neither neighbours nor one place.
-fn apart(place: &Place, index: IndexId, buffer: BufferId, axis: usize) -> bool {
-    let last = if place.buffer == buffer { axis } else { place.at.len().wrapping_sub(1) };
+fn apart(place: &Place, index: IndexId, last: &Last) -> bool {
+    let last = last.get(&place.buffer).copied().unwrap_or(place.at.len().wrapping_sub(1));
     let varying = place.at.iter().enumerate().filter(|(_, a)| a.mentions(index));
     let near = |(at, a): (usize, &crate::index::Affine)| at == last && a.coefficient(&Var::Index(index)) == 1;
     !varying.into_iter().all(near)
 }
 
-/// An innermost loop, the loops around it, and what is stored in these.
+/// An innermost loop, the loops around it, and what is stored in these, each inside of so many.
 #[derive(Clone, Default)]
 pub(super) struct Path<'a> {
     pub around: Vec<Loop<'a>>,
-    stores: Vec<&'a Place>,
+    stores: Vec<(usize, &'a Place)>,
     pub body: &'a [Stmt],
 }
 
@@ -149,7 +201,10 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
         path.around.push(Loop { index: *index, domain, lanes });
         match body.iter().all(|stmt| stmt.body().is_empty()) {
             true => paths.push(Path { body, ..path.clone() }),
-            false => path.stores.extend(body.iter().filter(|stmt| matches!(stmt, Stmt::Store(..))).filter_map(place)),
+            false => {
+                let (depth, stores) = (path.around.len(), body.iter().filter(|stmt| matches!(stmt, Stmt::Store(..))));
+                path.stores.extend(stores.filter_map(place).map(|place| (depth, place)));
+            }
         }
     }
     body.iter().for_each(|stmt| innermost(stmt, path, paths));

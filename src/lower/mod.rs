@@ -15,6 +15,9 @@
 //! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested. The blocks of a matrix
 //! that are written so have each number stored where the matrix has it (`in_order`).
 //!
+//! **What nests share is near.** Nests over the same rows become one (`fuse`), and loops take an order in which they can (`order`); axes lie
+//! in the order of the lanes (`pack`, `layout`); products are computed for so many columns at a time as stay in a cache (`panels`, `tiles`).
+//!
 //! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
 //! at one place is computed once.
@@ -45,6 +48,7 @@ mod in_order;
 mod lanes;
 mod layout;
 mod names;
+mod order;
 mod pack;
 mod panels;
 mod peel;
@@ -59,12 +63,13 @@ mod shared;
 mod split;
 mod straight;
 mod support;
+mod tiles;
 mod witness;
 
 use crate::base::{Arena, Id, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred};
-use crate::loops::{self, BufferKind, Nest, Stmt};
+use crate::loops::{self, Buffer, BufferId, BufferKind, Nest, Stmt};
 use crate::tssa;
 
 use in_order::InOrder;
@@ -90,10 +95,12 @@ pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
 fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let mut arrays = crate::base::Interner::new();
     let mut nests = Vec::new();
+    let mut stored = Vec::new();
     for x in program.stmts.ids() {
         if let Placement::Stored(_) = plan.placements[x] {
             let mut nester = Nester::new(program, &plan, &mut arrays);
-            nests.push(nester.stored(x)?);
+            nests.push(nester.stored(x, 0)?);
+            stored.push(x);
         }
     }
     let mut outputs = Vec::new();
@@ -115,12 +122,18 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
-    for nest in &mut nests {
-        split::split(nest)?;
+    let mut joined = together(nests.clone(), &plan.buffers)?;
+    for (at, x) in stored.into_iter().enumerate() {
+        let Some(outermost) = order::wanted(&nests, &plan.buffers, at) else { continue };
+        let mut others = nests.clone();
+        others[at] = Nester::new(program, &plan, &mut arrays).stored(x, outermost)?;
+        let other = together(others.clone(), &plan.buffers)?;
+        if order::traffic(&other.0, &other.1) < order::traffic(&joined.0, &joined.1) {
+            (nests, joined) = (others, other);
+        }
     }
-    pack::pack(&mut nests, &mut plan.buffers)?;
-    layout::choose(&mut nests, &mut plan.buffers);
-    let mut nests = fuse::fuse(nests)?;
+    let mut nests;
+    (nests, plan.buffers) = joined;
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
@@ -129,6 +142,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         peel::peel(nest)?;
         lanes::assign(nest);
         panels::put(nest, &mut plan.buffers)?;
+        tiles::cut(nest)?;
     }
     let mut nests = blocks::cut(nests, &mut plan.buffers)?;
     per_part::keep(&mut nests, &mut plan.buffers)?;
@@ -144,6 +158,18 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         hold::compact(&mut lowered);
     }
     Ok(lowered)
+}
+
+/// The nests with their copies of parameters, the layouts that suit them, and those over the same rows as one.
+fn together(mut nests: Vec<Nest>, buffers: &Arena<BufferId, Buffer>) -> Result<(Vec<Nest>, Arena<BufferId, Buffer>)> {
+    let mut buffers = buffers.clone();
+    for nest in &mut nests {
+        split::split(nest)?;
+    }
+    let copies = pack::pack(&mut nests, &mut buffers)?;
+    layout::choose(&mut nests, &mut buffers, &|buffer| copies.iter().any(|copy| copy.to == buffer));
+    pack::serve(&mut nests, &copies);
+    Ok((fuse::fuse(nests)?, buffers))
 }
 
 /// Lowers a program of which some outputs are on patterns that are found out. First the nests that list the patterns, one tuple or more for each
@@ -233,33 +259,38 @@ impl Nester<'_> {
         Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
     }
 
-    /// The nest that computes a stored tensor.
-    fn stored(&mut self, x: VarId) -> Result<Nest> {
+    /// The nest that computes a stored tensor, with the loop over one of its axes around the others.
+    fn stored(&mut self, x: VarId, outermost: usize) -> Result<Nest> {
         let Placement::Stored(storage) = &self.plan.placements[x] else {
             return Err(Error::bug(PASS, format!("{x} is not stored")));
         };
         let storage = storage.clone();
-        self.nest(x, &storage, storage.reason.clone(), &mut |nester, at| nester.value(x, at))
+        self.nest(x, outermost, &storage, &mut |nester, at| nester.value(x, at))
     }
 
     /// The nest that copies a tensor to an output.
     fn copied(&mut self, x: VarId, storage: &plan::Stored) -> Result<Nest> {
-        self.nest(x, storage, storage.reason.clone(), &mut |nester, at| nester.element(x, at))
+        self.nest(x, 0, storage, &mut |nester, at| nester.element(x, at))
     }
 
     /// `buffer[at] = element(at)` for all places of the buffer.
     fn nest(
         &mut self,
         x: VarId,
+        outermost: usize,
         storage: &plan::Stored,
-        reason: String,
         element: &mut dyn FnMut(&mut Self, &[Affine]) -> Result<loops::RealId>,
     ) -> Result<Nest> {
         let program = self.program;
         let dims = program.stmts[x].dims.clone();
-        let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+        let mut gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let indices: Vec<Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
-        self.reasons.push(reason);
+        self.reasons.push(storage.reason.clone());
+        if 0 < outermost && outermost < gens.len() {
+            let outer = gens.remove(outermost);
+            gens.insert(0, outer);
+            self.reasons.push("its loops begin with that of the nest that has written what it reads".to_owned());
+        }
         let plan = self.plan;
         if let Some((relation, rows)) =
             storage.entries.as_ref().and_then(|pattern| plan.rows.get_key_value(&pattern.relation))

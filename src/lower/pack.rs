@@ -3,8 +3,10 @@
 //! A parameter has the order of axes that its owner gave it. Where an innermost loop loads from places far apart, and the nest reads the whole
 //! parameter more than once, a copy in which these are neighbours costs less than the loads it saves. A copy serves all nests.
 
+use std::collections::BTreeSet;
+
 use super::PASS;
-use super::layout::{INNERMOST, Path, paths, permute, strided, weight};
+use super::layout::{INNERMOST, Last, Path, paths, permute, strided, weight};
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
 use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt};
@@ -13,41 +15,56 @@ use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, Real
 const DEPTH: usize = 3;
 const GAIN: u64 = INNERMOST / 2;
 
+/// A copy of a parameter in which an axis is the last.
+pub(super) struct Copy {
+    param: BufferId,
+    axis: usize,
+    pub to: BufferId,
+}
+
 /// Copies parameters where that pays, in nests before all others.
-pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
+pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<Copy>> {
     let params: Vec<BufferId> = buffers
         .iter()
         .filter(|(_, b)| matches!(b.kind, BufferKind::Param(..)) && b.entries.is_none() && b.dims.len() >= 2)
         .map(|(id, _)| id)
         .collect();
-    let mut copies = Vec::new();
+    let (mut copies, mut made) = (Vec::new(), Vec::new());
     for param in params {
         let rank = buffers[param].dims.len();
-        let now = |nest: &Nest| strided(nest, param, rank - 1);
-        let mut made: Vec<(usize, BufferId)> = Vec::new();
+        let mut axes = BTreeSet::new();
         for nest in nests.iter() {
-            let Some((least, axis)) = (0..rank).map(|axis| (strided(nest, param, axis), axis)).min() else { continue };
-            if now(nest) < least.saturating_add(GAIN * weight(DEPTH))
+            let strided = |axis: usize| strided(nest, &Last::from([(param, axis)]));
+            let Some((least, axis)) = (0..rank).map(|axis| (strided(axis), axis)).min() else { continue };
+            if strided(rank - 1) < least.saturating_add(GAIN * weight(DEPTH))
                 || !reads_all_again(nest, param, &buffers[param])
-                || made.iter().any(|(other, _)| *other == axis)
+                || !axes.insert(axis)
             {
                 continue;
             }
-            let (copy, nest) = copied(param, axis, buffers)?;
-            made.push((axis, copy));
+            let (to, nest) = copied(param, axis, buffers)?;
+            made.push(Copy { param, axis, to });
             copies.push(nest);
         }
-        // A copy that is there anyway serves others as well.
-        for nest in nests.iter_mut() {
-            let best = made.iter().map(|(axis, copy)| (strided(nest, param, *axis), *axis, *copy)).min();
-            if let Some((_, axis, copy)) = best.filter(|(least, ..)| *least < now(nest)) {
+    }
+    serve(nests, &made);
+    nests.splice(0..0, copies);
+    Ok(made)
+}
+
+/// Has nests read copies where that is better; one that is there anyway serves all.
+pub(super) fn serve(nests: &mut [Nest], made: &[Copy]) {
+    for nest in nests.iter_mut().filter(|nest| !made.iter().any(|copy| nest.buffers.contains(&copy.to))) {
+        for param in made.iter().map(|copy| copy.param).collect::<BTreeSet<_>>() {
+            let cost = |copy: &Copy| strided(nest, &Last::from([(param, copy.axis)]));
+            let best =
+                made.iter().filter(|copy| copy.param == param).map(|copy| (cost(copy), copy.axis, copy.to)).min();
+            if let Some((_, axis, to)) = best.filter(|(least, ..)| *least < strided(nest, &Last::new())) {
                 permute(&mut nest.body, param, axis);
-                rename(&mut nest.body, param, copy);
+                rename(&mut nest.body, param, to);
             }
         }
     }
-    nests.splice(0..0, copies);
-    Ok(())
 }
 
 /// Whether some innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop

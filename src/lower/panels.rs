@@ -136,7 +136,7 @@ pub(super) fn applies(nest: &Nest) -> bool {
 }
 
 /// The last value of a loop from 0 on, over a size.
-fn last(domain: &Domain) -> Option<&Affine> {
+pub(super) fn last(domain: &Domain) -> Option<&Affine> {
     let Domain::Range { lower, upper } = domain else { return None };
     let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
     let from_zero = lower.divisor == 1 && lower.numerator.as_constant() == Some(0);

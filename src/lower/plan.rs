@@ -5,7 +5,7 @@
 //! | a result | stored in its output |
 //! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
 //! | read at one place of one statement, each element once | computed there |
-//! | quotients and roots with several readers, in rows of literal length | stored |
+//! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | anything else | stored, since it would be computed again |
@@ -190,7 +190,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             (Rhs::Number(_), _) => Some("it is a number"),
             _ if !small => None,
             _ if effort.work <= 1 => Some("it is a view and costs nothing"),
-            _ if effort.work <= CHEAP && !(readers.len() > 1 && divides(stmt)) => {
+            _ if effort.work <= CHEAP && !(divides(stmt) && plan.pays(program, stmt, &readers)) => {
                 Some("it is cheaper to compute again than to store")
             }
             (_, [once]) if reads_once(program, once) => Some("each of its elements is read once"),
@@ -353,6 +353,20 @@ fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
 }
 
 impl Plan {
+    /// Whether a load takes less time than quotients, and no more memory than what they are made of: some are read again and again, or there are
+    /// several readers and rows are short.
+    fn pays(&self, program: &Program, stmt: &Stmt, readers: &[&Use]) -> bool {
+        let short = stmt.dims.split_first().is_some_and(|(_, row)| row.iter().all(|n| n.as_constant().is_some()));
+        let mut beside = false;
+        stmt.rhs.for_each_operand(|x| {
+            beside |= match &self.placements[x] {
+                Placement::Given(stored) | Placement::Stored(stored) => stored.entries.is_none(),
+                Placement::Dead | Placement::Inline { .. } => false,
+            };
+        });
+        beside && readers.iter().any(|read| !reads_once(program, read)) || short && readers.len() > 1
+    }
+
     fn given(&mut self, program: &Program, x: VarId, kind: BufferKind, name: String) {
         let stmt = &program.stmts[x];
         let storage = match &stmt.rhs {
@@ -542,12 +556,11 @@ pub(super) fn is_function(function: Function) -> bool {
     function_work(function) >= FUNCTION
 }
 
-/// Whether every element is a quotient or a root, and rows are short: a load takes less time, and no memory that operands do not.
+/// Whether every element is a quotient or a root.
 fn divides(stmt: &Stmt) -> bool {
-    let long = |op| matches!(op, Op::Div | Op::Sqrt);
     match &stmt.rhs {
         Rhs::Map { guard: Pred::True, function: Function::Value(Primitive::Op(op)), .. } => {
-            long(*op) && stmt.dims.split_first().is_some_and(|(_, row)| row.iter().all(|n| n.as_constant().is_some()))
+            matches!(op, Op::Div | Op::Sqrt) && !stmt.dims.is_empty()
         }
         _ => false,
     }

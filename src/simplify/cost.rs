@@ -171,8 +171,8 @@ impl<'a> Model<'a> {
         if all.len() >= 60 || first.len() + second.len() > 5 {
             return false;
         }
-        let order =
-            Contraction { model: self, all, guard: &guard, factors: first.iter().chain(&second).copied().collect() };
+        let factors = first.iter().chain(&second).copied().collect();
+        let order = Contraction { model: self, all, guard: &guard, factors, inner: all.len() - summed };
         let whole = (1usize << order.factors.len()) - 1;
         let unit = whole & !((1 << first.len()) - 1);
         let (free, kept) =
@@ -290,13 +290,17 @@ struct Contraction<'c, 'a> {
     all: &'c [(IndexId, Size)],
     guard: &'c Pred,
     factors: Vec<u64>,
+    /// The first of the indices over which the unit is summed.
+    inner: usize,
 }
 
 impl Contraction<'_, '_> {
-    /// The least work to multiply a set of factors, where those of `unit` are multiplied among themselves first.
+    /// The least work to multiply a set of factors, where those of `unit` are multiplied among themselves first. A factor may be summed before.
     fn least(&self, set: usize, unit: usize, known: &mut BTreeMap<usize, Growth>) -> Growth {
         if set.count_ones() < 2 {
-            return Growth::zero();
+            let read = self.read(set);
+            let sums = self.factors.len() > 1 && read != self.needed(set, unit);
+            return if sums { self.points(read) } else { Growth::zero() };
         }
         if let Some(growth) = known.get(&set) {
             return growth.clone();
@@ -310,10 +314,8 @@ impl Contraction<'_, '_> {
             let allowed = set & !unit == 0 || !(splits(part) || splits(other));
             if part < other && allowed {
                 let (a, b) = (self.least(part, unit, known), self.least(other, unit, known));
-                let union = self.needed(part) | self.needed(other);
-                let axes: Vec<bool> = (0..self.all.len()).map(|k| union >> k & 1 == 1).collect();
-                let points = self.model.points(&chosen(self.all, &axes), &inside(self.all, &axes, self.guard));
-                let growth = a.add(&b).add(&points.scale(2.0));
+                let union = self.needed(part, unit) | self.needed(other, unit);
+                let growth = a.add(&b).add(&self.points(union).scale(2.0));
                 if best.as_ref().is_none_or(|least| growth.compare(least) == Ordering::Less) {
                     best = Some(growth);
                 }
@@ -325,16 +327,35 @@ impl Contraction<'_, '_> {
         growth
     }
 
-    /// The indices that the product of a set still has when its own sums are done: those that a factor outside reads, or none reads
-    /// outside but which are not summed inside. An index that only the set reads is summed as soon as the set is complete.
-    fn needed(&self, set: usize) -> u64 {
-        let of = |inside: bool| {
-            let chosen = self.factors.iter().enumerate().filter(|(k, _)| (set >> k & 1 == 1) == inside);
-            chosen.fold(0u64, |all, (_, factor)| all | factor)
-        };
-        let (inside, outside) = (of(true), of(false));
-        let gens = self.gens();
-        inside & (outside | gens) | if set.count_ones() == 1 { inside } else { 0 }
+    /// The points of a set of indices.
+    fn points(&self, indices: u64) -> Growth {
+        let axes: Vec<bool> = (0..self.all.len()).map(|k| indices >> k & 1 == 1).collect();
+        self.model.points(&chosen(self.all, &axes), &inside(self.all, &axes, self.guard))
+    }
+
+    /// The indices that a set of factors reads.
+    fn read(&self, set: usize) -> u64 {
+        let inside = self.factors.iter().enumerate().filter(|(k, _)| set >> k & 1 == 1);
+        inside.fold(0, |all, (_, factor)| all | factor)
+    }
+
+    /// The indices that the product of a set still has when its own sums are done: those that stay in the end, and those that a factor
+    /// outside reads, or a guard ties to others. The rest is summed as soon as the set is complete; of a part of the unit only the indices of the
+    /// unit.
+    fn needed(&self, set: usize, unit: usize) -> u64 {
+        let inside = self.read(set);
+        let mut summed = inside & !self.read(!set) & !self.gens();
+        if set & !unit == 0 && set != unit {
+            summed &= u64::MAX << self.inner;
+        }
+        for conjunct in self.guard.conjuncts() {
+            let mentioned = self.all.iter().zip(0..).filter(|((i, _), _)| conjunct.mentions(*i));
+            let mentioned = mentioned.fold(0u64, |all, (_, k)| all | 1 << k);
+            if mentioned & !inside != 0 {
+                summed &= !mentioned;
+            }
+        }
+        inside & !summed
     }
 
     /// Indices that stay in the end: slots of the class have the lowest numbers.
