@@ -23,7 +23,7 @@ pub(super) fn traffic(nests: &[Nest], buffers: &Arena<BufferId, Buffer>) -> u64 
         let mut add = |stmt: &Stmt| read.extend(stmt.load().map(|place| place.buffer));
         nest.body.iter().for_each(|stmt| stmt.visit(&mut add));
         let others = read.iter().filter(|b| !nest.buffers.contains(b)).filter_map(|b| buffers.get(*b));
-        total(others.filter(|b| matches!(b.kind, BufferKind::Workspace)).map(|b| weight(b.rank())))
+        total(others.filter(|b| !matches!(b.kind, BufferKind::Param(..))).map(|b| weight(b.rank())))
     };
     total(nests.iter().map(read))
 }

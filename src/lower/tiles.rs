@@ -13,8 +13,7 @@
 //! What is read of `b` for eight rows of the result is read again for the next eight: of so many columns it is in the second cache. So is the
 //! result for loops over the same columns that follow, which take part. Every element is the same sum in the same order, so this changes no
 //! bit. It is refused where columns have other bounds in other rows, where anything else is done for a row, and where the loops read what
-//! they store. (Products at the top of a nest are [put in panels](super::panels) that
-//! lie together, since threads share their rows.)
+//! they store. (Products at the top of a nest are [put in panels](super::panels) that lie together, since threads share their rows.)
 
 use super::names::Names;
 use super::{lanes, panels};
@@ -138,5 +137,5 @@ fn last_column(rows: &Stmt) -> Option<(IndexId, Affine)> {
     let (loads, stores) = accesses(rows);
     let again = loads.iter().any(|load| stores.iter().any(|place| place.buffer == load.buffer));
     let last = panels::last(domain).filter(|_| !again)?;
-    (!last.as_constant().is_some_and(|last| last < COLUMNS)).then(|| (*index, last.clone()))
+    last.as_constant().is_none_or(|last| COLUMNS <= last).then(|| (*index, last.clone()))
 }

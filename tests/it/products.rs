@@ -134,6 +134,30 @@ fn sums_of_squared_products() {
     }
 }
 
+/// Products inside of a loop, as many columns at a time as a cache holds, and sums that read them in the same loop.
+#[test]
+fn products_inside_of_loops() {
+    let text = "param A : [n, k] real\nparam B : [k, m] real\n\
+                let y = gen c < n, i < n, j < m. sum l < k. (A[i, l] + A[c, l]) * B[l, j] in\n\
+                (y, gen j < m, c < n. sum i < n. y[c, i, j]^2)";
+    let nests = Function::parse(text).and_then(|f| f.loops(&mut Stages::new())).expect("it lowers").explained();
+    assert!(nests.contains("256 columns at a time"), "{nests}");
+    let mut sizes: Vec<[usize; 3]> = (0..=17).map(|n| [n, (5 * n + 3) % 23, (11 * n + 1) % 68]).collect();
+    sizes.extend([[9, 7, 255], [8, 7, 256], [9, 7, 257], [7, 3, 600], [11, 0, 300], [0, 5, 300]]);
+    for [n, k, m] in sizes {
+        let (a, b) = (Matrix::new(n, k, 1), Matrix::new(k, m, 2));
+        let y = |c: usize, i: usize, j: usize| (0..k).map(|l| (a.at(i, l) + a.at(c, l)) * b.at(l, j)).sum::<f64>();
+        let mut expected = Vec::new();
+        for c in 0..n {
+            (0..n).for_each(|i| expected.extend((0..m).map(|j| y(c, i, j))));
+        }
+        for j in 0..m {
+            expected.extend((0..n).map(|c| (0..n).map(|i| y(c, i, j).powi(2)).sum::<f64>()));
+        }
+        agree(text, [n, k, m], [&a, &b], [[n, k], [k, m]], &expected);
+    }
+}
+
 /// The bits of native code are those of the interpreter, on any number of threads, also where sums round.
 #[test]
 fn threads() {
