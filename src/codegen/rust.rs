@@ -15,7 +15,8 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    Binned, BufferId, Domain, Nest, Part, Place, Program, Real, RealId, Stmt, outer_sums, outside_loops, stands_alone,
+    ArrayId, Binned, BufferId, Domain, Nest, Part, Place, Program, Real, RealId, Stmt, outer_sums, outside_loops,
+    stands_alone,
 };
 use crate::scalar::Function;
 
@@ -234,10 +235,7 @@ impl<'a> Emitter<'a> {
                 return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
             }
             Stmt::Let { index, array, at, step: _ } if self.varies(at) => {
-                let part = self.program.arrays.get(*array).map(|array| array.part);
-                if part == Some(Part::Binned(Binned::Entries)) {
-                    self.ahead.insert(*index, (array.index(), at.clone()));
-                }
+                self.know_ahead(*index, *array, at);
                 self.lane_indices.insert(*index);
                 for copy in self.copies(true, false) {
                     let text = match self.stepped.get(index) {
@@ -249,6 +247,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             Stmt::Let { index, array, at, step: _ } => {
+                self.know_ahead(*index, *array, at);
                 let at = self.affine(at, single)?;
                 let value = match self.stepped.get(index) {
                     Some(step) => in_steps(*index, &at, *step),
@@ -289,7 +288,7 @@ impl<'a> Emitter<'a> {
                 mark(&mut self.wide, *r, wide);
                 mark(&mut self.jammed, *r, jammed);
                 for copy in self.copies(wide, jammed) {
-                    self.ask(real, copy)?;
+                    self.ask(real, wide, copy)?;
                     let text = format!("let {} = {};", self.name(*r, copy), self.real(real, wide, copy)?);
                     self.line(&text);
                 }
@@ -318,11 +317,20 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// Notes what is known of an index if it is a place in bins.
+    fn know_ahead(&mut self, index: IndexId, array: ArrayId, at: &Affine) {
+        let part = self.program.arrays.get(array).map(|array| array.part);
+        if let Some(Part::Binned(Binned::Entries | Binned::Places)) = part {
+            self.ahead.insert(index, (array.index(), at.clone()));
+        }
+    }
+
     /// Asks for what is loaded soon through the same array of places.
-    fn ask(&mut self, real: &Real, copy: Copy) -> Result<()> {
-        let (Real::Load(place), Some(lanes)) = (real, self.lanes) else { return Ok(()) };
+    fn ask(&mut self, real: &Real, wide: bool, copy: Copy) -> Result<()> {
+        let Real::Load(place) = real else { return Ok(()) };
         let Some((array, at)) = place.at.first().and_then(|a| self.ahead.get(&a.as_index()?)) else { return Ok(()) };
-        let (buffer, width, from) = (self.buffer(place), lanes.width(), self.affine(at, copy)?);
+        let width = self.lanes.filter(|_| wide).map_or(1, Lanes::width);
+        let (buffer, from) = (self.buffer(place), self.affine(at, copy)?);
         self.line(&format!("soon({buffer}, s{array}, {{ let l = 0; {from} }}, {width});"));
         Ok(())
     }

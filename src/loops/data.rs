@@ -69,8 +69,9 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// How many bins there are at most: so many places are read in turn.
-    const MOST: usize = 2048;
+    /// How many bins there are at most. So many places are read in turn, each of them on a page of its own: the nearest cache holds the lines of
+    /// no more, beside what else is read.
+    const MOST: usize = 64;
 
     /// How many tuples a bin of a relation has that has so many; nothing where it has no bins.
     pub fn size_for(self, tuples: usize) -> Option<usize> {
@@ -79,9 +80,9 @@ impl Bins {
 }
 
 impl Default for Bins {
-    /// Bins whose numbers fit the nearest cache, where a number for each tuple fits none of a core.
+    /// Bins whose numbers fit the larger cache of a core, where a number for each tuple fits neither.
     fn default() -> Self {
-        Bins { least: 1 << 19, size: 1 << 12 }
+        Bins { least: 1 << 19, size: 1 << 16 }
     }
 }
 

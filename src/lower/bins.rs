@@ -23,8 +23,9 @@
 //! So it may depend on the data which of the two is run: a nest has both, and arrays of bins that are empty where the relation is small.
 //!
 //! **What is taken**: an innermost loop over a row of a view of a matrix that is not in the order of the relation, inside of loops that come to
-//! each entry, so that there is no more work. Of what it computes, one number depends on the entry alone, through its values and coordinates;
-//! all else depends on this number, and on nothing of the entry besides.
+//! each entry, so that there is no more work. Of what it computes, one number that is loaded through the entry's place, or made of such, depends
+//! on the entry alone; all else takes the entry's coordinates at most. So what is multiplied by a row of a dense matrix, `X[k] * D[i, l]`, is
+//! put in bins and the rows are not.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +40,7 @@ use crate::loops::{
     Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
 };
 
-/// An innermost loop over a row of another view of a matrix that takes numbers through the places of its entries, and knows nothing else but
-/// the entries and the row: then terms are rounded before they are added.
+/// An innermost loop over a row of another view of a matrix that takes numbers through the places of its entries.
 pub(super) struct Gather<'a> {
     /// The loop index, and the place of its entry in the order of the relation.
     index: IndexId,
@@ -50,6 +50,8 @@ pub(super) struct Gather<'a> {
     /// The array that tells where the entries of the row are.
     array: &'a Array,
     body: &'a [Stmt],
+    /// Whether it knows nothing else but the entries and the row: then terms are rounded before they are added.
+    pub alone: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -61,10 +63,12 @@ impl<'a> Gather<'a> {
             return None;
         }
         let (mut known, mut entry, mut gathers) = (BTreeSet::from([*index, row]), None, false);
+        let mut alone = true;
         for stmt in body {
-            if !stmt.body().is_empty() || mentions(stmt, |i| !known.contains(&i)) {
+            if !stmt.body().is_empty() {
                 return None;
             }
+            alone &= !mentions(stmt, |i| !known.contains(&i));
             if let Stmt::Let { index: i, array, at, .. } = stmt
                 && at.as_index() == Some(*index)
                 && arrays.get(*array)?.part == Part::Entries
@@ -74,7 +78,7 @@ impl<'a> Gather<'a> {
             known.extend(stmt.defines());
             gathers |= entry.is_some_and(|entry| through(stmt, entry));
         }
-        Some(Gather { index: *index, entry: entry.filter(|_| gathers)?, row, array, body })
+        Some(Gather { index: *index, entry: entry.filter(|_| gathers)?, row, array, body, alone })
     }
 }
 
@@ -185,6 +189,8 @@ struct Terms {
     body: Vec<Stmt>,
     /// The term.
     term: RealId,
+    /// What the loop does with it.
+    rest: Vec<Stmt>,
 }
 
 struct Finder<'a> {
@@ -197,7 +203,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn terms(&self, stmt: &Stmt) -> Option<Terms> {
         let arrays = &self.program.arrays;
-        let Gather { index, entry, row, array, body } = Gather::of(arrays, stmt)?;
+        let Gather { index, entry, row, array, body, .. } = Gather::of(arrays, stmt)?;
         let here = (self.nest, index);
         let is_loop = |at: usize| matches!(self.graph.nodes[at].stmt, Stmt::For { .. });
         if !self.graph.around(self.graph.definer(here)?).all(is_loop) || !visits_all(self.program, self.graph, here) {
@@ -206,7 +212,8 @@ impl Finder<'_> {
         // What is known of an entry, wherever it is: indices and numbers.
         let mut indices = BTreeSet::from([row]);
         let mut numbers: BTreeSet<RealId> = self.shared.iter().map(|(r, _)| *r).collect();
-        let (mut own, mut rest, mut gathered) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut gathered = BTreeSet::new();
+        let (mut own, mut rest): (Vec<&Stmt>, Vec<&Stmt>) = (Vec::new(), Vec::new());
         for stmt in body {
             let of_entry = !mentions(stmt, |i| !indices.contains(&i)) && !reads(stmt, |r| !numbers.contains(&r));
             match stmt {
@@ -218,28 +225,45 @@ impl Finder<'_> {
                         return None;
                     }
                     indices.insert(*i);
-                    own.push(stmt.clone());
+                    own.push(stmt);
                 }
                 Stmt::Define(r, _) if of_entry && !writes(self.program.nests.get(self.nest)?, stmt) => {
                     if through(stmt, entry) || reads(stmt, |r| gathered.contains(&r)) {
                         gathered.insert(*r);
                     }
                     numbers.insert(*r);
-                    own.push(stmt.clone());
+                    own.push(stmt);
                 }
                 Stmt::Define(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => rest.push(stmt),
                 _ => return None,
             }
         }
-        let inside = |r: RealId| own.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if *known == r));
         let mut used = BTreeSet::new();
-        rest.iter().for_each(|stmt| stmt.visit_reads(&mut |r| used.extend(Some(r).filter(|r| inside(*r)))));
-        let lets: BTreeSet<IndexId> = own.iter().flat_map(Stmt::defines).chain([index]).collect();
+        rest.iter().for_each(|stmt| stmt.visit_reads(&mut |r| used.extend(Some(r).filter(|r| gathered.contains(r)))));
         let (Some(term), 1) = (used.first().copied(), used.len()) else { return None };
-        let alone = !rest.iter().any(|stmt| mentions(stmt, |i| lets.contains(&i)));
-        let terms = Terms { index, entry, array: array.clone(), row, body: own, term };
-        (alone && gathered.contains(&term)).then_some(terms)
+        let computes = |stmt: &&Stmt| matches!(stmt, Stmt::Define(r, _) if *r == term);
+        let (of_term, besides): (Vec<&Stmt>, Vec<&Stmt>) = own.iter().partition(|stmt| computes(stmt));
+        let rest = needed(&besides, &rest);
+        if rest.iter().flat_map(Stmt::defines).any(|i| i == entry) {
+            return None;
+        }
+        Some(Terms { index, entry, array: array.clone(), row, body: needed(&besides, &of_term), term, rest })
     }
+}
+
+/// Statements, after those before them that compute what they read.
+fn needed(before: &[&Stmt], stmts: &[&Stmt]) -> Vec<Stmt> {
+    let mut all: Vec<Stmt> = stmts.iter().map(|stmt| (*stmt).clone()).collect();
+    for stmt in before.iter().rev() {
+        let is_read = match stmt {
+            Stmt::Define(r, _) => all.iter().any(|stmt| reads(stmt, |read| read == *r)),
+            stmt => all.iter().any(|other| mentions(other, |i| stmt.defines().any(|j| j == i))),
+        };
+        if is_read {
+            all.insert(0, (*stmt).clone());
+        }
+    }
+    all
 }
 
 impl Terms {
@@ -280,7 +304,7 @@ impl Terms {
             }
         }
         let reasons =
-            vec!["terms of a sum along another view, in runs of entries that fit the nearest cache".to_owned()];
+            vec!["terms of a sum along another view, in runs of entries whose numbers lie near together".to_owned()];
         Nest { buffers: vec![terms], reasons, body: stmts }
     }
 
@@ -289,11 +313,13 @@ impl Terms {
         for stmt in body {
             match stmt {
                 Stmt::For { index, body, .. } if *index == self.index => {
-                    body.retain(|stmt| !self.body.contains(stmt));
                     let place = Place { buffer: terms, at: vec![self.entry.into()] };
-                    body.insert(0, Stmt::Define(self.term, Real::Load(place)));
                     let array = self.part(Binned::Places, arrays);
-                    body.insert(0, Stmt::Let { index: self.entry, array, at: self.index.into(), step: None });
+                    *body = vec![
+                        Stmt::Let { index: self.entry, array, at: self.index.into(), step: None },
+                        Stmt::Define(self.term, Real::Load(place)),
+                    ];
+                    body.extend_from_slice(&self.rest);
                 }
                 Stmt::For { body, .. } => self.read(body, terms, arrays),
                 _ => {}

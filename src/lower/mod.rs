@@ -138,7 +138,10 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
         factors::hoist(nest);
-        products::add_unless(&|stmt| bins::Gather::of(&arrays, stmt).is_some(), &mut nest.body);
+        products::add_unless(
+            &|stmt| bins::Gather::of(&arrays, stmt).is_some_and(|gather| gather.alone),
+            &mut nest.body,
+        );
         peel::peel(nest)?;
         lanes::assign(nest);
         panels::put(nest, &mut plan.buffers)?;

@@ -14,7 +14,7 @@ use crate::kernels::{fitting, numbers};
 use crate::support::Numbers;
 
 /// Programs, and how many sums have their terms in bins.
-const PROGRAMS: [(&str, usize); 14] = [
+const PROGRAMS: [(&str, usize); 16] = [
     ("param X : csr [n, m] real\nparam s : [n] real\ngen j < m. sum i < n. X[i, j] * s[i]", 1),
     (
         "param X : csr [n, m] real\nparam s : [n] real\nparam v : [m] real\ngen j < m. v[j] * (sum i < n. X[i, j] * s[i])",
@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, usize); 14] = [
     // A number of the column that was read before.
     (
         "param X : csr [n, m] real\nparam s : [n] real\nparam v : [m] real\ngen j < m. sum i < n. X[i, j] * (s[i] + v[j])^2",
-        0,
+        1,
     ),
     ("param X : csr [n, m] real\ngen j < m. sum i < n. X[i, j] * abs(X[i, j]) * (i + 1)", 1),
     ("param X : csr [n, m] real\nparam s : [n] real\ngen j < m. (sum i < n. X[i, j] * s[i], sum i < n. X[i, j]^2)", 2),
@@ -45,7 +45,19 @@ const PROGRAMS: [(&str, usize); 14] = [
     ("param X : csr [n, m] real\nparam s : [n] real\nmap f : [p] -> [m]\ngen k < p. sum i < n. X[i, f(k)] * s[i]", 0),
     ("param X : csr [n, m] real\nparam s : [n] real\ngen j < m - 1. sum i < n. X[i, j + 1] * s[i]", 0),
     // A row of numbers for each entry.
-    ("param X : csr [n, m] real\nparam D : [n, k] real\ngen j < m, q < k. sum i < n. X[i, j] * D[i, q]", 0),
+    ("param X : csr [n, m] real\nparam D : [n, k] real\ngen j < m, q < k. sum i < n. X[i, j] * D[i, q]", 1),
+    (
+        "param X : csr [n, m] real\nparam s : [n] real\nparam D : [n, k] real\n\
+         gen j < m, q < k. sum i < n. X[i, j]^2 * s[i] * D[i, q]",
+        1,
+    ),
+    // Columns of the terms of rows.
+    (
+        "param X : csr [n, m] real\nparam U : [n, k] real\nparam V : [m, k] real\n\
+         let e = gen i < n, j < m. [X?(i, j)] * (X[i, j] - (sum l < k. U[i, l] * V[j, l])) in\n\
+         (gen j < m, l < k. sum i < n. e[i, j] * U[i, l], gen i < n, l < k. sum j < m. e[i, j] * V[j, l])",
+        1,
+    ),
     ("param S : coo [n, m, l] real\nparam s : [n] real\ngen k < l. sum i < n, j < m. S[i, j, k] * s[i]", 0),
 ];
 
