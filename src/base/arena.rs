@@ -138,6 +138,11 @@ impl<I: Id, T: Eq + Hash> Interner<I, T> {
         self.items.is_empty()
     }
 
+    /// The items in the order of their first occurrence.
+    pub fn into_items(self) -> impl Iterator<Item = T> {
+        self.items.into_iter()
+    }
+
     /// Ids and items in the order of their first occurrence.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
         self.items.iter().enumerate().map(|(i, item)| (I::from_index(i), item))

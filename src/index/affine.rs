@@ -48,11 +48,12 @@ pub struct Affine {
 }
 
 impl Clone for Affine {
-    /// Expressions of at most one variable, which are most, are copied without a loop.
+    /// Expressions of at most two variables, which are most, are copied without a loop.
     fn clone(&self) -> Self {
         let terms = match self.terms.as_slice() {
             [] => Terms::new(),
             [(v, k)] => smallvec![(v.clone(), *k)],
+            [(v, k), (w, l)] => smallvec![(v.clone(), *k), (w.clone(), *l)],
             many => many.iter().cloned().collect(),
         };
         Affine { terms, constant: self.constant }
@@ -109,7 +110,13 @@ impl Affine {
 
     /// The sum of terms in any order, with repetitions.
     pub fn from_terms(terms: impl IntoIterator<Item = (Var, i64)>, constant: i64) -> Checked<Self> {
-        let mut all: Terms = terms.into_iter().collect();
+        Affine::sum_of(terms.into_iter().collect(), constant)
+    }
+
+    fn sum_of(mut all: Terms, constant: i64) -> Checked<Self> {
+        if all.is_sorted_by(|(v, _), (w, _)| v < w) && all.iter().all(|(_, k)| *k != 0) {
+            return Ok(Affine { terms: all, constant });
+        }
         all.sort_by(|(v, _), (w, _)| v.cmp(w));
         let mut sums = Terms::new();
         for (v, k) in all {
@@ -197,7 +204,7 @@ impl Affine {
     /// `self + k`.
     pub fn add_constant(&self, k: i64) -> Checked<Affine> {
         let constant = self.constant.checked_add(k).ok_or(Overflow)?;
-        Ok(Affine { terms: self.terms.clone(), constant })
+        Ok(Affine { constant, ..self.clone() })
     }
 
     /// `self - other`.
@@ -207,8 +214,10 @@ impl Affine {
 
     /// `k * self`.
     pub fn scale(&self, k: i64) -> Checked<Affine> {
-        if k == 0 {
-            return Ok(Affine::constant(0));
+        match k {
+            0 => return Ok(Affine::constant(0)),
+            1 => return Ok(self.clone()),
+            _ => {}
         }
         let terms = self
             .terms
@@ -251,7 +260,7 @@ impl Affine {
                 None => terms.push((v, *k)),
             }
         }
-        Affine::from_terms(terms, constant)
+        Affine::sum_of(terms, constant)
     }
 
     /// Calls `visit` on every variable, those inside map applications included, before the application itself.

@@ -45,6 +45,8 @@ const MAX_WITNESSES: usize = 16;
 /// How many steps are made to a point at which everything holds; where it is sought among all facts, for a first answer.
 const MAX_REPAIRS: usize = 32;
 const QUICK_REPAIRS: usize = 8;
+/// Up to so many variables are found one by one, which is faster than by their hashes.
+const FEW_VARS: usize = 12;
 /// Among how many variables a point is looked for at which all facts hold, whatever the goal is about.
 const MAX_POINT: usize = 16;
 
@@ -62,8 +64,9 @@ impl Budget {
 /// Facts about indices and sizes. Cloning is cheap enough to open a scope.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    columns: FxHashMap<Var, u32>,
     vars: Vec<Var>,
+    /// The places of the variables, where there are more than a few.
+    columns: FxHashMap<Var, u32>,
     known: Conj,
     existentials: Vec<Pred>,
     functional: BTreeSet<RelationRef>,
@@ -117,8 +120,8 @@ trait Interner {
 
 impl Interner for Columns<'_> {
     fn column(&mut self, v: &Var) -> u32 {
-        if let Some(column) = self.facts.columns.get(v) {
-            return *column;
+        if let Some(column) = self.facts.known_column(v) {
+            return column;
         }
         let at = self.extra.iter().position(|w| w == v).unwrap_or_else(|| {
             self.extra.push(v.clone());
@@ -138,12 +141,18 @@ impl Interner for Columns<'_> {
 
 impl Interner for Facts {
     fn column(&mut self, v: &Var) -> u32 {
-        if let Some(column) = self.columns.get(v) {
-            return *column;
+        if let Some(column) = self.known_column(v) {
+            return column;
         }
         let column = self.vars.len() as u32;
-        self.columns.insert(v.clone(), column);
         self.vars.push(v.clone());
+        match self.vars.len() {
+            0..=FEW_VARS => {}
+            many if many == FEW_VARS + 1 => self.columns = self.vars.iter().cloned().zip(0..).collect(),
+            _ => {
+                self.columns.insert(v.clone(), column);
+            }
+        }
         column
     }
 
@@ -179,7 +188,8 @@ impl Columns<'_> {
         let sizes = vars().filter(|(v, _)| matches!(v, Var::Size(_)));
         let sizes: SmallVec<[Row; 4]> =
             sizes.map(|(_, column)| Row { terms: smallvec![(column, 1)], constant: 0 }).collect();
-        let mut node = Node::default();
+        let mut node =
+            Node { bounds: Vec::with_capacity(self.facts.known.bounds.len() + MAX_POINT), ..Node::default() };
         node.add(&self.facts.known);
         supposed.for_each(|conj| node.add(conj));
         node.bounds.extend(&sizes);
@@ -248,16 +258,22 @@ impl Row {
         Some(Row { terms, constant: self.constant.checked_mul(factor)?.checked_add(constant)? })
     }
 
-    fn minus(&self, other: &Row) -> Option<Row> {
+    /// `self + factor * other`.
+    fn plus(&self, other: &Row, factor: i64) -> Option<Row> {
         let mut terms = self.terms.clone();
         for (c, k) in &other.terms {
+            let k = k.checked_mul(factor)?;
             match terms.iter_mut().find(|(d, _)| d == c) {
-                Some((_, l)) => *l = l.checked_sub(*k)?,
-                None => terms.push((*c, k.checked_neg()?)),
+                Some((_, l)) => *l = l.checked_add(k)?,
+                None => terms.push((*c, k)),
             }
         }
         terms.retain(|(_, k)| *k != 0);
-        Some(Row { terms, constant: self.constant.checked_sub(other.constant)? })
+        Some(Row { terms, constant: self.constant.checked_add(other.constant.checked_mul(factor)?)? })
+    }
+
+    fn minus(&self, other: &Row) -> Option<Row> {
+        self.plus(other, -1)
     }
 }
 
@@ -328,6 +344,13 @@ impl Facts {
     /// Nothing is known, except that size variables are not negative.
     pub fn new() -> Self {
         Facts::default()
+    }
+
+    fn known_column(&self, v: &Var) -> Option<u32> {
+        if self.vars.len() > FEW_VARS {
+            return self.columns.get(v).copied();
+        }
+        self.vars.iter().position(|w| w == v).map(|at| at as u32)
     }
 
     /// Adds a fact. A relation atom says nothing of its arguments: who knows the shape of the relation adds that they are in range.
@@ -466,7 +489,7 @@ impl Facts {
     /// Whether a bound is among the facts, or a tighter one parallel to it.
     fn states(&self, goal: &Pred) -> bool {
         let Pred::NonNegative(a) = goal else { return false };
-        let column = |(v, k): &(Var, i64)| Some((*self.columns.get(v)?, *k));
+        let column = |(v, k): &(Var, i64)| Some((self.known_column(v)?, *k));
         let Some(terms) = a.terms().iter().map(column).collect::<Option<Vec<_>>>() else { return false };
         self.known.bounds.iter().any(|row| row.constant <= a.offset() && *row.terms == *terms)
     }
@@ -532,12 +555,35 @@ impl Facts {
         witnesses
     }
 
+    /// Whether a bound is refuted by the sum of it and of one or two facts: the short proofs, without a search.
+    fn opposes(&self, bound: &Row) -> bool {
+        let Conj { bounds, equations, .. } = &self.known;
+        let is_size = |c: u32| matches!(self.vars.get(c as usize), Some(Var::Size(_)));
+        let fails = |sum: &Row| sum.constant < 0 && sum.terms.iter().all(|(c, k)| *k < 0 && is_size(*c));
+        let cancels = |a: &Row, b: &Row| {
+            a.terms.iter().any(|(c, k)| b.terms.iter().any(|(d, l)| c == d && k.checked_neg() == Some(*l)))
+        };
+        let with = |sum: &Row, fact: &Row, factor: i64| sum.plus(fact, factor).is_some_and(|sum| fails(&sum));
+        let refuted = |sum: &Row| {
+            fails(sum)
+                || bounds.iter().any(|fact| cancels(sum, fact) && with(sum, fact, 1))
+                || equations.iter().any(|fact| with(sum, fact, 1) || with(sum, fact, -1))
+        };
+        let mut sums = bounds.iter().filter(|fact| cancels(bound, fact)).filter_map(|fact| bound.plus(fact, 1));
+        refuted(bound) || sums.any(|sum| refuted(&sum))
+    }
+
     fn refutes(&self, p: &Pred, budget: &mut Budget) -> bool {
         let mut refutation = Refutation::new(self, *budget);
         let mut goal = Conj::default();
         compile(p, &mut refutation.columns, &mut goal);
         if refutation.columns.has_point(std::iter::once(&goal)) {
             return false;
+        }
+        if let ([bound], true) = (goal.bounds.as_slice(), matches!(p, Pred::NonNegative(_)))
+            && self.opposes(bound)
+        {
+            return true;
         }
         let columns = refutation.columns.extra.len();
         [Reach::Narrow, Reach::Connected].into_iter().any(|reach| {

@@ -41,9 +41,16 @@ fn divisor(row: &[i128]) -> u128 {
 fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
     let (a, b) = (target[c], source[c]);
     let common = i128::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).ok()?;
-    let f = (b / common).checked_abs()?;
-    let g = -(a / common) * b.signum();
-    target.iter().zip(source).map(|(t, s)| t.checked_mul(f)?.checked_add(s.checked_mul(g)?)).collect()
+    // Most coefficients are 0, 1 or -1, and operations on wide integers are slow.
+    let by = |k: i128| if common == 1 { k } else { k / common };
+    let times = |k: i128, factor: i128| match (k, factor) {
+        (0, _) => Some(0),
+        (_, 1) => Some(k),
+        _ => k.checked_mul(factor),
+    };
+    let f = by(b).checked_abs()?;
+    let g = -by(a) * b.signum();
+    target.iter().zip(source).map(|(t, s)| times(*t, f)?.checked_add(times(*s, g)?)).collect()
 }
 
 /// How a column went, or came to stand for something else.

@@ -44,8 +44,12 @@ pub(super) struct Mark {
 }
 
 impl Bindings {
-    pub(super) fn new(metas: usize) -> Self {
-        Bindings { values: vec![None; metas], ..Bindings::default() }
+    /// The same, with room for so many metavariables.
+    pub(super) fn with_room(mut self, metas: usize) -> Self {
+        if self.values.len() < metas {
+            self.values.resize(metas, None);
+        }
+        self
     }
 
     pub(super) fn get(&self, meta: Meta) -> Option<&Value> {

@@ -114,6 +114,43 @@ conditions! {
     Unconditional = "unconditional" (Expr);
 }
 
+impl Name {
+    /// Whether the answer depends on what nodes classes have, or on what is known of them.
+    fn asks_classes(self) -> bool {
+        match self {
+            Name::Sparse
+            | Name::Dense
+            | Name::Unguarded
+            | Name::Vanishes
+            | Name::Known
+            | Name::Mixed
+            | Name::Total
+            | Name::Partial => true,
+            Name::Simplified
+            | Name::Excludes
+            | Name::Even
+            | Name::Odd
+            | Name::Value
+            | Name::Exponent
+            | Name::EvenInteger
+            | Name::PositiveInteger
+            | Name::Later
+            | Name::NotOne
+            | Name::Proper
+            | Name::NotUnit
+            | Name::Scalar
+            | Name::Negation
+            | Name::Opposite
+            | Name::Few
+            | Name::Reorder
+            | Name::Short
+            | Name::Reciprocal
+            | Name::Count
+            | Name::Unconditional => false,
+        }
+    }
+}
+
 impl Condition {
     /// Whether it holds, where the values alone tell: nothing while one is missing, or where it depends on the e-graph. What fails here fails
     /// whatever else is bound, so matching asks early.
@@ -149,6 +186,7 @@ impl Condition {
         if let Some(holds) = self.of_values(bindings) {
             return Ok(holds);
         }
+        graph.consulted += u64::from(self.name.asks_classes());
         let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
         let result = match (self.name, value(0), value(1)) {
             (Name::Simplified, Some(Value::Pred(_, p)), _) => {

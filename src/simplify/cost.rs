@@ -25,69 +25,149 @@ use crate::ty::Signature;
 /// The operations that a stored number counts for.
 const STORED: f64 = 0.5;
 
+/// What share of a coefficient is more than rounding.
+const PLAIN: f64 = 1e-6;
+
 /// The length of a name.
 const NAME: f64 = 1.0;
 
 /// The cost of a node, or of several.
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
-    work: Growth,
     stored: Growth,
+    /// The work, where a number that is stored counts too.
+    effort: Growth,
+    /// The highest power of either.
+    power: usize,
     length: f64,
+    work: Growth,
 }
 
 impl Cost {
     /// Nothing.
     pub(super) fn zero() -> Cost {
-        Cost { work: Growth::zero(), stored: Growth::zero(), length: 0.0 }
+        Cost::new(Growth::zero(), Growth::zero(), 0.0)
     }
 
-    /// How many coefficients work and storage have at most.
-    pub(super) fn powers(&self) -> usize {
-        self.work.coefficients().len().max(self.stored.coefficients().len())
+    fn new(work: Growth, stored: Growth, length: f64) -> Cost {
+        let effort = work.add(&stored.scale(STORED));
+        let power = work.leading().0.max(stored.leading().0);
+        Cost { stored, effort, power, length, work }
     }
 
     pub(super) fn compare(&self, other: &Cost) -> Ordering {
-        let power = |cost: &Cost| cost.work.leading().0.max(cost.stored.leading().0);
-        let work = |cost: &Cost| cost.work.add(&cost.stored.scale(STORED));
-        power(self)
-            .cmp(&power(other))
-            .then_with(|| work(self).compare(&work(other)))
+        self.power
+            .cmp(&other.power)
+            .then_with(|| self.effort.compare(&other.effort))
             .then_with(|| self.stored.compare(&other.stored))
             .then_with(|| self.length.total_cmp(&other.length))
     }
 }
 
-/// Costs while they are added up, with as many coefficients as the largest has.
+/// The costs of many nodes, to be added up: of each the coefficients of work and storage, as many as the largest has, and the length.
+pub(super) struct Costs {
+    powers: usize,
+    rows: Vec<f64>,
+}
+
+impl Costs {
+    pub(super) fn new<'c>(costs: impl Iterator<Item = &'c Cost> + Clone) -> Costs {
+        let growths = |cost: &'c Cost| [cost.work.coefficients(), cost.stored.coefficients()];
+        let powers = costs.clone().flat_map(growths).map(<[f64]>::len).max().unwrap_or(0);
+        let mut rows = Vec::new();
+        for cost in costs {
+            for coefficients in growths(cost) {
+                let padding = powers - coefficients.len();
+                rows.extend(coefficients.iter().copied().chain(std::iter::repeat_n(0.0, padding)));
+            }
+            rows.push(cost.length);
+        }
+        Costs { powers, rows }
+    }
+
+    fn width(&self) -> usize {
+        2 * self.powers + 1
+    }
+
+    /// The cost of a node.
+    pub(super) fn of(&self, node: usize) -> &[f64] {
+        let width = self.width();
+        self.rows.get(node * width..(node + 1) * width).unwrap_or_default()
+    }
+
+    /// No node.
+    pub(super) fn nothing(&self) -> Sum {
+        Sum { powers: self.powers, row: smallvec![0.0; self.width()] }
+    }
+}
+
+/// [`Costs`] that were added up.
 pub(super) struct Sum {
-    work: SmallVec<[f64; 8]>,
-    stored: SmallVec<[f64; 8]>,
-    length: f64,
+    powers: usize,
+    row: SmallVec<[f64; 16]>,
 }
 
 impl Sum {
-    /// Nothing, for costs of so many coefficients.
-    pub(super) fn zero(powers: usize) -> Sum {
-        Sum { work: smallvec![0.0; powers], stored: smallvec![0.0; powers], length: 0.0 }
+    pub(super) fn add(&mut self, cost: &[f64]) {
+        self.row.iter_mut().zip(cost).for_each(|(a, b)| *a += b);
     }
 
-    pub(super) fn add(&mut self, cost: &Cost) {
-        let add = |sum: &mut [f64], growth: &Growth| {
-            sum.iter_mut().zip(growth.coefficients()).for_each(|(a, b)| *a += b);
-        };
-        add(&mut self.work, &cost.work);
-        add(&mut self.stored, &cost.stored);
-        self.length += cost.length;
+    /// Adds the multiple of a cost.
+    pub(super) fn add_times(&mut self, cost: &[f64], factor: f64) {
+        self.row.iter_mut().zip(cost).for_each(|(a, b)| *a += factor * b);
     }
 
-    /// Adds a name for a tensor.
-    pub(super) fn add_name(&mut self) {
-        self.length += NAME;
+    /// Adds names for tensors.
+    pub(super) fn add_names(&mut self, count: f64) {
+        if let Some(length) = self.row.last_mut() {
+            *length += count * NAME;
+        }
+    }
+
+    /// The sum with one more cost.
+    pub(super) fn plus(&self, cost: &[f64]) -> Sum {
+        let mut sum = Sum { powers: self.powers, row: self.row.clone() };
+        sum.add(cost);
+        sum
+    }
+
+    /// Whether whatever contains this costs no less than another, as far as that is plain.
+    pub(super) fn is_no_lower(&self, other: &Cost) -> bool {
+        let (work, rest) = self.row.split_at(self.powers);
+        let (stored, length) = rest.split_at(self.powers);
+        let of = |growth: &Growth, power: usize| growth.coefficients().get(power).copied().unwrap_or(0.0);
+        for power in (0..self.powers).rev() {
+            let (effort, known) = (work[power] + STORED * stored[power], of(&other.effort, power));
+            if known >= 0.0 && effort > known + PLAIN * known {
+                return true;
+            }
+            if effort != known {
+                return false;
+            }
+        }
+        stored.iter().enumerate().all(|(power, stored)| *stored == of(&other.stored, power))
+            && length.iter().all(|length| *length >= other.length)
+    }
+
+    /// Whether a cost that changes by this plainly becomes no lower: nothing of higher power changes, and the change is no matter of rounding.
+    pub(super) fn raises(&self, cost: &Cost) -> bool {
+        let (work, rest) = self.row.split_at(self.powers);
+        let (stored, length) = rest.split_at(self.powers);
+        let mut changes = work.iter().zip(stored).enumerate().rev();
+        match changes.find(|(_, (work, stored))| **work != 0.0 || **stored != 0.0) {
+            Some((power, (work, stored))) => {
+                let known = cost.effort.coefficients().get(power).copied().unwrap_or(0.0);
+                known >= 0.0 && work + STORED * stored > PLAIN * known
+            }
+            None => length.iter().all(|length| *length >= 0.0),
+        }
     }
 
     pub(super) fn total(&self) -> Cost {
-        let (work, stored) = (Growth::from_coefficients(&self.work), Growth::from_coefficients(&self.stored));
-        Cost { work, stored, length: self.length }
+        let (work, rest) = self.row.split_at(self.powers);
+        let (stored, length) = rest.split_at(self.powers);
+        let length = length.first().copied().unwrap_or(0.0);
+        Cost::new(Growth::from_coefficients(work), Growth::from_coefficients(stored), length)
     }
 }
 
@@ -265,7 +345,7 @@ impl<'a> Model<'a> {
                 let (work, between) = self.product_work(&all, gens.len(), guard, factors, &points, &places);
                 let is_view = work == Growth::zero();
                 let stored = if is_view { Growth::zero() } else { self.stored(&gens, &outside).add(&between) };
-                Cost { work, stored, length: 1.0 + sums.len() as f64 + length(guard, factors) }
+                Cost::new(work, stored, 1.0 + sums.len() as f64 + length(guard, factors))
             }
             Head::Sum { terms, .. } => {
                 let mut points: Vec<Growth> = terms.iter().map(|(p, _)| self.points(&gens, p)).collect();
@@ -274,11 +354,11 @@ impl<'a> Model<'a> {
                 let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a))).sum();
                 let stored =
                     terms.iter().map(|(p, _)| self.stored(&gens, p)).max_by(Growth::compare).unwrap_or_default();
-                Cost { work, stored, length: text + 1.0 }
+                Cost::new(work, stored, text + 1.0)
             }
             Head::Apply { guard, args, .. } => {
                 let points = self.points(&gens, guard);
-                Cost { work: points, stored: self.stored(&gens, guard), length: 1.0 + length(guard, args) }
+                Cost::new(points, self.stored(&gens, guard), 1.0 + length(guard, args))
             }
         }
     }

@@ -3,10 +3,11 @@
 use egg::Language;
 
 use super::cost::Model;
+use super::graph::Answers;
 use super::lang::Head;
 use super::needless::without_needless_guards;
 use super::text::Text;
-use super::{Options, Run, run};
+use super::{Options, Run, rules_of, run};
 use crate::base::dot;
 use crate::error::{Error, Result};
 use crate::index::Affine;
@@ -21,8 +22,9 @@ const MAX_NODES: usize = 400;
 /// [`Error::Request`] if it has more than some hundred nodes; [`Error::Overflow`] and [`Error::Bug`].
 pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
     let model = Model::new(&program.signature, &options.hints);
-    let (program, _) = without_needless_guards(program, &model, options.tier)?;
-    let (Run { mut graph, encoded, table, selection, .. }, _) = run(&program, options, false)?;
+    let (program, _) = without_needless_guards(program.clone(), &model, options.tier)?;
+    let (Run { mut graph, encoded, table, selection, .. }, _) =
+        run(&program, options, false, &rules_of(options.tier)?, Answers::default())?;
     let count = graph.egraph.total_number_of_nodes();
     if count > MAX_NODES {
         return Err(Error::Request(format!(

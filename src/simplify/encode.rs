@@ -23,6 +23,12 @@ pub(super) struct Encoded {
     pub(super) names: Vec<(egg::Id, String)>,
     /// The statements that were not in normal form.
     pub(super) steps: Vec<Normalised>,
+    /// What each statement stands for.
+    meaning: SideTable<VarId, Option<(Scope, Expr)>>,
+    /// For each statement what had been found before.
+    marks: Vec<Mark>,
+    /// How many classes there were in the end.
+    classes: usize,
 }
 
 /// A statement that was brought to normal form: `gen g. before  ==  gen g. after`.
@@ -37,89 +43,156 @@ pub(super) struct Normalised {
 
 /// Adds the live statements of a program.
 pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program) -> Result<Encoded> {
-    let live = program.live();
-    let mut meaning: SideTable<VarId, Option<(Scope, Expr)>> = SideTable::new(program.stmts.len(), None);
-    let mut names = Vec::new();
-    let mut used = Vec::new();
-    let mut steps = Vec::new();
-    // Opens statements under index names of their own.
-    let mut builder = Builder::new(program.signature.clone());
-    let partial = partial_sums(program, &live);
-    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x] && !partial[*x]) {
-        let encoder = Encoder { meaning: &meaning };
-        let open = builder.open_stmt(stmt)?;
-        let gens: Scope = slots(&stmt.dims);
-        let fresh: Scope = open.sums.iter().map(|(_, n)| (graph.fresh(), n.clone())).collect();
-        let renamed: std::collections::BTreeMap<_, _> = open
-            .gens
-            .iter()
-            .chain(&open.sums)
-            .map(|(i, _)| *i)
-            .zip(gens.iter().chain(&fresh).map(|(i, _)| *i))
-            .collect();
-        let guard = |graph: &mut Graph<'_>, p: &Pred| encoder.guard(graph, &super::expr::rename_pred(p, &renamed)?);
-        let here = Affine::indices(&gens);
-        let e = match &open.rhs {
-            Rhs::Input { param, path } => {
-                let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
-                let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
-                Expr::Read(Read { class, indices: here.as_slice().into() })
-            }
-            Rhs::Number(Number::Literal(x)) => Expr::number(*x),
-            Rhs::Number(Number::Index(a)) => {
-                Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
-            }
-            Rhs::Add(_) => {
-                let mut products = Vec::new();
-                for (p, y) in terms(program, &partial, x) {
-                    // Their `gen` indices have the numbers of slots.
-                    let p = encoder.guard(graph, &builder.freshen(&p, &|_| None)?)?;
-                    products.push(Expr::product(Vec::new(), p, vec![encoder.element(y, &here)?]));
-                }
-                Expr::sum(products)
-            }
-            Rhs::Map { guard: p, function, args } => {
-                let args = args.iter().map(|y| encoder.element(*y, &here)).collect::<Result<_>>()?;
-                Expr::product(Vec::new(), guard(graph, p)?, vec![Expr::Apply(*function, args)])
-            }
-            Rhs::Contract { guard: p, operands, .. } => {
-                let mut factors = Vec::new();
-                for operand in operands {
-                    let at: Vec<Affine> =
-                        operand.indices.iter().map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i))).collect();
-                    factors.push(encoder.element(operand.var, &at)?);
-                }
-                Expr::product(fresh, guard(graph, p)?, factors)
-            }
+    let mut encoded = Encoded {
+        roots: Vec::new(),
+        used: Vec::new(),
+        names: Vec::new(),
+        steps: Vec::new(),
+        meaning: SideTable::new(program.stmts.len(), None),
+        marks: Vec::new(),
+        classes: 0,
+    };
+    encoded.extend(graph, rules, program)?;
+    Ok(encoded)
+}
+
+/// What had been found before a statement.
+struct Mark {
+    used: usize,
+    names: usize,
+    steps: usize,
+    classes: usize,
+}
+
+/// The statements that are encoded for themselves.
+fn encoded_alone(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<VarId, bool> {
+    let partial = partial_sums(program, live);
+    let mut alone = SideTable::new(program.stmts.len(), false);
+    program.stmts.ids().for_each(|x| alone.set(x, live[x] && !partial[x]));
+    alone
+}
+
+impl Encoded {
+    /// Whether another program would be encoded as this one was, in a new e-graph: all classes, in the order of their numbers, the results
+    /// and the names. Statements that both begin with are known to be. The e-graph is this one's, without unions. What was found is that of the
+    /// other program then.
+    pub(super) fn becomes(
+        &mut self,
+        graph: &mut Graph<'_>,
+        rules: &Rules<'_>,
+        program: &Program,
+        next: &Program,
+    ) -> Result<bool> {
+        let (ours, theirs) = (encoded_alone(program, &program.live()), encoded_alone(next, &next.live()));
+        let same = |x: VarId| {
+            program.stmts.get(x) == next.stmts.get(x)
+                && program.names.get(x) == next.names.get(x)
+                && ours[x] == theirs[x]
         };
-        let (before, first) = (e, used.len());
-        let e = rules.normalise(graph, &gens, &before, &mut used)?;
-        if e != before {
-            let rules = used.iter().skip(first).map(|name| (*name).to_owned()).collect();
-            steps.push(Normalised { var: x, gens: gens.clone(), rules, before, after: e.clone() });
-        }
-        let e = graph.close(&gens, &e)?;
-        if let Expr::Read(read) = &e
-            && !program.names[x].is_empty()
-            && *read.indices == *here
-        {
-            names.push((read.class, program.names[x].clone()));
-        }
-        meaning.set(x, Some((gens, e)));
+        let common = next.stmts.ids().zip(program.stmts.ids()).take_while(|(x, _)| same(*x)).count();
+        let Some(mark) = self.marks.get(common) else { return Ok(false) };
+        let (roots, names, classes) = (std::mem::take(&mut self.roots), self.names.clone(), self.classes);
+        graph.met = mark.classes;
+        self.used.truncate(mark.used);
+        self.names.truncate(mark.names);
+        self.steps.truncate(mark.steps);
+        self.marks.truncate(common);
+        self.extend(graph, rules, next)?;
+        Ok(graph.met == classes && self.classes == classes && self.roots == roots && self.names == names)
     }
-    let mut roots = Vec::new();
-    for output in &program.outputs {
-        let mut leaves = Vec::new();
-        for x in &output.leaves {
-            let Some((gens, e)) = meaning[*x].clone() else {
-                return Err(Error::bug("simplify", "an output has no statement"));
+
+    /// Adds the statements that have not been met, and the results.
+    fn extend(&mut self, graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program) -> Result<()> {
+        let live = program.live();
+        let partial = partial_sums(program, &live);
+        let Encoded { roots, used, names, steps, meaning, marks, classes } = self;
+        // Opens statements under index names of their own.
+        let mut builder = Builder::new(program.signature.clone());
+        let met = marks.len();
+        for (x, stmt) in program.stmts.iter().skip(met) {
+            let classes = graph.egraph.number_of_classes();
+            marks.push(Mark { used: used.len(), names: names.len(), steps: steps.len(), classes });
+            if !live[x] || partial[x] {
+                continue;
+            }
+            let encoder = Encoder { meaning };
+            let open = builder.open_stmt(stmt)?;
+            let gens: Scope = slots(&stmt.dims);
+            let fresh: Scope = open.sums.iter().map(|(_, n)| (graph.fresh(), n.clone())).collect();
+            let renamed: std::collections::BTreeMap<_, _> = open
+                .gens
+                .iter()
+                .chain(&open.sums)
+                .map(|(i, _)| *i)
+                .zip(gens.iter().chain(&fresh).map(|(i, _)| *i))
+                .collect();
+            let guard = |graph: &mut Graph<'_>, p: &Pred| encoder.guard(graph, &super::expr::rename_pred(p, &renamed)?);
+            let here = Affine::indices(&gens);
+            let e = match &open.rhs {
+                Rhs::Input { param, path } => {
+                    let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
+                    let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
+                    Expr::Read(Read { class, indices: here.as_slice().into() })
+                }
+                Rhs::Number(Number::Literal(x)) => Expr::number(*x),
+                Rhs::Number(Number::Index(a)) => {
+                    Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
+                }
+                Rhs::Add(_) => {
+                    let mut products = Vec::new();
+                    for (p, y) in terms(program, &partial, x) {
+                        // Their `gen` indices have the numbers of slots.
+                        let p = encoder.guard(graph, &builder.freshen(&p, &|_| None)?)?;
+                        products.push(Expr::product(Vec::new(), p, vec![encoder.element(y, &here)?]));
+                    }
+                    Expr::sum(products)
+                }
+                Rhs::Map { guard: p, function, args } => {
+                    let args = args.iter().map(|y| encoder.element(*y, &here)).collect::<Result<_>>()?;
+                    Expr::product(Vec::new(), guard(graph, p)?, vec![Expr::Apply(*function, args)])
+                }
+                Rhs::Contract { guard: p, operands, .. } => {
+                    let mut factors = Vec::new();
+                    for operand in operands {
+                        let at: Vec<Affine> = operand
+                            .indices
+                            .iter()
+                            .map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i)))
+                            .collect();
+                        factors.push(encoder.element(operand.var, &at)?);
+                    }
+                    Expr::product(fresh, guard(graph, p)?, factors)
+                }
             };
-            leaves.push(graph.close_over(&gens, &e)?);
+            let (before, mut applied) = (e, Vec::new());
+            let e = rules.normalise(graph, &gens, &before, &mut applied)?;
+            let applied: Vec<String> = applied.into_iter().map(str::to_owned).collect();
+            used.extend(applied.iter().cloned());
+            if e != before {
+                steps.push(Normalised { var: x, gens: gens.clone(), rules: applied, before, after: e.clone() });
+            }
+            let e = graph.close(&gens, &e)?;
+            if let Expr::Read(read) = &e
+                && !program.names[x].is_empty()
+                && *read.indices == *here
+            {
+                names.push((read.class, program.names[x].clone()));
+            }
+            meaning.set(x, Some((gens, e)));
         }
-        roots.push(leaves);
+        for output in &program.outputs {
+            let mut leaves = Vec::new();
+            for x in &output.leaves {
+                let Some((gens, e)) = meaning[*x].clone() else {
+                    return Err(Error::bug("simplify", "an output has no statement"));
+                };
+                leaves.push(graph.close_over(&gens, &e)?);
+            }
+            roots.push(leaves);
+        }
+        *classes = graph.egraph.number_of_classes();
+        Ok(())
     }
-    let used = used.into_iter().map(str::to_owned).collect();
-    Ok(Encoded { roots, used, names, steps })
 }
 
 /// With more terms a sum stays in parts.

@@ -131,7 +131,7 @@ pub fn explain(program: &Program, options: &Options) -> Result<Explanation> {
 
 /// The equations of one pass.
 fn equations(run: &mut Run<'_>, program: &Program) -> Result<Part> {
-    let Run { graph, encoded, saturation, model, table, selection, cheaper: _ } = run;
+    let Run { graph, encoded, saturation, model, table, selection, cheaper: _, large: _ } = run;
     let text = Text::new(graph, &encoded.names);
     let names = program.stmt_names();
     let mut equalities: Vec<Equality> = Vec::new();

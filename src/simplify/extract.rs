@@ -12,11 +12,13 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use egg::{Id, Language};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
-use super::cost::{Cost, Model, Sum};
+use super::cost::{Cost, Costs, Model, Sum};
 use super::graph::Graph;
 use super::lang::{Head, Node};
 use crate::error::{Error, Result};
@@ -30,13 +32,13 @@ const EXCHANGED_CLASSES: usize = 100_000;
 /// A class, by its place among all.
 type Place = usize;
 
-/// A node for each class that the roots need, by its number in the class.
+/// A node for each class that the roots need.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Selection(Vec<Option<u32>>);
 
 impl Selection {
     fn get(&self, class: Place) -> Option<usize> {
-        self.0.get(class).copied().flatten().map(|at| at as usize)
+        self.0.get(class).copied().flatten().map(|node| node as usize)
     }
 
     fn set(&mut self, class: Place, node: usize) {
@@ -46,20 +48,18 @@ impl Selection {
     }
 
     /// Takes over nodes for classes that have none.
-    fn join(&mut self, other: &Selection) {
-        for (slot, node) in self.0.iter_mut().zip(&other.0) {
-            *slot = slot.or(*node);
+    fn join(&mut self, way: &[(Place, usize)]) {
+        for (class, node) in way {
+            if self.get(*class).is_none() {
+                self.set(*class, *node);
+            }
         }
     }
 
-    fn retain(&mut self, classes: &[Place]) {
-        let mut kept = Selection(vec![None; self.0.len()]);
-        for class in classes {
-            if let Some(node) = self.get(*class) {
-                kept.set(*class, node);
-            }
-        }
-        *self = kept;
+    /// The nodes of some classes that have one, in the order of the classes.
+    fn of(&self, mut classes: Vec<Place>) -> Vec<(Place, usize)> {
+        classes.sort_unstable();
+        classes.into_iter().filter_map(|class| Some((class, self.get(class)?))).collect()
     }
 }
 
@@ -67,40 +67,66 @@ impl Selection {
 struct Entry {
     node: Node,
     cost: Cost,
-    children: Vec<Place>,
+    children: SmallVec<[Place; 4]>,
+    /// What is used more than once needs a name, unless it has one.
+    is_input: bool,
 }
 
 /// The e-graph as the extraction sees it, with canonical nodes.
 pub(super) struct Table {
     places: BTreeMap<Id, Place>,
     ids: Vec<Id>,
-    classes: Vec<Vec<Entry>>,
-    /// How many coefficients costs have at most.
-    powers: usize,
+    /// The nodes, class by class.
+    entries: Vec<Entry>,
+    /// Where the nodes of each class begin, and where those of the last one end.
+    starts: Vec<usize>,
+    costs: Costs,
+}
+
+/// The state of a class while those that roots reach are looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    New,
+    OnPath,
+    Done,
 }
 
 /// The cheapest way found for a class.
 struct Best {
-    selection: Selection,
+    /// A node for each class that is needed, in the order of the classes.
+    way: Vec<(Place, usize)>,
     cost: Cost,
+    sum: Sum,
     /// The sweep in which it was found.
     sweep: usize,
 }
 
 impl Table {
-    pub(super) fn new(graph: &Graph<'_>, model: &Model<'_>) -> Self {
+    /// Without a model, nodes cost nothing.
+    pub(super) fn new(graph: &Graph<'_>, model: Option<&Model<'_>>) -> Self {
         let mut ids: Vec<Id> = graph.egraph.classes().map(|class| graph.egraph.find(class.id)).collect();
         ids.sort();
         let places: BTreeMap<Id, Place> = ids.iter().copied().zip(0..).collect();
-        let entry = |node: &Node| {
-            let node = node.clone().map_children(|id| graph.egraph.find(id));
-            let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
-            Entry { cost: model.node(&node), children, node }
-        };
-        let classes: Vec<Vec<Entry>> =
-            ids.iter().map(|id| graph.egraph[*id].nodes.iter().map(entry).collect()).collect();
-        let powers = classes.iter().flatten().map(|entry| entry.cost.powers()).max().unwrap_or(0);
-        Table { places, ids, classes, powers }
+        let (mut entries, mut starts) = (Vec::new(), vec![0]);
+        for id in &ids {
+            entries.extend(graph.egraph[*id].nodes.iter().map(|node| {
+                let node = node.clone().map_children(|id| graph.egraph.find(id));
+                let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
+                let is_input = matches!(*node.head, Head::Input { .. });
+                Entry { cost: model.map_or_else(Cost::zero, |model| model.node(&node)), children, is_input, node }
+            }));
+            starts.push(entries.len());
+        }
+        let costs = Costs::new(entries.iter().map(|entry| &entry.cost));
+        Table { places, ids, entries, starts, costs }
+    }
+
+    /// The places of the nodes of a class.
+    fn nodes(&self, class: Place) -> Range<usize> {
+        match self.starts.get(class..class + 2) {
+            Some([start, end]) => *start..*end,
+            _ => 0..0,
+        }
     }
 
     /// The node that a selection takes for a class.
@@ -109,7 +135,7 @@ impl Table {
     }
 
     fn entry(&self, selection: &Selection, class: Place) -> Option<&Entry> {
-        self.classes.get(class)?.get(selection.get(class)?)
+        self.entries.get(selection.get(class)?)
     }
 
     fn nothing(&self) -> Selection {
@@ -121,7 +147,7 @@ impl Table {
         let mut selection = self.nothing();
         for (id, node) in nodes {
             let Some(class) = self.places.get(id) else { continue };
-            if let Some(at) = self.classes[*class].iter().position(|entry| entry.node == *node) {
+            if let Some(at) = self.nodes(*class).find(|at| self.entries[*at].node == *node) {
                 selection.set(*class, at);
             }
         }
@@ -139,54 +165,70 @@ impl Table {
     }
 
     fn reached(&self, selection: &Selection, roots: &[Place]) -> Option<Vec<Place>> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum State {
-            New,
-            OnPath,
-            Done,
-        }
-        let mut states = vec![State::New; self.classes.len()];
-        let mut order = Vec::with_capacity(self.classes.len());
-        let mut stack: Vec<(Place, bool)> = Vec::with_capacity(2 * self.classes.len());
-        stack.extend(roots.iter().rev().map(|class| (*class, false)));
-        while let Some((class, leaving)) = stack.pop() {
-            if leaving {
-                states[class] = State::Done;
-                order.push(class);
-                continue;
+        self.reach(selection, roots, |_| {})
+    }
+
+    /// The classes that the roots reach, operands first. Each node is shown when those of its children have been.
+    fn reach(&self, selection: &Selection, roots: &[Place], mut show: impl FnMut(usize)) -> Option<Vec<Place>> {
+        let mut states = vec![State::New; self.ids.len()];
+        let mut order = Vec::with_capacity(self.ids.len());
+        // The classes on the path, with the nodes taken for them and how many of the children have been seen.
+        let mut path: Vec<(Place, usize, usize)> = Vec::with_capacity(self.ids.len());
+        for root in roots {
+            if states[*root] == State::New {
+                states[*root] = State::OnPath;
+                path.push((*root, selection.get(*root)?, 0));
             }
-            match states[class] {
-                State::Done => continue,
-                State::OnPath => return None,
-                State::New => {}
+            while let Some((class, node, seen)) = path.last_mut() {
+                let Some(child) = self.entries.get(*node)?.children.get(*seen) else {
+                    states[*class] = State::Done;
+                    order.push(*class);
+                    show(*node);
+                    path.pop();
+                    continue;
+                };
+                *seen += 1;
+                match states[*child] {
+                    State::Done => {}
+                    State::OnPath => return None,
+                    State::New => {
+                        states[*child] = State::OnPath;
+                        path.push((*child, selection.get(*child)?, 0));
+                    }
+                }
             }
-            states[class] = State::OnPath;
-            stack.push((class, true));
-            let entry = self.entry(selection, class)?;
-            stack.extend(
-                entry.children.iter().rev().filter(|child| states[**child] != State::Done).map(|c| (*c, false)),
-            );
         }
         Some(order)
     }
 
     /// The classes that the roots reach, and what they cost together.
     fn total(&self, selection: &Selection, roots: &[Place]) -> Option<(Vec<Place>, Cost)> {
-        let order = self.reached(selection, roots)?;
-        let mut total = Sum::zero(self.powers);
-        let mut uses = vec![0u8; self.classes.len()];
-        for class in &order {
-            let entry = self.entry(selection, *class)?;
-            total.add(&entry.cost);
-            for child in &entry.children {
+        let (order, sum) = self.added(selection, roots)?;
+        Some((order, sum.total()))
+    }
+
+    fn added(&self, selection: &Selection, roots: &[Place]) -> Option<(Vec<Place>, Sum)> {
+        let mut total = self.costs.nothing();
+        let mut uses = vec![0u8; self.ids.len()];
+        let order = self.reach(selection, roots, |node| {
+            total.add(self.costs.of(node));
+            for child in &self.entries[node].children {
                 uses[*child] = uses[*child].saturating_add(1);
                 // What is used more than once needs a name.
-                if uses[*child] == 2 && !matches!(*self.entry(selection, *child)?.node.head, Head::Input { .. }) {
-                    total.add_name();
+                if uses[*child] == 2 && self.entry(selection, *child).is_some_and(|entry| !entry.is_input) {
+                    total.add_names(1.0);
                 }
             }
-        }
-        Some((order, total.total()))
+        })?;
+        Some((order, total))
+    }
+
+    /// How often each class is read by the nodes that the roots reach.
+    fn uses(&self, selection: &Selection, roots: &[Place]) -> Vec<u32> {
+        let mut uses = vec![0; self.ids.len()];
+        // A cycle has no total, so nothing is compared with it.
+        let _ = self.reach(selection, roots, |node| self.entries[node].children.iter().for_each(|x| uses[*x] += 1));
+        uses
     }
 
     /// Step 1: a set for every class. A node is looked at again when there is a better way for one of its children.
@@ -194,18 +236,25 @@ impl Table {
         let mut best: Vec<Option<Best>> = self.ids.iter().map(|_| None).collect();
         for sweep in 1..=MAX_SWEEPS {
             let mut changed = false;
-            for (class, entries) in self.classes.iter().enumerate() {
-                for (at, entry) in entries.iter().enumerate() {
+            for class in 0..self.ids.len() {
+                for (at, entry) in self.nodes(class).map(|at| (at, &self.entries[at])) {
                     let newest = entry.children.iter().filter_map(|child| Some(best[*child].as_ref()?.sweep)).max();
                     if sweep > 1 && newest.is_none_or(|newest| newest + 1 < sweep) {
                         continue;
                     }
+                    // All that the first child needs is needed, in the way that was found for it.
+                    if let (Some(known), Some(first)) = (&best[class], entry.children.first())
+                        && let Some(way) = &best[*first]
+                        && way.sum.plus(self.costs.of(at)).is_no_lower(&known.cost)
+                    {
+                        continue;
+                    }
                     let Some(mut set) = self.union(&best, entry, class) else { continue };
                     set.set(class, at);
-                    let Some((needed, cost)) = self.total(&set, &[class]) else { continue };
+                    let Some((needed, sum)) = self.added(&set, &[class]) else { continue };
+                    let cost = sum.total();
                     if best[class].as_ref().is_none_or(|old| cost.compare(&old.cost) == Ordering::Less) {
-                        set.retain(&needed);
-                        best[class] = Some(Best { selection: set, cost, sweep });
+                        best[class] = Some(Best { way: set.of(needed), cost, sum, sweep });
                         changed = true;
                     }
                 }
@@ -221,13 +270,9 @@ impl Table {
     fn union(&self, best: &[Option<Best>], entry: &Entry, class: Place) -> Option<Selection> {
         let mut union = self.nothing();
         for child in &entry.children {
-            let set = &best[*child].as_ref()?.selection;
-            if set.get(class).is_some() {
-                return None;
-            }
-            union.join(set);
+            union.join(&best[*child].as_ref()?.way);
         }
-        Some(union)
+        union.get(class).is_none().then_some(union)
     }
 
     /// The cheapest selection found for the roots, and whether it is cheaper than a given one.
@@ -238,7 +283,7 @@ impl Table {
         let mut joined = self.nothing();
         for root in &roots {
             if let Some(found) = &best[*root] {
-                joined.join(&found.selection);
+                joined.join(&found.way);
             }
         }
         let given_total = self.total(given, &roots).map(|(_, cost)| cost);
@@ -250,12 +295,13 @@ impl Table {
         };
         let classes = selection.0.iter().flatten().count();
         let left = MAX_EXCHANGES.min(EXCHANGED_CLASSES / (1 + classes));
-        let mut exchange =
-            Exchange { table: self, roots: &roots, best: &best, selection, total, left, failed: FxHashSet::default() };
+        let (uses, failed) = (self.uses(&selection, &roots), FxHashSet::default());
+        let mut exchange = Exchange { table: self, roots: &roots, best: &best, selection, total, uses, left, failed };
         while exchange.nodes() | exchange.shared() | exchange.unshared() {}
         let cheaper = given_total.is_none_or(|given| exchange.total.compare(&given) == Ordering::Less);
-        let mut selection = exchange.selection;
-        selection.retain(&self.reached(&selection, &roots).unwrap_or_default());
+        let needed = exchange.selection.of(self.reached(&exchange.selection, &roots).unwrap_or_default());
+        let mut selection = self.nothing();
+        selection.join(&needed);
         Ok((selection, cheaper))
     }
 
@@ -267,27 +313,25 @@ impl Table {
         for child in entry.children.iter().filter(|child| selection.get(**child).is_none()).copied().collect::<Vec<_>>()
         {
             let Some(best) = &best[child] else { continue };
-            let node = if nearby { self.nearby(selection, &best.selection, child) } else { None };
+            let node = if nearby { self.nearby(selection, &best.way, child) } else { None };
             if let Some(at) = node {
                 selection.set(child, at);
                 found = true;
             } else {
-                selection.join(&best.selection);
+                selection.join(&best.way);
             }
         }
         found
     }
 
     /// A node of a class that reads what is selected, where that is cheaper than what a way to compute it adds.
-    fn nearby(&self, selection: &Selection, way: &Selection, class: Place) -> Option<usize> {
+    fn nearby(&self, selection: &Selection, way: &[(Place, usize)], class: Place) -> Option<usize> {
         let ready = |entry: &Entry| entry.children.iter().all(|child| selection.get(*child).is_some());
-        let nodes = self.classes[class].iter().enumerate().filter(|(_, entry)| ready(entry));
+        let nodes = self.nodes(class).map(|at| (at, &self.entries[at])).filter(|(_, entry)| ready(entry));
         let (at, entry) = nodes.min_by(|(_, a), (_, b)| a.cost.compare(&b.cost))?;
-        let mut added = Sum::zero(self.powers);
-        for class in (0..self.classes.len()).filter(|class| selection.get(*class).is_none()) {
-            if let Some(entry) = self.entry(way, class) {
-                added.add(&entry.cost);
-            }
+        let mut added = self.costs.nothing();
+        for (_, node) in way.iter().filter(|(class, _)| selection.get(*class).is_none()) {
+            added.add(self.costs.of(*node));
         }
         (entry.cost.compare(&added.total()) == Ordering::Less).then_some(at)
     }
@@ -300,6 +344,8 @@ struct Exchange<'t> {
     best: &'t [Option<Best>],
     selection: Selection,
     total: Cost,
+    /// How often each class is read by the nodes of the result.
+    uses: Vec<u32>,
     left: usize,
     /// What made the selection as it is no cheaper.
     failed: FxHashSet<Vec<(Place, usize)>>,
@@ -325,17 +371,76 @@ impl Exchange<'_> {
             if nearby && !found {
                 continue;
             }
-            match self.table.total(&tried, self.roots) {
-                Some((_, total)) if total.compare(&self.total) == Ordering::Less => {
-                    (self.selection, self.total) = (tried, total);
-                    self.failed.clear();
-                    return true;
-                }
-                _ => {}
+            if let [(class, node)] = nodes
+                && self.is_plainly_dearer(&tried, *class, *node)
+            {
+                debug_assert!(!self.is_cheaper(&tried), "what is plainly dearer is cheaper");
+                continue;
+            }
+            if let Some((_, total)) = self.table.total(&tried, self.roots)
+                && total.compare(&self.total) == Ordering::Less
+            {
+                self.uses = self.table.uses(&tried, self.roots);
+                (self.selection, self.total) = (tried, total);
+                self.failed.clear();
+                return true;
             }
         }
         self.failed.insert(nodes.to_vec());
         false
+    }
+
+    fn is_cheaper(&self, tried: &Selection) -> bool {
+        let total = self.table.total(tried, self.roots);
+        total.is_some_and(|(_, total)| total.compare(&self.total) == Ordering::Less)
+    }
+
+    /// Whether the result is no cheaper with another node for one class, as far as that is seen without adding it all up: by the nodes that
+    /// are needed besides, and those that are needed no longer.
+    fn is_plainly_dearer(&self, tried: &Selection, class: Place, node: usize) -> bool {
+        let table = self.table;
+        let (Some(old), mut uses) = (self.selection.get(class), self.uses.clone()) else { return false };
+        let is_root = |x: Place| self.roots.contains(&x);
+        if uses[class] == 0 && !is_root(class) {
+            return true;
+        }
+        let named = |node: usize, uses: u32| uses >= 2 && !table.entries[node].is_input;
+        let mut change = table.costs.nothing();
+        let mut replace = |node: usize, factor: f64| {
+            change.add_times(table.costs.of(node), factor);
+            if named(node, self.uses[class]) {
+                change.add_names(factor);
+            }
+        };
+        replace(node, 1.0);
+        replace(old, -1.0);
+        let mut pending = table.entries[node].children.to_vec();
+        while let Some(x) = pending.pop() {
+            // What has no node has no total.
+            let Some(node) = tried.get(x) else { return true };
+            uses[x] += 1;
+            if uses[x] == 2 && named(node, 2) {
+                change.add_names(1.0);
+            }
+            if uses[x] == 1 && !is_root(x) {
+                change.add_times(table.costs.of(node), 1.0);
+                pending.extend(&table.entries[node].children);
+            }
+        }
+        pending.extend(&table.entries[old].children);
+        while let Some(x) = pending.pop() {
+            let Some(node) = tried.get(x) else { return true };
+            if uses[x] == 2 && named(node, 2) {
+                change.add_names(-1.0);
+            }
+            let Some(left) = uses[x].checked_sub(1) else { return false };
+            uses[x] = left;
+            if left == 0 && !is_root(x) {
+                change.add_times(table.costs.of(node), -1.0);
+                pending.extend(&table.entries[node].children);
+            }
+        }
+        change.raises(&self.total)
     }
 
     /// The classes of the result.
@@ -347,7 +452,7 @@ impl Exchange<'_> {
     fn nodes(&mut self) -> bool {
         let mut improved = false;
         for class in self.inside() {
-            for at in 0..self.table.classes[class].len() {
+            for at in self.table.nodes(class) {
                 improved |= self.selection.get(class) != Some(at) && self.attempt(&[(class, at)]);
             }
         }
@@ -360,8 +465,8 @@ impl Exchange<'_> {
         let known: BTreeSet<Place> = inside.iter().copied().collect();
         let mut readers: BTreeMap<Place, Vec<(Place, usize)>> = BTreeMap::new();
         for class in &inside {
-            for (at, entry) in self.table.classes[*class].iter().enumerate() {
-                let mut outside = entry.children.iter().filter(|child| !known.contains(child));
+            for at in self.table.nodes(*class) {
+                let mut outside = self.table.entries[at].children.iter().filter(|child| !known.contains(child));
                 let (Some(child), None) = (outside.next(), outside.next()) else { continue };
                 let readers = readers.entry(*child).or_default();
                 // One node of each class.
@@ -385,7 +490,8 @@ impl Exchange<'_> {
             let reads = |entry: &Entry| entry.children.contains(class);
             let readers = inside.iter().filter(|id| self.table.entry(&self.selection, **id).is_some_and(reads));
             let without = readers.map(|reader| {
-                let entries = self.table.classes[*reader].iter().enumerate().filter(|(_, entry)| !reads(entry));
+                let entries = self.table.nodes(*reader).map(|at| (at, &self.table.entries[at]));
+                let entries = entries.filter(|(_, entry)| !reads(entry));
                 let (at, _) = entries.min_by(|(_, a), (_, b)| a.cost.compare(&b.cost))?;
                 Some((*reader, at))
             });

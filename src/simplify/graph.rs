@@ -4,6 +4,7 @@
 //! class of its own takes along the conjuncts of the guards around it that its indices decide, and what its reads need to be in bounds:
 //! `[p and q] * f(e)  ==  [p and q] * ([p] * f(e))`. So a class can be evaluated by itself, at every place of its box.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -50,6 +51,15 @@ struct OpenedRead {
     definitions: Definitions,
 }
 
+/// What is left of predicates given others: a matter of the signature, not of an e-graph, since relations are but names.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// Under canonical names.
+    canonical: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
+    /// Under the names that were asked for, with the ranges of those that occur: most questions come again.
+    asked: FxHashMap<(Scope, Pred, Pred), Pred>,
+}
+
 pub(super) struct Graph<'a> {
     pub(super) model: Model<'a>,
     pub(super) egraph: EGraph<Node, Analysis>,
@@ -57,10 +67,12 @@ pub(super) struct Graph<'a> {
     /// What holds of sizes.
     assumed: Facts,
     next: u32,
-    /// What is left of a predicate given another, under canonical names.
-    memo: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
-    /// The same under the names that were asked for, with the ranges of those that occur: most questions come again.
-    asked: FxHashMap<(Scope, Pred, Pred), Pred>,
+    /// How many classes were met, if each was met first after all those of lower numbers.
+    pub(super) met: usize,
+    /// How often nodes were added, or something was asked that depends on what nodes classes have.
+    pub(super) consulted: u64,
+    /// May come from the e-graph of another program of the same signature.
+    pub(super) answers: Answers,
     /// What the reads of a class stand for.
     opened: FxHashMap<Id, OpenedClass>,
     /// Whether there are guards so far below a class, until classes are united.
@@ -72,14 +84,29 @@ impl<'a> Graph<'a> {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
         let egraph = EGraph::new(Analysis);
-        let (memo, asked) = (FxHashMap::default(), FxHashMap::default());
+        let answers = Answers::default();
         let (opened, guards) = (FxHashMap::default(), FxHashMap::default());
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, memo, asked, opened, guards }
+        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, met: 0, consulted: 0, answers, opened, guards }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
         self.next += 1;
         IndexId(self.next)
+    }
+
+    /// What changes when an index is made, or nodes of classes are added or asked for.
+    pub(super) fn state(&self) -> (u32, u64) {
+        (self.next, self.consulted)
+    }
+
+    /// Whether an expression reads classes that are nothing without work.
+    pub(super) fn reads_no_view(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Number(_) | Expr::Index(_) => true,
+            Expr::Read(read) => self.egraph.find(read.class) == read.class && self.data(read.class).view.is_none(),
+            Expr::Product(product) => product.factors.iter().all(|e| self.reads_no_view(e)),
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(|e| self.reads_no_view(e)),
+        }
     }
 
     pub(super) fn data(&self, class: Id) -> &Data {
@@ -123,11 +150,11 @@ impl<'a> Graph<'a> {
         given.visit_affine(&mut meet);
         p.visit_affine(&mut meet);
         let question = (occurring, given.clone(), p.clone());
-        if let Some(known) = self.asked.get(&question) {
+        if let Some(known) = self.answers.asked.get(&question) {
             return Ok(known.clone());
         }
         let left = self.remaining(&question)?;
-        self.asked.insert(question, left.clone());
+        self.answers.asked.insert(question, left.clone());
         Ok(left)
     }
 
@@ -147,7 +174,7 @@ impl<'a> Graph<'a> {
         let ranges: Vec<Size> = scope.iter().map(|(_, n)| n.clone()).collect();
         let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
         let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
-        if let Some(known) = self.memo.get(&key) {
+        if let Some(known) = self.answers.canonical.get(&key) {
             return Ok(rename_pred(known, &back)?);
         }
         let mut facts = self.assumed.clone();
@@ -159,7 +186,7 @@ impl<'a> Graph<'a> {
         }
         facts.assume(&key.1);
         let simplified = if has_union(&key.2) { simplify_union(&key.2, &facts) } else { facts.simplify(&key.2) };
-        self.memo.insert(key, simplified.clone());
+        self.answers.canonical.insert(key, simplified.clone());
         Ok(rename_pred(&simplified, &back)?)
     }
 
@@ -259,6 +286,18 @@ impl<'a> Graph<'a> {
         })
     }
 
+    fn insert(&mut self, node: Node) -> Id {
+        self.consulted += 1;
+        let class = self.egraph.add(node);
+        match usize::from(class).cmp(&self.met) {
+            Ordering::Less => {}
+            Ordering::Equal => self.met += 1,
+            // One was left out, which is not made good.
+            Ordering::Greater => self.met = usize::MAX,
+        }
+        class
+    }
+
     /// Makes two classes one; whether they were two.
     pub(super) fn unite(&mut self, a: Id, b: Id) -> bool {
         // A node that reads its own class from now on is a node of one of the two.
@@ -305,9 +344,16 @@ impl<'a> Graph<'a> {
         Rc::clone(&opened.nodes)
     }
 
+    /// Whether a class has a usable node of some kind.
+    pub(super) fn has_node(&mut self, class: Id, is_one: impl Fn(&Head) -> bool) -> bool {
+        let class = self.egraph.find(class);
+        self.nodes(class).iter().any(|node| is_one(&node.head))
+    }
+
     /// The expressions that a read stands for, one for each usable node of its class, for looking at: those of the same read bind the same
     /// indices each time.
     pub(super) fn definitions(&mut self, read: &Read) -> Result<Definitions> {
+        self.consulted += 1;
         let class = self.egraph.find(read.class);
         let nodes = self.nodes(class);
         let before = self.opened.get(&class).and_then(|opened| opened.reads.get(&read.indices)).cloned();
@@ -533,12 +579,25 @@ impl<'a> Graph<'a> {
         let guard = closing.guard(&product.guard)?;
         let dims = dims(gens);
         let children = closing.children;
-        Ok(self.egraph.add(Node::new(Head::Product { dims, sums, guard, factors }, children)))
+        Ok(self.insert(Node::new(Head::Product { dims, sums, guard, factors }, children)))
     }
 
     /// `a * b` as an element of the class that holds these products, if there is one.
     pub(super) fn known_product(&mut self, scope: &Scope, a: &Expr, b: &Expr) -> Result<Option<Expr>> {
-        let (Expr::Read(_), Expr::Read(_)) = (a, b) else { return Ok(None) };
+        let (Expr::Read(x), Expr::Read(y)) = (a, b) else { return Ok(None) };
+        let (x, y) = (self.egraph.find(x.class), self.egraph.find(y.class));
+        let multiplies = |id: Id| {
+            let node = self.egraph.id_to_node(id);
+            let of = |at: usize| node.children.get(at).map(|child| self.egraph.find(*child));
+            let operands = (of(0), of(1));
+            matches!(&*node.head, Head::Product { sums, .. } if sums.is_empty())
+                && node.children.len() == 2
+                && (operands == (Some(x), Some(y)) || operands == (Some(y), Some(x)))
+        };
+        // Most products are not there at any indices.
+        if !self.egraph[x].parents().any(multiplies) {
+            return Ok(None);
+        }
         let e = Expr::product(Vec::new(), Pred::True, vec![a.clone(), b.clone()]);
         let gens = e.axes(scope);
         if a == b || !self.guarded(&gens, Pred::True, &[a.clone(), b.clone()])?.is_true() {
@@ -564,7 +623,7 @@ impl<'a> Graph<'a> {
         let factors = vec![closing.slot(leaf)?];
         let children = closing.children;
         let head = Head::Product { dims: dims(gens), sums: Vec::new(), guard: Pred::True, factors };
-        Ok(self.egraph.add(Node::new(head, children)))
+        Ok(self.insert(Node::new(head, children)))
     }
 
     fn sum(&mut self, gens: &[(IndexId, Size)], around: &Pred, terms: &[Expr]) -> Result<Id> {
@@ -602,7 +661,7 @@ impl<'a> Graph<'a> {
         let guards = leaves.iter().map(|(_, p)| closing.guard(p)).collect::<Result<Vec<_>>>()?;
         let children = closing.children;
         let terms = guards.into_iter().zip(slots).collect();
-        Ok(self.egraph.add(Node::new(Head::Sum { dims: dims(gens), terms }, children)))
+        Ok(self.insert(Node::new(Head::Sum { dims: dims(gens), terms }, children)))
     }
 
     fn apply(
@@ -618,7 +677,7 @@ impl<'a> Graph<'a> {
         let args = leaves.iter().map(|e| closing.slot(e)).collect::<Result<Vec<_>>>()?;
         let guard = closing.guard(&guard)?;
         let children = closing.children;
-        Ok(self.egraph.add(Node::new(Head::Apply { dims: dims(gens), guard, function, args }, children)))
+        Ok(self.insert(Node::new(Head::Apply { dims: dims(gens), guard, function, args }, children)))
     }
 
     /// A leaf of a parameter.
@@ -629,7 +688,7 @@ impl<'a> Graph<'a> {
         dims: Vec<Size>,
         pattern: Option<RelationId>,
     ) -> Id {
-        self.egraph.add(Node::new(Head::Input { param, path, dims, pattern }, SmallVec::new()))
+        self.insert(Node::new(Head::Input { param, path, dims, pattern }, SmallVec::new()))
     }
 
     /// Whether an expression has an element only where a relation has a tuple.

@@ -37,6 +37,7 @@ mod tests;
 mod text;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use crate::error::{Error, Result};
@@ -174,36 +175,47 @@ fn for_each_pass(
     show: &mut dyn FnMut(Pass<'_, '_>) -> Result<()>,
 ) -> Result<Program> {
     let model = cost::Model::new(&program.signature, &options.hints);
-    let (mut program, mut weakened) = needless::without_needless_guards(program, &model, options.tier)?;
-    let mut passed = vec![program.clone()];
-    let mut last: Option<Program> = None;
+    let (program, mut weakened) = needless::without_needless_guards(program.clone(), &model, options.tier)?;
+    let mut program = Rc::new(program);
+    let mut passed = vec![Rc::clone(&program)];
+    let mut last: Option<Rc<Program>> = None;
     let mut before: Option<Encoding> = None;
+    let rules = rules_of(options.tier)?;
+    let mut answers = graph::Answers::default();
     for _ in 0..MAX_PASSES {
-        let (mut run, encoding) = run(&program, options, record)?;
+        let current = Rc::clone(&program);
+        let (mut run, encoding) = run(&current, options, record, &rules, std::mem::take(&mut answers))?;
         // What is encoded as the program before it was becomes itself, which is what that one became.
         let known = before.as_ref() == Some(&encoding);
         let next = if known { None } else { run.program(&program, options)? };
         before = Some(encoding);
         // A pass that changed nothing has nothing to show but its guards.
-        let shown = (next.is_some() || !record).then_some((&mut run, &program));
+        let shown = (next.is_some() || !record).then_some((&mut run, &*current));
         show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
         match next {
-            Some((next, fewer)) => (program, weakened) = (next, fewer),
+            Some((next, fewer)) => (program, weakened) = (Rc::new(next), fewer),
             None => break,
         }
         if last.is_none()
             && let Some(at) = passed.iter().position(|other| other.stmts == program.stmts)
         {
-            let text = |program: &&Program| format!("{:?}", program.stmts);
+            let text = |program: &&Rc<Program>| format!("{:?}", program.stmts);
             last = passed.iter().skip(at).min_by_key(text).cloned();
         }
         if last.as_ref().is_some_and(|last| last.stmts == program.stmts) {
             break;
         }
-        passed.push(program.clone());
+        if run.large && run.encoded.becomes(&mut run.graph, &rules, &current, &program)? {
+            let shown = (!record).then_some((&mut run, &*program));
+            show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
+            break;
+        }
+        answers = std::mem::take(&mut run.graph.answers);
+        passed.push(Rc::clone(&program));
     }
     show(Pass { weakened, run: None })?;
-    Ok(program)
+    drop((passed, last));
+    Ok(Rc::unwrap_or_clone(program))
 }
 
 impl Report {
@@ -241,6 +253,8 @@ struct Run<'a> {
     selection: extract::Selection,
     /// Whether the selection costs less than the program did.
     cheaper: bool,
+    /// Whether there were too many classes to look for a cheaper one.
+    large: bool,
 }
 
 impl Run<'_> {
@@ -255,26 +269,38 @@ impl Run<'_> {
         if after.verify().is_err() {
             return Ok(None);
         }
-        let (after, weakened) = needless::without_needless_guards(&after, model, options.tier)?;
+        let (after, weakened) = needless::without_needless_guards(after, model, options.tier)?;
         Ok((after != *before).then_some((after, weakened)))
     }
 }
 
-/// Encodes, saturates and extracts.
-fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<(Run<'a>, Encoding)> {
+/// The rules that hold at least as far as a tier says.
+fn rules_of(tier: Tier) -> Result<rewrite::Rules<'static>> {
     let all = rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
-    let rules = rewrite::Rules::new(all, options.tier);
+    Ok(rewrite::Rules::new(all, tier))
+}
+
+/// Encodes, saturates and extracts. Rules and answers may have been used for another program of the same signature.
+fn run<'a>(
+    program: &'a Program,
+    options: &Options,
+    record: bool,
+    rules: &rewrite::Rules<'_>,
+    answers: graph::Answers,
+) -> Result<(Run<'a>, Encoding)> {
     let signature = &*program.signature;
     let mut graph = graph::Graph::new(signature, &options.hints);
-    let encoded = encode::encode(&mut graph, &rules, program)?;
+    graph.answers = answers;
+    let encoded = encode::encode(&mut graph, rules, program)?;
     graph.rebuild();
     let nodes: Vec<(egg::Id, lang::Node)> =
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let large = graph.egraph.number_of_classes() > MAX_SATURATED;
     let budget = if large { Budget { rounds: 0, ..options.budget } } else { options.budget };
-    let saturation = saturate::saturate(&mut graph, &rules, budget, record)?;
+    let saturation = saturate::saturate(&mut graph, rules, budget, record)?;
     let model = graph.model.clone();
-    let table = extract::Table::new(&graph, &model);
+    // Where nothing is chosen, costs do not matter.
+    let table = extract::Table::new(&graph, (!large).then_some(&model));
     let now = |(class, node): &(egg::Id, lang::Node)| {
         (graph.egraph.find(*class), egg::Language::map_children(node.clone(), |id| graph.egraph.find(id)))
     };
@@ -282,5 +308,5 @@ fn run<'a>(program: &'a Program, options: &Options, record: bool) -> Result<(Run
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
     let (selection, cheaper) = if large { (given, false) } else { table.extract(&roots, &given)? };
     let encoding = Encoding { nodes, roots: encoded.roots.clone(), names: encoded.names.clone() };
-    Ok((Run { graph, encoded, saturation, model, table, selection, cheaper }, encoding))
+    Ok((Run { graph, encoded, saturation, model, table, selection, cheaper, large }, encoding))
 }

@@ -50,11 +50,10 @@ pub(super) type Weakened = [String; 3];
 
 /// The program without guards that say nothing, and the statements that had some.
 pub(super) fn without_needless_guards(
-    program: &Program,
+    mut program: Program,
     model: &Model<'_>,
     tier: Tier,
 ) -> Result<(Program, Vec<Weakened>)> {
-    let mut program = program.clone();
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
         let weaker = SideTable::new(program.stmts.len(), None);

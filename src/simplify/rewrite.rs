@@ -3,7 +3,11 @@
 //! `normalise(e)` applies the rules of mode *normal*, innermost first, until none changes anything. They lower a measure (sums, guards and
 //! factors of the expression), and their number is bounded besides.
 
+use std::cell::RefCell;
 use std::rc::Rc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
@@ -24,7 +28,13 @@ pub(super) struct Rules<'r> {
     normal: Vec<Group<'r>>,
     /// Those of the e-graph.
     pub(super) graph: Vec<Group<'r>>,
+    /// What expressions become under the indices around, and by which rules, where no class had a say in it: classes are but names then, and
+    /// this holds in any e-graph of the signature.
+    known: RefCell<FxHashMap<(Scope, Expr), Normal<'r>>>,
 }
+
+/// An expression in normal form, and the rules that led to it.
+type Normal<'r> = (Expr, SmallVec<[&'r str; 2]>);
 
 /// Neighbouring rules with the same left-hand side, which is looked for once.
 pub(super) struct Group<'r> {
@@ -42,7 +52,7 @@ impl<'r> Rules<'r> {
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
         let (normal, graph): (Vec<&Rule>, Vec<&Rule>) =
             rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
-        Rules { normal: groups(&normal), graph: groups(&graph) }
+        Rules { normal: groups(&normal), graph: groups(&graph), known: RefCell::default() }
     }
 
     /// The expression in normal form. Names of the rules that changed it are appended to `used`.
@@ -53,6 +63,24 @@ impl<'r> Rules<'r> {
         e: &Expr,
         used: &mut Vec<&'r str>,
     ) -> Result<Expr> {
+        if matches!(e, Expr::Number(_) | Expr::Index(_) | Expr::Read(_)) || !graph.reads_no_view(e) {
+            return self.normalise_anew(graph, scope, e, used);
+        }
+        let question = (scope.clone(), e.clone());
+        if let Some((normal, rules)) = self.known.borrow().get(&question) {
+            used.extend(rules);
+            return Ok(normal.clone());
+        }
+        let (state, first) = (graph.state(), used.len());
+        let normal = self.normalise_anew(graph, scope, e, used)?;
+        if graph.state() == state {
+            let rules = used.iter().skip(first).copied().collect();
+            self.known.borrow_mut().insert(question, (normal.clone(), rules));
+        }
+        Ok(normal)
+    }
+
+    fn normalise_anew(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
         let mut e = self.normalise_parts(graph, scope, e, None, used)?;
         let mut steps = 0;
         loop {
@@ -169,13 +197,13 @@ impl<'r> Rules<'r> {
     fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
         let subject = Subject::new(e, false);
         for group in self.normal.iter().filter(|group| group.goal.is_plausible(&subject)) {
-            let found = matches(graph, &group.goal, &subject)?;
+            let mut found = matches(graph, &group.goal, &subject)?;
             if found.is_empty() {
                 continue;
             }
             let around = around(scope, e);
             for rule in &group.rules {
-                for one in &found {
+                for one in &mut found {
                     if let Some(next) = result(graph, rule, scope, &around, e, one)? {
                         return Ok(Some((&rule.name, next)));
                     }
@@ -192,7 +220,7 @@ pub(super) fn results(
     rule: &Rule,
     scope: &Scope,
     e: &Expr,
-    matches: &[Match],
+    matches: &mut [Match],
 ) -> Result<Vec<Expr>> {
     let mut found = Vec::new();
     let around = if matches.is_empty() { Scope::new() } else { around(scope, e) };
@@ -221,17 +249,24 @@ fn result(
     scope: &Scope,
     around: &Scope,
     e: &Expr,
-    one: &Match,
+    one: &mut Match,
 ) -> Result<Option<Expr>> {
-    let mut bindings = one.bindings.clone();
+    let mark = one.bindings.mark();
+    let replacement = replacement(graph, rule, around, one)?;
+    one.bindings.undo(mark);
+    let Some(replacement) = replacement else { return Ok(None) };
+    let result = without_targets(graph, scope, one.context.around(replacement))?;
+    Ok((well_formed(&result) && !result.same(e)).then_some(result))
+}
+
+/// The right-hand side, if the conditions hold; what they bind stays bound.
+fn replacement(graph: &mut Graph<'_>, rule: &Rule, around: &Scope, one: &mut Match) -> Result<Option<Expr>> {
     for condition in &rule.conditions {
-        if !condition.check(graph, around, &one.given, &mut bindings)? {
+        if !condition.check(graph, around, &one.given, &mut one.bindings)? {
             return Ok(None);
         }
     }
-    let Some(replacement) = instantiate(graph, around, &rule.rhs, &bindings) else { return Ok(None) };
-    let result = without_targets(graph, scope, one.context.around(replacement))?;
-    Ok((well_formed(&result) && !result.same(e)).then_some(result))
+    Ok(instantiate(graph, around, &rule.rhs, &one.bindings))
 }
 
 /// Guards cannot mention the target of a map; what the range of the map implies goes.

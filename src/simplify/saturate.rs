@@ -83,7 +83,7 @@ pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget,
     Ok(engine.state)
 }
 
-impl Engine<'_, '_, '_> {
+impl<'r> Engine<'_, '_, 'r> {
     /// One round; whether there should be another.
     fn round(&mut self) -> Result<bool> {
         if self.state.rounds >= self.budget.rounds {
@@ -144,12 +144,12 @@ impl Engine<'_, '_, '_> {
             if !group.goal.is_plausible(&subject) {
                 continue;
             }
-            let ways = matches(self.graph, &group.goal, &subject)?;
+            let mut ways = matches(self.graph, &group.goal, &subject)?;
             if ways.is_empty() {
                 continue;
             }
             for rule in &group.rules {
-                for result in results(self.graph, rule, &scope, &e, &ways)? {
+                for result in results(self.graph, rule, &scope, &e, &mut ways)? {
                     let matches = self.state.matches;
                     changed |= self.result(class, rule, &e, &result)?;
                     if self.state.matches != matches {
@@ -169,7 +169,7 @@ impl Engine<'_, '_, '_> {
     }
 
     /// What a rule made of an element of a class joins it, if it is new.
-    fn result(&mut self, class: Id, rule: &Rule, before: &Expr, result: &Expr) -> Result<bool> {
+    fn result(&mut self, class: Id, rule: &'r Rule, before: &Expr, result: &Expr) -> Result<bool> {
         let known = (self.graph.egraph.find(class), result.canonical()?);
         if !self.known.insert(known) {
             return Ok(false);
@@ -187,12 +187,12 @@ impl Engine<'_, '_, '_> {
 
     /// Adds an equal expression to a class.
     fn add(&mut self, class: Id, rules: Vec<String>, before: &Expr, after: &Expr) -> Result<bool> {
-        if self.graph.egraph.total_number_of_nodes() >= self.budget.nodes {
+        let size = self.graph.egraph.total_number_of_nodes();
+        if size >= self.budget.nodes {
             self.state.stop = Stop::Nodes;
             return Ok(false);
         }
         let scope = self.graph.slots(class);
-        let size = self.graph.egraph.total_number_of_nodes();
         let result = self.graph.close_over(&scope, after)?;
         let united = self.graph.unite(class, result);
         if united || self.graph.egraph.total_number_of_nodes() > size {

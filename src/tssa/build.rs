@@ -188,7 +188,7 @@ impl Builder {
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn open(&mut self, x: VarId) -> Result<OpenStmt> {
         let stmt = self.stmts[x].clone();
-        self.open_stmt(&stmt)
+        self.opened(stmt)
     }
 
     /// Appends a statement that was made elsewhere, made canonical here.
@@ -252,7 +252,10 @@ impl Builder {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn open_stmt(&mut self, stmt: &Stmt) -> Result<OpenStmt> {
-        let stmt = stmt.clone();
+        self.opened(stmt.clone())
+    }
+
+    fn opened(&mut self, stmt: Stmt) -> Result<OpenStmt> {
         let gens = self.fresh_indices(&stmt.dims);
         let sums = match &stmt.rhs {
             Rhs::Contract { sums, .. } => self.fresh_indices(sums),
@@ -299,12 +302,7 @@ impl Builder {
 
     /// Ends the program. Statements that no output needs stay.
     pub fn finish(self, outputs: Vec<Output>) -> Program {
-        Program {
-            signature: self.signature,
-            stmts: self.stmts.iter().map(|(_, stmt)| stmt.clone()).collect(),
-            names: self.names,
-            outputs,
-        }
+        Program { signature: self.signature, stmts: self.stmts.into_items().collect(), names: self.names, outputs }
     }
 }
 

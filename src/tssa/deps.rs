@@ -31,6 +31,9 @@ impl Program {
     /// [`Error::Bug`] if an operand does not come before its user.
     pub fn prune(self) -> Result<Program> {
         let live = self.live();
+        if self.stmts.ids().all(|x| live[x]) {
+            return Ok(self);
+        }
         let mut renumbered: SideTable<VarId, Option<VarId>> = SideTable::new(self.stmts.len(), None);
         let mut stmts: Arena<VarId, Stmt> = Arena::new();
         let mut names = Arena::new();

@@ -18,7 +18,7 @@ mod product;
 mod quick;
 mod solve;
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use super::bindings::{Bindings, Value};
@@ -71,6 +71,8 @@ pub(super) struct Goal<'r> {
     metas: usize,
     /// Conditions that are asked as soon as what they are about is bound.
     conditions: Vec<&'r Condition>,
+    /// No bindings, with room for all: kept from one search to the next.
+    room: RefCell<Bindings>,
 }
 
 impl<'r> Goal<'r> {
@@ -82,6 +84,7 @@ impl<'r> Goal<'r> {
             pattern: &first.lhs,
             metas: rules.iter().map(|rule| rule.metas.len()).max().unwrap_or_default(),
             conditions: first.conditions.iter().filter(everywhere).collect(),
+            room: RefCell::default(),
         })
     }
 
@@ -123,8 +126,9 @@ pub(super) fn matches(graph: &mut Graph<'_>, goal: &Goal<'_>, subject: &Subject<
     let bindings = Bindings::default();
     let mut matcher = Matcher { graph, goal, subject, bindings, found: Vec::new(), effort: 0, error: None };
     if matcher.has_structure(goal.pattern, subject.e) {
-        matcher.bindings = Bindings::new(goal.metas);
+        matcher.bindings = goal.room.take().with_room(goal.metas);
         matcher.top(goal.pattern, subject.e);
+        goal.room.replace(std::mem::take(&mut matcher.bindings));
     }
     match matcher.error {
         Some(error) => Err(error),

@@ -227,8 +227,19 @@ impl<'g, 'a> Matcher<'g, 'a> {
             return;
         }
         let sums = if last && !top { subject.sums } else { Mask::NONE };
-        let bound = sums.of(&subject.product.sums).cloned().collect();
-        let value = Expr::product(bound, subject.guard(guard), subject.factors(taken));
+        let mut parts = taken.of(&subject.product.factors);
+        let value = match (parts.next(), parts.next()) {
+            // One factor is itself.
+            (Some(only @ (Expr::Read(_) | Expr::Index(_) | Expr::Sum(_) | Expr::Apply(..))), None)
+                if sums.is_empty() && guard.is_empty() =>
+            {
+                only.clone()
+            }
+            _ => {
+                let bound = sums.of(&subject.product.sums).cloned().collect();
+                Expr::product(bound, subject.guard(guard), subject.factors(taken))
+            }
+        };
         let left = Left {
             product: subject.product,
             sums: subject.sums.except(sums),
@@ -252,8 +263,14 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// Goes on with a metavariable bound to an expression over `params`, or compares: it may be the same one applied to other indices.
     pub(super) fn bind_expr(&mut self, meta: Meta, params: Params, e: Expr, then: impl FnOnce(&mut Self)) {
         if let Some(Value::Expr(known, body)) = self.bindings.get(meta) {
+            // Under other names a read stays one of the same class.
+            let may_be_same = match (body, &e) {
+                (Expr::Read(a), Expr::Read(b)) => a.class == b.class,
+                (Expr::Read(_), _) => false,
+                _ => true,
+            };
             let same = *known == params && body.same(&e)
-                || known.len() == params.len() && {
+                || may_be_same && known.len() == params.len() && {
                     let at = |i: IndexId| known.iter().position(|p| *p == i).map(|at| Affine::index(params[at]));
                     body.substitute(&at).is_ok_and(|body| body.same(&e))
                 };

@@ -12,7 +12,7 @@ use crate::index::{Affine, Pred, Var};
 use crate::scalar::{Function, Op, Primitive};
 use crate::simplify::bindings::{Params, Value};
 use crate::simplify::expr::{Expr, Read, Real};
-use crate::simplify::lang::Form;
+use crate::simplify::lang::{self, Form};
 use crate::simplify::rule::{Binder, Head, Pattern, PredPattern};
 
 /// A factor that two terms may have in common.
@@ -45,7 +45,18 @@ impl Matcher<'_, '_> {
     /// Whether an expression has the form that a pattern asks for, itself or by a node of the class that it reads.
     pub(super) fn has_form(&mut self, pattern: &Pattern, subject: &Expr) -> bool {
         let applies = |head: &Head, e: &Expr| matches!(e, Expr::Apply(function, _) if admits(head, *function));
+        let is_one = |node: &lang::Head| match (pattern, node) {
+            (Pattern::Apply(head, _), lang::Head::Apply { function, .. }) => admits(head, *function),
+            (Pattern::Sum(_), lang::Head::Sum { .. }) => true,
+            _ => false,
+        };
         match (pattern, subject) {
+            // Most have no such node, which is seen without opening any.
+            (Pattern::Apply(..) | Pattern::Sum(_), Expr::Read(read))
+                if !self.subject.opening || !self.graph.has_node(read.class, is_one) =>
+            {
+                false
+            }
             (Pattern::Apply(head, _), Expr::Read(_)) => self.opened(subject).iter().any(|(_, e)| applies(head, e)),
             (Pattern::Apply(head, _), e) => applies(head, e),
             (Pattern::Sum(_), Expr::Sum(_)) => true,

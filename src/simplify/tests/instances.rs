@@ -307,7 +307,7 @@ impl Source<'_, '_, '_> {
     pub(super) fn bindings(&mut self, rule: &Rule, outer: &Scope) -> Option<(Bindings, Scope)> {
         let mut wanted = Wanted::default();
         wanted.pattern(&rule.lhs);
-        let mut bindings = Bindings::new(rule.metas.len());
+        let mut bindings = Bindings::default().with_room(rule.metas.len());
         let mut scope = outer.clone();
         let mut bound = Vec::new();
         // Sizes come first, then the indices, then what is over them.

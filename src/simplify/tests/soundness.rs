@@ -190,8 +190,8 @@ pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
             }
         };
         let goal = Goal::of(&[rule]).ok_or("no rule")?;
-        let ways = matches(&mut graph, &goal, &Subject::new(&subject, true)).map_err(|error| error.to_string())?;
-        let results = results(&mut graph, rule, &outer, &subject, &ways).map_err(|error| error.to_string())?;
+        let mut ways = matches(&mut graph, &goal, &Subject::new(&subject, true)).map_err(|error| error.to_string())?;
+        let results = results(&mut graph, rule, &outer, &subject, &mut ways).map_err(|error| error.to_string())?;
         judge.folded = true;
         for result in results.iter().take(4) {
             let found =
