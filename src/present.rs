@@ -183,6 +183,8 @@ struct Solution {
     atom: usize,
     value: Affine,
     condition: Pred,
+    /// Whether the other conjuncts say the condition.
+    known: bool,
 }
 
 impl<'a> Presenter<'a> {
@@ -744,14 +746,32 @@ impl<'a> Presenter<'a> {
 
     /// Replaces `sum` indices that the guard fixes.
     fn solve(&mut self, mut contraction: Contraction, context: Context) -> Result<Contraction> {
-        while let Some(Solution { index, atom, value, condition }) = self.solution(&contraction, context)? {
-            let kept = contraction.guard.conjuncts().iter().enumerate().filter(|(at, _)| *at != atom);
+        // That the sources of maps are in range, where this was known.
+        let mut sources: Vec<Pred> = Vec::new();
+        while let Some(Solution { index, atom, value, condition, known }) = self.solution(&contraction, context)? {
             let replace = |i: IndexId| (i == index).then(|| value.clone());
-            let kept: Vec<Pred> = kept.map(|(_, p)| p.substitute(&replace)).collect::<std::result::Result<_, _>>()?;
-            contraction.guard = Pred::all(kept).and(condition);
+            let replaced = |p: &Pred| -> Result<Pred> { Ok(p.substitute(&replace)?) };
+            sources = sources.iter().map(replaced).collect::<Result<_>>()?;
+            let kept = contraction.guard.conjuncts().iter().enumerate().filter(|(at, _)| *at != atom);
+            let kept = Pred::all(kept.map(|(_, p)| replaced(p)).collect::<Result<Vec<_>>>()?);
+            contraction.guard = match known {
+                true => {
+                    sources.extend((value.nesting() > 0).then_some(condition));
+                    kept
+                }
+                false => kept.and(condition),
+            };
             contraction.sums.retain(|(s, _)| *s != index);
             for a in contraction.operands.iter_mut().flat_map(|(_, place)| place) {
                 *a = a.substitute(&replace)?;
+            }
+        }
+        // What said so may now mention the target: it has to be said without.
+        for p in sources {
+            let plain: Vec<Pred> =
+                contraction.guard.conjuncts().iter().filter(|p| !p.applies_maps()).cloned().collect();
+            if !self.proves(&p, &plain, context) {
+                contraction.guard = contraction.guard.and(p);
             }
         }
         contraction.guard = self.simplify(&contraction.guard, context);
@@ -769,8 +789,7 @@ impl<'a> Presenter<'a> {
                 let others: Vec<Pred> =
                     guard.conjuncts().iter().filter(|q| *q != p && !q.mentions(*index)).cloned().collect();
                 let known = self.proves(&condition, &others, context);
-                let condition = if known { Pred::True } else { condition };
-                let solution = Solution { index: *index, atom, value, condition };
+                let solution = Solution { index: *index, atom, value, condition, known };
                 if known {
                     return Ok(Some(solution));
                 }
