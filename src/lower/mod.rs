@@ -332,8 +332,10 @@ impl Nester<'_> {
             }
         }
         if places.is_none() {
-            let support = self.open(&self.plan.supports[x], &indices)?;
-            guard::also(&mut conjuncts, &support, &|_| true);
+            for said in [&self.plan.supports[x], &self.plan.targets[x]] {
+                let said = self.open(said, &indices)?;
+                guard::also(&mut conjuncts, &said, &|_| true);
+            }
         }
         let known = self.prune(conjuncts)?;
         // Unless every place is visited, or nobody reads the others.

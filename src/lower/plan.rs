@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use super::guard::visit_free;
 use super::in_order::InOrder;
 use super::rows::Rows;
-use super::support::{as_guard, supports};
+use super::support::{as_guard, supports, targets_in_use};
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
@@ -102,6 +102,8 @@ pub(super) struct Plan {
     pub patterns: SideTable<VarId, Vec<Pattern>>,
     /// What holds of the `gen` indices wherever an element is not zero.
     pub supports: SideTable<VarId, Pred>,
+    /// The targets of a map that are in use wherever an element is not zero, for those who compute all elements.
+    pub targets: SideTable<VarId, Pred>,
     pub buffers: Arena<BufferId, Buffer>,
     /// The entries of patterns that were found out, by their relations.
     pub rows: BTreeMap<RelationId, Rows>,
@@ -149,6 +151,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         placements: SideTable::new(len, Placement::Dead),
         patterns: SideTable::new(len, Vec::new()),
         supports: SideTable::new(len, Pred::True),
+        targets: SideTable::new(len, Pred::True),
         buffers: Arena::new(),
         rows: BTreeMap::new(),
         in_order: None,
@@ -161,6 +164,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         plan.patterns.set(x, plan.patterns_of(program, stmt));
         plan.supports.set(x, as_guard(program, &supports[x], &stmt.dims));
+        plan.targets.set(x, targets_in_use(program, &supports[x], &stmt.dims));
         let output = output_of(program, x);
         if let Rhs::Input { param, path } = &stmt.rhs {
             let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;

@@ -92,6 +92,24 @@ pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> P
     }
 }
 
+/// The targets that a support asks to be in use: `exists s. f(s, g)` of a map of one source, where nothing else is said of the axis `g`.
+pub(super) fn targets_in_use(program: &Program, support: &Support, dims: &[Size]) -> Pred {
+    let [clause] = support.as_slice() else { return Pred::True };
+    let rank = dims.len();
+    let target_in_use = |p: &Pred| {
+        let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = p else { return None };
+        let shape = &program.signature.relations.get(*map)?.shape;
+        let ([source, target], [sources, targets]) = (args.as_slice(), shape.as_slice()) else { return None };
+        let (source, axis) = (source.as_index()?, target.as_index()?);
+        let all = clause.bound.get(source.index().checked_sub(rank)?)? == sources && dims.get(axis.index())? == targets;
+        let said = clause.of_gens(rank).any(|p| p.mentions(axis));
+        let bound = IndexId::from_index(rank);
+        let body = Pred::relation(*relation, vec![bound.into(), target.clone()]);
+        (all && !said && program.signature.is_map(*relation)).then(|| Pred::exists(bound, sources.clone(), body))
+    };
+    clause.conjuncts.iter().find_map(target_in_use).unwrap_or(Pred::True)
+}
+
 /// Without clauses that say all that another says, and perhaps more.
 fn without_implied(support: Support) -> Support {
     let mut kept: Support = Vec::new();
