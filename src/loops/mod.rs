@@ -46,3 +46,4 @@ pub use data::{
 };
 pub use onwards::searches_onwards;
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
+pub(crate) use visit::{loads, stores};

@@ -97,6 +97,28 @@ impl Stmt {
             _ => None,
         }
     }
+
+    /// The place that this statement alone stores to.
+    pub fn store(&self) -> Option<&Place> {
+        match self {
+            Stmt::Store(place, _) => Some(place),
+            _ => None,
+        }
+    }
+}
+
+/// The places that statements load from, and those inside of them.
+pub(crate) fn loads<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> Vec<&'a Place> {
+    let mut loads = Vec::new();
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| loads.extend(stmt.load())));
+    loads
+}
+
+/// The places that statements store to, and those inside of them.
+pub(crate) fn stores<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> Vec<&'a Place> {
+    let mut stores = Vec::new();
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| stores.extend(stmt.store())));
+    stores
 }
 
 /// The indices that statements define, and those inside of them.

@@ -33,6 +33,7 @@ use super::PASS;
 use super::hold::graph::{Graph, index};
 use super::hold::place::visits_all;
 use super::names::Names;
+use super::straight::needed;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
@@ -243,27 +244,16 @@ impl Finder<'_> {
         let (Some(term), 1) = (used.first().copied(), used.len()) else { return None };
         let computes = |stmt: &&Stmt| matches!(stmt, Stmt::Define(r, _) if *r == term);
         let (of_term, besides): (Vec<&Stmt>, Vec<&Stmt>) = own.iter().partition(|stmt| computes(stmt));
-        let rest = needed(&besides, &rest);
+        let with_besides = |stmts: &[&Stmt]| {
+            let all = besides.iter().chain(stmts).map(|stmt| (*stmt).clone()).collect();
+            needed(all, |stmt| stmts.contains(&stmt))
+        };
+        let rest = with_besides(&rest);
         if rest.iter().flat_map(Stmt::defines).any(|i| i == entry) {
             return None;
         }
-        Some(Terms { index, entry, array: array.clone(), row, body: needed(&besides, &of_term), term, rest })
+        Some(Terms { index, entry, array: array.clone(), row, body: with_besides(&of_term), term, rest })
     }
-}
-
-/// Statements, after those before them that compute what they read.
-fn needed(before: &[&Stmt], stmts: &[&Stmt]) -> Vec<Stmt> {
-    let mut all: Vec<Stmt> = stmts.iter().map(|stmt| (*stmt).clone()).collect();
-    for stmt in before.iter().rev() {
-        let is_read = match stmt {
-            Stmt::Define(r, _) => all.iter().any(|stmt| reads(stmt, |read| read == *r)),
-            stmt => all.iter().any(|other| mentions(other, |i| stmt.defines().any(|j| j == i))),
-        };
-        if is_read {
-            all.insert(0, (*stmt).clone());
-        }
-    }
-    all
 }
 
 impl Terms {

@@ -15,7 +15,7 @@ use super::names::Names;
 use super::panels;
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt};
+use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt, loads, stores};
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
@@ -115,14 +115,6 @@ fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Optio
     })
 }
 
-pub(super) fn loads(body: &[Stmt]) -> Vec<&Place> {
-    let mut loads = Vec::new();
-    for stmt in body {
-        stmt.visit(&mut |stmt| loads.extend(stmt.load()));
-    }
-    loads
-}
-
 /// What of a place belongs to an iteration of the outer loop.
 #[derive(PartialEq)]
 enum Row {
@@ -162,14 +154,7 @@ fn reads_its_row(nest: &Nest, left: &Parts<'_>, right: &Parts<'_>) -> bool {
     }
     let written = segments(left.body, left.index);
     let read = segments(right.body, right.index);
-    let mut stores = Vec::new();
-    for stmt in left.body.iter().chain(left.after) {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::Store(place, _) = stmt {
-                stores.push(place);
-            }
-        });
-    }
+    let stores = stores(left.body.iter().chain(left.after));
     loads(right.body).into_iter().filter(|place| nest.buffers.contains(&place.buffer)).all(|place| {
         let wanted = row(place, right.index, &read);
         let same = |store: &&&Place| store.buffer == place.buffer;

@@ -4,7 +4,24 @@ use std::collections::BTreeMap;
 
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Cond, Domain, Place, Real, RealId, Segment, Stmt};
+use crate::loops::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
+
+/// Rewrites the bodies of the loops of a nest with fresh names; says why, if the rewriting reports that something was found.
+pub(super) fn inside_of_loops(
+    nest: &mut Nest,
+    reason: &str,
+    rewrite: fn(&mut Vec<Stmt>, &mut Names, &mut bool) -> Checked<()>,
+) -> Checked<()> {
+    let mut names = Names::after(&nest.body);
+    let mut found = false;
+    for stmt in &mut nest.body {
+        if let Stmt::For { body, .. } = stmt {
+            rewrite(body, &mut names, &mut found)?;
+        }
+    }
+    nest.reasons.extend(found.then(|| reason.to_owned()));
+    Ok(())
+}
 
 /// New names for the indices and registers that statements define.
 pub(super) struct Names {

@@ -14,14 +14,12 @@ use std::collections::BTreeSet;
 use super::fuse;
 use super::layout::{total, weight};
 use crate::base::{Arena, IndexId};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Stmt, loads};
 
 /// How much nests read that others have written, beside one row.
 pub(super) fn traffic(nests: &[Nest], buffers: &Arena<BufferId, Buffer>) -> u64 {
     let read = |nest: &Nest| -> u64 {
-        let mut read = BTreeSet::new();
-        let mut add = |stmt: &Stmt| read.extend(stmt.load().map(|place| place.buffer));
-        nest.body.iter().for_each(|stmt| stmt.visit(&mut add));
+        let read: BTreeSet<BufferId> = loads(&nest.body).into_iter().map(|place| place.buffer).collect();
         let others = read.iter().filter(|b| !nest.buffers.contains(b)).filter_map(|b| buffers.get(*b));
         total(others.filter(|b| !matches!(b.kind, BufferKind::Param(..))).map(|b| weight(b.rank())))
     };
@@ -34,7 +32,7 @@ pub(super) fn wanted(nests: &[Nest], buffers: &Arena<BufferId, Buffer>, at: usiz
     let own = loops_of(nest)?;
     let rank = |place: &Place| buffers.get(place.buffer).map_or(0, Buffer::rank);
     let writer = |place: &Place| earlier.iter().find(|nest| nest.buffers.contains(&place.buffer));
-    let (place, nest) = fuse::loads(&nest.body)
+    let (place, nest) = loads(&nest.body)
         .into_iter()
         .filter_map(|place| Some((place, writer(place)?)))
         .max_by_key(|(place, _)| rank(place))?;
@@ -49,7 +47,7 @@ pub(super) fn wanted(nests: &[Nest], buffers: &Arena<BufferId, Buffer>, at: usiz
 fn loops_of(nest: &Nest) -> Option<Vec<(IndexId, &Domain)>> {
     let (mut body, mut around) = (nest.body.as_slice(), Vec::new());
     loop {
-        let place = body.iter().find_map(|stmt| if let Stmt::Store(place, _) = stmt { Some(place) } else { None });
+        let place = body.iter().find_map(Stmt::store);
         if let Some(place) = place {
             let order = place.at.iter().map(|a| a.as_index());
             return order.eq(around.iter().map(|(i, _)| Some(*i))).then_some(around);

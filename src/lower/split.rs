@@ -14,7 +14,7 @@
 //! again and again.
 
 use super::lanes::has_loop;
-use super::names::Names;
+use super::names::{self, Names};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Var};
 use crate::loops::{Bound, Cond, Domain, Nest, Stmt};
@@ -24,17 +24,7 @@ const MAX_COPIED: usize = 64;
 
 /// Cuts loops of a nest.
 pub(super) fn split(nest: &mut Nest) -> Checked<()> {
-    let mut names = Names::after(&nest.body);
-    let mut found = false;
-    for stmt in &mut nest.body {
-        if let Stmt::For { body, .. } = stmt {
-            inside(body, &mut names, &mut found)?;
-        }
-    }
-    if found {
-        nest.reasons.push("loops are cut where a test of their index begins or ceases to hold".to_owned());
-    }
-    Ok(())
+    names::inside_of_loops(nest, "loops are cut where a test of their index begins or ceases to hold", inside)
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {

@@ -38,7 +38,9 @@ use super::names::Names;
 use super::{lanes, products};
 use crate::base::{Arena, IndexId};
 use crate::index::{Affine, Checked, Facts, Pred, Var};
-use crate::loops::{ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Place, Real, RealId, Stmt};
+use crate::loops::{
+    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Place, Real, RealId, Stmt, loads,
+};
 use crate::scalar::Function;
 
 /// The least operations of a row.
@@ -56,7 +58,7 @@ pub(super) fn unroll(nests: &mut [Nest], buffers: &Arena<BufferId, Buffer>, fact
         let Some(row) = straight(nest, facts)? else { continue };
         let read_elsewhere = |buffer: BufferId| {
             let others = nests.iter().enumerate().filter(|(k, _)| *k != at);
-            others.flat_map(|(_, nest)| &nest.body).any(|stmt| loads(stmt, buffer))
+            loads(others.flat_map(|(_, nest)| &nest.body)).iter().any(|place| place.buffer == buffer)
         };
         let gone: BTreeSet<BufferId> = nest
             .buffers
@@ -69,7 +71,10 @@ pub(super) fn unroll(nests: &mut [Nest], buffers: &Arena<BufferId, Buffer>, fact
         whole.buffers.retain(|b| !gone.contains(b));
         whole.body.retain(|stmt| !matches!(stmt, Stmt::Fill(buffer) if gone.contains(buffer)));
         let Some(Stmt::For { index, body, .. }) = whole.body.last_mut() else { continue };
-        *body = needed(row, &gone);
+        *body = needed(row, |stmt| match stmt {
+            Stmt::Store(place, _) => !gone.contains(&place.buffer),
+            stmt => !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }),
+        });
         products::add_in(body);
         if !lanes::is_long_row(*index, body) {
             continue;
@@ -83,24 +88,17 @@ pub(super) fn unroll(nests: &mut [Nest], buffers: &Arena<BufferId, Buffer>, fact
     Ok(found)
 }
 
-fn loads(stmt: &Stmt, buffer: BufferId) -> bool {
-    let mut found = false;
-    stmt.visit(&mut |stmt| found |= stmt.load().is_some_and(|place| place.buffer == buffer));
-    found
-}
-
-/// The statements without stores to buffers that are gone, and without what nobody needs.
-fn needed(row: Vec<Stmt>, gone: &BTreeSet<BufferId>) -> Vec<Stmt> {
+/// The statements that are wanted, and those before them that compute what these read.
+pub(super) fn needed(row: Vec<Stmt>, wanted: impl Fn(&Stmt) -> bool) -> Vec<Stmt> {
     let (mut reals, mut indices) = (BTreeSet::new(), BTreeSet::new());
     let mut kept: Vec<Stmt> = Vec::with_capacity(row.len());
     for stmt in row.into_iter().rev() {
-        let needed = match &stmt {
-            Stmt::Store(place, _) => !gone.contains(&place.buffer),
+        let is_read = match &stmt {
             Stmt::Define(r, _) => reals.contains(r),
             Stmt::Let { index, .. } => indices.contains(index),
-            _ => true,
+            _ => false,
         };
-        if needed {
+        if is_read || wanted(&stmt) {
             stmt.visit_reads(&mut |r| {
                 reals.insert(r);
             });

@@ -15,28 +15,19 @@
 //! bit. It is refused where columns have other bounds in other rows, where anything else is done for a row, and where the loops read what
 //! they store. (Products at the top of a nest are [put in panels](super::panels) that lie together, since threads share their rows.)
 
-use super::names::Names;
+use super::names::{self, Names};
 use super::{lanes, panels};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Domain, Nest, Place, Stmt};
+use crate::loops::{Bound, Domain, Nest, Place, Stmt, loads, stores};
 
 /// The columns of a panel.
 const COLUMNS: i64 = 256;
 
 /// Cuts the columns of products inside of loops.
 pub(super) fn cut(nest: &mut Nest) -> Checked<()> {
-    let mut names = Names::after(&nest.body);
-    let mut found = false;
-    for stmt in &mut nest.body {
-        if let Stmt::For { body, .. } = stmt {
-            inside(body, &mut names, &mut found)?;
-        }
-    }
-    if found {
-        nest.reasons.push(format!("products are computed for {COLUMNS} columns at a time, which stay in the cache"));
-    }
-    Ok(())
+    let reason = format!("products are computed for {COLUMNS} columns at a time, which stay in the cache");
+    names::inside_of_loops(nest, &reason, inside)
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {
@@ -83,45 +74,36 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<
     Ok(())
 }
 
-/// The buffers that statements load, and those that they store.
-fn accesses(stmt: &Stmt) -> (Vec<&Place>, Vec<&Place>) {
-    let (mut loads, mut stores) = (Vec::new(), Vec::new());
-    stmt.visit(&mut |stmt| {
-        loads.extend(stmt.load());
-        if let Stmt::Store(place, _) = stmt {
-            stores.push(place);
-        }
-    });
-    (loads, stores)
+/// Whether a statement loads from a buffer that it stores to.
+fn reads_what_it_stores(stmt: &Stmt) -> bool {
+    let stores = stores([stmt]);
+    loads([stmt]).into_iter().any(|load| stores.iter().any(|place| place.buffer == load.buffer))
 }
 
 /// Whether a statement is a number that may as well be known before a product.
 fn is_before(rows: &Stmt, next: &Stmt) -> bool {
-    let (_, written) = accesses(rows);
-    let unwritten = |place: &Place| written.iter().all(|other| other.buffer != place.buffer);
+    let unwritten = |place: &Place| stores([rows]).iter().all(|other| other.buffer != place.buffer);
     matches!(next, Stmt::Define(..)) && next.load().is_none_or(unwritten)
 }
 
 /// Whether a loop over all columns that comes after a product reads of it the same column only, and nothing is carried from column to column.
 fn follows(rows: &Stmt, column: IndexId, all: &Domain, next: &Stmt) -> bool {
     let Stmt::For { index, domain, parallel: false, body, .. } = next else { return false };
-    let (_, written) = accesses(rows);
-    let (loads, stores) = accesses(next);
+    let written = stores([rows]);
     let axes = |i: IndexId, place: &Place| place.at.iter().map(|a| a.as_index() == Some(i)).collect::<Vec<_>>();
-    let same = |load: &&Place| {
+    let same = |load: &Place| {
         let mut here = written.iter().filter(|place| place.buffer == load.buffer);
         here.all(|place| axes(column, place) == axes(*index, load))
     };
-    let own = |place: &&Place| place.at.iter().any(|a| a.as_index() == Some(*index));
-    let again = loads.iter().any(|load| stores.iter().any(|place| place.buffer == load.buffer));
+    let own = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(*index));
     let mut once = false;
     next.visit(&mut |stmt| once |= matches!(stmt, Stmt::Fill(_) | Stmt::Tuple(..)));
     domain == all
         && !once
         && !lanes::changes_outside(body)
-        && !again
-        && loads.iter().all(same)
-        && stores.iter().all(own)
+        && !reads_what_it_stores(next)
+        && loads([next]).into_iter().all(same)
+        && stores([next]).into_iter().all(own)
 }
 
 /// The column and the last one of a product whose rows are interleaved, if nothing else is done for a row.
@@ -131,11 +113,9 @@ fn last_column(rows: &Stmt) -> Option<(IndexId, Affine)> {
         return None;
     };
     let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
-    if !plain || !column.iter().any(lanes::has_loop) || lanes::changes_outside(body) {
+    if !plain || !column.iter().any(lanes::has_loop) || lanes::changes_outside(body) || reads_what_it_stores(rows) {
         return None;
     }
-    let (loads, stores) = accesses(rows);
-    let again = loads.iter().any(|load| stores.iter().any(|place| place.buffer == load.buffer));
-    let last = panels::last(domain).filter(|_| !again)?;
+    let last = panels::last(domain)?;
     last.as_constant().is_none_or(|last| COLUMNS <= last).then(|| (*index, last.clone()))
 }

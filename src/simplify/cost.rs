@@ -34,13 +34,13 @@ const NAME: f64 = 1.0;
 /// The cost of a node, or of several.
 #[derive(Clone, Debug)]
 pub(super) struct Cost {
+    work: Growth,
     stored: Growth,
     /// The work, where a number that is stored counts too.
     effort: Growth,
     /// The highest power of either.
     power: usize,
     length: f64,
-    work: Growth,
 }
 
 impl Cost {
@@ -52,7 +52,7 @@ impl Cost {
     fn new(work: Growth, stored: Growth, length: f64) -> Cost {
         let effort = work.add(&stored.scale(STORED));
         let power = work.leading().0.max(stored.leading().0);
-        Cost { stored, effort, power, length, work }
+        Cost { work, stored, effort, power, length }
     }
 
     pub(super) fn compare(&self, other: &Cost) -> Ordering {
@@ -108,6 +108,13 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// The coefficients of work and storage, and the length.
+    fn parts(&self) -> (&[f64], &[f64], f64) {
+        let (work, rest) = self.row.split_at(self.powers);
+        let (stored, length) = rest.split_at(self.powers);
+        (work, stored, length.first().copied().unwrap_or(0.0))
+    }
+
     pub(super) fn add(&mut self, cost: &[f64]) {
         self.row.iter_mut().zip(cost).for_each(|(a, b)| *a += b);
     }
@@ -133,8 +140,7 @@ impl Sum {
 
     /// Whether whatever contains this costs no less than another, as far as that is plain.
     pub(super) fn is_no_lower(&self, other: &Cost) -> bool {
-        let (work, rest) = self.row.split_at(self.powers);
-        let (stored, length) = rest.split_at(self.powers);
+        let (work, stored, length) = self.parts();
         let of = |growth: &Growth, power: usize| growth.coefficients().get(power).copied().unwrap_or(0.0);
         for power in (0..self.powers).rev() {
             let (effort, known) = (work[power] + STORED * stored[power], of(&other.effort, power));
@@ -145,28 +151,24 @@ impl Sum {
                 return false;
             }
         }
-        stored.iter().enumerate().all(|(power, stored)| *stored == of(&other.stored, power))
-            && length.iter().all(|length| *length >= other.length)
+        stored.iter().enumerate().all(|(power, stored)| *stored == of(&other.stored, power)) && length >= other.length
     }
 
     /// Whether a cost that changes by this plainly becomes no lower: nothing of higher power changes, and the change is no matter of rounding.
     pub(super) fn raises(&self, cost: &Cost) -> bool {
-        let (work, rest) = self.row.split_at(self.powers);
-        let (stored, length) = rest.split_at(self.powers);
+        let (work, stored, length) = self.parts();
         let mut changes = work.iter().zip(stored).enumerate().rev();
         match changes.find(|(_, (work, stored))| **work != 0.0 || **stored != 0.0) {
             Some((power, (work, stored))) => {
                 let known = cost.effort.coefficients().get(power).copied().unwrap_or(0.0);
                 known >= 0.0 && work + STORED * stored > PLAIN * known
             }
-            None => length.iter().all(|length| *length >= 0.0),
+            None => length >= 0.0,
         }
     }
 
     pub(super) fn total(&self) -> Cost {
-        let (work, rest) = self.row.split_at(self.powers);
-        let (stored, length) = rest.split_at(self.powers);
-        let length = length.first().copied().unwrap_or(0.0);
+        let (work, stored, length) = self.parts();
         Cost::new(Growth::from_coefficients(work), Growth::from_coefficients(stored), length)
     }
 }

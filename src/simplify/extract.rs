@@ -374,12 +374,10 @@ impl Exchange<'_> {
             if let [(class, node)] = nodes
                 && self.is_plainly_dearer(&tried, *class, *node)
             {
-                debug_assert!(!self.is_cheaper(&tried), "what is plainly dearer is cheaper");
+                debug_assert!(self.cheaper(&tried).is_none(), "what is plainly dearer is cheaper");
                 continue;
             }
-            if let Some((_, total)) = self.table.total(&tried, self.roots)
-                && total.compare(&self.total) == Ordering::Less
-            {
+            if let Some(total) = self.cheaper(&tried) {
                 self.uses = self.table.uses(&tried, self.roots);
                 (self.selection, self.total) = (tried, total);
                 self.failed.clear();
@@ -390,9 +388,10 @@ impl Exchange<'_> {
         false
     }
 
-    fn is_cheaper(&self, tried: &Selection) -> bool {
-        let total = self.table.total(tried, self.roots);
-        total.is_some_and(|(_, total)| total.compare(&self.total) == Ordering::Less)
+    /// What another selection costs, if that is less.
+    fn cheaper(&self, tried: &Selection) -> Option<Cost> {
+        let (_, total) = self.table.total(tried, self.roots)?;
+        (total.compare(&self.total) == Ordering::Less).then_some(total)
     }
 
     /// Whether the result is no cheaper with another node for one class, as far as that is seen without adding it all up: by the nodes that
