@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use iverson::codegen::compile::library;
+use iverson::codegen::compile::{Library, library};
 use iverson::codegen::source::{Target, source};
 use iverson::driver::{Mode, Request};
 use iverson::stages::Stages;
@@ -43,8 +43,8 @@ fn compile(text: &str) -> iverson::Result<Run> {
 }
 
 /// Takes a library out of the cache.
-fn remove(path: &Path) -> Result<(), String> {
-    std::fs::remove_file(path).map_err(|error| error.to_string())
+fn remove(library: &Library) -> Result<(), String> {
+    library.kept().map_or(Ok(()), |path| std::fs::remove_file(path).map_err(|error| error.to_string()))
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -78,9 +78,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let native = match runs.first().map(|run| source(&run.loops, Target::Library)).transpose()? {
             Some(source) => {
                 // A source that the cache does not know.
-                let path = library(&format!("{}\n// {start:?}\n", source.text));
+                let made = library(&format!("{}\n// {start:?}\n", source.text));
                 let time = start.elapsed();
-                path.map_err(|why| why.to_string()).and_then(|path| remove(&path).map(|()| time))
+                made.map_err(|why| why.to_string()).and_then(|library| remove(&library).map(|()| time))
             }
             None => Err("it was not compiled".to_owned()),
         };

@@ -1,5 +1,6 @@
 //! `iverson run`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -115,7 +116,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 let message = format!("--single takes parameters where the result is a matrix, found `{name}`");
                 return Err(Error::Request(message).into());
             }
-            let (mut results, matrix) = derived.matrix()?.bind(&inputs, engine)?.call(&inputs)?;
+            let kernel = derived.matrix()?.bind(&inputs, engine)?;
+            tell_notes(kernel.kernel());
+            let (mut results, matrix) = kernel.call(&inputs)?;
             let name = match request.as_ref().map(|request| request.mode) {
                 Some(Mode::Hessian) => "hessian",
                 Some(Mode::GaussNewton) => "gauss_newton",
@@ -162,7 +165,17 @@ fn in_single(
     for name in names {
         inputs.store_in_single(name);
     }
-    Kernel::bind(Arc::new(nests), inputs, engine)?.call(inputs)
+    let kernel = Kernel::bind(Arc::new(nests), inputs, engine)?;
+    tell_notes(&kernel);
+    kernel.call(inputs)
+}
+
+/// Says what there is to say of how native code was found.
+fn tell_notes(kernel: &Kernel) {
+    for note in kernel.notes() {
+        // With standard error gone there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "note: {note}");
+    }
 }
 
 /// Evaluates with a progress bar where a person looks on.

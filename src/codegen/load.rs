@@ -1,8 +1,8 @@
 //! Loading compiled kernels and calling them.
 //!
 //! This module holds the unsafe code of the crate, but for the choice of instructions of the interpreter. Why it is sound:
-//! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, in a directory that only its owner
-//!   can write. Its functions have the types declared here, which the source repeats.
+//! - A library is one that [`compile`](super::compile) made of a source that [`source`](super::source) wrote, byte for byte, in a folder that
+//!   only we can write to, and that no other process of ours uses. Its functions have the types declared here, which the source repeats.
 //! - The functions live as long as the [`Library`](libloading::Library), which is kept beside them.
 //! - A nest reads parameters and buffers of earlier nests and writes its own, by pointers alone: several of them may be one slice, of which they
 //!   write different places. A [`Session`] borrows the parameters as shared slices and the
@@ -15,11 +15,10 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::path::Path;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use super::compile::Unavailable;
+use super::compile::{Library, Note, Unavailable};
 use crate::base::{Arena, FunctionId};
 use crate::scalar::{Function, Primitive, UserFunction, evaluate};
 use crate::tensor::{Slice, SliceMut};
@@ -63,6 +62,7 @@ type Nest = unsafe extern "C" fn(*const Call, i64, i64);
 pub struct Native {
     nests: Vec<Nest>,
     functions: Vec<Function>,
+    notes: Vec<Note>,
     /// Keeps the code in memory.
     _library: libloading::Library,
 }
@@ -72,17 +72,23 @@ impl Native {
     ///
     /// # Errors
     /// [`Unavailable::Load`].
-    pub fn load(path: &Path, nests: usize, functions: Vec<Function>) -> Result<Native, Unavailable> {
+    pub fn load(library: Library, nests: usize, functions: Vec<Function>) -> Result<Native, Unavailable> {
         let failed = |error: libloading::Error| Unavailable::Load(error.to_string());
+        let notes = library.notes().to_vec();
         // SAFETY: the library was made of our own source; it has no initialisers.
-        let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+        let loaded = unsafe { libloading::Library::new(library.path()) }.map_err(failed)?;
         let mut found = Vec::with_capacity(nests);
         for k in 0..nests {
             // SAFETY: the source declares `nest_k` with this type.
-            let nest = unsafe { library.get::<Nest>(format!("nest_{k}").as_bytes()) }.map_err(failed)?;
+            let nest = unsafe { loaded.get::<Nest>(format!("nest_{k}").as_bytes()) }.map_err(failed)?;
             found.push(*nest);
         }
-        Ok(Native { nests: found, functions, _library: library })
+        Ok(Native { nests: found, functions, notes, _library: loaded })
+    }
+
+    /// What there is to say of how the library was found.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 }
 

@@ -7,6 +7,8 @@
 //! | [`vector`] | vectors and functions of them, in text that sources hold too |
 //! | `items` | picks what a source uses of that text |
 //! | [`compile`] | runs `rustc`, unless the cache has the library already |
+//! | `cache` | compiled kernels on disk, in a folder that is ours alone |
+//! | `toolchain`, `processor` | which `rustc` and which processor a compiled kernel is for |
 //! | [`load`] | loads a library and calls it: the only unsafe code, but for the choice of instructions in [`kernel`](crate::kernel) |
 //! | `expression` | indices, places, conditions and numbers as Rust |
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
@@ -19,6 +21,7 @@
 
 #[cfg(test)]
 mod accuracy;
+mod cache;
 pub mod compile;
 mod expression;
 mod items;
@@ -26,10 +29,12 @@ pub mod load;
 #[cfg(test)]
 #[allow(unsafe_code, dead_code)]
 mod mul_add;
+mod processor;
 pub mod rust;
 pub mod source;
 #[cfg(test)]
 mod tests;
+mod toolchain;
 pub mod vector;
 
 use crate::scalar::Op;

@@ -14,6 +14,7 @@ use super::native::Swap;
 use super::slices::{Given, Wanted};
 use super::{Engine, Kernel, Parts, layout, native};
 use crate::base::ParamId;
+use crate::codegen::compile::Note;
 use crate::error::{Error, Result};
 use crate::loops::{Array, Program};
 use crate::tensor::{Bindings, Inputs, Slice, SliceMut, Tensor, Value};
@@ -128,6 +129,8 @@ pub(super) struct SetUp {
     pub computed: Vec<Room>,
     /// The arrays that it read.
     pub arrays: BTreeMap<Array, Vec<u32>>,
+    /// What there is to say of how its native code was found.
+    pub notes: Vec<Note>,
 }
 
 /// Runs a setup.
@@ -159,6 +162,7 @@ pub(super) fn set_up(setup: Program, bindings: &Bindings, engine: Engine) -> Res
     let mut wanted: Vec<SliceMut<'_>> = computed.iter_mut().map(Room::slice).collect();
     let mut scratch = kernel.scratch()?;
     kernel.run(Given::Mixed(&given), Wanted::Mixed(&mut wanted), &mut scratch.machine)?;
+    let notes = kernel.notes();
     let arrays = kernel.program.arrays.values().cloned().zip(kernel.arrays).collect();
-    Ok(SetUp { computed, arrays })
+    Ok(SetUp { computed, arrays, notes })
 }

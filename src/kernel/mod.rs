@@ -48,6 +48,7 @@ use crate::loops::{Array, BufferId, BufferKind, Program, Rounded};
 use crate::lower;
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
+use crate::codegen::compile::Note;
 use crate::codegen::load::Pointers;
 use assemble::Found;
 use code::Code;
@@ -74,6 +75,8 @@ pub struct Kernel {
     locations: Vec<Location>,
     workspaces: Vec<usize>,
     native: Swap,
+    /// What there is to say of the native code that computed what is held.
+    set_up_notes: Vec<Note>,
     inputs: Vec<(String, Leaf)>,
     /// How the numbers of each leaf of a parameter are stored.
     precisions: Vec<Precision>,
@@ -160,10 +163,12 @@ impl Kernel {
             return Kernel::over(program, &bindings, parts, engine);
         }
         let lower::Split { setup, main } = lower::hold(&program, &constants)?;
-        let held::SetUp { computed, arrays: read } = held::set_up(setup, &bindings, engine)?;
+        let held::SetUp { computed, arrays: read, notes } = held::set_up(setup, &bindings, engine)?;
         arrays.extend(read);
         let held = Held::new(&program.signature, &bindings, &constants, computed);
-        Kernel::over(Arc::new(main), &bindings, Parts { outputs, held, arrays }, engine)
+        let mut kernel = Kernel::over(Arc::new(main), &bindings, Parts { outputs, held, arrays }, engine)?;
+        kernel.set_up_notes = notes;
+        Ok(kernel)
     }
 
     /// The kernel of a program over bindings.
@@ -207,6 +212,7 @@ impl Kernel {
             locations,
             workspaces,
             native,
+            set_up_notes: Vec::new(),
             inputs,
             precisions,
             held,
@@ -229,6 +235,15 @@ impl Kernel {
     /// Which engine the next call uses, and why.
     pub fn status(&self) -> Status {
         self.native.status()
+    }
+
+    /// What there is to say of how its native code was found: that nothing is kept for the next process, or that the cache had something that was
+    /// not what it should be. Nothing while there is no native code.
+    pub fn notes(&self) -> Vec<Note> {
+        let mut notes = self.set_up_notes.clone();
+        let more = self.native.notes().iter().filter(|note| !self.set_up_notes.contains(note));
+        notes.extend(more.cloned());
+        notes
     }
 
     /// The leaves of the parameters in order, with the names of the parameters; constants are not among them.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::layout::extent_of;
 use crate::base::Id;
-use crate::codegen::compile::{self, Unavailable};
+use crate::codegen::compile::{self, Note, Unavailable};
 use crate::codegen::load::{Native, Step};
 use crate::codegen::rust::{fills, parallel_parts};
 use crate::codegen::source::{Target, source};
@@ -72,8 +72,8 @@ impl Swap {
         let source = source(program, Target::Library)?;
         let nests = program.nests.len();
         let make = move || {
-            let path = compile::library(&source.text)?;
-            Native::load(&path, nests, source.functions)
+            let library = compile::library(&source.text)?;
+            Native::load(library, nests, source.functions)
         };
         let code = Arc::new(OnceLock::new());
         match engine {
@@ -107,6 +107,10 @@ impl Swap {
             Some(Some(Err(why))) => Status::Unavailable(why.clone()),
             Some(Some(Ok(_))) => Status::Native,
         }
+    }
+
+    pub fn notes(&self) -> &[Note] {
+        self.get().map_or(&[], Native::notes)
     }
 
     pub fn sizes(&self) -> &[i64] {

@@ -3,6 +3,7 @@
 mod alike;
 mod allocations;
 mod bins;
+mod cache;
 mod campaign;
 mod cli;
 mod constants;
