@@ -16,9 +16,8 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
-
 use super::compile::{Library, Note, Unavailable};
+use super::threads;
 use crate::base::{Arena, FunctionId};
 use crate::scalar::{Function, Primitive, UserFunction, evaluate};
 use crate::tensor::{Slice, SliceMut};
@@ -175,6 +174,7 @@ impl<'a> Session<'a> {
             callback,
             host: (&raw const host).cast(),
         };
+        let shared = &call;
         for (nest, step) in native.nests.iter().zip(steps) {
             for (buffer, bytes) in &step.fills {
                 if let Some(Reals { data, len }) = self.pointers.buffers.get(*buffer) {
@@ -183,17 +183,10 @@ impl<'a> Session<'a> {
                 }
             }
             // SAFETY: see the head of this module; parts write different places.
-            let run = |part: i64| unsafe { nest(&raw const call, part, step.parts) };
+            let run = |part: i64| unsafe { nest(std::ptr::from_ref(shared), part, step.parts) };
             match step.parts {
                 ..=1 => run(0),
-                parts => {
-                    let shared = &call;
-                    (0..parts).into_par_iter().for_each(|part| {
-                        let call: &Call = shared;
-                        // SAFETY: as above.
-                        unsafe { nest(std::ptr::from_ref(call), part, parts) };
-                    });
-                }
+                parts => threads::for_each(parts, run),
             }
         }
     }

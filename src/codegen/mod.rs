@@ -10,6 +10,7 @@
 //! | `cache` | compiled kernels on disk, in a folder that is ours alone |
 //! | `toolchain`, `processor` | which `rustc` and which processor a compiled kernel is for |
 //! | [`load`] | loads a library and calls it: the only unsafe code, but for the choice of instructions in [`kernel`](crate::kernel) |
+//! | `threads` | the threads that share a nest, also after a fork |
 //! | `expression` | indices, places, conditions and numbers as Rust |
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
 //! | `single` | loads and stores in single precision, for sources with such buffers |
@@ -34,6 +35,7 @@ pub mod rust;
 pub mod source;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod toolchain;
 pub mod vector;
 

@@ -17,6 +17,10 @@
 //! in two passes, each from start to end ([`lower::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
 //! one more number for each entry.
 //!
+//! **Threads.** Native code shares much work among the threads of the `rayon` pool that a call comes from, or else of one pool for all kernels, of
+//! as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it
+//! needs one; where native code was still being compiled when it was forked, it goes on with the interpreter.
+//!
 //! **Precision.** A parameter that is bound to a tensor in single precision is taken as `f32` by each call, and an output that the program
 //! [stores in single precision](crate::loops::Program::store_in_single) is written as `f32`; they are widened and rounded where they are read and
 //! written, and all arithmetic is in double precision. [`Kernel::call_into`] is for kernels without any of them, [`Kernel::call_with`]
