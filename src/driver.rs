@@ -246,6 +246,8 @@ pub struct Function {
     tssa: tssa::Program,
     /// The parameters that are computed from others outside, in order.
     dependents: Vec<Dependent>,
+    /// The results that kernels store as sparse tensors.
+    sparse: Vec<String>,
 }
 
 impl Function {
@@ -271,14 +273,14 @@ impl Function {
     /// Those of [`lower`].
     pub fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
         match lower(&source, Stage::TensorSsa, stages)? {
-            Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), tssa, dependents: Vec::new() }),
+            Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), ..Function::from_tensor_ssa(tssa) }),
             Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
         }
     }
 
     /// A program that is in Tensor-SSA already.
     pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
-        Function { source: None, tssa, dependents: Vec::new() }
+        Function { source: None, tssa, dependents: Vec::new(), sparse: Vec::new() }
     }
 
     /// The same program, where a parameter is computed from others outside of it: by a solver, a simulation, another program. Its
@@ -386,11 +388,38 @@ impl Function {
     /// [`Error::Overflow`] and [`Error::Bug`].
     pub fn simplify(&self, options: &simplify::Options) -> Result<Simplification> {
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
-        let function = Function { source: None, tssa: program, dependents: self.dependents.clone() };
+        let function = Function { source: None, tssa: program, ..self.clone() };
         Ok(Simplification { function, report })
     }
 
-    /// The program as loop nests.
+    /// The results that [`Function::kernel`] stores as sparse tensors: the blocks of a Jacobian, a Hessian or a Gauss-Newton matrix that have axes of
+    /// both a row and a column. Programs that are parsed have none; [`Function::assemble`] takes any.
+    pub fn sparse_results(&self) -> Vec<&str> {
+        self.sparse.iter().map(String::as_str).collect()
+    }
+
+    /// The same function, of which kernels store all results as dense tensors, zeros and all.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::Engine;
+    /// use iverson::tensor::{Inputs, Value};
+    ///
+    /// let hessian = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?.hessian(&["x"])?;
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("x", Value::vector(vec![1.0, 2.0, 3.0]));
+    /// let sparse = hessian.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
+    /// let dense = hessian.dense().kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
+    /// assert_eq!(sparse[0].1.leaves()[0].data(), [2.0, 2.0, 2.0]);
+    /// assert_eq!(dense[0].1.leaves()[0].data(), [2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0]);
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn dense(mut self) -> Function {
+        self.sparse.clear();
+        self
+    }
+
+    /// The program as loop nests, with all results dense.
     ///
     /// # Errors
     /// [`Error::Overflow`] and [`Error::Bug`].
@@ -409,10 +438,30 @@ impl Function {
 
     /// The program as a kernel for the sizes and relations of inputs.
     ///
+    /// A Jacobian, a Hessian or a Gauss-Newton matrix is stored sparse, matrices in CSR and others in COO format: the patterns are found out now,
+    /// [`Kernel::outputs`] has them, and calls compute the numbers of their entries. [`Function::dense`] is for dense results.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::{Engine, Leaf};
+    /// use iverson::tensor::{Inputs, Value};
+    ///
+    /// let chain = Function::parse("param x : [n] real\nsum i < n - 1. (x[i + 1] - x[i])^2")?;
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("x", Value::vector(vec![0.0; 3]));
+    /// let kernel = chain.hessian(&["x"])?.kernel(&inputs, Engine::Interpreter)?;
+    /// let Leaf::Csr(pattern) = &kernel.outputs()[0].leaves[0] else { panic!("a matrix is in CSR format") };
+    /// assert_eq!(pattern.entries().collect::<Vec<_>>(), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]);
+    /// let mut values = [0.0; 7];
+    /// kernel.call_into(&[&[1.0, 2.0, 3.0]], &mut [&mut values])?;
+    /// assert_eq!(values, [2.0, -2.0, -2.0, 4.0, -2.0, -2.0, 2.0]);
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// Those of [`Kernel::bind`], and [`Error::Bug`].
+    /// Those of [`Kernel::bind`] and [`Assembly::new`], and [`Error::Bug`].
     pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
-        Kernel::bind(Arc::new(self.loops(&mut Stages::new())?), inputs, engine)
+        self.kernel_with_constants(inputs, &[], engine)
     }
 
     /// The program as a kernel for calls in which the numbers of some parameters are always those of the inputs, as the data are in an
@@ -436,7 +485,10 @@ impl Function {
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`].
     pub fn kernel_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
-        Kernel::bind_with_constants(Arc::new(self.loops(&mut Stages::new())?), inputs, constants, engine)
+        match self.sparse_results().as_slice() {
+            [] => Kernel::bind_with_constants(Arc::new(self.loops(&mut Stages::new())?), inputs, constants, engine),
+            sparse => self.assemble(sparse)?.bind_with_constants(inputs, constants, engine),
+        }
     }
 
     /// The program as a kernel all of whose results are stored in single precision, rounded once from double precision, in which everything is
@@ -458,9 +510,15 @@ impl Function {
     /// # Errors
     /// As [`Function::kernel`].
     pub fn kernel_in_single(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
-        let mut nests = self.loops(&mut Stages::new())?;
-        nests.store_results_in_single()?;
-        Kernel::bind(Arc::new(nests), inputs, engine)
+        let sparse = self.sparse_results();
+        if sparse.is_empty() {
+            let mut nests = self.loops(&mut Stages::new())?;
+            nests.store_results_in_single()?;
+            return Kernel::bind(Arc::new(nests), inputs, engine);
+        }
+        let mut assembly = self.assemble(&sparse)?;
+        assembly.store_results_in_single()?;
+        assembly.bind(inputs, engine)
     }
 
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
@@ -538,6 +596,8 @@ impl Function {
                 Ok(transposed.program)
             })?,
         };
+        let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
+        let sparse = sparse.map(|block| block.result.clone()).collect();
         // A part of a matrix is none.
         if part != Part::Whole {
             blocks.clear();
@@ -555,7 +615,7 @@ impl Function {
         };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        let function = Function { source: None, tssa: program, dependents: self.dependents.clone() };
+        let function = Function { source: None, tssa: program, dependents: self.dependents.clone(), sparse };
         Ok(Derived { function, added, blocks, derivation, simplification })
     }
 
@@ -603,7 +663,8 @@ impl Function {
     }
 
     /// The Jacobian by some parameters: a result `jacobian_x` for each parameter `x`, with the axes of the output and of `x`, as a program whose
-    /// guards say where it may differ from zero.
+    /// guards say where it may differ from zero, and which [`Function::kernel`] stores sparse. What it prints is a program as any other: parsed
+    /// again, it has dense results.
     ///
     /// ```
     /// # use iverson::Function;
@@ -620,7 +681,8 @@ impl Function {
         self.of(Request::new(Mode::Jacobian, wrt))
     }
 
-    /// The Hessian by some parameters, of a program with one real output: a result `hessian_x_y` for each two parameters `x` and `y`.
+    /// The Hessian by some parameters, of a program with one real output: a result `hessian_x_y` for each two parameters `x` and `y`, which
+    /// [`Function::kernel`] stores sparse.
     ///
     /// ```
     /// # use iverson::Function;
@@ -652,7 +714,8 @@ impl Function {
         self.of(Request::new(Mode::HessianProduct, wrt))
     }
 
-    /// The Gauss-Newton matrix `J' J` of the Jacobian by some parameters: a result `gauss_newton_x_y` for each two parameters `x` and `y`.
+    /// The Gauss-Newton matrix `J' J` of the Jacobian by some parameters: a result `gauss_newton_x_y` for each two parameters `x` and `y`, which
+    /// [`Function::kernel`] stores sparse.
     ///
     /// # Errors
     /// As [`Function::derive`].

@@ -159,13 +159,22 @@ fn in_single(
     names: &[String],
     engine: Engine,
 ) -> Result<Vec<(String, Value)>> {
-    let mut nests = function.loops(&mut Stages::new())?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    nests.store_in_single(&names)?;
-    for name in names {
+    for name in &names {
         inputs.store_in_single(name);
     }
-    let kernel = Kernel::bind(Arc::new(nests), inputs, engine)?;
+    let kernel = match function.sparse_results().as_slice() {
+        [] => {
+            let mut nests = function.loops(&mut Stages::new())?;
+            nests.store_in_single(&names)?;
+            Kernel::bind(Arc::new(nests), inputs, engine)?
+        }
+        sparse => {
+            let mut assembly = function.assemble(sparse)?;
+            assembly.store_in_single(&names)?;
+            assembly.bind(inputs, engine)?
+        }
+    };
     tell_notes(&kernel);
     kernel.call(inputs)
 }

@@ -131,6 +131,14 @@ impl Assembly {
         Arc::make_mut(&mut self.values).store_in_single(names)
     }
 
+    /// Stores all results in single precision.
+    ///
+    /// # Errors
+    /// [`Error::Bug`].
+    pub fn store_results_in_single(&mut self) -> Result<()> {
+        Arc::make_mut(&mut self.values).store_results_in_single()
+    }
+
     /// Finds out the patterns for the sizes and relations of inputs, and binds the values program to them.
     ///
     /// # Errors

@@ -518,6 +518,114 @@ fn blocks_are_one_matrix() {
     }
 }
 
+/// The numbers of a value, dense.
+fn in_full(value: &iverson::tensor::Value) -> Vec<f64> {
+    match value.leaves()[0].as_ref() {
+        Tensor::Dense(dense) => dense.data().to_vec(),
+        Tensor::Csr(csr) => csr.to_dense().expect("it fits").data().to_vec(),
+        Tensor::Coo(coo) => {
+            let shape = coo.pattern().shape();
+            let mut all = vec![0.0; shape.iter().product()];
+            for (tuple, x) in coo.pattern().tuples().zip(coo.data()) {
+                all[tuple.iter().zip(shape).fold(0, |place, (k, n)| place * n + k)] = *x;
+            }
+            all
+        }
+    }
+}
+
+/// The obvious call takes memory for the entries of a matrix, not for its places: one of 8000 rows would be 512 MB.
+#[test]
+fn large_matrices_are_bound_sparse() {
+    const N: usize = 8000;
+    let chain = "param x : [n] real\nsum i < n - 1. 100 * (x[i + 1] - x[i]^2)^2 + (1 - x[i])^2";
+    let residuals = "param x : [n] real\ngen i < n - 1. 10 * (x[i + 1] - x[i]^2)";
+    type Derive = fn(&Function, &[&str]) -> iverson::Result<Function>;
+    let cases: [(&str, Derive, Mode, usize); 3] = [
+        (chain, Function::hessian, Mode::Hessian, 3 * N - 2),
+        (residuals, Function::jacobian, Mode::Jacobian, 2 * (N - 1)),
+        (residuals, Function::gauss_newton, Mode::GaussNewton, 3 * N - 2),
+    ];
+    let mut inputs = Inputs::new();
+    inputs.value("x", iverson::tensor::Value::vector((0..N).map(|k| 1.0 + (k % 7) as f64 / 8.0).collect()));
+    for (text, derive, mode, entries) in cases {
+        let function = Function::parse(text).expect("a program");
+        let derivative = derive(&function, &["x"]).expect("it derives");
+        let derived = function.derive(&Request::new(mode, &["x"]), &mut Stages::new()).expect("it derives");
+        let matrix = derived.matrix().and_then(|matrix| matrix.bind(&inputs, Engine::Interpreter));
+        let (_, expected) = matrix.and_then(|matrix| matrix.call(&inputs)).expect("it runs");
+        for engine in [Engine::Interpreter, Engine::Native] {
+            let mut found = Vec::new();
+            let run = || found = derivative.kernel(&inputs, engine).and_then(|k| k.call(&inputs)).expect("it runs");
+            let peak = crate::allocations::peak_of(run);
+            assert!(peak < 64 << 20, "{mode:?}, {engine:?}: {peak} bytes");
+            let [(_, value)] = found.as_slice() else { panic!("one result") };
+            let Tensor::Csr(csr) = value.leaves()[0].as_ref() else { panic!("{mode:?}, {engine:?}: it is not sparse") };
+            assert_eq!((csr.rows(), csr.cols(), csr.data().len()), (expected.rows(), N, entries), "{mode:?}");
+            assert_eq!(csr, &expected, "{mode:?}, {engine:?}");
+        }
+    }
+}
+
+/// Results with axes of row and column are sparse, however the function was come by; dense ones have the same numbers.
+#[test]
+fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
+    let text = "param x : [n] real\nparam y : [n, 2] real\nparam s : real\n\
+                sum i < n. s * x[i]^2 * y[i, 0] + [i >= 1] * x[i - 1] * y[i, 1]^2 * s^2";
+    let function = Function::parse(text).expect("a program");
+    let request = Request { with_value: true, ..Request::new(Mode::Hessian, &["x", "y", "s"]) };
+    let derived = function.derive(&request, &mut Stages::new()).expect("it derives").function;
+    let sparse = ["hessian_x_x", "hessian_x_y", "hessian_y_x", "hessian_y_y"];
+    assert_eq!(derived.sparse_results(), sparse);
+    let simplified = derived.simplify(&Default::default()).expect("it simplifies").function;
+    assert_eq!(simplified.sparse_results(), sparse);
+    let dense = derived.clone().dense();
+    let parsed = Function::parse(&derived.to_string()).expect("it parses back");
+    let diagonal = function.hessian_diagonal(&["x", "y"]).expect("it derives");
+    let whole = Request { part: diff::Part::Diagonal(1), ..Request::new(Mode::Hessian, &["y"]) };
+    let blocks = function.derive(&whole, &mut Stages::new()).expect("it derives").function;
+    for other in [&function, &dense, &parsed, &diagonal, &function.gradient(&["x"]).expect("it derives")] {
+        assert!(other.sparse_results().is_empty(), "{other}");
+    }
+    assert_eq!(blocks.sparse_results(), ["hessian_y_y"]);
+    let mut inputs = Inputs::new();
+    inputs.value("x", iverson::tensor::Value::vector(vec![1.0, 2.0, 3.0]));
+    inputs.value("y", iverson::tensor::Dense::new(&[3, 2], vec![4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).expect("it fits"));
+    inputs.value("s", iverson::tensor::Value::scalar(2.0));
+    let kept = |found: &[(String, iverson::tensor::Value)]| -> Vec<String> {
+        let sparse = found.iter().filter(|(_, value)| !matches!(value.leaves()[0].as_ref(), Tensor::Dense(_)));
+        sparse.map(|(name, _)| name.clone()).collect()
+    };
+    for engine in [Engine::Interpreter, Engine::Native] {
+        let run = |f: &Function| f.kernel(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+        let expected = run(&dense);
+        assert!(kept(&expected).is_empty());
+        for (function, sparse) in [(&derived, &sparse[..]), (&simplified, &sparse), (&parsed, &[])] {
+            let found = run(function);
+            assert_eq!(kept(&found), sparse);
+            for ((name, value), (_, expected)) in found.iter().zip(&expected) {
+                assert_eq!(in_full(value), in_full(expected), "{name}");
+            }
+        }
+        // The numbers of constants are bound too, and results may be in single precision.
+        let constant = derived.kernel_with_constants(&inputs, &["y"], engine).expect("it binds");
+        assert_eq!(constant.constants(), ["y"]);
+        let found = constant.call(&inputs).expect("it runs");
+        assert_eq!(kept(&found), sparse);
+        let single = derived.kernel_in_single(&inputs, engine).and_then(|k| k.call(&inputs)).expect("it runs");
+        for ((found, single), (name, expected)) in found.iter().zip(&single).zip(&expected) {
+            assert_eq!(in_full(&found.1), in_full(expected), "{name}");
+            assert!(single.1.leaves()[0].precision() == iverson::tensor::Precision::Single, "{name}");
+            assert_eq!(kept(std::slice::from_ref(single)), kept(std::slice::from_ref(found)), "{name}");
+        }
+        let found = run(&blocks);
+        assert_eq!(
+            (kept(&found), in_full(&found[0].1)),
+            (vec!["hessian_y_y".to_owned()], in_full(&run(&blocks.clone().dense())[0].1))
+        );
+    }
+}
+
 /// Only a program that is linear by its form is transposed.
 #[test]
 fn transposition_is_of_linear_programs() {
