@@ -81,7 +81,8 @@ struct Derivative {
     /// The parameters that the columns of a Hessian belong to, where they are others than --wrt.
     #[arg(long, value_delimiter = ',', requires = "derivative", value_name = "WRT")]
     columns: Vec<String>,
-    /// Of a Jacobian or Hessian, only the entries where as many leading axes of row and column are equal; without a number, its diagonal.
+    /// Of a Jacobian or Hessian, only the entries where as many leading axes of row and column are equal; without a number, its diagonal, which takes
+    /// results and parameters of equal shapes.
     #[arg(long, requires = "derivative", value_name = "AXES", num_args = 0..=1, default_missing_value = "16")]
     diagonal: Option<usize>,
     /// Whether a Gauss-Newton matrix or product has weights: a parameter `weight` of the shape of the output.

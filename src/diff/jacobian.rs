@@ -30,7 +30,7 @@ use super::{NewParams, expand_partials};
 use crate::base::{ParamId, SideTable, VarId};
 use crate::certificate::growth;
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred};
+use crate::index::{Affine, Pred, Size, Var};
 use crate::tssa::{Builder, OpenStmt, Output, Program, Rhs};
 use crate::ty::{Block, Leaf, Side, Signature, Storage, TypeId, Types};
 
@@ -52,8 +52,8 @@ pub enum Part {
     /// All.
     #[default]
     Whole,
-    /// Of the blocks of an output by the parameter that it belongs to, those where as many leading axes of row and column are equal, which the
-    /// result has once: with all axes the diagonal, with the first one the blocks along it.
+    /// Those where as many leading axes of row and column are equal, which the result has once: with all axes the diagonal, with the first one
+    /// the blocks along it. Of a Hessian the blocks of a parameter by itself have it; of a Jacobian all have it, or there is none.
     Diagonal(usize),
 }
 
@@ -75,7 +75,8 @@ pub struct Jacobian<'a> {
 /// output is called `y` and not `value`; for pairs, one for each component. Of outputs `grad_x` it is the Hessian, `hessian_x_y`.
 ///
 /// # Errors
-/// [`Error::Limit`] for more axes than tensors may have; [`Error::Overflow`] and [`Error::Bug`].
+/// [`Error::Request`] for a diagonal that a block does not have; [`Error::Limit`] for more axes than tensors may have; [`Error::Overflow`] and
+/// [`Error::Bug`].
 pub fn jacobian(
     program: &Program,
     dependents: &[Dependent],
@@ -85,11 +86,21 @@ pub fn jacobian(
     cheapest(program, dependents, wrt, how.sweep, how.of, &|blocks, program| {
         let kind = if how.of.is_some() { "hessian" } else { "jacobian" };
         let mut outputs = if how.with_value { program.outputs.clone() } else { Vec::new() };
-        for Derivative { row, column, pieces, .. } in std::mem::take(&mut blocks.blocks) {
+        let mut all = std::mem::take(&mut blocks.blocks);
+        if how.part != Part::Whole && how.of.is_some() {
+            all.retain(|block| block.row.name == block.column.name);
+            if all.is_empty() {
+                let message = "the Hessian has no diagonal: no parameter belongs to its rows and to its columns";
+                return Err(Error::Request(message.to_owned()));
+            }
+        }
+        for Derivative { row, column, pieces, .. } in all {
             let pieces = match how.part {
                 Part::Whole => pieces,
-                Part::Diagonal(_) if row.name != column.name => continue,
-                Part::Diagonal(axes) => diagonal(&mut blocks.builder, &row, &pieces, axes)?,
+                Part::Diagonal(axes) => {
+                    let axes = shared_axes(&program.signature, &row, &column, axes)?;
+                    diagonal(&mut blocks.builder, &row, &pieces, axes)?
+                }
             };
             outputs.push(blocks.output(kind, &row, &column, &pieces)?);
         }
@@ -249,6 +260,45 @@ fn cheapest(
         }
         sweep => by(sweep),
     }
+}
+
+/// How many leading axes row and column share where so many are asked for, or all that there are.
+fn shared_axes(signature: &Signature, row: &End, column: &End, axes: usize) -> Result<usize> {
+    let (rows, columns) = (&row.leaf.dims, &column.leaf.dims);
+    let shared = axes.min(rows.len()).min(columns.len());
+    let facts = signature.facts();
+    let mut equal = axes == shared || rows.len() == columns.len();
+    for (n, m) in rows.iter().zip(columns).take(shared) {
+        equal = equal && (n == m || facts.proves(&Pred::equal(n, m)?));
+    }
+    if equal {
+        return Ok(shared);
+    }
+    let output = if row.name.is_empty() { "the result".to_owned() } else { format!("the result `{}`", row.name) };
+    let (of, by) = (shape_text(signature, rows)?, shape_text(signature, columns)?);
+    let along = match axes > rows.len().max(columns.len()) {
+        true => "a diagonal takes equal shapes".to_owned(),
+        false => format!("it takes {axes} equal leading axes"),
+    };
+    Err(Error::Request(format!(
+        "the derivative of {output}, of shape {of}, by `{}`, of shape {by}, has no such diagonal: {along}",
+        column.name
+    )))
+}
+
+/// `[n, 3]`
+fn shape_text(signature: &Signature, dims: &[Size]) -> Result<String> {
+    let mut lengths = Vec::with_capacity(dims.len());
+    for n in dims {
+        let mut text = String::new();
+        let mut name = |v: &Var| match v {
+            Var::Size(n) => signature.sizes.get(*n).cloned().unwrap_or_default(),
+            Var::Index(_) | Var::Apply(_) => String::new(),
+        };
+        n.write(&mut text, &mut name).map_err(|_| Error::bug("jacobian", "a size that cannot be written"))?;
+        lengths.push(text);
+    }
+    Ok(format!("[{}]", lengths.join(", ")))
 }
 
 /// The entries with equal leading axes of row and column, which the result has once.

@@ -412,6 +412,19 @@ fn check_derivative() {
 }
 
 #[test]
+fn diagonals() {
+    let place = Place::new();
+    let run = "run root_residual.iv --input x=x.csv --input y=x.csv --derivative jacobian --diagonal";
+    let expected = "jacobian_x: [3], norm 1.73205: -1.0 -1.0 -1.0\njacobian_y: [3], norm 7.48331: 2.0 4.0 6.0\n";
+    for engine in ["reference", "interpreter", "native"] {
+        assert_eq!(place.good(&format!("{run} --engine {engine}")), expected);
+    }
+    let out = place.good(&format!("{run} --wrt y --with-value --output results"));
+    assert_eq!(out.lines().count(), 4, "{out}");
+    assert!(place.path("results/jacobian_y.npy").exists() && !place.path("results/jacobian.mtx").exists());
+}
+
+#[test]
 fn failures() {
     let place = Place::new();
     let cases = [
@@ -430,6 +443,8 @@ fn failures() {
         (2, "show root.iv --given q=root_forward.iv --derivative gradient"),
         (2, "show root.iv --implicit y=root.iv --derivative gradient"),
         (2, "check-derivative blur.iv --input data.npz --transpose"),
+        (2, "run difference.iv --input x=x.csv --derivative jacobian --diagonal"),
+        (2, "show blur.iv --derivative hessian --wrt w --columns x --diagonal"),
         (1, "check empty.csv"),
         (1, "run blur.iv"),
         (1, "run blur.iv --input x=nowhere.npy"),

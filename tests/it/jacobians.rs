@@ -420,6 +420,92 @@ fn derivatives_of_books() {
     }
 }
 
+/// A diagonal of a Jacobian is that of each of its blocks.
+#[test]
+fn diagonals_of_jacobians() {
+    let request = |axes| Request { part: diff::Part::Diagonal(axes), ..Request::new(Mode::Jacobian, &[]) };
+    let by = |wrt: &[&str], axes| Request { wrt: wrt.iter().map(|x| (*x).to_owned()).collect(), ..request(axes) };
+    let books = [
+        ("param x : [n] real\ngen i < n. x[i]^3", by(&["x"], usize::MAX), "gen i < n. 3 * x[i]^2"),
+        ("param x : [n, m] real\ngen i < n, j < m. x[i, j]^2", by(&["x"], usize::MAX), "gen i < n, j < m. 2 * x[i, j]"),
+        ("param x : [n, m] real\ngen i < n. sum j < m. x[i, j]^2", by(&["x"], 1), "gen i < n, j < m. 2 * x[i, j]"),
+        (
+            "param x : [n] real\nparam c : [3] real\ngen i < n, j < 3. c[j] * x[i]^2",
+            by(&["x"], 1),
+            "gen i < n, j < 3. 2 * (c[j] * x[i])",
+        ),
+        ("param x : real\nx^2", by(&["x"], usize::MAX), "2 * x"),
+    ];
+    for (text, request, expected) in books {
+        assert_eq!(derived(text, request).as_deref(), Ok(expected), "{text}");
+    }
+
+    // Several outputs and parameters: the entries of the whole matrix, by both sweeps, simplified or not.
+    let text = "param x : [n, k] real\nparam y : [n, k] real\nassume n = m\nparam z : [m, k] real\n\
+                (gen i < n, j < k. x[i, j]^2 * y[i, j] + [i >= 1] * x[i - 1, j] * z[i, j], \
+                 gen i < n, j < k. sum l < k. x[i, l] * y[i, j] * z[i, j]^2)";
+    let function = Function::parse(text).expect("a program");
+    let (n, k) = (3, 2);
+    let mut inputs = Inputs::new();
+    let mut numbers = Numbers::new(11, true);
+    for name in ["x", "y", "z"] {
+        inputs.value(name, iverson::tensor::Dense::new(&[n, k], numbers.vector(n * k)).expect("it fits"));
+    }
+    let run = |request: &Request| {
+        let derived = function.derive(request, &mut Stages::new()).expect("it derives").function.dense();
+        derived.kernel(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs)).expect("it runs")
+    };
+    for sweep in [Sweep::Forward, Sweep::Adjoint, Sweep::Cheapest] {
+        for raw in [false, true] {
+            let with = |request: Request| {
+                let request = Request { sweep, with_value: true, ..request };
+                if raw { request.raw() } else { request }
+            };
+            let wrt = ["x", "y", "z"];
+            let whole = run(&with(Request::new(Mode::Jacobian, &wrt)));
+            assert_eq!(whole.len(), 8);
+            for axes in [1, 2, usize::MAX] {
+                let found = run(&with(by(&wrt, axes)));
+                assert_eq!(found.len(), whole.len());
+                for ((name, found), (known, whole)) in found.iter().zip(&whole).skip(2) {
+                    assert_eq!(name, known);
+                    let (found, whole) = (in_full(found), in_full(whole));
+                    let places = (0..n * k).flat_map(|row| (0..n * k).map(move |column| (row, column)));
+                    let shared =
+                        places.filter(|(row, column)| if axes == 1 { row / k == column / k } else { row == column });
+                    let expected: Vec<f64> = shared.map(|(row, column)| whole[row * n * k + column]).collect();
+                    assert_eq!(found, expected, "{name}, {axes} axes, {sweep:?}");
+                }
+            }
+        }
+    }
+
+    // Where there is none, that is said.
+    let refused = [
+        (
+            "param x : [n] real\nsum i < n. x[i]",
+            by(&["x"], usize::MAX),
+            "of the result, of shape [], by `x`, of shape [n]",
+        ),
+        ("param x : [n] real\ngen i < n - 1. x[i + 1]", by(&["x"], 1), "of shape [n - 1], by `x`, of shape [n]"),
+        ("param x : [n, m] real\ngen j < m. x[0, j]", by(&["x"], 1), "it takes 1 equal leading axes"),
+        ("param x : [n, m] real\ngen i < n. x[i, 0]", by(&["x"], 2), "it takes 2 equal leading axes"),
+        ("param x : [n, m] real\ngen i < n. x[i, 0]", by(&["x"], usize::MAX), "a diagonal takes equal shapes"),
+        ("param x : [n] real\nparam s : real\ngen i < n. s * x[i]", by(&["x", "s"], usize::MAX), "by `s`, of shape []"),
+        ("param x : [n] real\n(x, sum i < n. x[i])", by(&["x"], usize::MAX), "of the result `1`, of shape []"),
+        (
+            "param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]",
+            Request { columns: Some(vec!["y".to_owned()]), mode: Mode::Hessian, ..by(&["x"], usize::MAX) },
+            "the Hessian has no diagonal",
+        ),
+    ];
+    for (text, request, expected) in refused {
+        let text = text.replace("x[0, j]", "[0 < n] * x[0, j]").replace("x[i, 0]", "[0 < m] * x[i, 0]");
+        let error = derived(&text, request).expect_err(&text);
+        assert!(error.contains(expected), "{text}: {error}, expected: {expected}");
+    }
+}
+
 /// `J' J` is the product of the dense matrices, by both sweeps, simplified or not; pieces of one block are joined before they are multiplied.
 #[test]
 fn gauss_newton_matrices_are_products() {
