@@ -35,6 +35,14 @@ pub enum Error {
         /// What was found, at least.
         found: u64,
     },
+    /// The machine has no memory for what a program or its data take. No limit of ours: another machine may have room.
+    #[error("there is no memory for {wanted} {what}")]
+    Memory {
+        /// What was to be kept.
+        what: &'static str,
+        /// How many of it.
+        wanted: u64,
+    },
     /// An index expression leaves the range of 64-bit integers.
     #[error("an index expression leaves the range of 64-bit integers")]
     Overflow,

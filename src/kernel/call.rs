@@ -50,7 +50,7 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Data`] if a leaf has another shape, length or precision than the one bound, [`Error::Limit`] if there is no memory for a copy.
+    /// [`Error::Data`] if a leaf has another shape, length or precision than the one bound, [`Error::Memory`] if there is none for a copy.
     pub fn call_with(&self, inputs: &[Input<'_>], outputs: &mut [SliceMut<'_>]) -> Result<Copied> {
         self.call_given(inputs, Wanted::Mixed(outputs))
     }
@@ -260,8 +260,7 @@ impl Room {
 
 fn room<A: Element>(len: usize) -> Result<Vec<A>> {
     let mut room = Vec::new();
-    let limit = |_| Error::Limit { what: "elements of a result", limit: 0, found: len as u64 };
-    room.try_reserve_exact(len).map_err(limit)?;
+    room.try_reserve_exact(len).map_err(|_| Error::Memory { what: "elements of a result", wanted: len as u64 })?;
     room.resize(len, A::narrow(f64::NAN));
     Ok(room)
 }

@@ -136,7 +136,7 @@ pub(super) struct SetUp {
 /// Runs a setup.
 ///
 /// # Errors
-/// Those of binding, and [`Error::Limit`] if there is no memory for a result.
+/// Those of binding, and [`Error::Memory`] if there is no memory for a result.
 pub(super) fn set_up(setup: Program, bindings: &Bindings, engine: Engine) -> Result<SetUp> {
     let shapes = layout::shapes(&setup, bindings)?;
     let (mut outputs, mut computed) = (Vec::new(), Vec::new());

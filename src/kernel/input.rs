@@ -158,8 +158,7 @@ impl Copies {
 fn copy<A: Element>(view: &ArrayViewD<'_, A>, to: &mut Vec<A>) -> Result<usize> {
     let len = view.len();
     to.clear();
-    let limit = |_| Error::Limit { what: "elements of a copy that memory has room for", limit: 0, found: len as u64 };
-    to.try_reserve_exact(len).map_err(limit)?;
+    to.try_reserve_exact(len).map_err(|_| Error::Memory { what: "elements of a copy", wanted: len as u64 })?;
     to.resize(len, A::default());
     let target = ArrayViewMutD::from_shape(view.raw_dim(), to);
     target.map_err(|error| Error::bug("kernel", error.to_string()))?.assign(view);

@@ -70,7 +70,8 @@ impl Memory<'_, '_, '_> {
         let places = self.tuples.get_mut(number).ok_or_else(|| outside("a pattern"))?;
         let limit =
             |found: usize| Error::Limit { what: "entries of a result", limit: MAX_ELEMENTS, found: found as u64 };
-        places.try_reserve(1).map_err(|_| limit(places.len()))?;
+        let wanted = places.len() as u64 + 1;
+        places.try_reserve(1).map_err(|_| Error::Memory { what: "entries of a result", wanted })?;
         places.push(place);
         // Places are often listed several times.
         if places.len() == places.capacity() {

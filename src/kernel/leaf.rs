@@ -138,9 +138,9 @@ fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> 
     match pattern.shape() {
         [rows, cols] => {
             let malformed = |malformed: crate::tensor::Malformed| Error::bug("bind", malformed.to_string());
-            let limit = || Error::Limit { what: "rows of a result", limit: 0, found: *rows as u64 };
             let mut indptr: Vec<usize> = Vec::new();
-            indptr.try_reserve_exact(rows.saturating_add(1)).map_err(|_| limit())?;
+            let room = indptr.try_reserve_exact(rows.saturating_add(1));
+            room.map_err(|_| Error::Memory { what: "rows of a result", wanted: *rows as u64 })?;
             indptr.resize(rows + 1, 0);
             pattern.column(0).iter().for_each(|row| indptr[row + 1] += 1);
             for row in 0..*rows {

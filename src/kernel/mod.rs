@@ -279,11 +279,8 @@ impl Kernel {
         scratch.machine.registers.reserve(&self.codes);
         for len in &self.workspaces {
             let mut buffer: Vec<f64> = Vec::new();
-            buffer.try_reserve_exact(*len).map_err(|_| Error::Limit {
-                what: "elements of an intermediate tensor that memory has room for",
-                limit: 0,
-                found: *len as u64,
-            })?;
+            let (what, wanted) = ("elements of an intermediate tensor", *len as u64);
+            buffer.try_reserve_exact(*len).map_err(|_| Error::Memory { what, wanted })?;
             buffer.resize(*len, 0.0);
             scratch.machine.workspaces.push(buffer);
         }

@@ -148,11 +148,8 @@ impl<'a> View<'a> {
                 };
                 let mut rows: Vec<u32> = Vec::new();
                 let count = narrow(self.rows)? as usize + 1;
-                rows.try_reserve_exact(count).map_err(|_| Error::Limit {
-                    what: "rows of a relation",
-                    limit: u64::from(u32::MAX),
-                    found: count as u64,
-                })?;
+                let room = rows.try_reserve_exact(count);
+                room.map_err(|_| Error::Memory { what: "rows of a relation", wanted: count as u64 })?;
                 // Each node starts its row and all empty ones before it.
                 for (node, row) in self.nodes(0)?.iter().enumerate() {
                     rows.resize(rows.len().max(*row as usize + 1), below.get(node).copied().unwrap_or(0));

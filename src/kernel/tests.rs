@@ -96,6 +96,26 @@ in sum i < n, j < n, k < n. y[i, j, k] * y[j, i, k]";
     assert!(matches!(kernel, Err(Error::Limit { .. })), "{kernel:?}");
 }
 
+#[test]
+fn memory_that_is_not_there_is_no_limit() {
+    // 2^49 bytes are more than a process can address.
+    let mut inputs = Inputs::new();
+    inputs.value("x", Value::scalar(1.0)).size("n", 1 << 46);
+    for (text, what) in [
+        ("param x : real\nassume n >= 1\ngen i < n. x", "elements of a result"),
+        (
+            "param x : real\nassume n >= 1\nlet y = gen i < n. exp(i * x) in sum i < n, j < n. y[i] * y[j] * sin(y[i] * y[j])",
+            "elements of an intermediate tensor",
+        ),
+    ] {
+        // The memory for intermediate tensors is asked for when a kernel is bound.
+        let kernel = Function::parse(text).unwrap().kernel(&inputs, Engine::Interpreter);
+        let error = kernel.and_then(|kernel| kernel.call(&inputs)).unwrap_err();
+        assert!(matches!(error, Error::Memory { wanted: 70368744177664, .. }), "{error}");
+        assert_eq!(error.to_string(), format!("there is no memory for 70368744177664 {what}"));
+    }
+}
+
 /// 2^40 empty rows take no time, an offset beyond 64 bits is an error.
 #[test]
 fn empty_axes_of_any_length() {
