@@ -1,10 +1,10 @@
 //! Reading programs and inputs, writing results.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
-use iverson::tensor::io::{FileValue, read_value, write_value};
+use iverson::tensor::io::{FileValue, read_value_and_notes, write_value};
 use iverson::tensor::{Inputs, Tensor, Value};
 use iverson::ty::{Side, Signature};
 use iverson::{Error, Result};
@@ -52,11 +52,15 @@ impl InputArguments {
         let mut given = BTreeSet::new();
         for argument in &self.inputs {
             if !argument.contains('=') && argument.ends_with(".npz") {
-                inputs.file_value(signature, argument, read_value(argument)?)?;
+                let value = read(argument)?;
+                if let FileValue::Archive(archive) = &value {
+                    archive.keys().try_for_each(|name| once(name, &mut given))?;
+                }
+                inputs.file_value(signature, argument, value)?;
                 continue;
             }
             let (name, path) = split(argument, "--input", "FILE", &mut given)?;
-            inputs.file_value(signature, name, read_value(path)?)?;
+            inputs.file_value(signature, name, read(path)?)?;
         }
         for argument in &self.scalars {
             let (name, text) = split(argument, "--scalar", "NUMBER", &mut given)?;
@@ -95,7 +99,7 @@ pub(super) fn read_seeds(
         }
         match number(text) {
             Some(x) => inputs.value(name, Value::scalar(x)),
-            None => inputs.file_value(signature, name, read_value(text)?)?,
+            None => inputs.file_value(signature, name, read(text)?)?,
         };
     }
     let mut missing = Vec::new();
@@ -124,15 +128,32 @@ fn is_part(name: &str, param: &str) -> bool {
 }
 
 /// `NAME=..`, each name once.
-fn split<'a>(argument: &'a str, option: &str, what: &str, given: &mut BTreeSet<&'a str>) -> Result<(&'a str, &'a str)> {
+fn split<'a>(argument: &'a str, option: &str, what: &str, given: &mut BTreeSet<String>) -> Result<(&'a str, &'a str)> {
     let (name, text) = argument
         .split_once('=')
         .filter(|(name, text)| !name.is_empty() && !text.is_empty())
         .ok_or_else(|| Error::Request(format!("{option} takes NAME={what}, found `{argument}`")))?;
-    if !given.insert(name) {
-        return Err(Error::Request(format!("`{name}` is given twice")));
-    }
+    once(name, given)?;
     Ok((name, text))
+}
+
+/// Refuses a name that was given before.
+fn once(name: &str, given: &mut BTreeSet<String>) -> Result<()> {
+    match given.insert(name.to_owned()) {
+        true => Ok(()),
+        false => Err(Error::Request(format!("`{name}` is given twice"))),
+    }
+}
+
+/// Reads a file, and says on standard error what of it was taken for no data.
+fn read(path: &str) -> Result<FileValue> {
+    let mut notes = Vec::new();
+    let value = read_value_and_notes(path, &mut notes)?;
+    for note in notes {
+        // With standard error gone there is nobody left to tell.
+        let _ = writeln!(std::io::stderr(), "note: {note}");
+    }
+    Ok(value)
 }
 
 /// A number; one beyond the range of floats is none.

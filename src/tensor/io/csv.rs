@@ -1,29 +1,46 @@
 //! Comma separated numbers.
 //!
-//! One column is a vector, more are a matrix, also if there is one row only. The first line is a header if no field of it is a
-//! number. All lines have as many fields as the first; empty lines are skipped.
+//! One column is a vector, more are a matrix, also if there is one row only. All lines have as many fields as the first.
+//!
+//! *Nothing is dropped in silence.* The first line is a header if it has a name and no field that is meant as a number: one that starts,
+//! but for signs, with a digit. So `1.5e` and `0x10` are numbers that are wrong, and neither is a name what stands for a missing number,
+//! such as `NA`. Who reads is told of the header ([`Table::header`]). A blank line is an error, for in a column it may be a number that
+//! is missing; after the last line there may be some.
 
 use super::text::{error_at, excerpt, real, write_real};
 use crate::error::{Error, Result};
 use crate::tensor::Dense;
 
+/// What a file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The fields of the first line, where it was taken for a header.
+    pub header: Option<Vec<String>>,
+    /// The numbers.
+    pub numbers: Dense,
+}
+
 /// Reads a vector or a matrix.
 ///
 /// # Errors
 /// The first problem, with its line and column.
-pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
+pub fn parse(subject: &str, bytes: &[u8]) -> Result<Table> {
     let trim = csv::Trim::All;
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(trim).from_reader(bytes);
     let mut record = csv::ByteRecord::new();
-    let (mut width, mut height) = (None, 0usize);
+    let (mut width, mut height, mut header) = (None, 0usize, None);
     let mut data = Vec::new();
-    let mut first = true;
     loop {
         let more = reader.read_byte_record(&mut record);
         if !more.map_err(|e| Error::data(subject, format!("this is no table: {e}")))? {
             break;
         }
-        let line = record.position().map_or(0, |start| line_of(start, bytes));
+        let (line, blank) = record.position().map_or((0, false), |start| line_of(start, bytes));
+        if blank {
+            let message =
+                "this line is blank; a line holds as many numbers as the others, and blank lines come last only";
+            return Err(error_at(subject, line, message));
+        }
         let start = data.len();
         let mut problem = None;
         for (k, field) in record.iter().enumerate() {
@@ -39,11 +56,13 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
                 Err(message) => problem = problem.or(Some(format!("column {}: {message}", k + 1))),
             }
         }
-        let named = record.iter().any(|field| !field.is_empty());
-        let header = std::mem::take(&mut first) && named && data.len() == start;
+        let is_header = width.is_none() && data.len() == start && names(&record);
         match problem {
-            Some(message) if !header => return Err(error_at(subject, line, message)),
-            _ => {}
+            Some(_) if is_header => {
+                header = Some(record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect());
+            }
+            Some(message) => return Err(error_at(subject, line, message)),
+            None => {}
         }
         match width {
             Some(width) if width != record.len() => {
@@ -52,21 +71,48 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
             }
             _ => width = Some(record.len()),
         }
-        height += usize::from(!header);
+        height += usize::from(!is_header);
     }
     let shape = match width {
         None => return Err(Error::data(subject, "this file is empty")),
         Some(1) => vec![height],
         Some(width) => vec![height, width],
     };
-    Dense::new(&shape, data).map_err(|malformed| malformed.of(subject))
+    let numbers = Dense::new(&shape, data).map_err(|malformed| malformed.of(subject))?;
+    Ok(Table { header, numbers })
 }
 
-/// The line of a record; the library counts from the blank lines before it.
-fn line_of(start: &csv::Position, bytes: &[u8]) -> u64 {
-    let rest = usize::try_from(start.byte()).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
-    let blank = rest.iter().take_while(|b| matches!(b, b'\r' | b'\n')).filter(|b| **b == b'\n').count();
-    start.line() + blank as u64
+/// Whether a line without numbers names columns: it has a name, and no field that is meant as a number. Names may be missing.
+fn names(record: &csv::ByteRecord) -> bool {
+    // What other programs write for a number that is missing.
+    const MISSING: [&str; 8] = ["na", "n/a", "#n/a", "<na>", "null", "none", "nil", "missing"];
+    let mut named = false;
+    for field in record.iter().filter(|field| !field.is_empty()) {
+        let text = String::from_utf8_lossy(field);
+        // A quote that is not closed takes in all lines that follow.
+        if text.contains(['\n', '\r']) {
+            return false;
+        }
+        match text.chars().find(|c| c.is_alphanumeric()) {
+            Some(first) if first.is_numeric() => return false,
+            Some(_) => named |= !MISSING.contains(&text.to_ascii_lowercase().as_str()),
+            None => return false,
+        }
+    }
+    named
+}
+
+/// The line that a record is read from, and whether a blank one comes first: then it is that line.
+fn line_of(start: &csv::Position, bytes: &[u8]) -> (u64, bool) {
+    let at = usize::try_from(start.byte()).unwrap_or(usize::MAX);
+    let (before, rest) = bytes.split_at_checked(at).unwrap_or((bytes, &[]));
+    // The second half of the end of the line before may be left.
+    let (left, rest) = match rest {
+        [b'\n', rest @ ..] if before.ends_with(b"\r") => (1, rest),
+        rest => (0, rest),
+    };
+    let rest = rest.strip_prefix(b"\xef\xbb\xbf").filter(|_| before.is_empty()).unwrap_or(rest);
+    (start.line() + left, matches!(rest, [b'\r' | b'\n', ..]))
 }
 
 /// Writes a number, a vector or a matrix. A number and a matrix of one column are read back as vectors; where there are no rows, a

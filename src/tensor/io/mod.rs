@@ -10,7 +10,8 @@
 //!
 //! *A header is a claim, not a fact*: memory is allocated for what was read, and a claim is compared with it. What does not
 //! fit is an [`Error::Data`] whose subject names the file and, in text formats, the line. Numbers that a float cannot hold
-//! (`1e999`, an integer beyond 2^53 that would be rounded) are refused; `nan` and `inf` are values.
+//! (`1e999`, an integer beyond 2^53 that would be rounded) are refused; `nan` and `inf` are values. Nothing that a file gives is dropped in
+//! silence: names, places and shapes are given once, and [`read_value_and_notes`] says which line was taken for a header.
 
 pub mod csv;
 pub mod mtx;
@@ -18,10 +19,9 @@ pub mod npy;
 pub mod npz;
 mod text;
 pub mod tns;
+mod whole;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use super::{Coo, Csr, Dense, Inputs, Relation, Tensor, is_part};
@@ -161,28 +161,47 @@ impl Inputs {
     }
 }
 
-/// Reads a file in the format of its extension.
+/// Reads a file in the format of its extension. The header of a table is skipped; [`read_value_and_notes`] says so.
 ///
 /// # Errors
 /// [`Error::Data`] that names the file, and in text formats the line.
 pub fn read_value(path: impl AsRef<Path>) -> Result<FileValue> {
+    read_value_and_notes(path, &mut Vec::new())
+}
+
+/// Reads a file in the format of its extension, and adds to `notes` what of it was taken for no data, a sentence for people each.
+///
+/// # Errors
+/// Those of [`read_value`].
+pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> Result<FileValue> {
+    type Parse = fn(&str, &[u8], &mut Vec<String>) -> Result<FileValue>;
     let path = path.as_ref();
     let subject = path.display().to_string();
-    let parse = match extension(path).as_str() {
-        "npy" => |subject: &str, bytes: &[u8]| npy::parse(subject, bytes).map(FileValue::Dense),
-        "npz" => |subject: &str, bytes: &[u8]| npz::parse(subject, bytes).map(FileValue::Archive),
-        "mtx" => mtx::parse,
-        "tns" => tns::parse,
-        "csv" => |subject: &str, bytes: &[u8]| csv::parse(subject, bytes).map(FileValue::Dense),
+    let parse: Parse = match extension(path).as_str() {
+        "npy" => |subject, bytes, _| npy::parse(subject, bytes).map(FileValue::Dense),
+        "npz" => |subject, bytes, _| npz::parse(subject, bytes).map(FileValue::Archive),
+        "mtx" => |subject, bytes, _| mtx::parse(subject, bytes),
+        "tns" => |subject, bytes, _| tns::parse(subject, bytes),
+        "csv" => |subject, bytes, notes| {
+            let table = csv::parse(subject, bytes)?;
+            if let Some(header) = table.header {
+                let header = text::excerpt(&header.join(","));
+                notes.push(format!("{subject}: the first line, `{header}`, is taken for a header"));
+            }
+            Ok(FileValue::Dense(table.numbers))
+        },
         other => return Err(unknown_extension(&subject, other)),
     };
-    parse(&subject, &read_bytes(path, &subject)?)
+    parse(&subject, &read_bytes(path, &subject)?, notes)
 }
 
 /// Writes a file in the format of its extension; what is read back is equal.
 ///
+/// A regular file is written beside its place and then put there, so that at no time a part of it is there, and what was there before
+/// stays until the new file is whole.
+///
 /// # Errors
-/// If the format cannot hold the value, or the file cannot be written.
+/// If the format cannot hold the value, or the file cannot be written; then what was there before still is.
 pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
     let path = path.as_ref();
     let subject = path.display().to_string();
@@ -197,9 +216,7 @@ pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
         }
         (other, _) => return Err(unknown_extension(&subject, other)),
     };
-    let failed = |e: std::io::Error| Error::data(&subject, format!("this file cannot be written: {e}"));
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-    file.write_all(&bytes).and_then(|()| file.flush()).map_err(failed)
+    whole::write(path, &bytes).map_err(|e| Error::data(&subject, format!("this file cannot be written: {e}")))
 }
 
 fn extension(path: &Path) -> String {

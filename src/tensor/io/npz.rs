@@ -2,8 +2,11 @@
 //!
 //! Deflate expands a byte to at most 1032, so an archive that holds more than that for each of its own bytes has entries that
 //! overlap, and is refused as soon as it is noticed; the sizes that the archive claims are not used.
+//!
+//! Of entries with the same name the library keeps the last. So the directory of the archive is read for its names, and one that occurs
+//! twice is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read};
 
 use ndarray_npy::NpzWriter;
@@ -24,6 +27,9 @@ const MAX_EXPANSION: u64 = 1032;
 pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
     let damaged = |e: &dyn std::fmt::Display| Error::data(subject, format!("the archive is damaged: {e}"));
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| damaged(&e))?;
+    if let Some(name) = name_given_twice(bytes, archive.central_directory_start(), archive.len()) {
+        return Err(Error::data(subject, format!("the archive holds `{}` twice", excerpt(&name))));
+    }
     let mut left = (bytes.len() as u64).saturating_mul(MAX_EXPANSION);
     let mut tensors = BTreeMap::new();
     for index in 0..archive.len() {
@@ -36,11 +42,29 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
         entry.take(left + 1).read_to_end(&mut contents).map_err(|e| damaged(&e))?;
         left = left.checked_sub(contents.len() as u64).ok_or_else(|| damaged(&"its entries overlap"))?;
         let dense = npy::parse(&format!("{subject}, entry {}", excerpt(&name)), &contents)?;
-        if tensors.insert(name.clone(), dense).is_some() {
-            return Err(Error::data(subject, format!("the archive holds `{}` twice", excerpt(&name))));
-        }
+        tensors.insert(name, dense);
     }
     Ok(tensors)
+}
+
+/// A name that the directory of an archive has twice, of one that was opened and has so many distinct names.
+fn name_given_twice(bytes: &[u8], start: u64, distinct: usize) -> Option<String> {
+    const SIGNATURE: &[u8] = b"PK\x01\x02";
+    const FIXED: usize = 46;
+    let mut rest = bytes.get(usize::try_from(start).ok()?..)?;
+    let mut names = BTreeSet::new();
+    while let (true, Some(fixed)) = (rest.starts_with(SIGNATURE), rest.first_chunk::<FIXED>()) {
+        let length = |at: usize| usize::from(u16::from_le_bytes([fixed[at], fixed[at + 1]]));
+        let (name, extra, comment) = (length(28), length(30), length(32));
+        let name = rest.get(FIXED..FIXED + name)?;
+        if !names.insert(name) {
+            let name = String::from_utf8_lossy(name);
+            return Some(name.strip_suffix(".npy").unwrap_or(&name).to_string());
+        }
+        rest = rest.get(FIXED + name.len() + extra + comment..)?;
+    }
+    // Spellings in bytes that the library takes for one name.
+    (names.len() > distinct).then(|| "a name".to_string())
 }
 
 /// Writes an archive, not compressed.

@@ -235,7 +235,12 @@ fn csv_reads_and_refuses() {
     assert_eq!(read("1\n2.5\n-3e2\n"), Ok(dense(&[3], &[1.0, 2.5, -300.0])));
     assert_eq!(read("1,2\r\n3, 4 \r\n"), Ok(dense(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
     assert_eq!(read("x,y z\n1,2"), Ok(dense(&[1, 2], &[1.0, 2.0])));
-    assert_eq!(read("\"x, y\",z\n\n\"1\",2\n"), Ok(dense(&[1, 2], &[1.0, 2.0])));
+    assert_eq!(read("\"x, y\",z\n\"1\",2\n"), Ok(dense(&[1, 2], &[1.0, 2.0])));
+    // Blank lines come last.
+    for end in ["", "\n", "\n\n\n", "\r\n\r\n", "\r\r"] {
+        assert_eq!(read(&format!("1\r\n2{end}")), Ok(dense(&[2], &[1.0, 2.0])), "{end:?}");
+    }
+    assert_eq!(read("1\r2\r3"), Ok(dense(&[3], &[1.0, 2.0, 3.0])));
     assert_eq!(read("\u{feff}1,2\n"), Ok(dense(&[1, 2], &[1.0, 2.0])));
     assert_eq!(read("x,y\n"), Ok(dense(&[0, 2], &[])));
     assert_eq!(read("inf\n-inf\n"), Ok(dense(&[2], &[f64::INFINITY, f64::NEG_INFINITY])));
@@ -245,17 +250,57 @@ fn csv_reads_and_refuses() {
             (b"", ": this file is empty"),
             (b"\n\n", ": this file is empty"),
             (b"1,2\n3\n", ", line 2: expected 2 fields as in the first line, found 1"),
-            (b"1,2\n\n3,4,5\n", ", line 3: expected 2 fields as in the first line, found 3"),
+            (b"1,2\n3,4\n5,6,7\n", ", line 3: expected 2 fields as in the first line, found 3"),
+            (b"1,2\n\n3,4\n", ", line 2: this line is blank"),
+            (b"1\n2\n\n\n3\n", ", line 3: this line is blank"),
+            (b"1\r\n2\r\n\r\n3\r\n", ", line 3: this line is blank"),
+            (b"\n1\n", ", line 1: this line is blank"),
+            (b"\xef\xbb\xbf\n1\n", ", line 1: this line is blank"),
+            (b"1\n \t\n2\n", ", line 2: column 1: expected a number, found nothing"),
+            (b"x\n\n1\n", ", line 2: this line is blank"),
+            // No headers but numbers that are wrong, or missing.
+            (b"1.5e\n2\n", ", line 1: column 1: expected a number, found `1.5e`"),
+            (b"1e400\n2\n", ", line 1: column 1: `1e400` is beyond the range"),
+            (b"0x10\n2\n", ", line 1: column 1: expected a number, found `0x10`"),
+            (b"x,0x10\n1,2\n", ", line 1: column 1: expected a number, found `x`"),
+            (b"1.5e,2.5e\n1,2\n", ", line 1: column 1: expected a number, found `1.5e`"),
+            ("\u{2212}5\n2\n".as_bytes(), ", line 1: column 1: expected a number, found `\u{2212}5`"),
+            (b"$5\n2\n", ", line 1: column 1: expected a number, found `$5`"),
+            (b"-\n2\n", ", line 1: column 1: expected a number, found `-`"),
+            (b"NA\n2\n", ", line 1: column 1: expected a number, found `NA`"),
+            (b"null,N/A\n1,2\n", ", line 1: column 1: expected a number, found `null`"),
+            (b"\"x\n1\n2\n", ", line 1: column 1: expected a number, found `x\\n1\\n2"),
             (b"1,2\n3,x\n", ", line 2: column 2: expected a number, found `x`"),
             (b"x,2\n", ", line 1: column 1: expected a number, found `x`"),
             (b"x\ny\n", ", line 2: column 1: expected a number, found `y`"),
             (b"1,2\n,4\n", ", line 2: column 1: expected a number, found nothing"),
             (b",\n", ", line 1: column 1: expected a number, found nothing"),
-            (b"1;2\n3;4\n", ", line 2: column 1: expected a number, found `3;4`"),
+            (b"1;2\n3;4\n", ", line 1: column 1: expected a number, found `1;2`"),
             (b"1,2\n3,1e400\n", ", line 2: column 2: `1e400` is beyond the range"),
             (b"1,2\n3,\xff\n", ", line 2: column 2: `\u{fffd}` is not UTF-8 text"),
         ],
     );
+}
+
+/// Who reads is told which line is no data.
+#[test]
+fn csv_headers_are_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |text: &str| {
+        let path = directory.path().join("file.csv");
+        std::fs::write(&path, text).unwrap();
+        let mut notes = Vec::new();
+        read_value_and_notes(&path, &mut notes).unwrap();
+        let start = format!("{}: ", path.display());
+        notes.iter().map(|note| note.strip_prefix(&start).unwrap().to_string()).collect::<Vec<_>>()
+    };
+    let header = |fields: &str| [format!("the first line, `{fields}`, is taken for a header")];
+    assert_eq!(told("1,2\n"), [""; 0]);
+    assert_eq!(told("nan\n2\n"), [""; 0]);
+    assert_eq!(told("x,y\n1,2\n"), header("x,y"));
+    assert_eq!(told(",x1,NA\n0,1,2\n"), header(",x1,NA"));
+    assert_eq!(told("# x, (m/s)\n1,2\n"), header("# x,(m/s)"));
+    assert_eq!(csv::parse("f", b"x,y\n1,2\n").unwrap().header, Some(vec!["x".to_string(), "y".to_string()]));
 }
 
 /// A `.npy` file with a header text of any kind.
@@ -393,7 +438,13 @@ fn npz_reads_and_refuses() {
     let at = flipped.windows(8).position(|w| w == 2.5f64.to_le_bytes()).unwrap();
     flipped[at] ^= 1;
     let whole = stored(&[("x.npy", &good)]);
+    // No library writes a name twice.
+    let other = npy_array("<f8", false, "(1,)", &3.5f64.to_le_bytes());
+    let mut twice = stored(&[("x.npy", &good), ("y.npy", &other), ("z.npy", &good)]);
+    let named: Vec<usize> = (0..twice.len() - 5).filter(|at| &twice[*at..*at + 5] == b"y.npy").collect();
+    named.iter().for_each(|at| twice[*at] = b'x');
     let owned = [
+        (twice, ": the archive holds `x` twice"),
         (vec![], ": the archive is damaged"),
         (b"PK\x03\x04".to_vec(), ": the archive is damaged"),
         (whole[..whole.len() - 5].to_vec(), ": the archive is damaged"),
@@ -516,7 +567,7 @@ fn damaged_files_are_values_or_errors() {
                 "npz" => npz::parse("f", &bytes).map(FileValue::Archive),
                 "mtx" => mtx::parse("f", &bytes),
                 "tns" => tns::parse("f", &bytes),
-                _ => csv::parse("f", &bytes).map(FileValue::Dense),
+                _ => csv::parse("f", &bytes).map(|table| FileValue::Dense(table.numbers)),
             };
             match result {
                 Ok(_) => values += 1,
