@@ -2,6 +2,7 @@
 //!
 //! `gen g. [p] f'k(X0[g], ..)` becomes one statement for each operation of the expression, all under the guard `p`. Where the
 //! expression uses the value of `f` itself, the statement `gen g. [p] f(X0[g], ..)` is shared with the primal program, if that has it.
+//! What the expression adds for arguments that a literal excludes is left out: `a^2.5` has no case `[2.5 = 0]`.
 
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
@@ -57,6 +58,7 @@ impl Expansion<'_> {
             },
             Expr::Result => self.apply(Function::Value(self.primitive), self.args.to_vec()),
             Expr::Number(c) => self.builder.number(self.gens, Number::Literal(*c)),
+            Expr::Add(a, b) if self.is_zero(b) => self.expr(a),
             Expr::Add(a, b) => {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let guard = || self.guard.clone();
@@ -70,6 +72,32 @@ impl Expansion<'_> {
                 let args = args.iter().map(|a| self.expr(a)).collect::<Result<_>>()?;
                 self.apply(Function::Value(*primitive), args)
             }
+        }
+    }
+
+    /// Whether a term is 0 by the arguments that are literals: a product of comparisons, one of which fails.
+    fn is_zero(&self, e: &Expr) -> bool {
+        let literal = |e: &Expr| match e {
+            Expr::Number(c) => Some(*c),
+            Expr::Arg(at) => match self.builder.stmt(*self.args.get(usize::from(*at))?).rhs {
+                Rhs::Number(Number::Literal(c)) => Some(c),
+                _ => None,
+            },
+            _ => None,
+        };
+        let comparison = |e: &Expr| match e {
+            Expr::Apply(Primitive::Op(Op::Compare(k)), args) => match args.as_slice() {
+                [a, b] => Some(literal(a).zip(literal(b)).map(|(a, b)| k.holds(a, b))),
+                _ => None,
+            },
+            _ => None,
+        };
+        match e {
+            Expr::Mul(a, b) => match (comparison(a), comparison(b)) {
+                (Some(a), Some(b)) => a == Some(false) || b == Some(false),
+                _ => false,
+            },
+            e => comparison(e) == Some(Some(false)),
         }
     }
 

@@ -30,8 +30,17 @@ pub(super) fn powi(a: Complex64, k: i32) -> Complex64 {
     if k < 0 { div(c(1.0, 0.0), power) } else { power }
 }
 
-/// `e^(b ln a)`.
+/// `e^(b ln a)`; a product for a real integer `b`, where `ln a` may have no value, or one on another branch.
 pub(super) fn pow(a: Complex64, b: Complex64) -> Complex64 {
+    let whole = b.re as i32;
+    if b.im == 0.0 && f64::from(whole) == b.re {
+        return powi(a, whole);
+    }
+    if a == c(0.0, 0.0) {
+        // d/db a^b = a^b ln a, with 0 ln 0 = 0.
+        let power = libm::pow(a.re, b.re);
+        return c(power, if b.im == 0.0 { 0.0 } else { b.im * value::xlogy(power, a.re) });
+    }
     exp(b * ln(a))
 }
 

@@ -113,6 +113,11 @@ fn arguments<const N: usize>() -> [Expr; N] {
     std::array::from_fn(|k| Expr::Arg(k as u8))
 }
 
+/// `[e = 0]`.
+fn is_zero(e: &Expr) -> Expr {
+    Op::Compare(Comparison::Equal).of([e, &Expr::Number(0.0)])
+}
+
 macro_rules! operators {
     ($(
         $(#[$doc:meta])*
@@ -237,10 +242,16 @@ operators! {
         arguments: (a, b),
         value: libm::pow(a, b),
         complex: Some(z::pow(a, b)),
-        partials: |y| [b * Op::Pow.of([a, &(b - 1.0)]), Op::Xlogy.of([y, a])],
+        // At (0, 0) the exponent is 0 and not -1, so that the partial is that of the constant pow(a, 0). Where a or b is another number
+        // nothing is added, so partials of higher order are right as well.
+        partials: |y| [
+            b * Op::Pow.of([a, &(b - 1.0 + is_zero(b) * is_zero(a))]),
+            Op::Xlogy.of([y, a])
+        ],
         domain: "a > 0; a = 0 and b >= 0; a < 0 and b an integer",
         facts: Facts::NONE,
-        note: "as IEEE 754, so pow(a, 0) = pow(1, b) = 1 for all a and b; the partial by b is 0 where the value is 0",
+        note: "as IEEE 754, so pow(a, 0) = pow(1, b) = 1 for all a and b; at (0, 0) the partial by a is 0, that by b is -inf, from the right; \
+               the partial by b is 0 where the value is 0",
     }
     /// The smaller; the first where equal.
     Min {

@@ -196,6 +196,51 @@ fn second_partials_exist_and_agree_with_differences() {
     assert!(checked > 1000, "{checked}");
 }
 
+/// What the partial of `pow` by `a` adds at (0, 0) leaves its derivative by `b` as it is: `a^(b - 1) * (1 + b * ln(a))`, with 1 / a at 0.
+#[test]
+fn mixed_partials_of_powers() {
+    let users = no_users();
+    let [Partial::Expr(by_a), Partial::Expr(by_b)] = [0, 1].map(|k| partial(Op::Pow.into(), k, &users)) else {
+        panic!()
+    };
+    let mixed = differentiate(&by_a, 1, &by_b).unwrap();
+    for (a, b, expected) in [
+        (0.0, 1.0, f64::NEG_INFINITY),
+        (0.0, 2.0, 0.0),
+        (0.0, 3.0, 0.0),
+        (2.0, 0.0, 0.5),
+        (0.25, 0.0, 4.0),
+        (1.0, 5.0, 1.0),
+    ] {
+        assert_eq!(mixed.evaluate(&[a, b], Op::Pow.value(&[a, b]), &users), expected, "{a}^{b}");
+    }
+}
+
+/// Complex steps of powers where a logarithm has no value: at 0, and at negative numbers.
+#[test]
+fn complex_steps_of_powers() {
+    let h = 1e-100;
+    for a in [-2.0, -0.5, 0.0, 1.0, 3.0] {
+        for b in [-3.0, -1.0, 0.0, 1.0, 2.0, 2.5, 5.0] {
+            let value = Op::Pow.value(&[a, b]);
+            if !value.is_finite() {
+                continue;
+            }
+            let (real, imaginary) = (Complex64::new, |x: f64| Complex64::new(x, h));
+            let steps = [[imaginary(a), real(b, 0.0)], [real(a, 0.0), imaginary(b)]];
+            for (k, step) in (0..).zip(steps) {
+                let exact = derivative(Op::Pow, k, &[a, b]);
+                if exact.is_nan() || (a == 0.0 && exact.is_infinite()) {
+                    continue;
+                }
+                let found = complex(Op::Pow, &step).unwrap();
+                assert!((found.re - value).abs() <= 1e-13 * value.abs() + h, "{a}^{b}: {found}, {value}");
+                assert!((found.im / h - exact).abs() <= 1e-13 * exact.abs() + h, "{a}^{b} by {k}: {found}, {exact}");
+            }
+        }
+    }
+}
+
 /// Values, partial derivatives and complex values can be evaluated whatever the arguments are, and NaN propagates as documented.
 #[test]
 fn special_grid_gives_values() {
@@ -337,7 +382,7 @@ fn expansion_costs() {
         (Op::Powi(1), &[0], 2),
         (Op::Powi(2), &[1], 3),
         (Op::Powi(3), &[2], 4),
-        (Op::Pow, &[3, 1], 8),
+        (Op::Pow, &[7, 1], 12),
         (Op::Min, &[1, 1], 4),
         (Op::Max, &[1, 1], 4),
         (Op::Compare(Comparison::Less), &[0, 0], 1),
@@ -364,7 +409,7 @@ fn partials_print_as_formulas() {
         (Op::Powi(2), 0, "2 * a"),
         (Op::Powi(-1), 0, "-a^(-2)"),
         (Op::Powi(i32::MIN), 0, "(-2147483648) * (result / a)"),
-        (Op::Pow, 0, "b * a^(b + (-1))"),
+        (Op::Pow, 0, "b * a^(b + (-1) + (b = 0) * (a = 0))"),
         (Op::Pow, 1, "xlogy(result, a)"),
         (Op::Tanh, 0, "1 - result^2"),
         (Op::Erf, 0, "1.1283791670955126 * exp(-a^2)"),

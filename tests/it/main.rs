@@ -22,6 +22,7 @@ mod kernel_memory;
 mod kernels;
 mod maps;
 mod merging;
+mod powers;
 mod products;
 mod programs;
 mod regressions;
