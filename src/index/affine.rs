@@ -319,18 +319,29 @@ impl Affine {
         // Positive terms first: `j - i`, not `-i + j`.
         let (positive, negative): (Vec<_>, Vec<_>) = self.terms.iter().partition(|(_, k)| *k > 0);
         for (v, k) in positive.into_iter().chain(negative) {
-            sign(f, *k < 0)?;
-            match k.unsigned_abs() {
-                1 => f.write_str(&name(v))?,
-                k => write!(f, "{k}*{}", name(v))?,
+            for part in readable(*k) {
+                sign(f, *k < 0)?;
+                match part {
+                    1 => f.write_str(&name(v))?,
+                    part => write!(f, "{part}*{}", name(v))?,
+                }
             }
         }
         if self.constant != 0 || self.terms.is_empty() {
-            sign(f, self.constant < 0)?;
-            write!(f, "{}", self.constant.unsigned_abs())?;
+            for part in readable(self.constant) {
+                sign(f, self.constant < 0)?;
+                write!(f, "{part}")?;
+            }
         }
         Ok(())
     }
+}
+
+/// The magnitude of a number as a sum of literals: that of the smallest integer is no 64-bit integer itself, so it is written in two.
+pub(crate) fn readable(k: i64) -> impl Iterator<Item = u64> {
+    const MAX: u64 = i64::MAX as u64;
+    let k = k.unsigned_abs();
+    [k.min(MAX)].into_iter().chain((k > MAX).then(|| k - MAX))
 }
 
 impl From<i64> for Affine {
@@ -406,7 +417,8 @@ mod tests {
             (affine(&[(0, -1), (1, 1)], 0), "i1 - i0"),
             (affine(&[(0, -2)], -3), "-2*i0 - 3"),
             (affine(&[], 0), "0"),
-            (Affine::constant(i64::MIN), "-9223372036854775808"),
+            (Affine::constant(i64::MIN), "-9223372036854775807 - 1"),
+            (affine(&[(0, i64::MIN), (1, 1)], i64::MIN), "i1 - 9223372036854775807*i0 - i0 - 9223372036854775807 - 1"),
             (apply(affine(&[(0, 2)], 1)).add(&affine(&[(2, 1)], 0)).unwrap(), "i2 + f(2*i0 + 1)"),
         ];
         for (a, expected) in cases {

@@ -986,7 +986,7 @@ mod tests {
 
     #[test]
     fn bound_without_opposite() {
-        let bound = Pred::non_negative(affine(&[(I, 1)], &[], i64::MIN));
+        let bound = Pred::non_negative(affine(&[(I, i64::MIN), (J, 1)], &[], 0));
         assert_eq!(bound.negate(), None);
         let mut facts = Facts::new();
         facts.range(I, &Size::size(N));

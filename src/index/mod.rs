@@ -26,6 +26,7 @@ mod pred;
 pub mod print;
 mod set;
 
+pub(crate) use affine::readable;
 pub use affine::{Affine, Application, Overflow, Var};
 pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
 pub use eliminate::{exists, exists_all, solution};

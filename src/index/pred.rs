@@ -313,8 +313,11 @@ impl Pred {
         Some(match self {
             Pred::True => Pred::False,
             Pred::False => Pred::True,
-            // not (0 <= a)  ==  0 <= -a - 1
-            Pred::NonNegative(a) => Pred::non_negative(a.scale(-1).ok()?.add_constant(-1).ok()?),
+            // not (0 <= a + c)  ==  0 <= -a - c - 1, and -c - 1 is an integer whatever c is.
+            Pred::NonNegative(a) => {
+                let terms = a.terms().iter().map(|(v, k)| Some((v.clone(), k.checked_neg()?)));
+                Pred::non_negative(Affine::from_terms(terms.collect::<Option<Vec<_>>>()?, !a.offset()).ok()?)
+            }
             Pred::Zero(a) => Pred::NonZero(a.clone()),
             Pred::NonZero(a) => Pred::Zero(a.clone()),
             Pred::Relation { relation, args, holds } => {

@@ -24,7 +24,7 @@ use super::data::{Program, Term, TermId};
 use super::names::Names;
 use crate::base::layout::Doc;
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View, readable};
 use crate::scalar::{self, Comparison, Function, Number, Op, Primitive, UserValue};
 use crate::ty::{RelationKind, Storage, Type, TypeId};
 
@@ -1004,10 +1004,10 @@ impl<'a> Printer<'a> {
             sum.push_str(text);
         };
         for (v, k) in first.map(|at| &a.terms()[at]).into_iter().chain(rest) {
-            append(*k < 0, &self.multiple(v, k.unsigned_abs()));
+            readable(*k).for_each(|part| append(*k < 0, &self.multiple(v, part)));
         }
         if a.offset() != 0 || a.terms().is_empty() {
-            append(a.offset() < 0, &a.offset().unsigned_abs().to_string());
+            readable(a.offset()).for_each(|part| append(a.offset() < 0, &part.to_string()));
         }
         sum
     }
@@ -1228,12 +1228,21 @@ impl<'a> Printer<'a> {
 
     /// `0 <= a`, with everything on the side where it is positive.
     fn bound(&self, a: &Affine) -> String {
-        let (plus, minus) = split(a);
-        let constant = i128::from(a.offset());
         let (le, ge) = (self.symbol("<="), self.symbol(">="));
+        let Some((plus, minus)) = split(a) else { return format!("{} {ge} 0", self.affine(a)) };
+        let constant = a.offset();
+        // Its opposite is no 64-bit integer: 0 <= a - 2^63  ==  2^63 - 1 < a
+        let Some(opposite) = constant.checked_neg() else {
+            let (plus, minus, limit) = (self.linear(plus), self.linear(minus), i64::MAX);
+            return match (plus.is_empty(), minus.is_empty()) {
+                (_, true) => format!("{plus} > {limit}"),
+                (true, false) => format!("{minus} < -{limit}"),
+                (false, false) => format!("{minus} + {limit} < {plus}"),
+            };
+        };
         match (plus.is_empty(), minus.is_empty()) {
             // 0 <= p + c
-            (_, true) => format!("{} {ge} {}", self.linear(plus), -constant),
+            (_, true) => format!("{} {ge} {opposite}", self.linear(plus)),
             // m <= c
             (true, false) => format!("{} {le} {constant}", self.linear(minus)),
             (false, false) => {
@@ -1242,7 +1251,7 @@ impl<'a> Printer<'a> {
                     -1 => format!("{minus} < {plus}"),
                     0 => format!("{minus} {le} {plus}"),
                     1.. => format!("{minus} {le} {plus} + {constant}"),
-                    _ => format!("{minus} + {} {le} {plus}", -constant),
+                    _ => format!("{minus} + {opposite} {le} {plus}"),
                 }
             }
         }
@@ -1250,15 +1259,17 @@ impl<'a> Printer<'a> {
 
     /// `a = 0`, with everything on the side where it is positive.
     fn equation(&self, a: &Affine, equals: &str) -> String {
-        let (plus, minus) = split(a);
-        let constant = i128::from(a.offset());
+        // With a magnitude that is no 64-bit integer everything stays on one side.
+        let (Some((plus, minus)), constant, Some(opposite)) = (split(a), a.offset(), a.offset().checked_neg()) else {
+            return format!("{} {equals} 0", self.affine(a));
+        };
         let flat = |v: &Var| matches!(v, Var::Apply(application) if application.args.iter().all(|a| a.nesting() == 0));
-        let alone = |one: &Multiples<'_>, other: &Multiples<'_>, constant: i128| {
+        let alone = |one: &Multiples<'_>, other: &Multiples<'_>, constant: i64| {
             let other_flat = other.iter().all(|(v, _)| !matches!(v, Var::Apply(_)));
             matches!(one.as_slice(), [(v, 1)] if flat(v)) && other_flat && constant <= 0
         };
         // `f(i) = j` is an atom of the map, this is not.
-        if alone(&plus, &minus, constant) || alone(&minus, &plus, -constant) {
+        if alone(&plus, &minus, constant) || alone(&minus, &plus, opposite) {
             return match (a.terms(), constant) {
                 ([(v, _)], 0) => format!("{} {equals} 0", self.multiple(v, 2)),
                 _ => format!("{} {equals} 0", self.affine(a)),
@@ -1266,12 +1277,12 @@ impl<'a> Printer<'a> {
         }
         let (plus, minus) = (self.linear(plus), self.linear(minus));
         match (plus.is_empty(), minus.is_empty()) {
-            (_, true) => format!("{plus} {equals} {}", -constant),
+            (_, true) => format!("{plus} {equals} {opposite}"),
             (true, false) => format!("{minus} {equals} {constant}"),
             (false, false) => match constant {
                 0 => format!("{plus} {equals} {minus}"),
                 1.. => format!("{plus} + {constant} {equals} {minus}"),
-                _ => format!("{plus} {equals} {minus} + {}", -constant),
+                _ => format!("{plus} {equals} {minus} + {opposite}"),
             },
         }
     }
@@ -1279,13 +1290,16 @@ impl<'a> Printer<'a> {
 
 type Multiples<'a> = Vec<(&'a Var, u64)>;
 
-/// The terms with positive and those with negative coefficients, by magnitude.
-fn split(a: &Affine) -> (Multiples<'_>, Multiples<'_>) {
+/// The terms with positive and those with negative coefficients, by magnitude; nothing where a magnitude is no 64-bit integer.
+fn split(a: &Affine) -> Option<(Multiples<'_>, Multiples<'_>)> {
+    if a.terms().iter().any(|(_, k)| *k == i64::MIN) {
+        return None;
+    }
     let side = |positive: bool| {
         let side = a.terms().iter().filter(|(_, k)| (*k > 0) == positive);
         side.map(|(v, k)| (v, k.unsigned_abs())).collect()
     };
-    (side(true), side(false))
+    Some((side(true), side(false)))
 }
 
 fn name_of<I: Id + fmt::Display>(names: &[String], id: I) -> String {

@@ -13,6 +13,7 @@ mod derivation;
 mod errors;
 mod examples;
 mod expected;
+mod extremes;
 mod fork;
 mod generate;
 mod gradbench;

@@ -432,7 +432,11 @@ impl<'a> Elaborator<'a> {
                             None => steps.extend([Step::Combine(e), Step::Look(*b), Step::Look(*a)]),
                         }
                     }
-                    Expr::Number { integer, .. } => answers.push(integer.is_some()),
+                    // A whole number beyond the range of integers is refused as one, not rounded and compared as a real.
+                    Expr::Number { value, integer } => {
+                        let beyond = value.is_finite() && value.abs() >= i64::MAX as f64;
+                        answers.push(integer.is_some() || beyond);
+                    }
                     Expr::Name(name) => answers.push(match self.peek(name) {
                         Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => true,
                         Meaning::Var(_) | Meaning::Callable(_) => false,
