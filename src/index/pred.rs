@@ -368,6 +368,16 @@ impl Pred {
         self.map_affine(&mut |a| a.substitute(replace))
     }
 
+    /// The predicate with other names for its indices, those that it binds included. Different indices have different names.
+    pub fn renamed(&self, name: &impl Fn(IndexId) -> IndexId) -> Checked<Pred> {
+        Ok(match self {
+            Pred::All(ps) => Pred::all(ps.iter().map(|p| p.renamed(name)).collect::<Checked<Vec<_>>>()?),
+            Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.renamed(name)).collect::<Checked<Vec<_>>>()?),
+            Pred::Exists { index, extent, body } => Pred::exists(name(*index), extent.clone(), body.renamed(name)?),
+            atom => atom.substitute(&|i| Some(Affine::index(name(i))))?,
+        })
+    }
+
     /// Rebuilds the predicate with every affine expression replaced, extents of `exists` included.
     pub fn map_affine(&self, map: &mut impl FnMut(&Affine) -> Checked<Affine>) -> Checked<Pred> {
         Ok(match self {

@@ -420,13 +420,5 @@ impl Read {
 
 /// Renames the indices of a predicate, bound ones too.
 pub(super) fn rename_pred(p: &Pred, names: &BTreeMap<IndexId, IndexId>) -> Checked<Pred> {
-    let name = |i: IndexId| names.get(&i).copied();
-    Ok(match p {
-        Pred::All(ps) => Pred::all(ps.iter().map(|p| rename_pred(p, names)).collect::<Checked<Vec<_>>>()?),
-        Pred::Any(ps) => Pred::any(ps.iter().map(|p| rename_pred(p, names)).collect::<Checked<Vec<_>>>()?),
-        Pred::Exists { index, extent, body } => {
-            Pred::exists(name(*index).unwrap_or(*index), extent.clone(), rename_pred(body, names)?)
-        }
-        atom => atom.substitute(&|i| name(i).map(Affine::index))?,
-    })
+    p.renamed(&|i| names.get(&i).copied().unwrap_or(i))
 }

@@ -7,6 +7,7 @@
 //! | `a + -1 * b`, `-1 * a` | `a - b`, `-a`; `-1 * 3` stays, since `-3` is a literal |
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
+//! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
 //! | the sum of `v[i, k]` over the place `k` of its largest element | `max k < n. v[i, k]` |
 //!
@@ -24,7 +25,7 @@ use super::data::{Program, Term, TermId};
 use super::names::Names;
 use crate::base::layout::Doc;
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View, readable};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View, exists, readable};
 use crate::scalar::{self, Comparison, Function, Number, Op, Primitive, UserValue};
 use crate::ty::{RelationKind, Storage, Type, TypeId};
 
@@ -170,8 +171,11 @@ fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
             }
             _ => false,
         };
-        if compared && folds_into(guard, *var) {
+        if compared && folds_into(guard, *var, None) {
             candidates.insert(*var, compare);
+        }
+        if counted(program, *value).is_some() && folds_into(guard, *var, Some(false)) {
+            candidates.insert(*var, *value);
         }
     }
     if candidates.is_empty() {
@@ -226,15 +230,39 @@ fn peel_access(program: &Program, mut array: TermId) -> (TermId, Vec<&Affine>) {
     (array, indices)
 }
 
-/// Whether the variable stands in the guard as a truth value outside of `exists`.
-fn folds_into(guard: &Pred, var: VarId) -> bool {
+/// Whether the variable stands in the guard as a truth value outside of `exists`, of this kind if one is asked for.
+fn folds_into(guard: &Pred, var: VarId, kind: Option<bool>) -> bool {
     match guard {
-        Pred::Relation { relation: RelationRef::Computed { var: x, view: View::Support }, args, .. } => {
-            *x == var && args.is_empty()
+        Pred::Relation { relation: RelationRef::Computed { var: x, view: View::Support }, args, holds } => {
+            *x == var && args.is_empty() && kind.is_none_or(|kind| kind == *holds)
         }
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| folds_into(p, var)),
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| folds_into(p, var, kind)),
         _ => false,
     }
+}
+
+/// Of `sum k < n. [p] * 1` the predicate `exists k < n. p`, if its negation is read back as that sum being 0.
+fn counted(program: &Program, mut value: TermId) -> Option<Pred> {
+    let mut sums = Vec::new();
+    while let Term::Sum { index, extent, body } = &program.terms[value] {
+        sums.push((*index, extent));
+        value = *body;
+    }
+    let Term::Iverson { guard, body } = &program.terms[value] else { return None };
+    let one = matches!(program.terms[*body], Term::Number(Number::Literal(x)) if x == 1.0);
+    // What keeps maps in range would be read as a part of the sum.
+    if !one || sums.is_empty() || guard.applies_maps() || matches!(guard, Pred::Exists { .. }) {
+        return None;
+    }
+    let (outermost, n) = *sums.first()?;
+    let mut body = guard.clone();
+    for (index, extent) in sums.iter().skip(1).rev() {
+        body = Pred::exists(*index, (*extent).clone(), body);
+        matches!(body, Pred::Exists { .. }).then_some(())?;
+    }
+    let quantified = Pred::exists(outermost, n.clone(), body.clone());
+    let stays = exists(outermost, n, &body).is_ok_and(|eliminated| eliminated.negate().is_none());
+    (stays && matches!(quantified, Pred::Exists { .. })).then_some(quantified)
 }
 
 /// Which terms are written `max k < n. v[i, k]`, with the sum over the place of the largest element in each.
@@ -1102,7 +1130,13 @@ impl<'a> Printer<'a> {
             Pred::NonNegative(a) => out.push(Task::text(self.bound(a))),
             Pred::Zero(a) => out.push(Task::text(self.equation(a, "="))),
             Pred::NonZero(a) => out.push(Task::text(self.equation(a, self.symbol("!=")))),
-            Pred::Relation { relation, args, holds } => self.atom(*relation, args, *holds, out),
+            Pred::Relation { relation, args, holds } => match self.nowhere(*relation) {
+                Some(quantified) => {
+                    out.extend([Task::text(self.symbol("not")), Task::text(" ")]);
+                    self.pred(&quantified, Level::Postfix, out);
+                }
+                None => self.atom(*relation, args, *holds, out),
+            },
             Pred::All(ps) | Pred::Any(ps) => {
                 let (word, inner) = match p {
                     Pred::All(_) => ("and", Level::Not),
@@ -1127,6 +1161,12 @@ impl<'a> Printer<'a> {
                 self.names.leave();
             }
         }
+    }
+
+    /// What does not exist, where a count is 0 that is written in its bracket.
+    fn nowhere(&self, relation: RelationRef) -> Option<Pred> {
+        let RelationRef::Computed { var, view: View::Support } = relation else { return None };
+        counted(self.program, *self.folded.get(&var)?)
     }
 
     /// A printer for single terms, with ids in the names.

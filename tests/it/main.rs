@@ -23,6 +23,7 @@ mod kernel_memory;
 mod kernels;
 mod maps;
 mod merging;
+mod negated;
 mod powers;
 mod products;
 mod programs;

@@ -3,6 +3,7 @@
 //! ```text
 //! [a < b] * e                     ==  let c = (a < b) in [c != 0] * e
 //! [exists k < n. a < b] * e       ==  let c = gen k < n. (a < b) in [exists k < n. c[k] != 0] * e
+//! [not (exists k < n. p)] * e     ==  let c = sum k < n. [p] * 1 in [c = 0] * e
 //! x[argmax i < n. a]              ==  let v = gen i < n. a in x[argmax i < n. v[i]]
 //! max i < n. a                    ==  let v = gen i < n. a
 //!                                     in (sum i < n. [(argmax k < n. v[k]) = i] * v[i]) + [n <= 0] * -inf
@@ -13,6 +14,8 @@
 //! left are what keeps its accesses in bounds, it takes them along as a guard: this is sound, since outside of them the
 //! truth of the atom does not matter.
 //!
+//! A sum of ones is 0 exactly where it has no summand, however many there are.
+//!
 //! Where `a` is already an element of a variable, `v[g, i]`, no `let` is needed and the relation is that of `v` itself. This is how printed
 //! programs read back as they were.
 
@@ -22,6 +25,7 @@ use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
+use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Function, Number, Op};
 use crate::term::{Term, TermId};
@@ -148,6 +152,52 @@ impl<'a> Elaborator<'a> {
         let var = self.program.fresh_var(name, ty);
         self.anchors[at].lets.push((var, value));
         Some((var, axes.into_iter().map(|(index, ..)| Affine::index(index)).collect()))
+    }
+
+    /// `not p` for `p = exists k < n. ..`: no place counts.
+    pub(super) fn nowhere(&mut self, at: ExprId, p: &Pred) -> Option<Pred> {
+        let span = self.span(at);
+        let anchor = self.anchors.len().checked_sub(1)?;
+        self.enter_moved();
+        // Its maps were found to be applied in range by what stands to the left of the whole.
+        if p.applies_maps() {
+            let facts = self.anchors[anchor].facts..self.knowledge.len();
+            self.hoists.last_mut()?.needed.extend(facts);
+        }
+        let mut names = Vec::new();
+        for slot in 0..self.anchors[anchor].slots.len() {
+            let index = self.anchors[anchor].slots[slot].index;
+            if p.mentions(index) {
+                names.push((index, self.quantified(anchor, slot)));
+            }
+        }
+        let value = self.count(p, names, span);
+        let (var, args) = self.leave_moved(value, "c", span)?;
+        Some(Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: false })
+    }
+
+    /// `sum k < n. [p] * 1` of `exists k < n. p`, with other names for some indices, and new ones for all that it binds.
+    fn count(&mut self, p: &Pred, mut names: Vec<(IndexId, IndexId)>, span: Span) -> Option<TermId> {
+        let mut bound = Vec::new();
+        p.visit_binders(&mut |index| bound.push(index));
+        for index in bound {
+            let name = self.program.indices.get(index).cloned().unwrap_or_default();
+            names.push((index, self.program.indices.push(name)));
+        }
+        let name = |i: IndexId| names.iter().find(|(index, _)| *index == i).map_or(i, |(_, other)| *other);
+        // Names do not change whether it overflows.
+        let renamed = p.renamed(&name).ok()?;
+        let mut body = &renamed;
+        let mut sums = Vec::new();
+        while let Pred::Exists { index, extent, body: inner } = body {
+            sums.push((*index, extent.clone()));
+            body = inner;
+        }
+        let one = self.push(Term::Number(Number::Literal(1.0)), span)?;
+        let summand = self.push(Term::Iverson { guard: body.clone(), body: one }, span)?;
+        sums.into_iter()
+            .rev()
+            .try_fold(summand, |body, (index, extent)| self.push(Term::Sum { index, extent, body }, span))
     }
 
     /// `a < b` as a number.
@@ -392,12 +442,8 @@ impl<'a> Elaborator<'a> {
             _ => "take the components with `fst` and `snd`".to_owned(),
         };
         self.diagnose(
-            crate::error::Diagnostic::new(
-                "expected-real",
-                span,
-                format!("`{what}` takes numbers, found a value of type `{found}`"),
-            )
-            .help(help),
+            Diagnostic::new("expected-real", span, format!("`{what}` takes numbers, found a value of type `{found}`"))
+                .help(help),
         );
         None
     }

@@ -1,7 +1,8 @@
 //! Predicates of brackets.
 //!
 //! `pred(not p) == negate(pred(p))`, and chains of `and` and `or` of any length are taken apart in one pass, so only their alternation
-//! nests. From left to right each conjunct may rely on the ones before.
+//! nests. From left to right each conjunct may rely on the ones before. The negation of an `exists` is a count that is 0, see
+//! [`computed`](super::computed).
 //!
 //! A comparison compares integers if both sides are index expressions, else reals.
 
@@ -12,7 +13,7 @@ use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::base::IndexId;
 use crate::error::Diagnostic;
-use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Size, Var, View, exists};
 
 impl<'a> Elaborator<'a> {
     pub(super) fn pred(&mut self, at: ExprId) {
@@ -151,18 +152,33 @@ impl<'a> Elaborator<'a> {
 
     fn negate_if(&mut self, at: ExprId, negated: bool, p: Option<Pred>) -> Option<Pred> {
         let p = p?;
-        if !negated {
-            return Some(p);
+        if negated { self.negated(at, &p) } else { Some(p) }
+    }
+
+    /// `not p`, pushed to the atoms and to the `exists` that cannot be eliminated. Predicates nest to a bounded depth.
+    pub(super) fn negated(&mut self, at: ExprId, p: &Pred) -> Option<Pred> {
+        match p {
+            Pred::All(ps) => {
+                let parts: Vec<Option<Pred>> = ps.iter().map(|p| self.negated(at, p)).collect();
+                Some(Pred::any(parts.into_iter().collect::<Option<Vec<_>>>()?))
+            }
+            Pred::Any(ps) => {
+                let parts: Vec<Option<Pred>> = ps.iter().map(|p| self.negated(at, p)).collect();
+                Some(Pred::all(parts.into_iter().collect::<Option<Vec<_>>>()?))
+            }
+            Pred::Exists { index, extent, body } => {
+                let eliminated = exists(*index, extent, body);
+                let eliminated = self.checked(at, eliminated)?;
+                match eliminated.negate() {
+                    Some(opposite) => Some(opposite),
+                    None => self.nowhere(at, p),
+                }
+            }
+            atom => {
+                let opposite = atom.negate().ok_or(Overflow);
+                self.checked(at, opposite)
+            }
         }
-        let opposite = p.negate();
-        if opposite.is_none() {
-            let span = self.span(at);
-            self.diagnose(
-                Diagnostic::new("not-supported", span, "the negation of an `exists` is not supported")
-                    .help("describe where it holds, or give the complement as a relation"),
-            );
-        }
-        opposite
     }
 
     /// The last predicate holds for the ones that follow.

@@ -591,8 +591,12 @@ fn problems() {
         (xy, "dot(x, y)", vec![("size-mismatch", "y")]),
         (xy, "dot(x, s)", vec![("type-mismatch", "s")]),
         (xy, "trace(A)", vec![("size-mismatch", "A")]),
-        (xy, "[not (exists i < n. E(i, i))] * 1", vec![("not-supported", "exists i < n. E(i, i)")]),
-        (xy, "select(exists i < n. E(i, i), 1, 0)", vec![("not-supported", "select(exists i < n. E(i, i), 1, 0)")]),
+        (
+            "param x : [n] real\nassume not (exists k < n. 2*k + 1 = n)\n",
+            "1",
+            vec![("bad-assumption", "not (exists k < n. 2*k + 1 = n)")],
+        ),
+        (xy, "sum i < n. [i < 9223372036854775808] * x[i]", vec![("not-an-index", "9223372036854775808")]),
         (
             xy,
             "sum i < n. x[9223372036854775807*i + 9223372036854775807*i]",

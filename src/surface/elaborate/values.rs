@@ -1,7 +1,7 @@
 //! Values: everything that has a type.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::computed::binder;
+use super::computed::{Anchor, binder};
 use super::names::{Binding, Meaning};
 use super::text::{count, symbol};
 use super::{Elaborator, OpenGuard, Task};
@@ -445,15 +445,9 @@ impl<'a> Elaborator<'a> {
     /// `select(p, a, b)`: after `a`, where `p` holds, comes `b`, where it does not.
     pub(super) fn select_else(&mut self, at: ExprId) {
         let Some(OpenGuard { pred, lets, .. }) = self.close_guard() else { return };
-        let opposite = pred.as_ref().and_then(|p| {
-            let opposite = p.negate();
-            if opposite.is_none() {
-                let span = self.span(at);
-                let message = "`select` needs the negation of its predicate, and that of an `exists` is not supported";
-                self.report("not-supported", span, message);
-            }
-            opposite
-        });
+        self.anchors.push(Anchor { lets, facts: self.knowledge.len(), ..Anchor::default() });
+        let opposite = pred.as_ref().and_then(|p| self.negated(at, p));
+        let lets = self.leave_anchor();
         // The first guard waits below the second.
         self.guards.push(OpenGuard { pred, lets, facts: self.knowledge.len() });
         self.open_guard(opposite, Vec::new());
