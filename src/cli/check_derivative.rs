@@ -1,17 +1,23 @@
 //! `iverson check-derivative`.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use iverson::base::ParamId;
 use iverson::diff;
-use iverson::driver::{Mode, Request};
-use iverson::reference::check::{self, Figure};
-use iverson::reference::{Environment, Limits, eval_tssa};
+use iverson::driver::{Function, Mode, Request};
+use iverson::kernel::{Engine, Kernel};
+use iverson::reference::check::{self, Figure, Judge};
+use iverson::reference::{Environment, Leaf, Limits, eval_tssa, leaves_of};
 use iverson::stages::Stages;
 use iverson::tensor::bind;
+use iverson::tssa::Program;
+use iverson::{Error, Result};
 
 use super::files::InputArguments;
 use super::simplification::{SimplifyArguments, tell};
-use super::{Given, Outcome, all_or, load, print, progress};
+use super::{EngineName, Given, Outcome, all_or, load, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -29,6 +35,11 @@ pub(super) struct Arguments {
     transpose: bool,
     #[command(flatten)]
     given: Given,
+    /// What evaluates the program and its derivatives, and so is judged: by the other derivatives, by what the reference evaluator makes of dual
+    /// and complex numbers, and by differences of its own values. Where nothing is said, first the reference evaluator and then the kernel,
+    /// interpreted: compiled, it gives the same bits, as `--engine native` checks.
+    #[arg(long, value_enum)]
+    engine: Option<EngineName>,
     /// The seed of the random direction and cotangent.
     #[arg(long, default_value_t = 0)]
     random: u64,
@@ -39,6 +50,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w
   iverson check-derivative loss.iv --input data.npz --random 7
+  iverson check-derivative loss.iv --input data.npz --engine native
   iverson check-derivative blur.iv --input data.npz --wrt x --transpose
   iverson check-derivative loss.iv --input data.npz --wrt x --given y=solver.iv";
 
@@ -48,8 +60,9 @@ const ADJOINT_IDENTITY: f64 = 1e-13;
 const DUAL_NUMBERS: f64 = 1e-12;
 const COMPLEX_STEP: f64 = 1e-12;
 const FINITE_DIFFERENCES: f64 = 1e-6;
+const VALUES: f64 = 1e-12;
 
-/// Prints one line for each check and says whether all held.
+/// Prints one line for each check of each engine and says whether all held.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program = load(&arguments.file)?;
     let wrt = all_or(&arguments.wrt, &program.signature);
@@ -60,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let at = Environment::from_bindings(&bind(&program.signature, &inputs)?)?;
     let values = eval_tssa::evaluate(program, &at, eval_tssa::Options::default())?;
     let seeds = (0..).zip(&values).map(|(k, leaves)| check::random_like(leaves, !arguments.random ^ k));
-    let seeds = seeds.collect::<iverson::Result<Vec<_>>>()?;
+    let seeds = seeds.collect::<Result<Vec<_>>>()?;
     // What a derivative adds, and the derivative.
     let derive = |mode: Mode| {
         let request = Request { wrt: wrt.clone(), simplify: simplify.clone(), ..Request::new(mode, &[]) };
@@ -71,32 +84,98 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             [] => Vec::new(),
             names => diff::params_by_name(&derivative.signature, names)?,
         };
-        Ok::<_, iverson::Error>((added, derivative))
+        Ok::<_, Error>((added, derivative))
     };
     let params = diff::params_by_name(&program.signature, &wrt)?;
+    let derivatives = match arguments.transpose {
+        true => vec![derive(Mode::Transpose)?],
+        false => vec![derive(Mode::Forward)?, derive(Mode::Adjoint)?],
+    };
+    let direction = check::random_direction(&at, &params, arguments.random)?;
+    let given = !arguments.given.is_empty();
+    let checks = Checks { program, params, derivatives, at, direction, seeds, given };
     let bar = progress("{spinner} checking, {elapsed}");
-    let mut lines: Vec<Line> = Vec::new();
-    if arguments.transpose {
-        let (seeded, transposed) = derive(Mode::Transpose)?;
-        let figure = check::transposition(program, &params, &transposed, &seeded, &at, &seeds, Limits::default())?;
-        lines.push(("<dy, f x> = <f' dy, x>", Ok(figure), ADJOINT_IDENTITY));
-    } else {
-        let direction = check::random_direction(&at, &params, arguments.random)?;
-        let (tangents, forward) = derive(Mode::Forward)?;
-        let (seeded, adjoint) = derive(Mode::Adjoint)?;
-        let tangents: Vec<_> = params.iter().copied().zip(tangents).collect();
+    let mut judged: Vec<(String, Vec<Line>)> = Vec::new();
+    if matches!(arguments.engine, None | Some(EngineName::Reference)) {
+        judged.push(("the reference evaluator".to_owned(), checks.lines(None)?));
+    }
+    let kernels = match arguments.engine {
+        Some(EngineName::Reference) => None,
+        Some(EngineName::Native) => Some(Engine::Native),
+        None | Some(EngineName::Interpreter) => Some(Engine::Interpreter),
+    };
+    if let Some(engine) = kernels {
+        let kernels = Kernels { engine, bound: RefCell::default() };
+        let lines = checks.lines(Some(&|program, at, outputs| kernels.evaluate(program, at, outputs)))?;
+        judged.push((kernels.name(), lines));
+    }
+    bar.finish_and_clear();
+    let mut holds = true;
+    for (engine, lines) in judged {
+        print(&format!("by {engine}:\n"))?;
+        for (what, figure, bound) in lines {
+            let verdict = match figure.map(|figure| figure.ratio()) {
+                Ok(ratio) => {
+                    holds &= ratio <= bound;
+                    format!("{} ({ratio:.1e}, at most {bound:.0e})", if ratio <= bound { "holds" } else { "FAILS" })
+                }
+                Err(why) => format!("not available: {why}"),
+            };
+            print(&format!("  {what:<46}{verdict}\n"))?;
+        }
+    }
+    Ok(holds)
+}
+
+/// What is checked, how far apart its two sides are, or why that is not known, and the figure that must be reached.
+type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
+
+/// What an engine is asked.
+struct Checks<'a> {
+    program: &'a Program,
+    params: Vec<ParamId>,
+    /// The transposed program, or the forward derivative and the adjoint, each with the parameters that it adds.
+    derivatives: Vec<(Vec<ParamId>, Program)>,
+    at: Environment<f64>,
+    direction: Vec<(ParamId, Vec<Leaf<f64>>)>,
+    seeds: Vec<Vec<Leaf<f64>>>,
+    /// Whether a parameter is computed outside of the program.
+    given: bool,
+}
+
+impl Checks<'_> {
+    fn lines(&self, engine: Option<&check::Evaluator<'_>>) -> Result<Vec<Line>> {
+        let Checks { program, params, at, direction, seeds, .. } = self;
+        let judge = Judge { limits: Limits::default(), engine };
+        let mut lines: Vec<Line> = Vec::new();
+        if engine.is_some() {
+            let figure = check::values(program, at, direction, judge)?;
+            lines.push(("f x by the reference evaluator", Ok(figure), VALUES));
+        }
+        let ((tangents, forward), (seeded, adjoint)) = match self.derivatives.as_slice() {
+            [(seeded, transposed)] => {
+                let figure = check::transposition(program, params, transposed, seeded, at, seeds, judge)?;
+                lines.push(("<dy, f x> = <f' dy, x>", Ok(figure), ADJOINT_IDENTITY));
+                return Ok(lines);
+            }
+            [forward, adjoint] => (forward, adjoint),
+            _ => return Ok(lines),
+        };
+        let tangents: Vec<_> = params.iter().copied().zip(tangents.iter().copied()).collect();
         let outputs: Vec<usize> = (0..program.outputs.len()).collect();
         let adjoints: Vec<_> = params.iter().copied().zip(0..).collect();
-        let forward = check::Forward { program: &forward, tangents: &tangents, outputs: &outputs };
-        let adjoint = check::Adjoint { program: &adjoint, seeds: &seeded, outputs: &adjoints };
-        let limits = Limits::default();
-        let (identity, others) = if arguments.given.is_empty() {
-            let found = check::check(program, forward, adjoint, &at, &direction, &seeds, limits)?;
-            let complex_step = found.complex_step.ok_or("a function has no complex value here");
-            (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, Ok(found.finite_differences)])
-        } else {
-            let identity = check::adjoint_identity(forward, adjoint, &at, &direction, &seeds, limits)?;
-            (identity, [Err("a parameter is computed outside of the program"); 3])
+        let forward = check::Forward { program: forward, tangents: &tangents, outputs: &outputs };
+        let adjoint = check::Adjoint { program: adjoint, seeds: seeded, outputs: &adjoints };
+        let (identity, others) = match self.given {
+            false => {
+                let found = check::check(program, forward, adjoint, at, direction, seeds, judge)?;
+                let complex_step = found.complex_step.ok_or("a function has no complex value here");
+                (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, Ok(found.finite_differences)])
+            }
+            true => {
+                let identity = check::adjoint_identity(forward, adjoint, at, direction, seeds, judge)?;
+                (identity, [Err("a parameter is computed outside of the program"); 3])
+            }
         };
         let [dual_numbers, complex_step, finite_differences] = others;
         lines.extend([
@@ -105,21 +184,47 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             ("Df dx by complex step", complex_step, COMPLEX_STEP),
             ("Df dx by finite differences", finite_differences, FINITE_DIFFERENCES),
         ]);
+        Ok(lines)
     }
-    bar.finish_and_clear();
-    let mut holds = true;
-    for (what, figure, bound) in lines {
-        let verdict = match figure.map(|figure| figure.ratio()) {
-            Ok(ratio) => {
-                holds &= ratio <= bound;
-                format!("{} ({ratio:.1e}, at most {bound:.0e})", if ratio <= bound { "holds" } else { "FAILS" })
-            }
-            Err(why) => format!("not available: {why}"),
-        };
-        print(&format!("{what:<46}{verdict}\n"))?;
-    }
-    Ok(holds)
 }
 
-/// What is checked, how far apart its two sides are, or why that is not known, and the figure that must be reached.
-type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
+/// Programs as kernels, each bound once.
+struct Kernels {
+    engine: Engine,
+    bound: RefCell<Vec<(Program, Kernel)>>,
+}
+
+impl Kernels {
+    fn evaluate(
+        &self,
+        program: &Program,
+        at: &Environment<f64>,
+        outputs: Option<&[usize]>,
+    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+        let inputs = at.inputs(&program.signature)?;
+        let mut bound = self.bound.borrow_mut();
+        let known = bound.iter().position(|(other, _)| other == program);
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let nests = Function::from_tensor_ssa(program.clone()).loops(&mut Stages::new())?;
+                bound.push((program.clone(), Kernel::bind(Arc::new(nests), &inputs, self.engine)?));
+                bound.len() - 1
+            }
+        };
+        let results = bound[known].1.call(&inputs)?;
+        let all = results.iter().map(|(_, value)| leaves_of(value)).collect::<Result<Vec<_>>>()?;
+        Ok(match outputs {
+            Some(numbers) => numbers.iter().filter_map(|k| all.get(*k).cloned()).collect(),
+            None => all,
+        })
+    }
+
+    /// What ran.
+    fn name(&self) -> String {
+        match self.bound.borrow().first().map(|(_, kernel)| kernel.status()) {
+            Some(status) => format!("the kernel ({status})"),
+            None => "the kernel".to_owned(),
+        }
+    }
+}

@@ -66,6 +66,17 @@ enum Color {
     Never,
 }
 
+/// What evaluates programs.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+enum EngineName {
+    /// The evaluator that defines what programs mean: slow.
+    Reference,
+    /// Loop nests, interpreted.
+    Interpreter,
+    /// Loop nests, compiled by rustc.
+    Native,
+}
+
 /// Which derivative is wanted.
 #[derive(Clone, Debug, Args)]
 struct Derivative {
@@ -247,7 +258,6 @@ pub(crate) fn main() -> ExitCode {
             report(&failure, color);
             ExitCode::from(match &failure.error {
                 Error::Limitation { .. } => 3,
-                Error::Program(problems) if problems.iter().all(|problem| problem.code == "not-supported") => 3,
                 Error::Bug { .. } => 70,
                 Error::Request(_) => 2,
                 _ => 1,
@@ -282,7 +292,8 @@ fn progress(template: &str) -> ProgressBar {
 
 /// Writes to standard output. A reader that went away, as `head` does, is no error.
 fn print(text: &str) -> Result<(), Error> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::data("standard output", error.to_string()))
         }

@@ -13,7 +13,7 @@ use iverson::{Error, Result};
 
 use super::files::{InputArguments, read_seeds, write_result};
 use super::simplification::{SimplifyArguments, tell};
-use super::{Derivative, Outcome, load, print, progress};
+use super::{Derivative, EngineName, Outcome, load, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -44,16 +44,6 @@ pub(super) struct Arguments {
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
-enum EngineName {
-    /// The evaluator that defines what programs mean: slow.
-    Reference,
-    /// Loop nests, interpreted.
-    Interpreter,
-    /// Loop nests, compiled by rustc.
-    Native,
 }
 
 /// What `--help` ends with.

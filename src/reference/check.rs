@@ -7,6 +7,10 @@
 //! | [`dual_numbers`] | `Df dx` with the primal over dual numbers | a few `f64::EPSILON`; exactly 0 over `Field` |
 //! | [`complex_step`] | `Df dx` with the primal at `x + i*h*dx` | 1e-13, for analytic programs |
 //! | [`finite_differences`] | `Df dx` with differences of the primal | 1e-9, away from kinks |
+//! | [`values`] | the primal with the reference evaluator | a few `f64::EPSILON`; for kernels |
+//!
+//! A [`Judge`] says what evaluates the programs that are judged: the reference evaluator, or kernels, which then have to agree with what the
+//! reference makes of dual and complex numbers, and with differences of their own values.
 //!
 //! A figure is relative to a scale that is computed beside it, never to a size: for the identity the sum of the absolute values of all
 //! terms, otherwise the largest derivative found.
@@ -20,6 +24,48 @@ use crate::base::{Id, ParamId};
 use crate::error::{Error, Result};
 use crate::tssa::Program;
 use crate::ty::{RelationKind, Signature};
+
+/// What evaluates a program: gives the outputs of these numbers, all where nothing is said.
+pub type Evaluator<'a> = dyn Fn(&Program, &Environment<f64>, Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> + 'a;
+
+/// What evaluates the programs that are judged.
+#[derive(Clone, Copy)]
+pub struct Judge<'a> {
+    /// How much an evaluation by the reference evaluator may take.
+    pub limits: Limits,
+    /// What evaluates values, `Df dx` and `Df' dy`; the reference evaluator where nothing is said.
+    pub engine: Option<&'a Evaluator<'a>>,
+}
+
+impl From<Limits> for Judge<'_> {
+    fn from(limits: Limits) -> Self {
+        Judge { limits, engine: None }
+    }
+}
+
+impl Judge<'_> {
+    fn run(
+        &self,
+        program: &Program,
+        at: &Environment<f64>,
+        outputs: Option<Vec<usize>>,
+    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+        match self.engine {
+            Some(evaluate) => evaluate(program, at, outputs.as_deref()),
+            None => run(program, at, outputs, self.limits),
+        }
+    }
+
+    /// `Df dx` by what is judged.
+    fn tangents(
+        &self,
+        forward: Forward<'_>,
+        at: &Environment<f64>,
+        direction: &Assignment<f64>,
+    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+        self.run(forward.program, &with_tangents(forward, at, direction)?, Some(forward.outputs.to_vec()))
+    }
+}
 
 /// Values of parameters.
 pub type Assignment<T> = [(ParamId, Vec<Leaf<T>>)];
@@ -90,16 +136,16 @@ pub fn check(
     at: &Environment<f64>,
     direction: &Assignment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Report> {
     Ok(Report {
-        adjoint_identity: adjoint_identity(forward, adjoint, at, direction, seed, limits)?,
-        dual_numbers: dual_numbers(primal, forward, at, direction, limits)?,
-        complex_step: match complex_step(primal, forward, at, direction, limits) {
+        adjoint_identity: adjoint_identity(forward, adjoint, at, direction, seed, judge)?,
+        dual_numbers: dual_numbers(primal, forward, at, direction, judge)?,
+        complex_step: match complex_step(primal, forward, at, direction, judge) {
             Err(Error::Limitation { .. }) => None,
             figure => Some(figure?),
         },
-        finite_differences: finite_differences(primal, forward, at, direction, limits)?,
+        finite_differences: finite_differences(primal, forward, at, direction, judge)?,
     })
 }
 
@@ -154,10 +200,18 @@ pub fn tangents<T: Numeric>(
     direction: &Assignment<T>,
     limits: Limits,
 ) -> Result<Vec<Vec<Leaf<T>>>> {
+    run(forward.program, &with_tangents(forward, at, direction)?, Some(forward.outputs.to_vec()), limits)
+}
+
+/// The environment of a forward derivative.
+fn with_tangents<T: Numeric>(
+    forward: Forward<'_>,
+    at: &Environment<T>,
+    direction: &Assignment<T>,
+) -> Result<Environment<T>> {
     let tangent = |(x, dx): &(ParamId, ParamId)| Ok((*dx, direction_of(direction, *x)?.to_vec()));
     let additions = forward.tangents.iter().map(tangent).collect::<Result<Vec<_>>>()?;
-    let at = extend(&forward.program.signature, at, &additions)?;
-    run(forward.program, &at, Some(forward.outputs.to_vec()), limits)
+    extend(&forward.program.signature, at, &additions)
 }
 
 /// `Df' dy`: the adjoint of each active parameter.
@@ -170,10 +224,18 @@ pub fn adjoints<T: Numeric>(
     seed: &[Vec<Leaf<T>>],
     limits: Limits,
 ) -> Result<Vec<(ParamId, Vec<Leaf<T>>)>> {
+    adjoints_by(adjoint, at, seed, |at, numbers| run(adjoint.program, at, Some(numbers), limits))
+}
+
+fn adjoints_by<T: Numeric>(
+    adjoint: Adjoint<'_>,
+    at: &Environment<T>,
+    seed: &[Vec<Leaf<T>>],
+    run: impl FnOnce(&Environment<T>, Vec<usize>) -> Result<Vec<Vec<Leaf<T>>>>,
+) -> Result<Vec<(ParamId, Vec<Leaf<T>>)>> {
     let additions: Vec<_> = adjoint.seeds.iter().copied().zip(seed.iter().cloned()).collect();
     let at = extend(&adjoint.program.signature, at, &additions)?;
-    let numbers = adjoint.outputs.iter().map(|(_, k)| *k).collect();
-    let values = run(adjoint.program, &at, Some(numbers), limits)?;
+    let values = run(&at, adjoint.outputs.iter().map(|(_, k)| *k).collect())?;
     Ok(adjoint.outputs.iter().map(|(x, _)| *x).zip(values).collect())
 }
 
@@ -200,7 +262,15 @@ pub fn identity_terms<T: Numeric>(
     seed: &[Vec<Leaf<T>>],
     limits: Limits,
 ) -> Result<[Vec<T>; 2]> {
-    let tangents = tangents(forward, at, direction, limits)?;
+    terms(tangents(forward, at, direction, limits)?, adjoints(adjoint, at, seed, limits)?, direction, seed)
+}
+
+fn terms<T: Numeric>(
+    tangents: Vec<Vec<Leaf<T>>>,
+    adjoints: Vec<(ParamId, Vec<Leaf<T>>)>,
+    direction: &Assignment<T>,
+    seed: &[Vec<Leaf<T>>],
+) -> Result<[Vec<T>; 2]> {
     if tangents.len() != seed.len() {
         return Err(Error::Request(format!("{} seeds are expected, found {}", tangents.len(), seed.len())));
     }
@@ -208,7 +278,7 @@ pub fn identity_terms<T: Numeric>(
     for (dy, y) in seed.iter().zip(&tangents) {
         products(dy, y, &mut left)?;
     }
-    for (x, adjoint) in adjoints(adjoint, at, seed, limits)? {
+    for (x, adjoint) in adjoints {
         products(direction_of(direction, x)?, &adjoint, &mut right)?;
     }
     Ok([left, right])
@@ -224,9 +294,11 @@ pub fn adjoint_identity(
     at: &Environment<f64>,
     direction: &Assignment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Figure> {
-    let [left, right] = identity_terms(forward, adjoint, at, direction, seed, limits)?;
+    let tangents = judge.tangents(forward, at, direction)?;
+    let adjoints = adjoints_by(adjoint, at, seed, |at, numbers| judge.run(adjoint.program, at, Some(numbers)))?;
+    let [left, right] = terms(tangents, adjoints, direction, seed)?;
     Ok(difference_of_sums(&left, &right))
 }
 
@@ -242,10 +314,10 @@ pub fn transposition(
     seeds: &[ParamId],
     at: &Environment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Figure> {
     let (mut left, mut right) = (Vec::new(), Vec::new());
-    for (dy, y) in seed.iter().zip(run(primal, at, None, limits)?) {
+    for (dy, y) in seed.iter().zip(judge.run(primal, at, None)?) {
         products(dy, &y, &mut left)?;
     }
     let mut params = Vec::new();
@@ -258,7 +330,7 @@ pub fn transposition(
             (None, None) => return Err(Error::Request(format!("`{}` has no value", param.name))),
         });
     }
-    let adjoints = run(transposed, &Environment { params, ..at.clone() }, None, limits)?;
+    let adjoints = judge.run(transposed, &Environment { params, ..at.clone() }, None)?;
     for (x, adjoint) in wrt.iter().zip(&adjoints) {
         products(at.param(*x)?, adjoint, &mut right)?;
     }
@@ -310,11 +382,11 @@ pub fn dual_numbers(
     forward: Forward<'_>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Figure> {
-    let duals = run(primal, &along(at, direction, Dual::constant, Dual::new)?, None, limits)?;
+    let duals = run(primal, &along(at, direction, Dual::constant, Dual::new)?, None, judge.limits)?;
     let expected = duals.iter().flatten().flat_map(Leaf::values).map(Dual::derivative);
-    Ok(compare(&tangents(forward, at, direction, limits)?, expected))
+    Ok(compare(&judge.tangents(forward, at, direction)?, expected))
 }
 
 /// `Df dx` against `Im f(x + i*h*dx) / h`.
@@ -326,14 +398,46 @@ pub fn complex_step(
     forward: Forward<'_>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Figure> {
     // So small that its square vanishes beside 1, so nothing is lost but rounding.
     const STEP: f64 = 1e-40;
     let moved = along(at, direction, |x| Complex64::new(x, 0.0), |x, dx| Complex64::new(x, STEP * dx))?;
-    let values = run(primal, &moved, None, limits)?;
+    let values = run(primal, &moved, None, judge.limits)?;
     let expected = values.iter().flatten().flat_map(Leaf::values).map(|z| z.im / STEP);
-    Ok(compare(&tangents(forward, at, direction, limits)?, expected))
+    Ok(compare(&judge.tangents(forward, at, direction)?, expected))
+}
+
+/// A thousandth, of the largest number of a direction.
+fn step(direction: &Assignment<f64>) -> f64 {
+    let largest =
+        direction.iter().flat_map(|(_, leaves)| leaves).flat_map(Leaf::values).fold(0.0, |m, x| f64::max(m, x.abs()));
+    1e-3 / if largest > 0.0 { largest } else { 1.0 }
+}
+
+/// The values by what is judged against those of the reference evaluator.
+///
+/// Where the terms of a value cancel, as in a loss at its minimum, its rounding is that of the terms. So the scale is the largest value here
+/// or a step along the direction away.
+///
+/// # Errors
+/// As [`eval_tssa::evaluate`].
+pub fn values(
+    primal: &Program,
+    at: &Environment<f64>,
+    direction: &Assignment<f64>,
+    judge: Judge<'_>,
+) -> Result<Figure> {
+    let expected = run(primal, at, None, judge.limits)?;
+    let figure = compare(&judge.run(primal, at, None)?, expected.iter().flatten().flat_map(Leaf::values).copied());
+    let (mut scale, h) = (figure.scale, step(direction));
+    for step in [-h, h] {
+        let moved = along(at, direction, |x| x, |x, dx| x + step * dx)?;
+        let values = run(primal, &moved, None, judge.limits)?;
+        let sizes = values.iter().flatten().flat_map(Leaf::values).map(|y| y.abs()).filter(|y| y.is_finite());
+        scale = sizes.fold(scale, f64::max);
+    }
+    Ok(Figure { scale, ..figure })
 }
 
 /// What finite differences resolve of their terms. A move by `h` is itself rounded, by some 1e-13 of it, and so are the terms;
@@ -351,15 +455,13 @@ pub fn finite_differences(
     forward: Forward<'_>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    limits: Limits,
+    judge: Judge<'_>,
 ) -> Result<Figure> {
-    let largest =
-        direction.iter().flat_map(|(_, leaves)| leaves).flat_map(Leaf::values).fold(0.0, |m, x| f64::max(m, x.abs()));
     // The error of the formula is h^4, that of rounding epsilon / h.
-    let h = 1e-3 / if largest > 0.0 { largest } else { 1.0 };
+    let h = step(direction);
     let (mut expected, mut terms): (Vec<f64>, f64) = (Vec::new(), 0.0);
     for (step, weight) in [(-2.0, 1.0), (-1.0, -8.0), (1.0, 8.0), (2.0, -1.0)] {
-        let values = run(primal, &along(at, direction, |x| x, |x, dx| x + step * h * dx)?, None, limits)?;
+        let values = judge.run(primal, &along(at, direction, |x| x, |x, dx| x + step * h * dx)?, None)?;
         let values = values.iter().flatten().flat_map(Leaf::values);
         let values: Vec<f64> = values.map(|y| weight * y / (12.0 * h)).collect();
         terms = values.iter().fold(terms, |m, y| f64::max(m, y.abs()));
@@ -369,7 +471,7 @@ pub fn finite_differences(
             expected.iter_mut().zip(values).for_each(|(sum, y)| *sum += y);
         }
     }
-    let figure = compare(&tangents(forward, at, direction, limits)?, expected.into_iter());
+    let figure = compare(&judge.tangents(forward, at, direction)?, expected.into_iter());
     Ok(Figure { scale: figure.scale.max(FINEST * terms), ..figure })
 }
 
@@ -467,7 +569,7 @@ mod tests {
         let at = environment(number);
         let direction = random_direction(&at, &[X], 1).unwrap();
         let seed = random_like(at.param(X).unwrap(), 2).unwrap();
-        check(primal, forward, adjoint, &at, &direction, &[seed], limits()).unwrap()
+        check(primal, forward, adjoint, &at, &direction, &[seed], limits().into()).unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::base::{Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Size, Var};
-use crate::tensor::{Bindings, Dense, Relation, Tensor, Value};
+use crate::tensor::{Bindings, Coo, Csr, Dense, Inputs, Malformed, Relation, Tensor, Value};
 use crate::ty::{RelationKind, Signature, Storage};
 
 /// How much an evaluation may take. Counts, never clocks.
@@ -275,21 +275,64 @@ impl Environment<f64> {
     /// # Errors
     /// [`Error::Data`] if a tensor has not one value for each place, which [`bind`](crate::tensor::bind) rules out.
     pub fn from_bindings(bindings: &Bindings) -> Result<Self> {
-        let leaf = |tensor: &Arc<Tensor>| {
-            let data = tensor.data().to_vec();
-            match tensor.as_ref() {
-                Tensor::Dense(dense) => Leaf::dense(lengths(dense.shape()), data),
-                Tensor::Csr(csr) => Leaf::sparse(csr.pattern().relation().clone(), data),
-                Tensor::Coo(coo) => Leaf::sparse(coo.pattern().clone(), data),
-            }
-        };
-        let leaves = |value: &Value| value.leaves().iter().map(leaf).collect();
         Ok(Environment {
             sizes: bindings.sizes().values().copied().collect(),
-            params: bindings.values().values().map(leaves).collect::<Result<_>>()?,
+            params: bindings.values().values().map(leaves_of).collect::<Result<_>>()?,
             relations: bindings.relations().values().cloned().collect(),
         })
     }
+
+    /// Inputs that are bound to the same; the inverse of [`Environment::from_bindings`].
+    ///
+    /// # Errors
+    /// [`Error::Bug`] for a parameter or relation that has no value here; [`Error::Data`] for a shape that no tensor can have.
+    pub fn inputs(&self, signature: &Signature) -> Result<Inputs> {
+        let mut inputs = Inputs::new();
+        for (n, name) in signature.sizes.iter() {
+            inputs.size(name.clone(), self.size(n)?);
+        }
+        for (p, param) in signature.params.iter() {
+            let tensors = self.param(p)?.iter().map(|leaf| Ok(Arc::new(tensor_of(leaf, param.storage)?)));
+            inputs.value(param.name.clone(), Value::new(tensors.collect::<Result<_>>()?));
+        }
+        for (r, relation) in signature.relations.iter() {
+            if !matches!(relation.kind, RelationKind::Pattern(_)) {
+                inputs.relation(relation.name.clone(), self.relation(r)?.clone());
+            }
+        }
+        Ok(inputs)
+    }
+}
+
+/// The leaves of a value.
+///
+/// # Errors
+/// [`Error::Data`] if a tensor has not one value for each place, which no value of a program has.
+pub fn leaves_of(value: &Value) -> Result<Vec<Leaf<f64>>> {
+    let leaf = |tensor: &Arc<Tensor>| {
+        let data = tensor.data().to_vec();
+        match tensor.as_ref() {
+            Tensor::Dense(dense) => Leaf::dense(lengths(dense.shape()), data),
+            Tensor::Csr(csr) => Leaf::sparse(csr.pattern().relation().clone(), data),
+            Tensor::Coo(coo) => Leaf::sparse(coo.pattern().clone(), data),
+        }
+    };
+    value.leaves().iter().map(leaf).collect()
+}
+
+/// The tensor that a leaf is, in the format of a parameter.
+fn tensor_of(leaf: &Leaf<f64>, storage: Storage) -> Result<Tensor> {
+    let data = leaf.values().to_vec();
+    let malformed = |malformed: Malformed| malformed.of("tensor");
+    let Some(pattern) = leaf.pattern() else {
+        let shape = leaf.dims.iter().map(|n| usize::try_from(*n).map_err(|_| Error::Overflow));
+        return Ok(Dense::new(&shape.collect::<Result<Vec<_>>>()?, data).map_err(malformed)?.into());
+    };
+    let coo = Coo::with_pattern(pattern.clone(), data).map_err(malformed)?;
+    Ok(match storage {
+        Storage::Csr(_) => Csr::from_coo(&coo).map_err(malformed)?.into(),
+        Storage::Coo(_) | Storage::Dense => coo.into(),
+    })
 }
 
 /// The value that the leaves of a result are, stored as asked: a sparse one shares the pattern of its parameter.
@@ -329,7 +372,7 @@ mod tests {
     use super::*;
     use crate::base::VarId;
     use crate::reference::eval_tssa::{self, Options};
-    use crate::tensor::{Csr, Inputs, bind};
+    use crate::tensor::bind;
     use crate::tssa::{Builder, Output};
     use crate::ty::Types;
 
@@ -362,6 +405,8 @@ mod tests {
         let bindings = bind(&signature, &inputs).unwrap();
         let at = Environment::from_bindings(&bindings).unwrap();
         assert_eq!(at.sizes, [3, 2]);
+        let again = bind(&signature, &at.inputs(&signature).unwrap()).unwrap();
+        assert_eq!(Environment::from_bindings(&again).unwrap(), at);
 
         let param = &signature.params[S];
         let dims = signature.types.real_dims(param.ty).unwrap();
