@@ -33,14 +33,18 @@ pub(super) struct Arguments {
     /// Where to write the results as files; made if there is none.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// What evaluates the program; where nothing is said the reference, and for Jacobians, Hessians and Gauss-Newton matrices, which only
-    /// the others store as sparse matrices, the interpreter.
+    /// What evaluates the program; where nothing is said the reference, and for Jacobians, Hessians, Gauss-Newton matrices and --sparse, which
+    /// take a kernel, the interpreter.
     #[arg(long, value_enum)]
     engine: Option<EngineName>,
     /// A parameter or result that is stored in single precision, while everything is computed in double precision. Takes a kernel: `--engine
     /// interpreter` or `native`.
     #[arg(long = "single", value_name = "NAME")]
     single: Vec<String>,
+    /// A result that is sparse, such as a product of sparse matrices. Its pattern follows from guards, relations and the patterns of sparse
+    /// parameters, whatever the numbers are, so it may hold entries that are 0. Takes a kernel: `--engine interpreter` or `native`.
+    #[arg(long = "sparse", value_name = "NAME")]
+    sparse: Vec<String>,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
@@ -56,9 +60,10 @@ Examples:
   iverson run blur.iv --input data.npz --derivative forward --wrt w --seed dw=direction.npy --count
   iverson run loss.iv --input data.npz --engine native --single x --single value
   iverson run chain.iv --input x=x.npy --derivative hessian --wrt x --output results
+  iverson run product.iv --input A=a.mtx --input B=b.mtx --sparse value --output results
 
 Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
-tangent.npy; .mtx and .tns where a derivative is sparse; jacobian.mtx, hessian.mtx and gauss_newton.mtx, whose rows are the elements of
+tangent.npy; .mtx and .tns where a derivative is sparse, by its parameter or by --sparse; jacobian.mtx, hessian.mtx and gauss_newton.mtx, whose rows are the elements of
 all outputs, or parameters, and whose columns those of the parameters by which it is differentiated, in order.";
 
 /// Evaluates a program and, if asked, a derivative of it.
@@ -93,14 +98,22 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty());
     let kernels = match arguments.engine {
         Some(EngineName::Reference) => None,
-        None => matrix.map(|_| Engine::Interpreter),
+        None => (matrix.is_some() || !arguments.sparse.is_empty()).then_some(Engine::Interpreter),
         Some(EngineName::Interpreter) => Some(Engine::Interpreter),
         Some(EngineName::Native) => Some(Engine::Native),
     };
     let results = match (kernels, matrix) {
-        (None, _) if !arguments.single.is_empty() => return Err(Error::Request(NO_KERNEL.to_owned()).into()),
+        (None, _) if !arguments.single.is_empty() || !arguments.sparse.is_empty() => {
+            let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
+            return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());
+        }
         (None, _) => evaluate(function, &inputs)?,
-        (Some(engine), None) => in_single(function, &mut inputs, &arguments.single, engine)?,
+        (Some(engine), None) => stored(function, &mut inputs, arguments, engine)?,
+        (Some(_), Some(_)) if !arguments.sparse.is_empty() => {
+            return Err(
+                Error::Request("this derivative is one sparse matrix already, without --sparse".to_owned()).into()
+            );
+        }
         (Some(engine), Some(derived)) => {
             if let Some(name) = arguments.single.iter().find(|name| !inputs.store_in_single(name)) {
                 let message = format!("--single takes parameters where the result is a matrix, found `{name}`");
@@ -140,28 +153,32 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(true)
 }
 
-const NO_KERNEL: &str = "--single takes a kernel: --engine interpreter or native";
-
-/// Runs a kernel that stores these parameters and results in single precision.
-fn in_single(
+/// Runs a kernel that stores some parameters and results in single precision, and some results as sparse tensors.
+fn stored(
     function: &Function,
     inputs: &mut Inputs,
-    names: &[String],
+    arguments: &Arguments,
     engine: Engine,
 ) -> Result<Vec<(String, Value)>> {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    for name in &names {
+    let single: Vec<&str> = arguments.single.iter().map(String::as_str).collect();
+    for name in &single {
         inputs.store_in_single(name);
     }
-    let kernel = match function.sparse_results().as_slice() {
+    let mut sparse = function.sparse_results();
+    for name in &arguments.sparse {
+        if !sparse.contains(&name.as_str()) {
+            sparse.push(name);
+        }
+    }
+    let kernel = match sparse.as_slice() {
         [] => {
             let mut nests = function.loops(&mut Stages::new())?;
-            nests.store_in_single(&names)?;
+            nests.store_in_single(&single)?;
             Kernel::bind(Arc::new(nests), inputs, engine)?
         }
         sparse => {
             let mut assembly = function.assemble(sparse)?;
-            assembly.store_in_single(&names)?;
+            assembly.store_in_single(&single)?;
             assembly.bind(inputs, engine)?
         }
     };
