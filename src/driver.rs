@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::base::work;
 use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Dependent, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
@@ -49,6 +50,9 @@ impl fmt::Display for Staged {
     }
 }
 
+/// What is counted where a pass takes too long.
+const WORK: &str = "units of work of one pass";
+
 /// Takes a program through the passes up to a stage, with the default options.
 ///
 /// # Errors
@@ -65,16 +69,27 @@ pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> 
         if stage > until {
             return Ok(Staged::Term(program));
         }
-        program = stages.run(name, || pass(&program))?;
+        program = stages.run(name, || work::bounded(WORK, work::budget(program.terms.len()), || pass(&program)))?;
     }
     if until < Stage::TensorSsa {
         return Ok(Staged::Term(program));
     }
-    let tssa = stages.run("tensor-ssa", || normalize::to_tensor_ssa(&program))?;
+    let budget = work::budget(program.terms.len());
+    let tssa = stages.run("tensor-ssa", || work::bounded(WORK, budget, || normalize::to_tensor_ssa(&program)))?;
     if until < Stage::Simplify {
         return Ok(Staged::TensorSsa(tssa));
     }
     Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.0))
+}
+
+/// A pass over a program in Tensor-SSA that takes no more work than its length allows.
+fn bounded(
+    stages: &mut Stages<'_>,
+    program: &tssa::Program,
+    pass: &'static str,
+    run: impl FnOnce() -> Result<tssa::Program>,
+) -> Result<tssa::Program> {
+    stages.run(pass, || work::bounded(WORK, work::budget(program.stmts.len()), run))
 }
 
 /// Simplification as a pass.
@@ -541,12 +556,12 @@ impl Function {
         let dependents = self.dependents.as_slice();
         let Request { with_value, sweep, part, weighted, .. } = *request;
         let program = match request.mode {
-            Mode::Forward => stages.run("forward", || {
+            Mode::Forward => bounded(stages, &self.tssa, "forward", || {
                 let forward = diff::forward_through(&self.tssa, dependents, &wrt, with_value)?;
                 added = forward.tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(forward.program)
             })?,
-            Mode::Adjoint | Mode::Gradient => stages.run("adjoint", || {
+            Mode::Adjoint | Mode::Gradient => bounded(stages, &self.tssa, "adjoint", || {
                 let seed = if request.mode == Mode::Gradient { Seed::One } else { Seed::Parameter };
                 let options = Options { seed, with_value, derivation: request.derivation };
                 let Adjoint { program, seeds, derivation: steps } =
@@ -556,7 +571,9 @@ impl Function {
             })?,
             Mode::Jacobian => {
                 let how = Jacobian { sweep, part, of: None, with_value };
-                stages.run("jacobian", || of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how)))?
+                bounded(stages, &self.tssa, "jacobian", || {
+                    of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how))
+                })?
             }
             Mode::Hessian => {
                 let gradient = self.simple_gradient(request, stages)?;
@@ -565,13 +582,13 @@ impl Function {
                     None => wrt,
                 };
                 let how = Jacobian { sweep, part, of: Some("grad"), with_value };
-                stages.run("jacobian", || {
+                bounded(stages, &gradient.tssa, "jacobian", || {
                     of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, dependents, &columns, how))
                 })?
             }
             Mode::HessianProduct => {
                 let gradient = self.simple_gradient(request, stages)?;
-                stages.run("forward", || {
+                bounded(stages, &gradient.tssa, "forward", || {
                     let (program, tangents) = diff::hessian_product(&gradient.tssa, dependents, &wrt)?;
                     added = tangents;
                     Ok(program)
@@ -579,9 +596,9 @@ impl Function {
             }
             Mode::GaussNewton => {
                 let derive = || diff::gauss_newton(&self.tssa, dependents, &wrt, sweep, weighted);
-                stages.run("gauss-newton", || of_blocks(&mut blocks, derive()))?
+                bounded(stages, &self.tssa, "gauss-newton", || of_blocks(&mut blocks, derive()))?
             }
-            Mode::GaussNewtonProduct => stages.run("gauss-newton", || {
+            Mode::GaussNewtonProduct => bounded(stages, &self.tssa, "gauss-newton", || {
                 let (program, tangents) = diff::gauss_newton_product(&self.tssa, dependents, &wrt, weighted)?;
                 added = tangents;
                 Ok(program)
@@ -590,7 +607,7 @@ impl Function {
                 let message = "a program some of whose parameters depend on others has no transposed program";
                 return Err(Error::Request(message.to_owned()));
             }
-            Mode::Transpose => stages.run("transpose", || {
+            Mode::Transpose => bounded(stages, &self.tssa, "transpose", || {
                 let transposed = diff::transpose(&self.tssa, &wrt)?;
                 added = transposed.seeds;
                 Ok(transposed.program)
@@ -603,7 +620,7 @@ impl Function {
             blocks.clear();
         }
         let program = match request.expand_partials {
-            true => stages.run("expand-partials", || diff::expand_partials(&program))?,
+            true => bounded(stages, &program, "expand-partials", || diff::expand_partials(&program))?,
             false => program,
         };
         let (program, simplification) = match &request.simplify {

@@ -76,7 +76,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer |
+//! | [`base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer; counted work and its budgets |
 //! | [`index`] | sizes, affine index expressions, predicates; a prover, quantifier elimination, enumeration of points |
 //! | [`scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
 //! | [`ty`], [`error`] | types and signatures; errors by who is to blame |

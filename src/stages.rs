@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::base::work;
 use crate::error::{Error, Result};
 
 /// An IR that can be shown and checked between passes.
@@ -67,7 +68,7 @@ impl<'a> Stages<'a> {
             observe(pass, &output);
         }
         if cfg!(debug_assertions) {
-            check(pass, &output)?;
+            work::uncounted(|| check(pass, &output))?;
         }
         Ok(output)
     }

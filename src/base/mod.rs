@@ -5,6 +5,7 @@ mod arena;
 pub mod dot;
 pub mod layout;
 mod span;
+pub mod work;
 
 pub use arena::{Arena, Id, Interner, SideTable};
 pub use span::Span;

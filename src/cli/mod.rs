@@ -18,7 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use iverson::diff::Part;
 use iverson::driver::{Mode, Request};
 use iverson::stages::Stages;
-use iverson::{Error, Function, simplify, surface};
+use iverson::{Error, Function, kernel, reference, simplify, surface};
 
 /// Purely functional, sparse derivatives of tensor programs written with Iverson brackets.
 #[derive(Debug, Parser)]
@@ -270,6 +270,9 @@ fn report(failure: &Failure, color: bool) {
     let text = match (&failure.error, &failure.source) {
         (error @ (Error::Program(_) | Error::Limitation { span: Some(_), .. }), Some((file, text))) => {
             surface::render_error(file, text, error, color)
+        }
+        (Error::Limit { what: reference::STEPS | kernel::ITERATIONS, .. }, _) => {
+            format!("error: {}; --limit sets another\n", failure.error)
         }
         (error, _) => format!("error: {error}\n"),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use iverson::driver::{Function, Mode};
 use iverson::kernel::{Engine, Kernel};
-use iverson::reference::{self, Partials};
+use iverson::reference::{self, Limits, Partials};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Tensor, Value};
 use iverson::{Error, Result};
@@ -45,6 +45,10 @@ pub(super) struct Arguments {
     /// parameters, whatever the numbers are, so it may hold entries that are 0. Takes a kernel: `--engine interpreter` or `native`.
     #[arg(long = "sparse", value_name = "NAME")]
     sparse: Vec<String>,
+    /// How many steps the reference may take in one statement, and how many iterations of loops a kernel; 2^32 for the reference, 2^40 for the
+    /// interpreter and 2^47 for native code where nothing is said.
+    #[arg(long, value_name = "NUMBER")]
+    limit: Option<u64>,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
@@ -107,7 +111,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
             return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());
         }
-        (None, _) => evaluate(function, &inputs)?,
+        (None, _) => evaluate(function, &inputs, arguments.limit)?,
         (Some(engine), None) => stored(function, &mut inputs, arguments, engine)?,
         (Some(_), Some(_)) if !arguments.sparse.is_empty() => {
             return Err(
@@ -174,7 +178,8 @@ fn stored(
         [] => {
             let mut nests = function.loops(&mut Stages::new())?;
             nests.store_in_single(&single)?;
-            Kernel::bind(Arc::new(nests), inputs, engine)?
+            let limit = arguments.limit.unwrap_or(engine.limit());
+            Kernel::bind_within(Arc::new(nests), inputs, &[], engine, limit)?
         }
         sparse => {
             let mut assembly = function.assemble(sparse)?;
@@ -195,9 +200,11 @@ fn tell_notes(kernel: &Kernel) {
 }
 
 /// Evaluates with a progress bar where a person looks on.
-fn evaluate(function: &Function, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
+fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<Vec<(String, Value)>> {
     let bar = progress("{bar:40} {pos}/{len} statements, {elapsed}");
-    let results = reference::evaluate_with_progress(function.tensor_ssa(), inputs, &mut |done, all| {
+    let default = Limits::default();
+    let limits = Limits { steps: limit.unwrap_or(default.steps), ..default };
+    let results = reference::evaluate_within(function.tensor_ssa(), inputs, limits, &mut |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     });

@@ -15,7 +15,7 @@ use super::{Derivative, Failure};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SimplifyArguments {
     /// Leave derivatives as the rules of differentiation give them.
-    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds", "matches"])]
+    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds", "matches", "work"])]
     no_simplify: bool,
     /// Simplify by rules that keep every bit of every result.
     #[arg(long)]
@@ -34,6 +34,9 @@ pub(super) struct SimplifyArguments {
     /// How many new results of rules one pass of simplification may have.
     #[arg(long, default_value_t = Budget::default().matches)]
     matches: usize,
+    /// How many units of work all passes of simplification may take together; 2^26, and 2^12 for each statement, where nothing is said.
+    #[arg(long)]
+    work: Option<u64>,
 }
 
 impl SimplifyArguments {
@@ -44,7 +47,7 @@ impl SimplifyArguments {
         }
         let budget = Budget { nodes: self.nodes, rounds: self.rounds, matches: self.matches };
         let tier = if self.strict { Tier::Exact } else { Options::default().tier };
-        Ok(Some(Options { budget, tier, hints: self.hints(signature)? }))
+        Ok(Some(Options { budget, tier, hints: self.hints(signature)?, work: self.work }))
     }
 
     /// Checks that nothing is said of how to simplify where nothing is simplified.
@@ -52,6 +55,7 @@ impl SimplifyArguments {
         let Budget { nodes, rounds, matches } = Budget::default();
         let default = !self.strict
             && self.hints.is_empty()
+            && self.work.is_none()
             && (self.nodes, self.rounds, self.matches) == (nodes, rounds, matches);
         match default {
             true => Ok(()),
@@ -88,6 +92,7 @@ pub(super) fn tell(report: &Report) {
         Stop::Saturated => return,
         Stop::Nodes => "nodes; --nodes sets another",
         Stop::Rounds => "rounds; --rounds sets another",
+        Stop::Work => "work; --work sets another",
         Stop::Matches => "results of rules; --matches sets another",
     };
     // With standard error gone there is nobody left to tell.

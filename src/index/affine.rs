@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Checked, RelationRef};
-use crate::base::{IndexId, SizeId};
+use crate::base::{IndexId, SizeId, work};
 
 /// Index arithmetic left the range of `i64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +114,7 @@ impl Affine {
     }
 
     fn sum_of(mut all: Terms, constant: i64) -> Checked<Self> {
+        work::charge(1 + all.len());
         if all.is_sorted_by(|(v, _), (w, _)| v < w) && all.iter().all(|(_, k)| *k != 0) {
             return Ok(Affine { terms: all, constant });
         }
@@ -182,6 +183,7 @@ impl Affine {
     fn plus(&self, other: &Affine, factor: i64) -> Checked<Affine> {
         let scaled = |k: i64| k.checked_mul(factor).ok_or(Overflow);
         let constant = self.constant.checked_add(scaled(other.constant)?).ok_or(Overflow)?;
+        work::charge(1 + self.terms.len() + other.terms.len());
         let mut terms = Terms::new();
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         loop {
@@ -241,6 +243,7 @@ impl Affine {
         if let ([(v @ (Var::Index(_) | Var::Size(_)), 1)], 0) = (self.terms.as_slice(), self.constant) {
             return Ok(replace(v)?.unwrap_or_else(|| self.clone()));
         }
+        work::charge(2 + 2 * self.terms.len());
         let mut terms = Terms::new();
         let mut constant = self.constant;
         for (v, k) in &self.terms {

@@ -15,7 +15,7 @@
 //! | relations, anything else | `exists i < n. r`, with only conjuncts that mention `i` | "row `i` is not empty" is a fact of the data |
 
 use super::{Affine, Checked, Overflow, Pred, Size, Var};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 
 /// How many cases an `or` under an `exists` may be distributed into.
 const MAX_CASES: usize = 16;
@@ -111,7 +111,7 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
         let rest = Pred::all(with).substitute(&|i| (i == index).then(|| Affine::constant(0)))?;
         return Ok(without.and(Pred::lt(&Affine::constant(0), extent)?).and(rest));
     }
-    if *steps == 0 {
+    if *steps == 0 || work::is_used_up() {
         return Ok(without.and(Pred::exists(index, extent.clone(), Pred::all(with))));
     }
     *steps -= 1;
@@ -199,6 +199,9 @@ fn shadow(index: IndexId, extent: &Size, with: &[Pred]) -> Checked<Option<Pred>>
     }
     let unit = |bounds: &[(i64, Affine)]| bounds.iter().all(|(k, _)| *k == 1);
     if !unit(&lower) && !unit(&upper) {
+        return Ok(None);
+    }
+    if work::is_used_up() {
         return Ok(None);
     }
     let mut pairs = Vec::with_capacity(lower.len() * upper.len());

@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use super::count::Relations;
 use super::polynomial::{Polynomial, Unknown};
 use super::{Affine, Pred, RelationRef, Size, Var, World};
-use crate::base::{IndexId, RelationId, SizeId};
+use crate::base::{IndexId, RelationId, SizeId, work};
 
 /// How many cases of `or` and `exists` one estimate looks into.
 const MAX_CASES: usize = 24;
@@ -381,6 +381,7 @@ struct Estimate<'a> {
 
 impl Estimate<'_> {
     fn points(&mut self, indices: Vec<(IndexId, Lead)>, atoms: &[&Pred]) -> Lead {
+        work::charge(4 + 2 * (indices.len() + 1) * atoms.len());
         let case = atoms.iter().position(|p| matches!(p, Pred::Any(_) | Pred::Exists { .. } | Pred::False));
         let Some(at) = case else { return self.conjunction(indices, atoms) };
         let rest: Vec<&Pred> = atoms.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, p)| *p).collect();

@@ -14,7 +14,8 @@
 //!
 //! Before all that a point is looked for at which everything holds (`model`): most goals that do not follow fail at a point near zero.
 //!
-//! Every step keeps all integer solutions, so a refutation is a proof. The converse fails: over a limit, or where only
+//! Every step keeps all integer solutions, so a refutation is a proof. The converse fails: over a limit, on a budget of [`work`] that is
+//! used up, or where only
 //! integrality beyond step 4 refutes, the answer is "not proved". For conjunctions of linear facts the method finds every rational
 //! consequence. Applications of maps are taken to have a value: who uses one
 //! proves its source in range first. A size variable is never negative (see [`Signature::sizes`](crate::ty::Signature::sizes)), which is built in.
@@ -29,7 +30,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::linear::{Feasible, System, solve};
 use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 
 /// How many inequalities may be written down, for one conjunction and for one goal.
 const MAX_CONSTRAINTS: usize = 2000;
@@ -190,6 +191,7 @@ impl Columns<'_> {
             sizes.map(|(_, column)| Row { terms: smallvec![(column, 1)], constant: 0 }).collect();
         let mut node =
             Node { bounds: Vec::with_capacity(self.facts.known.bounds.len() + MAX_POINT), ..Node::default() };
+        work::charge(4 + self.facts.known.len());
         node.add(&self.facts.known);
         supposed.for_each(|conj| node.add(conj));
         node.bounds.extend(&sizes);
@@ -247,6 +249,7 @@ impl<'a> Atoms<'a> {
 }
 
 fn row(a: &Affine, columns: &mut impl Interner) -> Row {
+    work::charge(2 + a.terms().len());
     let terms = a.terms().iter().map(|(v, k)| (columns.column(v), *k)).collect();
     Row { terms, constant: a.offset() }
 }
@@ -325,6 +328,11 @@ fn unequal(row: &Row) -> Option<[Conj; 2]> {
 impl Conj {
     fn is_empty(&self) -> bool {
         self.bounds.is_empty() && self.equations.is_empty() && self.relations.is_empty() && self.clauses.is_empty()
+    }
+
+    /// How many parts it has, those inside of cases not counted.
+    fn len(&self) -> usize {
+        self.bounds.len() + self.equations.len() + self.relations.len() + self.clauses.len()
     }
 
     fn visit_rows<'a>(&'a self, visit: &mut impl FnMut(&'a Row)) {
@@ -423,6 +431,7 @@ impl Facts {
         if self.proves(atom) {
             return Pred::True;
         }
+        work::charge(8 + self.known.len());
         let mut facts = self.clone();
         facts.assume(atom);
         if facts.contradictory() { Pred::False } else { atom.clone() }
@@ -438,6 +447,7 @@ impl Facts {
                 at += 1;
                 continue;
             }
+            work::charge(8 + self.known.len() + kept.len());
             let mut facts = self.clone();
             kept.iter().enumerate().filter(|(other, _)| *other != at).for_each(|(_, q)| facts.assume(q));
             let simpler = match atoms {
@@ -467,6 +477,10 @@ impl Facts {
     }
 
     fn proves_within(&self, goal: &Pred, budget: &mut Budget) -> bool {
+        work::charge(1);
+        if work::is_used_up() {
+            return goal.is_true();
+        }
         match goal {
             Pred::True => true,
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
@@ -565,6 +579,7 @@ impl Facts {
         };
         let with = |sum: &Row, fact: &Row, factor: i64| sum.plus(fact, factor).is_some_and(|sum| fails(&sum));
         let refuted = |sum: &Row| {
+            work::charge(1 + bounds.len() + equations.len());
             fails(sum)
                 || bounds.iter().any(|fact| cancels(sum, fact) && with(sum, fact, 1))
                 || equations.iter().any(|fact| with(sum, fact, 1) || with(sum, fact, -1))
@@ -658,6 +673,7 @@ impl<'a> Refutation<'a> {
     /// Whether the facts within reach together with `goal` have no integer point.
     fn run(&mut self, goal: &Conj, reach: Reach) -> bool {
         let facts = self.columns.facts;
+        work::charge(8 + facts.known.len());
         let mut selection = Selection::new(facts, goal, reach);
         let congruences = selection.close(&mut self.columns);
         let mut node = selection.node;
@@ -685,6 +701,9 @@ impl<'a> Refutation<'a> {
 
     /// `refuted(node) == infeasible(node) or all cases of some clause are refuted`.
     fn search(&mut self, node: Node) -> bool {
+        if work::is_used_up() {
+            return false;
+        }
         if self.infeasible(&node, None) {
             return true;
         }
@@ -742,7 +761,8 @@ impl<'a> Refutation<'a> {
         let bounds: Vec<&Row> = node.bounds.iter().copied().chain(more_bounds).collect();
         let equations: Vec<&Row> = node.equations.iter().copied().chain(more_equations).collect();
         let limit = MAX_CONSTRAINTS.min(self.budget.constraints);
-        if bounds.len() + equations.len() > limit {
+        work::charge((bounds.len() + equations.len()) * (2 + self.width / 8));
+        if bounds.len() + equations.len() > limit || work::is_used_up() {
             return false;
         }
         let mut rows: Vec<Vec<i128>> = bounds.into_iter().map(|r| self.dense(r)).collect();

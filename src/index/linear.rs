@@ -4,6 +4,8 @@
 //! algorithm on the coefficients, which renames unknowns until one is 1. Inequalities go through Fourier-Motzkin elimination; each
 //! row is divided by the common divisor of its coefficients and its constant rounded down.
 
+use crate::base::work;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feasible {
     /// There is no integer point.
@@ -39,6 +41,7 @@ fn divisor(row: &[i128]) -> u128 {
 
 /// `target := target * f + source * g` with `f > 0` such that column `c` vanishes; nothing on overflow.
 fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
+    work::charge(1 + target.len() / 4);
     let (a, b) = (target[c], source[c]);
     let common = i128::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).ok()?;
     // Most coefficients are 0, 1 or -1, and operations on wide integers are slow.
@@ -66,6 +69,7 @@ pub(super) enum Change {
 /// A row that would overflow is dropped. Tells `note` each change, in order.
 pub(super) fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>, note: &mut impl FnMut(Change)) -> bool {
     loop {
+        work::charge(1 + equations.iter().map(|row| row.len() / 4).sum::<usize>() + rows.len());
         // The equation and column of the smallest coefficient.
         let mut best: Option<(u128, usize, usize)> = None;
         let mut at = 0;
@@ -141,6 +145,7 @@ impl System {
     /// Adds a row, reduced. Answers `No` where it contradicts a constant or an opposite row.
     pub(super) fn insert(&mut self, mut row: Vec<i128>) -> Feasible {
         let n = self.width;
+        work::charge(1 + n / 4 + self.rows.len());
         match i128::try_from(divisor(&row)) {
             Ok(0) if row[n] < 0 => return Feasible::No,
             Ok(0) | Err(_) => return Feasible::Perhaps,
@@ -172,6 +177,7 @@ impl System {
     /// Fourier-Motzkin elimination of all columns. Tells `note` each column with its lower and upper bounds, in order.
     pub(super) fn eliminate(&mut self, note: &mut impl FnMut(usize, Vec<Vec<i128>>, Vec<Vec<i128>>)) -> Feasible {
         loop {
+            work::charge(self.width * self.rows.len() / 4);
             // The column that makes the fewest rows.
             let mut best: Option<(usize, usize)> = None;
             for c in 0..self.width {
@@ -190,7 +196,7 @@ impl System {
             for l in &lower {
                 for u in &upper {
                     self.made += 1;
-                    if self.made > self.limit {
+                    if self.made > self.limit || work::is_used_up() {
                         return Feasible::Perhaps;
                     }
                     // Dropping a row that overflows excludes nothing.

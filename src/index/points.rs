@@ -30,6 +30,12 @@ pub trait World {
     /// The target of a source under a map. Where there is none, the atom around the application is false; predicates should not
     /// ask, since their canonical form takes targets for granted: `3*f(i) + 1 != 0` is `true`.
     fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64>;
+
+    /// Told before an index takes so many values, which lead to `in_all` values at least, those of further indices counted. Where the answer is
+    /// no they are not tried, as if there were none; who gives it has to say so to whoever asked.
+    fn tries(&self, _values: u128, _in_all: u128) -> bool {
+        true
+    }
 }
 
 /// Whether a predicate holds, given values for its free indices.
@@ -230,7 +236,12 @@ impl Plan {
             if open.len() == self.levels.len() {
                 visit(&run.values[..points])?;
             } else {
-                open.push(Cursor::new(run.level(&self.levels[open.len()])?));
+                let set = run.level(&self.levels[open.len()])?;
+                let values = set.len();
+                if !world.tries(values, values.saturating_mul(run.below(&self.levels[open.len()..])?)) {
+                    return Ok(());
+                }
+                open.push(Cursor::new(set));
             }
             loop {
                 let depth = open.len();
@@ -350,6 +361,14 @@ impl Set {
         }
     }
 
+    /// How many values there are.
+    fn len(&self) -> u128 {
+        match self {
+            Set::Interval(first, last) => u128::try_from(i128::from(*last) - i128::from(*first) + 1).unwrap_or(0),
+            Set::List(values) => values.len() as u128,
+        }
+    }
+
     /// Whether there are at most as many values as given.
     fn is_within(&self, count: usize) -> bool {
         match self {
@@ -417,6 +436,20 @@ impl<W: World + ?Sized> Run<'_, W> {
             set = self.narrow(set, test, level.slot)?;
         }
         Ok(set)
+    }
+
+    /// How many values the levels below one have for each of its values, as far as nothing restricts them.
+    fn below(&self, levels: &[Level]) -> Checked<u128> {
+        let mut product = 1u128;
+        for pair in levels.windows(2) {
+            let [level, next] = pair else { break };
+            if !level.tests.is_empty() || !next.sources.is_empty() {
+                break;
+            }
+            let Value::Known(extent) = self.value(&next.extent)? else { break };
+            product = product.saturating_mul(u128::try_from(extent).unwrap_or(0));
+        }
+        Ok(product)
     }
 
     fn narrow(&mut self, set: Set, test: &Test, slot: usize) -> Checked<Set> {
@@ -513,6 +546,10 @@ impl<W: World + ?Sized> Run<'_, W> {
                 let Value::Known(extent) = self.value(extent)? else { return Ok(false) };
                 let range = Set::from_to(0, extent - 1);
                 for value in Cursor::new(self.narrow(range, body, *slot)?) {
+                    // One at a time, since mostly one of the first will do.
+                    if !self.world.tries(1, 1) {
+                        return Ok(false);
+                    }
                     (self.values[*slot], self.known[*slot]) = (value, true);
                     let holds = self.truth(body);
                     self.known[*slot] = false;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Affine, Checked, Overflow, Var};
-use crate::base::{IndexId, RelationId, VarId};
+use crate::base::{IndexId, RelationId, VarId, work};
 
 /// A set of index tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -239,6 +239,7 @@ impl Pred {
                 p => atoms.push(p),
             }
         }
+        work::charge(8 * atoms.len());
         atoms.sort();
         atoms.dedup();
         // Of parallel bounds `a + k >= 0` the one with the smallest `k` implies the others. They are neighbours: terms order
@@ -269,6 +270,7 @@ impl Pred {
                 p => atoms.push(p),
             }
         }
+        work::charge(8 * atoms.len());
         atoms.sort();
         atoms.dedup();
         // Of parallel bounds the one with the largest constant is implied by the others.
@@ -380,6 +382,7 @@ impl Pred {
 
     /// Rebuilds the predicate with every affine expression replaced, extents of `exists` included.
     pub fn map_affine(&self, map: &mut impl FnMut(&Affine) -> Checked<Affine>) -> Checked<Pred> {
+        work::charge(4);
         Ok(match self {
             Pred::True => Pred::True,
             Pred::False => Pred::False,
@@ -399,6 +402,7 @@ impl Pred {
 
     /// Rebuilds the predicate with every atom (bound, equality, relation) replaced by a predicate.
     pub fn rebuild<E>(&self, atom: &mut impl FnMut(&Pred) -> Result<Pred, E>) -> Result<Pred, E> {
+        work::charge(4);
         Ok(match self {
             Pred::All(ps) => Pred::all(ps.iter().map(|p| p.rebuild(atom)).collect::<Result<Vec<_>, E>>()?),
             Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.rebuild(atom)).collect::<Result<Vec<_>, E>>()?),

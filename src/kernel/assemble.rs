@@ -176,7 +176,8 @@ impl Assembly {
             let known = starts.get(&array.relation).cloned();
             arrays.insert(array.clone(), known.ok_or_else(|| Error::bug("bind", "rows of a block that is not there"))?);
         }
-        let mut kernel = Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, engine, arrays)?;
+        let mut kernel =
+            Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
         kernel.assembled = found;
         Ok(kernel)
     }

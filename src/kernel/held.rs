@@ -148,7 +148,7 @@ pub(super) fn set_up(setup: Program, bindings: &Bindings, engine: Engine) -> Res
         outputs.push(Output { name: name.clone(), leaves: vec![Leaf::Dense(vec![len])], precisions: vec![precision] });
         computed.push(Room::new(precision, len)?);
     }
-    let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new() };
+    let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new(), limit: Engine::Interpreter.limit() };
     let mut kernel = Kernel::over(Arc::new(setup), bindings, parts, Engine::Interpreter)?;
     let stmts = kernel.program.nests.iter().flat_map(|nest| &nest.body);
     if engine != Engine::Interpreter && native::work_of(stmts, bindings, &kernel.arrays)? >= MUCH_WORK {

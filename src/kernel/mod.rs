@@ -29,6 +29,7 @@
 mod assemble;
 mod call;
 mod code;
+mod effort;
 mod features;
 mod held;
 mod input;
@@ -64,6 +65,7 @@ use native::Swap;
 use registers::Registers;
 
 pub use assemble::Assembly;
+pub use effort::ITERATIONS;
 pub use input::{Copied, Input};
 pub use leaf::{Leaf, Output};
 pub use matrix::{Matrix, MatrixKernel};
@@ -101,6 +103,8 @@ struct Parts {
     held: Held,
     /// Arrays that are known already.
     arrays: BTreeMap<Array, Vec<u32>>,
+    /// How many iterations its loops may take.
+    limit: u64,
 }
 
 /// What a call needs besides inputs and outputs.
@@ -143,11 +147,26 @@ impl Kernel {
         constants: &[&str],
         engine: Engine,
     ) -> Result<Kernel> {
+        Kernel::bind_within(program, inputs, constants, engine, engine.limit())
+    }
+
+    /// The same, where the loops may take so many [iterations](ITERATIONS) in place of [`Engine::limit`]. A call cannot be ended, so a program that
+    /// plainly takes more is refused here.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind_with_constants`].
+    pub fn bind_within(
+        program: Arc<Program>,
+        inputs: &Inputs,
+        constants: &[&str],
+        engine: Engine,
+        limit: u64,
+    ) -> Result<Kernel> {
         // The program relies on them.
         if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(assemble::PLACES)) {
             return Err(Error::Request(format!("the {} are found out, not given", found.name)));
         }
-        Kernel::bind_on(program, inputs, constants, engine, BTreeMap::new())
+        Kernel::bind_on(program, inputs, constants, (engine, limit), BTreeMap::new())
     }
 
     /// Binds a program whose patterns were found out, with arrays that are known.
@@ -155,7 +174,7 @@ impl Kernel {
         program: Arc<Program>,
         inputs: &Inputs,
         constants: &[&str],
-        engine: Engine,
+        (engine, limit): (Engine, u64),
         mut arrays: BTreeMap<Array, Vec<u32>>,
     ) -> Result<Kernel> {
         let constants = lower::constants_by_name(&program.signature, constants)?;
@@ -163,25 +182,27 @@ impl Kernel {
         let program = in_bound_precision(program, &bindings)?;
         let outputs = output_leaves(&program, &bindings)?;
         if constants.is_empty() {
-            let parts = Parts { outputs, held: Held::default(), arrays };
+            let parts = Parts { outputs, held: Held::default(), arrays, limit };
             return Kernel::over(program, &bindings, parts, engine);
         }
         let lower::Split { setup, main } = lower::hold(&program, &constants)?;
         let held::SetUp { computed, arrays: read, notes } = held::set_up(setup, &bindings, engine)?;
         arrays.extend(read);
         let held = Held::new(&program.signature, &bindings, &constants, computed);
-        let mut kernel = Kernel::over(Arc::new(main), &bindings, Parts { outputs, held, arrays }, engine)?;
+        let parts = Parts { outputs, held, arrays, limit };
+        let mut kernel = Kernel::over(Arc::new(main), &bindings, parts, engine)?;
         kernel.set_up_notes = notes;
         Ok(kernel)
     }
 
     /// The kernel of a program over bindings.
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
-        let Parts { outputs, held, arrays } = parts;
+        let Parts { outputs, held, arrays, limit } = parts;
         let program = Arc::new(lower::in_bins(&program)?);
         layout::check(&program, bindings)?;
         let shapes = layout::shapes(&program, bindings)?;
         let arrays = structure::arrays(&program.arrays, bindings, arrays, program.bins)?;
+        effort::check(&program, bindings, &arrays, limit)?;
         let codes = code::compile_all(&program, &shapes, bindings)?;
         let (inputs, precisions) = input_leaves(&program.signature, bindings, |name| !held.is_constant(name));
         let params = held.locations(&program.signature, bindings);

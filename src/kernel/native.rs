@@ -24,6 +24,16 @@ pub enum Engine {
     Native,
 }
 
+impl Engine {
+    /// How many iterations the loops of a program may take at most, where nothing else is said: some hours.
+    pub fn limit(self) -> u64 {
+        match self {
+            Engine::Interpreter => 1 << 40,
+            Engine::Auto | Engine::Native => 1 << 47,
+        }
+    }
+}
+
 /// Which engine runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {

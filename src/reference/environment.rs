@@ -11,18 +11,22 @@ use crate::index::{Size, Var};
 use crate::tensor::{Bindings, Coo, Csr, Dense, Inputs, Malformed, Relation, Tensor, Value};
 use crate::ty::{RelationKind, Signature, Storage};
 
+/// What [`Limits::steps`] counts, as errors say.
+pub const STEPS: &str = "steps of the reference evaluator";
+
 /// How much an evaluation may take. Counts, never clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Numbers kept at a time, at least those of one tensor.
     pub elements: u64,
-    /// Terms evaluated, or summands visited.
+    /// Terms evaluated, or, in one statement of Tensor-SSA, values that indices take. It is refused before it begins where so many are plainly
+    /// needed.
     pub steps: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { elements: 1 << 28, steps: 1 << 36 }
+        Limits { elements: 1 << 28, steps: 1 << 32 }
     }
 }
 
@@ -40,10 +44,16 @@ impl Limits {
     /// Counts one step.
     pub(super) fn step(&self, steps: &mut u64) -> Result<()> {
         *steps += 1;
-        if *steps <= self.steps {
+        self.steps((*steps).into())
+    }
+
+    /// Refuses more steps than allowed.
+    pub(super) fn steps(&self, found: u128) -> Result<()> {
+        if found <= u128::from(self.steps) {
             return Ok(());
         }
-        Err(Error::Limit { what: "steps of the reference evaluator", limit: self.steps, found: *steps })
+        let found = u64::try_from(found).unwrap_or(u64::MAX);
+        Err(Error::Limit { what: STEPS, limit: self.steps, found })
     }
 }
 

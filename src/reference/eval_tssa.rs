@@ -5,7 +5,7 @@
 //! tuples. A tensor is dense up to [`DENSE_VOLUME`] places; a larger one keeps the points where its guard holds, which is all that
 //! anybody reads. A tensor is dropped after its last use.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::count::Counts;
 use super::environment::{Elements, Environment, Leaf, Limits, box_volume, place, tuple_at};
@@ -263,6 +263,8 @@ pub(super) struct Evaluation<'a, T> {
 struct Facts<'s, 'a, T> {
     alive: &'s Alive<'a, T>,
     failed: RefCell<Option<Error>>,
+    /// How many values indices have taken.
+    tried: Cell<u64>,
 }
 
 impl<T: Numeric> Facts<'_, '_, T> {
@@ -302,6 +304,12 @@ impl<T: Numeric> World for Facts<'_, '_, T> {
 
     fn apply(&self, map: RelationRef, source: &[i64]) -> Option<i64> {
         self.answer(self.scope().target(map, source))?
+    }
+
+    fn tries(&self, values: u128, in_all: u128) -> bool {
+        let tried = u128::from(self.tried.get());
+        self.tried.set(u64::try_from(tried + values).unwrap_or(u64::MAX));
+        self.answer(self.alive.limits.steps(tried.saturating_add(in_all))).is_some()
     }
 }
 
@@ -409,12 +417,10 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
                 return Ok(());
             }
         }
-        let facts = Facts { alive, failed: RefCell::new(None) };
+        let facts = Facts { alive, failed: RefCell::new(None), tried: Cell::new(0) };
         let free: Vec<(IndexId, Size)> = order.iter().map(|(i, n)| (*i, (*n).clone())).collect();
-        let mut steps = 0;
         Plan::new(&[], &free, guard).for_each(&facts, &[], &mut |at| {
             facts.check()?;
-            alive.limits.step(&mut steps)?;
             visit(at)
         })?;
         facts.check()

@@ -21,6 +21,6 @@ mod scope;
 mod testing;
 
 pub use count::{Counts, Partials};
-pub use environment::{Elements, Environment, Leaf, Limits, leaves_of};
+pub use environment::{Elements, Environment, Leaf, Limits, STEPS, leaves_of};
 pub use numeric::{Dual, Field, Numeric};
-pub use run::{count, evaluate, evaluate_with_progress};
+pub use run::{count, evaluate, evaluate_with_progress, evaluate_within};

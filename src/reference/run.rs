@@ -24,9 +24,22 @@ pub fn evaluate_with_progress(
     inputs: &Inputs,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<(String, Value)>> {
+    evaluate_within(program, inputs, Limits::default(), progress)
+}
+
+/// The same within other limits.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_within(
+    program: &Program,
+    inputs: &Inputs,
+    limits: Limits,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<(String, Value)>> {
     let bindings = bind(&program.signature, inputs)?;
     let environment = Environment::from_bindings(&bindings)?;
-    let options = eval_tssa::Options { progress: Some(progress), ..eval_tssa::Options::default() };
+    let options = eval_tssa::Options { limits, outputs: None, progress: Some(progress) };
     let results = eval_tssa::evaluate(program, &environment, options)?;
     let value = |(output, leaves): (&crate::tssa::Output, &Vec<_>)| {
         Ok((output.name.clone(), to_value(&program.signature, &bindings, output.storage, leaves)?))

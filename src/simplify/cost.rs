@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 use crate::index::estimate::{self, Growth, Hints};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::ty::Signature;
@@ -116,6 +116,7 @@ impl Sum {
     }
 
     pub(super) fn add(&mut self, cost: &[f64]) {
+        work::charge(1 + cost.len() / 8);
         self.row.iter_mut().zip(cost).for_each(|(a, b)| *a += b);
     }
 

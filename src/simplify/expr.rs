@@ -14,7 +14,7 @@ use egg::Id;
 use rustc_hash::FxBuildHasher;
 use smallvec::{SmallVec, smallvec};
 
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::scalar::Function;
 
@@ -104,6 +104,7 @@ impl Expr {
             }
             _ => false,
         });
+        work::charge(2 + 2 * flat.len());
         let literal = folded(&mut flat, |a, b| a * b);
         let guard = Pred::all(guards);
         if guard.is_false() {
@@ -136,6 +137,7 @@ impl Expr {
             }
             _ => false,
         });
+        work::charge(2 + 2 * flat.len());
         let literal = folded(&mut flat, |a, b| a + b);
         if let Some(c) = literal.filter(|c| *c != 0.0 || flat.is_empty()) {
             flat.push(Expr::number(c));

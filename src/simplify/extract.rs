@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 use super::cost::{Cost, Costs, Model, Sum};
 use super::graph::Graph;
 use super::lang::{Head, Node};
+use crate::base::work;
 use crate::error::{Error, Result};
 
 /// How many sweeps of step 1, how many exchanges of step 2.
@@ -170,6 +171,7 @@ impl Table {
 
     /// The classes that the roots reach, operands first. Each node is shown when those of its children have been.
     fn reach(&self, selection: &Selection, roots: &[Place], mut show: impl FnMut(usize)) -> Option<Vec<Place>> {
+        work::charge(1 + self.ids.len() / 8);
         let mut states = vec![State::New; self.ids.len()];
         let mut order = Vec::with_capacity(self.ids.len());
         // The classes on the path, with the nodes taken for them and how many of the children have been seen.
@@ -182,6 +184,7 @@ impl Table {
             while let Some((class, node, seen)) = path.last_mut() {
                 let Some(child) = self.entries.get(*node)?.children.get(*seen) else {
                     states[*class] = State::Done;
+                    work::charge(2 + self.entries[*node].children.len());
                     order.push(*class);
                     show(*node);
                     path.pop();
@@ -237,6 +240,9 @@ impl Table {
         for sweep in 1..=MAX_SWEEPS {
             let mut changed = false;
             for class in 0..self.ids.len() {
+                if work::is_used_up() {
+                    return best;
+                }
                 for (at, entry) in self.nodes(class).map(|at| (at, &self.entries[at])) {
                     let newest = entry.children.iter().filter_map(|child| Some(best[*child].as_ref()?.sweep)).max();
                     if sweep > 1 && newest.is_none_or(|newest| newest + 1 < sweep) {
@@ -268,9 +274,12 @@ impl Table {
 
     /// The sets of the children of a node; nothing where one has none yet or needs the class itself.
     fn union(&self, best: &[Option<Best>], entry: &Entry, class: Place) -> Option<Selection> {
+        work::charge(2 + self.ids.len() / 8);
         let mut union = self.nothing();
         for child in &entry.children {
-            union.join(&best[*child].as_ref()?.way);
+            let way = &best[*child].as_ref()?.way;
+            work::charge(way.len());
+            union.join(way);
         }
         union.get(class).is_none().then_some(union)
     }
@@ -354,7 +363,8 @@ struct Exchange<'t> {
 impl Exchange<'_> {
     /// Takes other nodes for some classes, if that makes the result cheaper.
     fn attempt(&mut self, nodes: &[(Place, usize)]) -> bool {
-        let Some(left) = self.left.checked_sub(1) else { return false };
+        let Some(left) = self.left.checked_sub(1).filter(|_| !work::is_used_up()) else { return false };
+        work::charge(4 + self.uses.len() / 4);
         self.left = left;
         if self.failed.contains(nodes) {
             return false;

@@ -40,6 +40,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
+use crate::base::work;
 use crate::error::{Error, Result};
 use crate::tssa::Program;
 
@@ -101,11 +102,20 @@ pub struct Options {
     pub tier: Tier,
     /// Sizes, as multiples of one large number (1 where nothing is said), and tuples of relations for each unit of it.
     pub hints: BTreeMap<String, f64>,
+    /// How many units of [`work`] all passes together may take; where nothing is said [as many as a pass may](work::budget).
+    pub work: Option<u64>,
+}
+
+impl Options {
+    /// The units of work for a program of so many statements.
+    fn work_for(&self, statements: usize) -> u64 {
+        self.work.unwrap_or_else(|| work::budget(statements))
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { budget: Budget::default(), tier: Tier::Finite, hints: BTreeMap::new() }
+        Options { budget: Budget::default(), tier: Tier::Finite, hints: BTreeMap::new(), work: None }
     }
 }
 
@@ -120,6 +130,8 @@ pub struct Report {
     pub rounds: usize,
     /// New results of rules.
     pub matches: usize,
+    /// Units of [`work`], of all passes.
+    pub work: u64,
     /// Why saturation ended.
     pub stop: Stop,
     /// How often each rule was applied.
@@ -147,17 +159,29 @@ const MAX_PASSES: usize = 12;
 pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     let live = program.live();
     let live = program.stmts.ids().filter(|x| live[*x]).count();
-    let mut report =
-        Report { nodes: live, classes: live, rounds: 0, matches: 0, stop: Stop::Nodes, applied: BTreeMap::new() };
+    let mut report = Report {
+        nodes: live,
+        classes: live,
+        rounds: 0,
+        matches: 0,
+        work: 0,
+        stop: Stop::Nodes,
+        applied: BTreeMap::new(),
+    };
     if live > MAX_STATEMENTS {
         return Ok(Simplified { program: program.clone(), report });
     }
+    let before = work::spent();
     let program = for_each_pass(program, options, false, &mut |pass| {
         if let Some((run, _)) = pass.run {
             report.add(run);
         }
         Ok(())
     })?;
+    report.work = work::spent() - before;
+    if report.work >= options.work_for(live) {
+        report.stop = Stop::Work;
+    }
     Ok(Simplified { program, report })
 }
 
@@ -167,8 +191,20 @@ struct Pass<'p, 'r> {
     run: Option<(&'p mut Run<'r>, &'p Program)>,
 }
 
-/// Simplifies; every pass is shown.
+/// Simplifies on a budget of work; every pass is shown.
 fn for_each_pass(
+    program: &Program,
+    options: &Options,
+    record: bool,
+    show: &mut dyn FnMut(Pass<'_, '_>) -> Result<()>,
+) -> Result<Program> {
+    let live = program.live();
+    let live = program.stmts.ids().filter(|x| live[*x]).count();
+    work::within(options.work_for(live), || passes(program, options, record, show))
+}
+
+/// Passes until nothing changes, or the budget of work is used up.
+fn passes(
     program: &Program,
     options: &Options,
     record: bool,
@@ -183,6 +219,9 @@ fn for_each_pass(
     let rules = rules_of(options.tier)?;
     let mut answers = graph::Answers::default();
     for _ in 0..MAX_PASSES {
+        if work::is_used_up() {
+            break;
+        }
         let current = Rc::clone(&program);
         let (mut run, encoding) = run(&current, options, record, &rules, std::mem::take(&mut answers))?;
         // What is encoded as the program before it was becomes itself, which is what that one became.
@@ -221,6 +260,9 @@ fn for_each_pass(
 impl Report {
     /// Adds a pass. The e-graph is that of the first one; a budget that was used up then is what ended it.
     fn add(&mut self, run: &Run<'_>) {
+        if run.saturation.stop == Stop::Work {
+            self.stop = Stop::Work;
+        }
         if self.rounds == 0 {
             self.nodes = run.graph.egraph.total_number_of_nodes();
             self.classes = run.graph.egraph.number_of_classes();
@@ -266,7 +308,7 @@ impl Run<'_> {
         let Run { graph, encoded, model, table, selection, .. } = self;
         let after = decode::decode(graph, table, model, selection, before, &encoded.roots, &encoded.names)?;
         // A guard that would apply a map cannot be written in Tensor-SSA.
-        if after.verify().is_err() {
+        if work::uncounted(|| after.verify()).is_err() {
             return Ok(None);
         }
         let (after, weakened) = needless::without_needless_guards(after, model, options.tier)?;
@@ -297,7 +339,8 @@ fn run<'a>(
         graph.egraph.classes().filter_map(|class| Some((class.id, class.nodes.first()?.clone()))).collect();
     let large = graph.egraph.number_of_classes() > MAX_SATURATED;
     let budget = if large { Budget { rounds: 0, ..options.budget } } else { options.budget };
-    let saturation = saturate::saturate(&mut graph, rules, budget, record)?;
+    // Half of what is left is for the choice among the forms that are found, and for further passes.
+    let saturation = work::within(work::left() / 2, || saturate::saturate(&mut graph, rules, budget, record))?;
     let model = graph.model.clone();
     // Where nothing is chosen, costs do not matter.
     let table = extract::Table::new(&graph, (!large).then_some(&model));

@@ -19,7 +19,7 @@
 
 use std::cell::LazyCell;
 
-use crate::base::{Id as _, IndexId, SideTable, VarId};
+use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
 use crate::scalar::Number;
@@ -212,7 +212,7 @@ impl Pass<'_> {
     ) -> Result<Pred> {
         let mut kept: Vec<Pred> = p.conjuncts().to_vec();
         let mut at = 0;
-        while at < kept.len() {
+        while at < kept.len() && !work::is_used_up() {
             let goal = kept[at].clone();
             let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
             if self.restricts_nothing(&goal, &others, ranges) {

@@ -14,6 +14,7 @@ use super::graph::{Graph, Scope};
 use super::instantiate::instantiate;
 use super::matching::{Goal, Match, Subject, matches};
 use super::rule::{Mode, Rule, Tier};
+use crate::base::work;
 use crate::error::Result;
 use crate::index::{Pred, Var};
 
@@ -88,7 +89,7 @@ impl<'r> Rules<'r> {
             used.push(name);
             e = self.normalise_parts(graph, scope, &next, Some(&e), used)?;
             steps += 1;
-            if steps > MAX_STEPS {
+            if steps > MAX_STEPS || work::is_used_up() {
                 return Ok(e);
             }
         }
@@ -98,7 +99,7 @@ impl<'r> Rules<'r> {
     fn normalise_top(&self, graph: &mut Graph<'_>, scope: &Scope, e: Expr, used: &mut Vec<&'r str>) -> Result<Expr> {
         let mut e = e;
         for _ in 0..MAX_STEPS {
-            if !matches!(e, Expr::Product(_)) {
+            if !matches!(e, Expr::Product(_)) || work::is_used_up() {
                 break;
             }
             let Some((name, next)) = self.first(graph, scope, &e)? else { break };
@@ -196,6 +197,7 @@ impl<'r> Rules<'r> {
     /// The first rule that changes the expression, and what it becomes.
     fn first(&self, graph: &mut Graph<'_>, scope: &Scope, e: &Expr) -> Result<Option<(&'r str, Expr)>> {
         let subject = Subject::new(e, false);
+        work::charge(self.normal.len());
         for group in self.normal.iter().filter(|group| group.goal.is_plausible(&subject)) {
             let mut found = matches(graph, &group.goal, &subject)?;
             if found.is_empty() {

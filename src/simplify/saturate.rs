@@ -6,8 +6,8 @@
 //! 1. its expression is brought to normal form again, since children may have become views or literals;
 //! 2. every rule of the e-graph is applied, in all ways that match, and results that are new join the class.
 //!
-//! Budgets are counts: nodes, rounds, and results of rules. They are checked before each result is added, so they are overshot by at
-//! most what one result adds. Nothing depends on clocks, addresses or hash order.
+//! Budgets are counts: nodes, rounds, results of rules, and units of [`work`]. They are checked before each result is added, or each node is
+//! looked at, so they are overshot by at most what one of them takes. Nothing depends on clocks, addresses or hash order.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -22,6 +22,7 @@ use super::lang::{Head, Node};
 use super::matching::{Subject, matches};
 use super::rewrite::{Rules, results};
 use super::rule::{Mode, Rule};
+use crate::base::work;
 use crate::error::Result;
 use crate::index::Affine;
 
@@ -36,6 +37,8 @@ pub enum Stop {
     Rounds,
     /// The budget of matches was used up.
     Matches,
+    /// The budget of [`work`] was used up.
+    Work,
 }
 
 /// A rewriting that was made: `before` and `after` are equal elements of the class.
@@ -103,6 +106,10 @@ impl<'r> Engine<'_, '_, 'r> {
             if self.retired.contains(&node) || self.seen.get(&node) == Some(&stamp) {
                 continue;
             }
+            if work::is_used_up() {
+                self.state.stop = Stop::Work;
+                return Ok(false);
+            }
             self.seen.insert(node.clone(), stamp);
             changed |= self.visit(class, &node)?;
             if self.state.stop != Stop::Saturated {
@@ -140,6 +147,7 @@ impl<'r> Engine<'_, '_, 'r> {
             changed |= self.add(class, names, &opened, &e)?;
         }
         let mut subject = Subject::new(&e, true);
+        work::charge(self.rules.graph.len());
         for group in &self.rules.graph {
             if !group.goal.is_plausible(&subject) {
                 continue;

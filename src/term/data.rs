@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Arena, IndexId, ParamId, SideTable, Span, VarId};
+use crate::base::{Arena, IndexId, ParamId, SideTable, Span, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number};
@@ -302,6 +302,8 @@ impl Program {
     /// # Errors
     /// [`Error::Bug`] if the term has no type.
     pub fn push(&mut self, term: Term) -> Result<TermId> {
+        work::charge(16);
+        work::check()?;
         let ty = self.infer(&term)?;
         self.term_types.push(ty);
         Ok(self.terms.push(term))

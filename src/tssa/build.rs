@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::canonical::{Canonical, within};
 use super::data::{Operand, Output, Program, Rhs, Stmt};
-use crate::base::{Arena, Id, IndexId, Interner, ParamId, SideTable, VarId};
+use crate::base::{Arena, Id, IndexId, Interner, ParamId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number};
@@ -111,6 +111,7 @@ impl Builder {
     }
 
     pub(super) fn intern(&mut self, stmt: Stmt) -> VarId {
+        work::charge(16);
         let x = self.stmts.intern(stmt);
         if x.index() == self.names.len() {
             self.names.push(String::new());
@@ -128,6 +129,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn number(&mut self, gens: &[(IndexId, Size)], number: Number) -> Result<VarId> {
+        work::check()?;
         let number = match number {
             Number::Index(a) => match Canonical::new(gens, &[]).affine(&a)? {
                 // An integer below 2^53 is the same number as a literal.
@@ -144,6 +146,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn add(&mut self, gens: &[(IndexId, Size)], sides: [(Pred, VarId); 2]) -> Result<VarId> {
+        work::check()?;
         let mut canonical = Canonical::new(gens, &[]);
         let [(p, x), (q, y)] = sides.map(|(p, x)| (within(gens.iter(), p), x));
         let mut sides = [(canonical.pred(&p)?, x), (canonical.pred(&q)?, y)];
@@ -164,6 +167,7 @@ impl Builder {
         function: Function,
         args: Vec<VarId>,
     ) -> Result<VarId> {
+        work::check()?;
         let guard = Canonical::new(gens, &[]).pred(&within(gens.iter(), guard))?;
         Ok(self.intern(Stmt { dims: dims(gens), rhs: Rhs::Map { guard, function, args } }))
     }
@@ -179,6 +183,7 @@ impl Builder {
         guard: Pred,
         operands: Vec<Operand>,
     ) -> Result<VarId> {
+        work::check()?;
         super::canonical::contract(self, gens, sums, guard, operands)
     }
 

@@ -33,3 +33,4 @@ mod straight;
 mod support;
 mod tssa_text;
 mod views;
+mod work;

@@ -6,6 +6,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::{Conj, Node, Row};
+use crate::base::work;
 
 /// A point, by local columns.
 struct Point<'p> {
@@ -39,7 +40,9 @@ pub(super) fn exists(node: &Node<'_>, local: &[u32], width: usize, repairs: usiz
         return false;
     }
     let mut point = Point { local, values: smallvec![0; width], changed: smallvec![0; width] };
+    let size = node.bounds.len() + node.equations.len() + node.clauses.iter().map(|clause| clause.len()).sum::<usize>();
     for repair in 1..=repairs {
+        work::charge(1 + size);
         match point.check(node) {
             Answer::Hold => return true,
             Answer::Fail(row, goal) if point.repair(row, goal, repair).is_some() => {}

@@ -21,7 +21,7 @@
 use super::super::{Affine, Facts, Pred, Size, Var, exists};
 use super::cell::{Cell, merge, write_union};
 use super::line::{Form, Known, Line, parse};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 
 /// How many proofs one round may try.
 const MAX_PROOFS: usize = 512;
@@ -41,7 +41,7 @@ pub fn simplify_union(p: &Pred, facts: &Facts) -> Pred {
     loop {
         let mut round = Round { proofs: MAX_PROOFS, solves: true };
         let next = round.pred(&best, facts);
-        if next == best || measure(&next) >= measure(&best) {
+        if next == best || measure(&next) >= measure(&best) || work::is_used_up() {
             return best;
         }
         best = next;

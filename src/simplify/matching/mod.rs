@@ -28,6 +28,7 @@ use super::graph::{Definitions, Graph};
 use super::instantiate::integer;
 use super::lang::Form;
 use super::rule::{Head, Integer, Linear, Meta, Pattern, Rule};
+use crate::base::work;
 use crate::error::{Error, Result};
 use crate::index::Pred;
 use crate::scalar::{Function, Op, Primitive};
@@ -260,6 +261,7 @@ impl<'g, 'a> Matcher<'g, 'a> {
     /// Matches, with nothing left over.
     fn expr(&mut self, pattern: &Pattern, subject: &Expr, then: Then<'_, 'g, 'a>) {
         self.effort += 1;
+        work::charge(4);
         if self.full() {
             return;
         }

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::ast::ExprId;
 use super::Elaborator;
-use crate::base::{Id, IndexId};
+use crate::base::{Id, IndexId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Size, Var, View};
 use crate::term::Program;
@@ -281,6 +281,7 @@ impl Knowledge {
             }
         }
         let Relevant { known, ranges, maps } = self.relevant(program, topics, left_behind);
+        work::charge(8 + 4 * known.len() + 4 * ranges.len());
         if let Some((_, by)) = known.iter().find(|(p, _)| implies(p, goal)) {
             return Some(by.iter().copied().collect());
         }
@@ -471,7 +472,8 @@ impl<'a> Elaborator<'a> {
                 }
                 true
             }
-            Proof::Unknown => self.silent > 0,
+            // That the proof was given up is reported once.
+            Proof::Unknown => self.silent > 0 || work::is_used_up(),
         }
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Definition<'a> {
     pub(super) library: bool,
     /// Whether it is being expanded.
     pub(super) active: bool,
+    /// How often it has been expanded.
+    pub(super) expanded: usize,
 }
 
 /// The built-in function, or the black-box derivative of one, that a name means: `exp`, `exp'0`, `powi'3'0`, `powi'_3'0`.
@@ -340,6 +342,7 @@ impl<'a> Elaborator<'a> {
         let definition = &mut self.definitions[def];
         definition.active = true;
         let Definition { source, params, body, library, .. } = *definition;
+        definition.expanded += 1;
         self.expansions += 1;
         let blame = self.frame.blame.or(library.then_some(span));
         self.callers.push(std::mem::replace(&mut self.frame, Frame { source, place: self.expansions, blame }));
@@ -386,8 +389,8 @@ impl<'a> Elaborator<'a> {
             })
             .collect();
         // The definition is borrowed in parts: matching reads the machine.
-        let Definition { source, name, params, body, sound, library, active } = self.definitions[def];
-        let definition = Definition { source, name, params, body, sound, library, active };
+        let Definition { source, name, params, body, sound, library, active, expanded } = self.definitions[def];
+        let definition = Definition { source, name, params, body, sound, library, active, expanded };
         self.match_sizes(&definition, &types)
     }
 

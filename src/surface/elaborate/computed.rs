@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
-use crate::base::{IndexId, Span, VarId};
+use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Function, Number, Op};
@@ -468,7 +468,7 @@ impl<'a> Elaborator<'a> {
         let mut steps = vec![Step::Look(e)];
         let mut answers = Vec::new();
         while let Some(step) = steps.pop() {
-            self.steps += 1;
+            work::charge(4);
             match step {
                 Step::Look(e) => match self.expr(e) {
                     Expr::Unary(UnaryOp::Neg, a) => steps.push(Step::Look(*a)),

@@ -78,7 +78,6 @@ impl<'a> Elaborator<'a> {
             reported: FxHashSet::default(),
             failed,
             silent: 0,
-            steps: 0,
             reports: 0,
             shares: FxHashMap::default(),
             index_like: FxHashMap::default(),
@@ -184,6 +183,7 @@ impl<'a> Declarations<'a> {
                     sound: true,
                     library: true,
                     active: false,
+                    expanded: 0,
                 });
             }
         }
@@ -302,8 +302,16 @@ impl<'a> Declarations<'a> {
             }
             Decl::Def { name, params, body } => {
                 let sound = self.parameters(params);
-                let definition =
-                    Definition { source: self.source, name, params, body: *body, sound, library: false, active: false };
+                let definition = Definition {
+                    source: self.source,
+                    name,
+                    params,
+                    body: *body,
+                    sound,
+                    library: false,
+                    active: false,
+                    expanded: 0,
+                };
                 self.name(name, Global::Definition(self.definitions.len()));
                 self.definitions.push(definition);
             }

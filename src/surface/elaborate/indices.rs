@@ -8,6 +8,7 @@ use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::names::Meaning;
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
+use crate::base::work;
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 
@@ -27,7 +28,7 @@ impl<'a> Elaborator<'a> {
         let mut sum = Sum { stack: vec![(at, 1)], ..Sum::default() };
         let mut sound = true;
         while let Some((e, k)) = sum.stack.pop() {
-            self.steps += 1;
+            work::charge(4);
             if sum.terms.len() + sum.pending.len() > MAX_OPERANDS {
                 let span = self.span(at);
                 self.report("too-large", span, format!("an index expression has at most {MAX_OPERANDS} parts"));

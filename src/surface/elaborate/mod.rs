@@ -59,17 +59,13 @@ use self::computed::{Anchor, Hoist};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
 use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use crate::base::{IndexId, Span, VarId};
+use crate::base::{IndexId, Span, VarId, work};
 use crate::error::{Diagnostic, Error};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Function, Op, UserFunction};
 use crate::term::{Program, Term, TermId};
 use crate::ty::Side;
 
-/// How many terms a program may have when its definitions are expanded.
-const MAX_TERMS: usize = 20_000_000;
-/// How many steps elaboration may take; each node of the expanded program takes a few.
-const MAX_STEPS: usize = 200_000_000;
 /// How many operands one sum of indices, and one chain of `and` or `or`, may have.
 const MAX_OPERANDS: usize = 1 << 22;
 /// How many problems are reported.
@@ -90,7 +86,7 @@ pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<D
     match ast.body {
         Some(body) => {
             elaborator.tasks.push(Task::Value(body));
-            elaborator.run();
+            work::within(work::budget_of_text(ast.exprs.len()), || elaborator.run());
         }
         None => elaborator.report("missing-body", Span::default(), "the program has declarations but no expression"),
     }
@@ -320,7 +316,6 @@ struct Elaborator<'a> {
     failed: bool,
     /// How many enclosing guards are erroneous: what they would have proved is not known.
     silent: usize,
-    steps: usize,
     /// The variables of the shared expressions in scope, nothing for an erroneous one.
     shares: FxHashMap<(usize, ExprId), Option<VarId>>,
     /// Which shared expressions are made of indices only.
@@ -333,14 +328,16 @@ struct Elaborator<'a> {
 
 impl<'a> Elaborator<'a> {
     fn run(&mut self) {
+        let limit = work::terms_of_text(self.frame.source.ast.exprs.len());
         while let Some(task) = self.tasks.pop() {
-            self.steps += 1;
-            if self.program.terms.len() > MAX_TERMS || self.steps > MAX_STEPS {
-                self.report(
-                    "too-large",
-                    Span::default(),
-                    format!("the program expands to more than {MAX_TERMS} terms"),
-                );
+            work::charge(8);
+            if self.program.terms.len() as u64 > limit {
+                self.report_expansion(limit);
+                self.tasks.clear();
+                return;
+            }
+            if work::is_used_up() {
+                self.report_work();
                 self.tasks.clear();
                 return;
             }
@@ -350,6 +347,44 @@ impl<'a> Elaborator<'a> {
             }
             self.step(task);
         }
+    }
+
+    /// The call in the program itself that is being expanded.
+    fn outermost_call(&self) -> Option<Span> {
+        let frame = self.callers.first()?;
+        let at = self.tasks.iter().find_map(|task| match task {
+            Task::Return { at, .. } => Some(*at),
+            _ => None,
+        })?;
+        Some(frame.blame.unwrap_or(frame.source.ast.spans.get(at).copied().unwrap_or_default()))
+    }
+
+    /// Reports that the program is too large with its definitions expanded, and which of them was expanded most often.
+    fn report_expansion(&mut self, limit: u64) {
+        let span = self.outermost_call().unwrap_or_default();
+        let most = self.definitions.iter().max_by_key(|definition| definition.expanded);
+        let often = most.filter(|definition| definition.expanded > 0).map_or_else(String::new, |definition| {
+            format!("; `{}` was expanded {} times", definition.name.text, definition.expanded)
+        });
+        let message = format!("the program has more than {limit} terms where its definitions are expanded{often}");
+        let help = "a definition is expanded at each call: bind a result that is needed more than once by `let`, and leave out calls";
+        self.diagnose(Diagnostic::new("too-large", span, message).help(help));
+    }
+
+    /// Reports that checking takes too long, at the expression that it has come to.
+    fn report_work(&mut self) {
+        let at = self
+            .values
+            .iter()
+            .rev()
+            .flatten()
+            .find_map(|term| Some(self.program.spans[*term]).filter(|span| *span != Span::default()));
+        let span = self.outermost_call().or(at).unwrap_or_default();
+        let limit = work::budget_of_text(self.frame.source.ast.exprs.len());
+        let message =
+            format!("checking the program takes more than {limit} units of work, and was given up about here");
+        let help = "fewer guards and indices around an access make the proof that it is in bounds shorter";
+        self.diagnose(Diagnostic::new("too-much-work", span, message).help(help));
     }
 
     fn step(&mut self, task: Task<'a>) {
@@ -458,6 +493,10 @@ impl<'a> Elaborator<'a> {
     fn push(&mut self, term: Term, span: Span) -> Option<TermId> {
         match self.program.push_at(term, span) {
             Ok(id) => Some(id),
+            Err(error @ Error::Limit { .. }) => {
+                self.report("too-much-work", span, error.to_string());
+                None
+            }
             Err(error) => {
                 let message = match error {
                     Error::Bug { message, .. } => message,

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::ast::{Expr, ExprId};
 use super::Elaborator;
-use crate::base::{FunctionId, IndexId, RelationId, SizeId, Span, VarId};
+use crate::base::{FunctionId, IndexId, RelationId, SizeId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::Size;
 
@@ -95,41 +95,53 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// The number of edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, nothing where it is over `limit`.
-fn edits(a: &str, b: &str, limit: usize) -> Option<usize> {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+/// How many units of work are spent on a name that is close to a misspelt one.
+const MAX_COMPARING: u64 = 1 << 18;
+
+/// The number of edits (insert, delete, replace, swap neighbours) that turn `a` into `b`, nothing where it is over `limit`. Only places that are
+/// so close to each other are compared.
+fn edits(a: &[char], b: &[char], limit: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > limit {
         return None;
     }
-    let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
+    work::charge(1 + a.len() * (limit + 1) / 4);
+    let far = limit + 1;
+    // The last three rows.
+    let mut rows = [vec![far; b.len() + 1], vec![far; b.len() + 1], (0..=b.len()).collect::<Vec<usize>>()];
     for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let above = &rows[i - 1];
+        rows.rotate_left(1);
+        let [before, above, row] = &mut rows;
+        row.fill(far);
+        row[0] = i;
+        for j in i.saturating_sub(limit).max(1)..=(i + limit).min(b.len()) {
             let mut best = (above[j] + 1).min(row[j - 1] + 1).min(above[j - 1] + usize::from(a[i - 1] != b[j - 1]));
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
+                best = best.min(before[j - 2] + 1);
             }
-            row.push(best);
+            row[j] = best;
         }
-        rows.push(row);
     }
-    rows[a.len()].last().copied().filter(|found| *found <= limit)
+    rows[2].last().copied().filter(|found| *found <= limit)
 }
 
-/// The name closest to a misspelt one.
+/// The name closest to a misspelt one, of as many candidates as there is time for.
 pub(in crate::surface) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > 64 {
         return None;
     }
-    let limit = (name.chars().count() / 3).max(1);
-    candidates
-        .filter(|c| *c != name && c.len() <= 72)
-        .filter_map(|c| edits(name, c, limit).map(|k| (k, c)))
+    let letters: Vec<char> = name.chars().collect();
+    let limit = (letters.len() / 3).max(1);
+    let close = |c: &'n str| {
+        work::charge(1);
+        if c == name || c.len() > 72 {
+            return None;
+        }
+        let k = edits(&letters, &c.chars().collect::<Vec<char>>(), limit)?;
         // One letter for another is no misspelling of a one-letter name unless the case is all that differs.
-        .filter(|(_, c)| name.chars().count() > 1 || c.eq_ignore_ascii_case(name))
-        .min()
-        .map(|(_, c)| c)
+        (letters.len() > 1 || c.eq_ignore_ascii_case(name)).then_some((k, c))
+    };
+    let found = work::within(MAX_COMPARING, || candidates.take_while(|_| !work::is_used_up()).filter_map(close).min());
+    found.map(|(_, c)| c)
 }
 
 impl<'a> Elaborator<'a> {

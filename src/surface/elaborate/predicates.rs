@@ -11,7 +11,7 @@ use super::computed::Slot;
 use super::names::{Binding, Global, Meaning};
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Size, Var, View, exists};
 
@@ -95,7 +95,7 @@ impl<'a> Elaborator<'a> {
         let mut parts = Vec::new();
         let mut stack = vec![at];
         while let Some(e) = stack.pop() {
-            self.steps += 1;
+            work::charge(4);
             match self.expr(e) {
                 Expr::Binary(other, a, b) if *other == op => stack.extend([*b, *a]),
                 _ => parts.push(e),
