@@ -15,7 +15,7 @@ use std::fmt::{self, Write};
 
 use super::print::Names;
 use super::{Affine, Checked, Overflow, Var};
-use crate::base::{IndexId, RelationId, SizeId};
+use crate::base::{IndexId, RelationId, SizeId, work};
 
 /// What a polynomial is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -280,6 +280,7 @@ impl Polynomial {
 
     /// `self += k * other`.
     fn accumulate(&mut self, other: &Polynomial, k: Rational) -> Checked<()> {
+        work::charge(4 * other.terms.len());
         for (m, l) in &other.terms {
             self.accumulate_term(m.clone(), l.mul(k)?)?;
         }
@@ -300,6 +301,7 @@ impl Polynomial {
     /// # Errors
     /// Where a coefficient or an exponent does not fit.
     pub fn mul(&self, other: &Polynomial) -> Checked<Polynomial> {
+        work::charge(8 * self.terms.len() * other.terms.len());
         let mut product = Polynomial::zero();
         for (m, k) in &self.terms {
             for (n, l) in &other.terms {

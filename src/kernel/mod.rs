@@ -199,10 +199,10 @@ impl Kernel {
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
         let Parts { outputs, held, arrays, limit } = parts;
         let program = Arc::new(lower::in_bins(&program)?);
-        layout::check(&program, bindings)?;
-        let shapes = layout::shapes(&program, bindings)?;
         let arrays = structure::arrays(&program.arrays, bindings, arrays, program.bins)?;
         effort::check(&program, bindings, &arrays, limit)?;
+        layout::check(&program, bindings)?;
+        let shapes = layout::shapes(&program, bindings)?;
         let codes = code::compile_all(&program, &shapes, bindings)?;
         let (inputs, precisions) = input_leaves(&program.signature, bindings, |name| !held.is_constant(name));
         let params = held.locations(&program.signature, bindings);

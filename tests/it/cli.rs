@@ -234,9 +234,11 @@ fn show_simplified() {
 #[test]
 fn budgets_that_are_used_up() {
     let place = Place::new();
-    for (option, what) in
-        [("--nodes 1", "nodes; --nodes sets another"), ("--rounds 1", "rounds; --rounds sets another")]
-    {
+    for (option, what) in [
+        ("--nodes 1", "nodes; --nodes sets another"),
+        ("--rounds 1", "rounds; --rounds sets another"),
+        ("--work 1", "work; --work sets another"),
+    ] {
         for command in ["show blur.iv --derivative gradient", "run blur.iv --input data.npz --derivative gradient"] {
             let Outcome { code, out, err } = place.run(&format!("{command} {option}"));
             assert_eq!((code, err), (0, format!("note: simplification ended at its budget of {what}\n")), "{command}");
