@@ -1,13 +1,13 @@
 //! Who reads whom: liveness, pruning, and the dependence graph.
+//!
+//! Operands come before their users, so the order of the statements is a topological one and a loop over them, forwards or backwards, is all
+//! the graph algorithm that is needed here.
 
 use std::collections::BTreeSet;
 
-use petgraph::graph::{DiGraph, NodeIndex};
-use petgraph::visit::EdgeRef;
-
 use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::dot::Graph;
-use crate::base::{Arena, Id, SideTable, VarId};
+use crate::base::{Arena, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, RelationRef};
 
@@ -61,31 +61,18 @@ impl Program {
         for (x, stmt) in self.stmts.iter() {
             dot.node(x, &format!("{} = {}", names.get(x), super::print::rhs_text(&self.signature, &names, stmt)));
         }
-        let graph = self.graph();
-        for edge in graph.edge_references() {
-            dot.edge(graph[edge.source()], graph[edge.target()], "");
+        for (x, stmt) in self.stmts.iter() {
+            let mut operands = BTreeSet::new();
+            stmt.rhs.for_each_operand(|operand| {
+                operands.insert(operand);
+            });
+            operands.into_iter().for_each(|operand| dot.edge(operand, x, ""));
         }
         for output in &self.outputs {
             dot.node(&output.name, &format!("out {}", output.name));
             output.leaves.iter().for_each(|x| dot.edge(x, &output.name, ""));
         }
         dot.finish()
-    }
-
-    /// The dependence graph: one edge from each operand to its user. Nodes are the statements in order.
-    pub fn graph(&self) -> DiGraph<VarId, ()> {
-        let mut graph = DiGraph::with_capacity(self.stmts.len(), 2 * self.stmts.len());
-        let nodes: Vec<NodeIndex> = self.stmts.ids().map(|x| graph.add_node(x)).collect();
-        for (x, stmt) in self.stmts.iter() {
-            let mut operands = BTreeSet::new();
-            stmt.rhs.for_each_operand(|operand| {
-                operands.insert(operand);
-            });
-            for from in operands.into_iter().filter_map(|operand| nodes.get(operand.index())) {
-                graph.add_edge(*from, nodes[x.index()], ());
-            }
-        }
-        graph
     }
 }
 
