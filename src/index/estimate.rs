@@ -498,6 +498,9 @@ impl Estimate<'_> {
         } else if n.power == 1 {
             // -b / k <= i < n
             *n = n.min(bound(n.coefficient + multiple / magnitude, 1.0));
+        } else if multiple == 0.0 {
+            // The same where the range is a constant.
+            *n = n.min(bound(0.0, n.coefficient + (rest / magnitude).floor()));
         }
     }
 }
@@ -545,6 +548,7 @@ mod tests {
         let [i, j, k] = [0, 1, 2].map(|at| Affine::index(IndexId(at)));
         let relations = Some(vec![n.clone(), m.clone()]);
         let box2 = [(IndexId(0), n.clone()), (IndexId(1), m.clone())];
+        let box1 = [(IndexId(0), Affine::constant(5))];
         let box3 = [box2[0].clone(), box2[1].clone(), (IndexId(2), n.clone())];
         let related = |r: u32, a: &Affine, b: &Affine| {
             Pred::relation(RelationRef::Input(RelationId(r)), vec![a.clone(), b.clone()])
@@ -559,6 +563,7 @@ mod tests {
             (&box2, equal(&i, &j), 1, 1.0),
             (&box2, le(&i, &j).and(le(&j, &one(&one(&i)))), 1, 3.0),
             (&box2, le(&j, &3.into()), 1, 4.0),
+            (&box1, le(&2.into(), &i), 0, 3.0),
             (&box2, le(&m.add(&1.into()).unwrap(), &n), 0, 0.0),
             (&box2, related(0, &i, &j), 1, 20.0),
             (&box3, related(0, &i, &j), 2, 20.0),
