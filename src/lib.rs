@@ -50,7 +50,7 @@
 //!                              │         │ adjoint             D^T f(x; dy), by inner products            6.14-6.29
 //!                              │         │ jacobian            one-hot tensors through either of them
 //!                              │         │ expand-partials     f' becomes an expression
-//!                              ├─────────┤ simplify            the same function, with never more work
+//!                              ├─────────┤ simplify            the same function for no more work
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> lower ───> loops ───> kernel: interpreted, or compiled by `rustc`

@@ -23,7 +23,7 @@ use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::ty::Signature;
 
 /// The operations that a stored number counts for.
-const STORED: f64 = 0.5;
+pub(super) const STORED: f64 = 0.5;
 
 /// What share of a coefficient is more than rounding.
 const PLAIN: f64 = 1e-6;
@@ -55,10 +55,24 @@ impl Cost {
         Cost { work, stored, effort, power, length }
     }
 
+    /// The cost of a whole program, whatever its length.
+    pub(super) fn of(work: Growth, stored: Growth) -> Cost {
+        Cost::new(work, stored, 0.0)
+    }
+
+    /// Compares what grows with `N`: the highest power, then the work, where a number that is stored counts too.
+    pub(super) fn compare_effort(&self, other: &Cost) -> Ordering {
+        self.power.cmp(&other.power).then_with(|| self.effort.compare(&other.effort))
+    }
+
+    /// What it is at some `N`.
+    #[cfg(test)]
+    pub(super) fn at(&self, n: f64) -> f64 {
+        self.effort.at(n)
+    }
+
     pub(super) fn compare(&self, other: &Cost) -> Ordering {
-        self.power
-            .cmp(&other.power)
-            .then_with(|| self.effort.compare(&other.effort))
+        self.compare_effort(other)
             .then_with(|| self.stored.compare(&other.stored))
             .then_with(|| self.length.total_cmp(&other.length))
     }
@@ -200,7 +214,7 @@ impl<'a> Model<'a> {
     }
 
     /// How many numbers a tensor takes that is zero where a guard fails.
-    fn stored(&self, gens: &[(IndexId, Size)], guard: &Pred) -> Growth {
+    pub(super) fn stored(&self, gens: &[(IndexId, Size)], guard: &Pred) -> Growth {
         let pattern = guard.conjuncts().iter().find(|p| match p {
             Pred::Relation { relation: RelationRef::Input(_), args, holds: true } => {
                 gens.iter().all(|(i, _)| args.iter().any(|a| a.as_index() == Some(*i)))

@@ -426,6 +426,35 @@ impl Decoder<'_> {
     }
 }
 
+/// What expressions of the e-graph may hold and Tensor-SSA may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limitation {
+    /// A guard, or a number, applies a map.
+    AppliesMap,
+    /// A guard nests deeper than [`Pred::MAX_NESTING`].
+    NestsTooDeep,
+}
+
+/// Why a decoded program is none of Tensor-SSA although decoding made no mistake, if that is so.
+pub(super) fn limitation(program: &Program) -> Option<Limitation> {
+    program.stmts.values().find_map(|stmt| {
+        let mut found = None;
+        let mut applies = |a: &Affine| {
+            a.visit(&mut |v| {
+                if matches!(v, Var::Apply(_)) {
+                    found = Some(Limitation::AppliesMap);
+                }
+            });
+        };
+        if let Rhs::Number(Number::Index(a)) = &stmt.rhs {
+            applies(a);
+        }
+        stmt.rhs.guards().for_each(|p| p.visit_affine(&mut applies));
+        let deep = stmt.rhs.guards().any(|p| p.nesting() > Pred::MAX_NESTING);
+        found.or(deep.then_some(Limitation::NestsTooDeep))
+    })
+}
+
 /// The most axes, though not all, that two terms have between them.
 fn fewer_axes(terms: &[(Vec<bool>, &Expr)]) -> Option<Vec<bool>> {
     let mut sets: Vec<(&[bool], usize)> = Vec::new();

@@ -1,11 +1,12 @@
 //! Why a simplified program is the same function: the equations that lead from the statements to the nodes that were chosen.
 //!
-//! The ids of a class hang together by *steps*, `before == after` by some rules, and by congruence, nodes whose operands are equal. For each
-//! class of the result the explanation is the shortest way from the node that the class began with to the one that was chosen. (By
-//! induction over the unions there is one: each unites two classes at ids that a step or congruence ties.)
+//! A part of an explanation is a program and the next one. Either guards went, each with what had to be proved for that, or an e-graph was made.
+//! There the nodes of a class hang together by *steps*, `before == after` by some rules; nodes that read equal tensors are one node. For each
+//! class of the result the explanation is the shortest way from the node that the class began with to the one that was chosen. (By induction over
+//! the unions there is one: each unites two classes at nodes that a step ties, and where operands become equal nodes become one.)
 //!
-//! Each equation holds by itself, and [`Explanation::replay`] evaluates both sides. The operands of the equations are computed from the
-//! nodes that are least deep, whatever was chosen.
+//! Each equation holds by itself: [`Explanation::check`] looks at how they hang together, and [`Explanation::replay`] evaluates both sides. The
+//! operands of the equations are computed from the nodes that are least deep, whatever was chosen.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -20,16 +21,20 @@ use super::encode::Normalised;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Node, class_of};
-use super::needless::Weakened;
+use super::needless::{self, Dropped, Obligation};
+use super::rewrite::DEFINITION;
 use super::saturate::Step;
 use super::text::Text;
-use super::{Options, Run, for_each_pass};
+use super::{Event, Options, Run, Weakening, search};
 use crate::base::VarId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef};
-use crate::tensor::{Inputs, Value};
+use crate::tensor::Value;
 use crate::tssa::{Builder, Output, Program};
 use crate::ty::{Storage, Types};
+
+/// The step from an expression to another one that is the same polynomial.
+const ARITHMETIC: &str = "arithmetic";
 
 /// An equation between tensors, element by element.
 #[derive(Clone, Debug)]
@@ -44,7 +49,16 @@ pub struct Equation {
     pub rules: Vec<String>,
 }
 
-/// What one pass over a program did.
+/// Steps that no rule file holds, and what each says. Each is certified in a way of its own, see [`Explanation::check`].
+pub const BUILT_IN: [(&str, &str); 5] = [
+    needless::STEPS[0],
+    needless::STEPS[1],
+    needless::STEPS[2],
+    (DEFINITION, "a tensor that is a number, or elements of another one, perhaps under a guard, is what it is"),
+    (ARITHMETIC, "both sides are the same polynomial of their reads"),
+];
+
+/// One step from a program to the next.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Statements that lost a guard which says nothing to those that read them: both sides agree wherever they are read.
@@ -53,23 +67,37 @@ pub struct Part {
     pub definitions: Vec<(String, String)>,
     /// The equations, operands first.
     pub equations: Vec<Equation>,
+    /// The program that the step begins with.
+    pub before: Program,
+    /// The program that it ends with.
+    pub after: Program,
     /// Computes both sides of each equation.
     sides: Option<Program>,
+    /// What has to be proved for guards to go.
+    obligations: Vec<Obligation>,
+    /// What is wrong with the equations, if anything is.
+    complaints: Vec<String>,
 }
 
 /// Why a simplified program is the same function, part by part.
 #[derive(Clone, Debug)]
 pub struct Explanation {
+    /// The program that came in.
+    pub input: Program,
+    /// The simplified program.
+    pub output: Program,
     /// The parts, in order.
     pub parts: Vec<Part>,
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rewrote = false;
         for (at, Part { weakened, definitions, equations, .. }) in self.parts.iter().enumerate() {
-            if at > 0 {
+            if rewrote || at > 0 && !weakened.is_empty() {
                 writeln!(f, "then, of the result")?;
             }
+            rewrote = !equations.is_empty();
             for (name, definition) in definitions {
                 writeln!(f, "where {name} = {definition}")?;
             }
@@ -82,19 +110,79 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// The values of both sides of each equation of the parts, at some inputs of the program.
+    /// What does not hold together, nothing if all is well:
+    ///
+    /// - the first part begins with the program that came in, each other one where the last ended, and the last ends with the result;
+    /// - each equation cites steps, all of them rules of the rule files or [`BUILT_IN`];
+    /// - no equation is of a side with itself, and none comes twice in a part;
+    /// - a statement that lost guards is literally one of the program before;
+    /// - what has to be proved for guards to go is proved again;
+    /// - for each tensor of the result there are steps from the node that it began with to the one that was chosen;
+    /// - an equation by `arithmetic` alone is one between equal polynomials.
+    ///
+    /// # Errors
+    /// Those of the rule files.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let mut complaints: Vec<String> = self.parts.iter().flat_map(|part| part.complaints.clone()).collect();
+        let mut reached = &self.input;
+        for (at, part) in self.parts.iter().enumerate() {
+            if part.before.stmts != reached.stmts {
+                complaints.push(format!("part {at} begins with another program than the one before ended with"));
+            }
+            reached = &part.after;
+            let listing = part.before.to_string();
+            for equation in &part.weakened {
+                let line = format!("{} = {}", equation.tensor, equation.before);
+                if !listing.lines().any(|known| known == line)
+                    && !part.weakened.iter().any(|e| e.after == equation.before)
+                {
+                    complaints.push(format!("part {at}: the program has no statement `{line}`"));
+                }
+            }
+            let mut seen = BTreeSet::new();
+            for Equation { tensor, before, after, rules } in part.weakened.iter().chain(&part.equations) {
+                let shown = || format!("part {at}: {tensor}: {before} == {after}");
+                if before == after || !seen.insert((tensor, before, after)) {
+                    complaints.push(format!("{} says nothing new", shown()));
+                }
+                for name in rules {
+                    let known = super::rules().map_err(|error| Error::bug("simplify", error.to_string()))?;
+                    if !known.iter().any(|rule| rule.name == *name) && !BUILT_IN.iter().any(|(step, _)| step == name) {
+                        complaints.push(format!("{} cites `{name}`", shown()));
+                    }
+                }
+                if rules.is_empty() {
+                    complaints.push(format!("{} cites nothing", shown()));
+                }
+            }
+            if !part.obligations.iter().all(Obligation::is_proved) {
+                complaints.push(format!("part {at}: what has to be proved for a guard to go is not proved"));
+            }
+        }
+        if reached.stmts != self.output.stmts {
+            complaints.push("the last part ends with another program than the result".to_owned());
+        }
+        Ok(complaints)
+    }
+
+    /// Evaluates all steps at some inputs of the program by an evaluator: both sides of each equation, and of parts where guards went the results
+    /// of both programs. Pairs of values that should be equal.
     ///
     /// # Errors
     /// Those of evaluation.
-    pub fn replay(&self, inputs: &Inputs) -> Result<Vec<[Value; 2]>> {
-        let mut sides = Vec::new();
-        for program in self.parts.iter().filter_map(|part| part.sides.as_ref()) {
-            let mut values = crate::reference::evaluate(program, inputs)?.into_iter().map(|(_, value)| value);
-            while let (Some(before), Some(after)) = (values.next(), values.next()) {
-                sides.push([before, after]);
+    pub fn replay(&self, evaluate: &mut dyn FnMut(&Program) -> Result<Vec<Value>>) -> Result<Vec<[Value; 2]>> {
+        let mut pairs = Vec::new();
+        for part in &self.parts {
+            if let Some(sides) = &part.sides {
+                let mut values = evaluate(sides)?.into_iter();
+                while let (Some(before), Some(after)) = (values.next(), values.next()) {
+                    pairs.push([before, after]);
+                }
             }
+            let results = evaluate(&part.before)?.into_iter().zip(evaluate(&part.after)?);
+            pairs.extend(results.map(|(before, after)| [before, after]));
         }
-        Ok(sides)
+        Ok(pairs)
     }
 }
 
@@ -112,46 +200,70 @@ struct Equality {
 /// # Errors
 /// Those of [`simplify`](super::simplify()).
 pub fn explain(program: &Program, options: &Options) -> Result<Explanation> {
-    let mut parts = Vec::new();
-    for_each_pass(program, options, true, &mut |pass| {
-        let mut part = match pass.run {
-            Some((run, program)) => equations(run, program)?,
-            None => Part { weakened: Vec::new(), definitions: Vec::new(), equations: Vec::new(), sides: None },
-        };
-        let rules = vec!["needless-guards".to_owned()];
-        let equation = |[tensor, before, after]: Weakened| Equation { tensor, before, after, rules: rules.clone() };
-        part.weakened = pass.weakened.into_iter().map(equation).collect();
-        if !(part.weakened.is_empty() && part.equations.is_empty()) {
-            parts.push(part);
+    let (output, parts) = search(program, options, true, &mut |event| match event {
+        Event::Climbs => Ok(None),
+        Event::Weakened(Weakening { before, after, dropped }) => {
+            Ok((!dropped.is_empty()).then(|| weakening(before, after, dropped)))
         }
-        Ok(())
+        Event::Run { run, before, after } => after.map(|after| equations(run, before, after)).transpose(),
     })?;
-    Ok(Explanation { parts })
+    Ok(Explanation { input: program.clone(), output, parts: parts.into_iter().flatten().collect() })
+}
+
+/// The equations of guards that went.
+fn weakening(before: &Program, after: &Program, dropped: &[Dropped]) -> Part {
+    let equation = |Dropped { name, sides: [before, after], steps, .. }: &Dropped| Equation {
+        tensor: name.clone(),
+        before: before.clone(),
+        after: after.clone(),
+        rules: steps.iter().map(|step| (*step).to_owned()).collect(),
+    };
+    Part {
+        weakened: dropped.iter().map(equation).collect(),
+        definitions: Vec::new(),
+        equations: Vec::new(),
+        before: before.clone(),
+        after: after.clone(),
+        sides: None,
+        obligations: dropped.iter().flat_map(|dropped| dropped.obligations.clone()).collect(),
+        complaints: Vec::new(),
+    }
 }
 
 /// The equations of one pass.
-fn equations(run: &mut Run<'_>, program: &Program) -> Result<Part> {
+fn equations(run: &mut Run<'_>, program: &Program, after: &Program) -> Result<Part> {
     let Run { graph, encoded, saturation, model, table, selection, cheaper: _, large: _ } = run;
     let text = Text::new(graph, &encoded.names);
     let names = program.stmt_names();
     let mut equalities: Vec<Equality> = Vec::new();
+    let mut complaints = Vec::new();
     for Normalised { var, gens, rules, before, after } in encoded.steps.clone() {
         equalities.push(Equality { tensor: names.get(var), scope: gens, before, after, rules });
     }
     let roots: Vec<Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
     let ties = Ties::new(graph, &saturation.steps);
-    let mut told = BTreeSet::new();
     for class in table.order(selection, &roots).unwrap_or_default() {
         let Some(chosen) = table.node(selection, class) else { continue };
-        for at in ties.way(class, chosen) {
-            let Some(step) = saturation.steps.get(at).filter(|_| told.insert(at)) else { continue };
-            let Step { rules, before, after, .. } = step.clone();
-            let scope = graph.slots(class);
-            equalities.push(Equality { tensor: text.class(class).to_owned(), scope, before, after, rules });
+        let (tensor, scope) = (text.class(class).to_owned(), graph.slots(class));
+        let Some(links) = ties.way(class, chosen) else {
+            complaints.push(format!("no steps lead to what was chosen for {tensor}"));
+            continue;
+        };
+        for Link { step, forwards } in links {
+            let Some(Step { rules, before, after, .. }) = saturation.steps.get(step).cloned() else { continue };
+            let (before, after) = if forwards { (before, after) } else { (after, before) };
+            equalities.push(Equality { tensor: tensor.clone(), scope: scope.clone(), before, after, rules });
         }
     }
+    // Tensors that turned out to be equal have one name, and so may both sides have.
+    equalities.retain(|e| text.expr(&e.scope, &e.before) != text.expr(&e.scope, &e.after));
     // A normal form may be reached by folding alone.
-    let by = |rules: &[String]| if rules.is_empty() { vec!["arithmetic".to_owned()] } else { rules.to_vec() };
+    let by = |rules: &[String]| if rules.is_empty() { vec![ARITHMETIC.to_owned()] } else { rules.to_vec() };
+    for Equality { tensor, before, after, rules, .. } in &equalities {
+        if rules.is_empty() && polynomial(before).is_none_or(|known| Some(known) != polynomial(after)) {
+            complaints.push(format!("the sides of an equation of {tensor} are not the same polynomial"));
+        }
+    }
     let equations = equalities.iter().map(|e| Equation {
         tensor: text.element(&e.tensor, &e.scope),
         before: text.expr(&e.scope, &e.before),
@@ -161,7 +273,59 @@ fn equations(run: &mut Run<'_>, program: &Program) -> Result<Part> {
     let equations = equations.collect();
     let sides = Some(sides(graph, model, program, &equalities)?);
     let definitions = definitions(graph, &text, &equalities)?;
-    Ok(Part { weakened: Vec::new(), definitions, equations, sides })
+    Ok(Part {
+        weakened: Vec::new(),
+        definitions,
+        equations,
+        before: program.clone(),
+        after: after.clone(),
+        sides,
+        obligations: Vec::new(),
+        complaints,
+    })
+}
+
+/// How many terms polynomials may have that are compared.
+const MAX_TERMS: usize = 256;
+
+/// An expression as a polynomial: coefficients of products of reads, functions, sums over indices, and guards. Nothing where it has too many
+/// terms.
+fn polynomial(e: &Expr) -> Option<BTreeMap<Vec<Expr>, f64>> {
+    let mut found: BTreeMap<Vec<Expr>, f64> = BTreeMap::new();
+    match e {
+        Expr::Number(x) => drop(found.insert(Vec::new(), x.get())),
+        Expr::Sum(terms) => {
+            for term in terms.iter() {
+                for (monomial, c) in polynomial(term)? {
+                    *found.entry(monomial).or_default() += c;
+                }
+            }
+        }
+        Expr::Product(product) if product.sums.is_empty() => {
+            let guard = match product.guard.is_true() {
+                true => Vec::new(),
+                false => vec![Expr::product(Vec::new(), product.guard.clone(), vec![Expr::number(1.0)])],
+            };
+            found.insert(guard, 1.0);
+            for factor in &product.factors {
+                let mut next: BTreeMap<Vec<Expr>, f64> = BTreeMap::new();
+                for (right, d) in polynomial(factor)? {
+                    for (left, c) in &found {
+                        let mut monomial = [left.as_slice(), right.as_slice()].concat();
+                        monomial.sort();
+                        *next.entry(monomial).or_default() += c * d;
+                    }
+                }
+                found = next;
+                if found.len() > MAX_TERMS {
+                    return None;
+                }
+            }
+        }
+        atom => drop(found.insert(vec![atom.canonical().ok()?], 1.0)),
+    }
+    found.retain(|_, c| *c != 0.0);
+    Some(found)
 }
 
 /// What the tensors are that the equations mention and the program does not name.
@@ -204,63 +368,61 @@ fn guards(e: &Expr, visit: &mut impl FnMut(&Pred)) {
     }
 }
 
-/// What ties the ids of a class together.
+/// What ties the nodes of a class together. Nodes that read equal tensors are one.
 struct Ties {
-    members: BTreeMap<Id, Vec<Id>>,
-    nodes: Vec<Node>,
-    /// From each id to others, by a step or by congruence.
-    edges: BTreeMap<Id, Vec<(Id, Option<usize>)>>,
+    /// The first node of each class.
+    first: BTreeMap<Id, Node>,
+    /// From each node to others, by a step, forwards or backwards.
+    edges: BTreeMap<Node, Vec<(Node, Link)>>,
+}
+
+/// A step, and whether it is taken from its left-hand side to its right-hand side.
+#[derive(Clone, Copy)]
+struct Link {
+    step: usize,
+    forwards: bool,
 }
 
 impl Ties {
     fn new(graph: &Graph<'_>, steps: &[Step]) -> Self {
         let canonical = |node: &Node| node.clone().map_children(|id| graph.egraph.find(id));
-        let nodes: Vec<Node> = graph.egraph.nodes().iter().map(canonical).collect();
-        let mut members: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
-        let mut edges: BTreeMap<Id, Vec<(Id, Option<usize>)>> = BTreeMap::new();
-        let mut tie = |a: Id, b: Id, by: Option<usize>| {
-            edges.entry(a).or_default().push((b, by));
-            edges.entry(b).or_default().push((a, by));
-        };
-        for (at, step) in steps.iter().enumerate() {
-            tie(step.class, step.result, Some(at));
+        let mut first: BTreeMap<Id, Node> = BTreeMap::new();
+        for (at, node) in graph.egraph.nodes().iter().enumerate() {
+            first.entry(graph.egraph.find(Id::from(at))).or_insert_with(|| canonical(node));
         }
-        let mut alike: BTreeMap<&Node, Id> = BTreeMap::new();
-        for (at, node) in nodes.iter().enumerate() {
-            let id = Id::from(at);
-            members.entry(graph.egraph.find(id)).or_default().push(id);
-            match alike.get(node) {
-                Some(other) => tie(*other, id, None),
-                None => drop(alike.insert(node, id)),
-            }
+        let mut edges: BTreeMap<Node, Vec<(Node, Link)>> = BTreeMap::new();
+        for (step, Step { ends: [from, to], .. }) in steps.iter().enumerate() {
+            let (from, to) = (canonical(from), canonical(to));
+            edges.entry(from.clone()).or_default().push((to.clone(), Link { step, forwards: true }));
+            edges.entry(to).or_default().push((from, Link { step, forwards: false }));
         }
-        Ties { members, nodes, edges }
+        Ties { first, edges }
     }
 
-    /// The steps from the first node of a class to a given one.
-    fn way(&self, class: Id, to: &Node) -> Vec<usize> {
-        let Some(first) = self.members.get(&class).and_then(|ids| ids.first()) else { return Vec::new() };
-        let mut came: BTreeMap<Id, Option<(Id, Option<usize>)>> = BTreeMap::from([(*first, None)]);
-        let mut queue = VecDeque::from([*first]);
-        while let Some(id) = queue.pop_front() {
-            if self.nodes.get(usize::from(id)) == Some(to) {
-                let mut steps = Vec::new();
-                let mut at = id;
-                while let Some(Some((from, by))) = came.get(&at) {
-                    steps.extend(by);
-                    at = *from;
+    /// The shortest way from the first node of a class to a given one; nothing if there is none.
+    fn way(&self, class: Id, to: &Node) -> Option<Vec<Link>> {
+        let first = self.first.get(&class)?;
+        let mut came: BTreeMap<&Node, Option<(&Node, Link)>> = BTreeMap::from([(first, None)]);
+        let mut queue = VecDeque::from([first]);
+        while let Some(node) = queue.pop_front() {
+            if node == to {
+                let mut links = Vec::new();
+                let mut at = node;
+                while let Some(Some((from, link))) = came.get(at) {
+                    links.push(*link);
+                    at = from;
                 }
-                steps.reverse();
-                return steps;
+                links.reverse();
+                return Some(links);
             }
-            for (next, by) in self.edges.get(&id).into_iter().flatten() {
+            for (next, link) in self.edges.get(node).into_iter().flatten() {
                 if !came.contains_key(next) {
-                    came.insert(*next, Some((id, *by)));
-                    queue.push_back(*next);
+                    came.insert(next, Some((node, *link)));
+                    queue.push_back(next);
                 }
             }
         }
-        Vec::new()
+        None
     }
 }
 
@@ -428,4 +590,68 @@ fn stored(graph: &Graph<'_>, guard: Pred, leaves: &[Expr]) -> Pred {
         _ => None,
     });
     patterns.fold(guard, |guard, p| if guard.conjuncts().contains(&p) { guard } else { guard.and(p) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Function, Mode, Request};
+    use crate::stages::Stages;
+
+    fn explanation() -> Explanation {
+        let primal = Function::parse(include_str!("../../tests/programs/e12_rosenbrock.iv")).unwrap();
+        let raw = primal.derive(&Request::new(Mode::Gradient, &["x"]).raw(), &mut Stages::new()).unwrap().function;
+        explain(raw.tensor_ssa(), &Options::default()).unwrap()
+    }
+
+    /// Whatever is done to a sound explanation is found.
+    #[test]
+    fn broken_explanations_are_found() {
+        let sound = explanation();
+        assert_eq!(sound.check().unwrap(), Vec::<String>::new());
+        let guards = sound.parts.iter().position(|part| !part.weakened.is_empty()).unwrap();
+        let rewrites = sound.parts.iter().position(|part| part.equations.len() > 1).unwrap();
+        let broken: [(&str, &dyn Fn(&mut Explanation)); 9] = [
+            ("a part is missing", &|e| drop(e.parts.remove(0))),
+            ("the last part is missing", &|e| drop(e.parts.pop())),
+            ("parts in another order", &|e| e.parts.reverse()),
+            ("an unknown rule", &|e| e.parts[rewrites].equations[0].rules.push("magic".to_owned())),
+            ("no rule", &|e| e.parts[rewrites].equations[0].rules.clear()),
+            ("a side with itself", &|e| {
+                let equation = &mut e.parts[rewrites].equations[0];
+                equation.after = equation.before.clone();
+            }),
+            ("an equation twice", &|e| {
+                let equation = e.parts[rewrites].equations[0].clone();
+                e.parts[rewrites].equations.push(equation);
+            }),
+            ("no such statement", &|e| e.parts[guards].weakened[0].before.push_str(" + 1")),
+            ("a guard without a reason", &|e| {
+                let Some(obligation) = e.parts[guards].obligations.first_mut() else {
+                    panic!("nothing had to be proved")
+                };
+                *obligation = obligation.of_nothing();
+            }),
+        ];
+        for (what, change) in broken {
+            let mut changed = sound.clone();
+            change(&mut changed);
+            assert!(!changed.check().unwrap().is_empty(), "{what} is not found");
+        }
+    }
+
+    #[test]
+    fn polynomials_are_compared_term_by_term() {
+        let x = |k: u32| Expr::Read(Read { class: Id::from(k as usize), indices: Vec::new().into() });
+        let sum = |terms: Vec<Expr>| Expr::Sum(terms.into());
+        let times =
+            |factors: Vec<Expr>| Expr::Product(Rc::new(Product { sums: Vec::new(), guard: Pred::True, factors }));
+        let square = times(vec![sum(vec![x(0), x(1)]), sum(vec![x(0), x(1)])]);
+        let expanded = |middle: f64| {
+            let mixed = times(vec![Expr::number(middle), x(1), x(0)]);
+            sum(vec![times(vec![x(0), x(0)]), times(vec![x(1), x(1)]), mixed])
+        };
+        assert_eq!(polynomial(&square), polynomial(&expanded(2.0)));
+        assert_ne!(polynomial(&square), polynomial(&expanded(3.0)));
+    }
 }

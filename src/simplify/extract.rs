@@ -511,3 +511,107 @@ impl Exchange<'_> {
         improved
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use egg::{CostFunction, Extractor};
+
+    use super::*;
+    use crate::driver::{Function, Mode, Request};
+    use crate::simplify::graph::Answers;
+    use crate::simplify::price::Pricing;
+    use crate::simplify::{Options, rules_of, run, simplify};
+    use crate::stages::Stages;
+
+    /// What a tree of nodes costs for sizes of 1000: a node that is read twice counts twice.
+    struct Tree<'m>(&'m Model<'m>);
+
+    impl CostFunction<Node> for Tree<'_> {
+        type Cost = f64;
+
+        fn cost<C: FnMut(Id) -> f64>(&mut self, node: &Node, mut costs: C) -> f64 {
+            // Whatever is free in the model costs a little, so that no cycle of views is chosen.
+            let own = 1e-3 + self.0.node(node).at(1000.0);
+            node.fold(own, |sum, child| sum + costs(child))
+        }
+    }
+
+    /// The programs of the tests with their gradients, or adjoints where there are several results.
+    fn programs() -> Vec<(String, [crate::tssa::Program; 2])> {
+        let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        let read = |file: std::path::PathBuf| {
+            let primal = Function::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+            let names: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
+            let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
+            let derive = |mode| primal.derive(&Request::new(mode, &wrt).raw(), &mut Stages::new());
+            let derivative = derive(Mode::Gradient).or_else(|_| derive(Mode::Adjoint)).unwrap().function;
+            (file.display().to_string(), [primal, derivative].map(|function| function.tensor_ssa().clone()))
+        };
+        files.into_iter().map(read).collect()
+    }
+
+    /// What the model says of the nodes of a simplified program is what its statements cost.
+    #[test]
+    fn nodes_cost_what_their_statements_cost() {
+        let options = Options::default();
+        let rules = rules_of(options.tier).unwrap();
+        let mut wrong = Vec::new();
+        for (name, programs) in programs() {
+            for program in programs {
+                let program = simplify(&program, &options).unwrap().program;
+                let (run, _) = run(&program, &options, false, &rules, Answers::default()).unwrap();
+                if run.large || run.cheaper {
+                    continue;
+                }
+                let roots: Vec<Id> = run.encoded.roots.iter().flatten().map(|id| run.graph.egraph.find(*id)).collect();
+                let roots = run.table.places_of(&roots).unwrap();
+                let (_, nodes) = run.table.total(&run.selection, &roots).unwrap();
+                let statements = Pricing::new(&program.signature, &run.model).price(&program).unwrap();
+                if nodes.compare_effort(statements.growth()) != Ordering::Equal {
+                    wrong.push(format!("{name}: {nodes:?} and {:?}\n{program}", statements.growth()));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
+    }
+
+    /// The extractor of `egg` chooses the cheapest tree, where shared work counts as often as it is read. So its programs cost more; the
+    /// documentation of the pass says by how much.
+    #[test]
+    fn trees_cost_more_than_shared_programs() {
+        let (mut all, mut dearer, mut worst) = (0, 0, 1.0_f64);
+        for (name, [_, derivative]) in programs() {
+            let (program, options) = (&derivative, Options::default());
+            let rules = rules_of(options.tier).unwrap();
+            let (run, _) = run(program, &options, false, &rules, Answers::default()).unwrap();
+            if run.large {
+                continue;
+            }
+            let extractor = Extractor::new(&run.graph.egraph, Tree(&run.model));
+            let nodes: Vec<(Id, Node)> = run
+                .graph
+                .egraph
+                .classes()
+                .map(|class| {
+                    let node = extractor.find_best_node(class.id).clone();
+                    (run.graph.egraph.find(class.id), node.map_children(|id| run.graph.egraph.find(id)))
+                })
+                .collect();
+            let roots: Vec<Id> = run.encoded.roots.iter().flatten().map(|id| run.graph.egraph.find(*id)).collect();
+            let roots = run.table.places_of(&roots).unwrap();
+            let cost = |selection: &Selection| run.table.total(selection, &roots).unwrap().1;
+            let (trees, own) = (cost(&run.table.selection(&nodes)), cost(&run.selection));
+            assert_ne!(trees.compare(&own), Ordering::Less, "{name}");
+            all += 1;
+            let ratio = trees.at(1000.0) / own.at(1000.0).max(1.0);
+            dearer += usize::from(ratio > 1.0 + 1e-9);
+            worst = worst.max(ratio);
+        }
+        println!("of {all} derivatives {dearer} cost more, at worst {worst:.2} times");
+        assert!(dearer > 0, "trees are as good: the extractor of egg would do");
+    }
+}

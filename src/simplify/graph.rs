@@ -75,6 +75,10 @@ pub(super) struct Graph<'a> {
     pub(super) answers: Answers,
     /// What the reads of a class stand for.
     opened: FxHashMap<Id, OpenedClass>,
+    /// Whether the nodes that expressions become are noted.
+    pub(super) records: bool,
+    /// The last node that an expression became.
+    pub(super) closed: Option<Node>,
     /// Whether there are guards so far below a class, until classes are united.
     guards: FxHashMap<(Id, usize), bool>,
 }
@@ -86,7 +90,20 @@ impl<'a> Graph<'a> {
         let egraph = EGraph::new(Analysis);
         let answers = Answers::default();
         let (opened, guards) = (FxHashMap::default(), FxHashMap::default());
-        Graph { model, egraph, signature, assumed, next: FIRST_FRESH, met: 0, consulted: 0, answers, opened, guards }
+        Graph {
+            model,
+            egraph,
+            signature,
+            assumed,
+            next: FIRST_FRESH,
+            met: 0,
+            consulted: 0,
+            answers,
+            opened,
+            records: false,
+            closed: None,
+            guards,
+        }
     }
 
     pub(super) fn fresh(&mut self) -> IndexId {
@@ -288,6 +305,9 @@ impl<'a> Graph<'a> {
 
     fn insert(&mut self, node: Node) -> Id {
         self.consulted += 1;
+        if self.records {
+            self.closed = Some(node.clone());
+        }
         let class = self.egraph.add(node);
         match usize::from(class).cmp(&self.met) {
             Ordering::Less => {}
@@ -296,6 +316,17 @@ impl<'a> Graph<'a> {
             Ordering::Greater => self.met = usize::MAX,
         }
         class
+    }
+
+    /// The node that an expression became that was closed last, as an element of its class. What is but another tensor has the first node of
+    /// that one.
+    pub(super) fn closed_node(&self, class: Id) -> Option<Node> {
+        let class = self.egraph.find(class);
+        let own = self.closed.as_ref().filter(|node| {
+            let canonical = egg::Language::map_children((*node).clone(), |id| self.egraph.find(id));
+            self.egraph.lookup(canonical).map(|id| self.egraph.find(id)) == Some(class)
+        });
+        own.or_else(|| self.egraph[class].nodes.first()).cloned()
     }
 
     /// Makes two classes one; whether they were two.

@@ -1,17 +1,43 @@
-//! Simplification: `tssa -> tssa`, the same function with never more work.
+//! Simplification: `tssa -> tssa`, the same function for no more work.
 //!
 //! ```text
 //!   statements --encode--> e-graph --saturate (rules/*.rules)--> e-graph --extract--> nodes --decode--> statements
 //! ```
 //!
 //! 1. [`encode`](self) turns every statement into an open expression over closed tensors, puts it in normal form and adds it.
-//! 2. Saturation applies the rules until nothing new comes or a budget is used up. Budgets are counts; whatever stops it, every
-//!    class of the e-graph holds equal tensors, so the result is right.
-//! 3. Extraction chooses a node for each tensor, so that the whole program costs least, asymptotically first.
-//! 4. Decoding writes the chosen nodes as Tensor-SSA.
+//! 2. Saturation applies the rules until nothing new comes or a budget is used up: by default 400 nodes, 8 rounds, 500 results. So an e-graph
+//!    holds some of the forms that rules lead to, rarely all of them. Budgets are counts; whatever stops it, every class of the e-graph holds equal
+//!    tensors, so the result is right. Of a program of more than 400 classes the normal form is taken.
+//! 3. Extraction chooses a node for each tensor, so that the whole program costs least, asymptotically first. It is approached, not proved.
+//! 4. Decoding writes the chosen nodes as Tensor-SSA. This is repeated as long as it helps.
+//! 5. The programs on the way are [priced](self) statement by statement as the evaluator counts. The last one that costs no more than what came
+//!    in is the result. The order is that of growth; programs that grow alike are counted at some small sizes.
+//!
+//! A larger budget is used in steps, the default one and twice as much each time, and each step begins with the result of the last one. So twice a
+//! budget never gives a dearer program, from the default budget on.
 //!
 //! **Why it is right.** Every step is an instance of a rule, whose two sides are equal wherever the reads of the left one are defined. A rule
 //! that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
+//!
+//! **What of `egg` is used.** Its e-graph: hash-consing, union-find, rebuilding and the analysis of classes. Not used are
+//!
+//! - its *patterns*: they match constructors of fixed arity. A left-hand side here matches some factors of a product in any order, under guards
+//!   that are proved, and binds indices;
+//! - its *runner*: it looks at limits between rounds, and one round may exceed them any number of times. Here they are looked at before each result;
+//! - its *extractor*: it chooses the cheapest tree, where a tensor that is read twice costs twice. A test of [`extract`](self) runs it on the
+//!   gradients of `tests/programs` and says of how many the result costs more, and by how much;
+//! - its *explanations*: they are chains of terms that patterns rewrite. Here both sides of a step are expressions with indices.
+//!
+//! | file | job |
+//! |---|---|
+//! | `expr`, `lang`, `graph` | expressions, nodes of the e-graph, opening and closing of nodes |
+//! | `rule`, `rule_text`, `rule_check` | rules, their text, what they must not do |
+//! | `matching`, `bindings`, `conditions`, `instantiate` | where a rule matches, and what it makes of that |
+//! | `rewrite`, `saturate` | normal forms; all rules on all nodes |
+//! | `cost`, `extract`, `price` | what nodes cost, the cheapest selection, what programs cost |
+//! | `encode`, `decode` | Tensor-SSA into the e-graph and back |
+//! | `needless` | guards that say nothing |
+//! | `explain`, `text`, `dot` | why a result is the same function; pictures |
 
 mod bindings;
 mod conditions;
@@ -27,6 +53,7 @@ mod instantiate;
 mod lang;
 mod matching;
 mod needless;
+mod price;
 mod rewrite;
 mod rule;
 mod rule_check;
@@ -45,7 +72,7 @@ use crate::error::{Error, Result};
 use crate::tssa::Program;
 
 pub use dot::to_dot;
-pub use explain::{Equation, Explanation, Part, explain};
+pub use explain::{BUILT_IN, Equation, Explanation, Part, explain};
 pub use rule::{Mode, Rule, Tier};
 use rule_text::read_all;
 pub use rule_text::{RuleError, read};
@@ -168,13 +195,16 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
         stop: Stop::Nodes,
         applied: BTreeMap::new(),
     };
-    if live > MAX_STATEMENTS {
-        return Ok(Simplified { program: program.clone(), report });
-    }
     let before = work::spent();
-    let program = for_each_pass(program, options, false, &mut |pass| {
-        if let Some((run, _)) = pass.run {
-            report.add(run);
+    let mut is_first = true;
+    let (program, _) = search(program, options, false, &mut |event| {
+        match event {
+            Event::Climbs => is_first = true,
+            Event::Weakened(_) => {}
+            Event::Run { run, .. } => {
+                report.add(run, is_first);
+                is_first = false;
+            }
         }
         Ok(())
     })?;
@@ -185,85 +215,232 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     Ok(Simplified { program, report })
 }
 
-/// One pass: guards that went, and then the e-graph with what it was made of.
-struct Pass<'p, 'r> {
-    weakened: Vec<needless::Weakened>,
-    run: Option<(&'p mut Run<'r>, &'p Program)>,
+/// Whether a program costs no more than another one of the same signature, in the order in which results of [`simplify()`] are compared:
+/// growth first, where additions, multiplications, functions, and half of all numbers that are stored count, then counts at small sizes.
+///
+/// # Errors
+/// [`Error::Overflow`].
+pub fn is_no_dearer(program: &Program, other: &Program, hints: &BTreeMap<String, f64>) -> Result<bool> {
+    let model = cost::Model::new(&program.signature, hints);
+    let mut pricing = price::Pricing::new(&program.signature, &model);
+    Ok(pricing.price(program)?.is_no_dearer(&pricing.price(other)?))
 }
 
-/// Simplifies on a budget of work; every pass is shown.
-fn for_each_pass(
+/// What happens while a program is simplified.
+enum Event<'p, 'r> {
+    /// A larger budget begins.
+    Climbs,
+    /// Guards went.
+    Weakened(Weakening<'p>),
+    /// An e-graph was made of a program, and perhaps another program taken out of it.
+    Run { run: &'p mut Run<'r>, before: &'p Program, after: Option<&'p Program> },
+}
+
+/// Guards that went from a program.
+struct Weakening<'p> {
+    before: &'p Program,
+    after: &'p Program,
+    dropped: &'p [needless::Dropped],
+}
+
+impl Budget {
+    /// The budgets that a search goes through: the default one doubled again and again as far as this one allows, then this one. A budget
+    /// that is twice another begins with all of its steps, so its result costs no more.
+    fn steps(self) -> Vec<Budget> {
+        let (mut steps, mut step) = (Vec::new(), Budget::default());
+        loop {
+            let within = Budget {
+                nodes: step.nodes.min(self.nodes),
+                rounds: step.rounds.min(self.rounds),
+                matches: step.matches.min(self.matches),
+            };
+            steps.push(within);
+            if within == self {
+                return steps;
+            }
+            let double = |n: usize| n.saturating_mul(2);
+            step = Budget { nodes: double(step.nodes), rounds: double(step.rounds), matches: double(step.matches) };
+        }
+    }
+}
+
+/// Simplifies; what is made of each event of the way to the result is given, too.
+///
+/// Each step of the budget begins with the result of the one before. A result that [costs more](price) than what came in is not taken but the
+/// last one before that does not; guards may be what made it so, thus before nothing is done at all they stay. All of it is done on the
+/// budget of [`work`], which ends it with the best program by then.
+fn search<T>(
     program: &Program,
     options: &Options,
     record: bool,
-    show: &mut dyn FnMut(Pass<'_, '_>) -> Result<()>,
-) -> Result<Program> {
+    tell: &mut dyn FnMut(Event<'_, '_>) -> Result<T>,
+) -> Result<(Program, Vec<T>)> {
     let live = program.live();
     let live = program.stmts.ids().filter(|x| live[*x]).count();
-    work::within(options.work_for(live), || passes(program, options, record, show))
+    if live > MAX_STATEMENTS {
+        return Ok((program.clone(), Vec::new()));
+    }
+    work::within(options.work_for(live), || climb(program, options, record, tell))
 }
 
-/// Passes until nothing changes, or the budget of work is used up.
-fn passes(
+/// One budget after the other.
+fn climb<T>(
     program: &Program,
     options: &Options,
     record: bool,
-    show: &mut dyn FnMut(Pass<'_, '_>) -> Result<()>,
-) -> Result<Program> {
-    let model = cost::Model::new(&program.signature, &options.hints);
-    let (program, mut weakened) = needless::without_needless_guards(program.clone(), &model, options.tier)?;
-    let mut program = Rc::new(program);
-    let mut passed = vec![Rc::clone(&program)];
-    let mut last: Option<Rc<Program>> = None;
-    let mut before: Option<Encoding> = None;
-    let rules = rules_of(options.tier)?;
-    let mut answers = graph::Answers::default();
-    for _ in 0..MAX_PASSES {
+    tell: &mut dyn FnMut(Event<'_, '_>) -> Result<T>,
+) -> Result<(Program, Vec<T>)> {
+    let mut told = Vec::new();
+    let mut program = Rc::new(program.clone());
+    let signature = program.signature.clone();
+    let model = cost::Model::new(&signature, &options.hints);
+    let mut pricing = price::Pricing::new(&signature, &model);
+    for budget in options.budget.steps() {
         if work::is_used_up() {
             break;
         }
-        let current = Rc::clone(&program);
-        let (mut run, encoding) = run(&current, options, record, &rules, std::mem::take(&mut answers))?;
-        // What is encoded as the program before it was becomes itself, which is what that one became.
-        let known = before.as_ref() == Some(&encoding);
-        let next = if known { None } else { run.program(&program, options)? };
-        before = Some(encoding);
-        // A pass that changed nothing has nothing to show but its guards.
-        let shown = (next.is_some() || !record).then_some((&mut run, &*current));
-        show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
-        match next {
-            Some((next, fewer)) => (program, weakened) = (Rc::new(next), fewer),
-            None => break,
+        tell(Event::Climbs)?;
+        let options = Options { budget, ..options.clone() };
+        let mut ended = false;
+        for drops_guards in [true, false] {
+            let mut events = Vec::new();
+            let way = Way { options: &options, record, drops_guards };
+            let (found, more) = way.passes(&program, &mut |event| {
+                events.push(tell(event)?);
+                Ok(events.len())
+            })?;
+            ended = !more;
+            if let Some((count, found)) = cheapest(&mut pricing, &program, found)? {
+                events.truncate(count);
+                told.append(&mut events);
+                program = found;
+                break;
+            }
         }
-        if last.is_none()
-            && let Some(at) = passed.iter().position(|other| other.stmts == program.stmts)
-        {
-            let text = |program: &&Rc<Program>| format!("{:?}", program.stmts);
-            last = passed.iter().skip(at).min_by_key(text).cloned();
-        }
-        if last.as_ref().is_some_and(|last| last.stmts == program.stmts) {
+        if ended {
             break;
         }
-        if run.large && run.encoded.becomes(&mut run.graph, &rules, &current, &program)? {
-            let shown = (!record).then_some((&mut run, &*program));
-            show(Pass { weakened: std::mem::take(&mut weakened), run: shown })?;
-            break;
-        }
-        answers = std::mem::take(&mut run.graph.answers);
-        passed.push(Rc::clone(&program));
     }
-    show(Pass { weakened, run: None })?;
-    drop((passed, last));
-    Ok(Rc::unwrap_or_clone(program))
+    Ok((Rc::unwrap_or_clone(program), told))
+}
+
+/// A program, and how many events had led to it.
+type Candidate = (usize, Rc<Program>);
+
+/// The last of some programs, each made of the one before, that costs no more than the one that came in.
+fn cheapest(
+    pricing: &mut price::Pricing<'_, '_>,
+    program: &Rc<Program>,
+    mut found: Vec<Candidate>,
+) -> Result<Option<Candidate>> {
+    let mut own = None;
+    while let Some((count, last)) = found.pop() {
+        if last.stmts == program.stmts {
+            return Ok(Some((count, last)));
+        }
+        let own = match &own {
+            Some(own) => own,
+            None => own.insert(pricing.price(program)?),
+        };
+        if pricing.price(&last)?.is_no_dearer(own) {
+            return Ok(Some((count, last)));
+        }
+    }
+    Ok(None)
+}
+
+/// How to go from pass to pass.
+struct Way<'o> {
+    options: &'o Options,
+    record: bool,
+    drops_guards: bool,
+}
+
+impl Way<'_> {
+    /// Simplifies again and again. All programs on the way, each with the number of events that `show` had seen by then, and whether a larger
+    /// budget may find more.
+    fn passes(
+        &self,
+        program: &Rc<Program>,
+        show: &mut dyn FnMut(Event<'_, '_>) -> Result<usize>,
+    ) -> Result<(Vec<Candidate>, bool)> {
+        let Way { options, record, .. } = self;
+        let mut found = Vec::new();
+        if !self.drops_guards {
+            found.push((0, Rc::clone(program)));
+        }
+        let (mut program, count) = self.without_guards(Rc::clone(program), show)?;
+        found.push((count, Rc::clone(&program)));
+        let mut passed = vec![Rc::clone(&program)];
+        let mut last: Option<Rc<Program>> = None;
+        let mut before: Option<Encoding> = None;
+        let rules = rules_of(options.tier)?;
+        let mut answers = graph::Answers::default();
+        let mut more = false;
+        for pass in 0..MAX_PASSES {
+            if work::is_used_up() {
+                break;
+            }
+            let current = Rc::clone(&program);
+            let (mut run, encoding) = run(&current, options, *record, &rules, std::mem::take(&mut answers))?;
+            more |= pass == 0 && !run.large && run.saturation.stop != Stop::Saturated;
+            // What is encoded as the program before it was becomes itself, which is what that one became.
+            let known = before.as_ref() == Some(&encoding);
+            let next = if known { None } else { run.program(&program)?.map(Rc::new) };
+            before = Some(encoding);
+            show(Event::Run { run: &mut run, before: &current, after: next.as_deref() })?;
+            let Some(next) = next else { break };
+            let (next, count) = self.without_guards(next, show)?;
+            if next == program {
+                break;
+            }
+            program = next;
+            found.push((count, Rc::clone(&program)));
+            if last.is_none()
+                && let Some(at) = passed.iter().position(|other| other.stmts == program.stmts)
+            {
+                let text = |program: &&Rc<Program>| format!("{:?}", program.stmts);
+                last = passed.iter().skip(at).min_by_key(text).cloned();
+            }
+            if last.as_ref().is_some_and(|last| last.stmts == program.stmts) {
+                break;
+            }
+            if run.large && run.encoded.becomes(&mut run.graph, &rules, &current, &program)? {
+                if !record {
+                    show(Event::Run { run: &mut run, before: &program, after: None })?;
+                }
+                break;
+            }
+            answers = std::mem::take(&mut run.graph.answers);
+            passed.push(Rc::clone(&program));
+        }
+        Ok((found, more))
+    }
+
+    /// The program without guards that say nothing, and how many events were shown.
+    fn without_guards(
+        &self,
+        program: Rc<Program>,
+        show: &mut dyn FnMut(Event<'_, '_>) -> Result<usize>,
+    ) -> Result<(Rc<Program>, usize)> {
+        let model = cost::Model::new(&program.signature, &self.options.hints);
+        let (after, dropped) = match self.drops_guards {
+            true => needless::without_needless_guards((*program).clone(), &model, self.options.tier)?,
+            false => ((*program).clone(), Vec::new()),
+        };
+        let count = show(Event::Weakened(Weakening { before: &program, after: &after, dropped: &dropped }))?;
+        let after = Rc::new(after);
+        Ok((after, count))
+    }
 }
 
 impl Report {
     /// Adds a pass. The e-graph is that of the first one; a budget that was used up then is what ended it.
-    fn add(&mut self, run: &Run<'_>) {
+    fn add(&mut self, run: &Run<'_>, is_first: bool) {
         if run.saturation.stop == Stop::Work {
             self.stop = Stop::Work;
         }
-        if self.rounds == 0 {
+        if is_first {
             self.nodes = run.graph.egraph.total_number_of_nodes();
             self.classes = run.graph.egraph.number_of_classes();
             self.stop = run.saturation.stop;
@@ -301,18 +478,17 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// What was chosen, as a program; nothing where the one that came in is as good.
-    fn program(&mut self, before: &Program, options: &Options) -> Result<Option<(Program, Vec<needless::Weakened>)>> {
+    fn program(&mut self, before: &Program) -> Result<Option<Program>> {
         if !self.cheaper && self.encoded.steps.is_empty() {
             return Ok(None);
         }
         let Run { graph, encoded, model, table, selection, .. } = self;
         let after = decode::decode(graph, table, model, selection, before, &encoded.roots, &encoded.names)?;
-        // A guard that would apply a map cannot be written in Tensor-SSA.
-        if work::uncounted(|| after.verify()).is_err() {
+        if decode::limitation(&after).is_some() {
             return Ok(None);
         }
-        let (after, weakened) = needless::without_needless_guards(after, model, options.tier)?;
-        Ok((after != *before).then_some((after, weakened)))
+        crate::stages::check("simplify", &after)?;
+        Ok((after != *before).then_some(after))
     }
 }
 

@@ -18,6 +18,7 @@
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
 
 use std::cell::LazyCell;
+use std::collections::BTreeSet;
 
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
@@ -45,15 +46,53 @@ const MAX_CASES: usize = 4;
 /// Indices of other statements are renamed to numbers from here on.
 const FIRST_FRESH: u32 = 1 << 20;
 
-/// A statement with fewer guards: its name, and its right-hand side before and after.
-pub(super) type Weakened = [String; 3];
+/// Steps by which guards go, and what each says.
+pub(super) const STEPS: [(&str, &str); 3] = [
+    ("guard-known-to-readers", "a conjunct goes that holds wherever the tensor is read, or matters"),
+    ("guard-known-from-factors", "a conjunct goes that holds wherever the factors are not zero"),
+    ("guard-excluded-by-readers", "a condition on sizes becomes false that fails wherever the tensor is read"),
+];
+const BY_READERS: &str = STEPS[0].0;
+const BY_FACTORS: &str = STEPS[1].0;
+const EXCLUDED: &str = STEPS[2].0;
+
+/// What has to be proved for a guard to go: in each of some cases what is known there implies the goal.
+#[derive(Clone, Debug)]
+pub(super) struct Obligation {
+    goal: Pred,
+    cases: Vec<Facts>,
+}
+
+impl Obligation {
+    /// The same goal, where nothing is known.
+    #[cfg(test)]
+    pub(super) fn of_nothing(&self) -> Obligation {
+        Obligation { goal: self.goal.clone(), cases: vec![Facts::new()] }
+    }
+
+    /// Proves it anew.
+    pub(super) fn is_proved(&self) -> bool {
+        self.cases.iter().all(|facts| facts.proves(&self.goal))
+    }
+}
+
+/// A statement with fewer guards.
+#[derive(Clone, Debug)]
+pub(super) struct Dropped {
+    pub(super) name: String,
+    /// The right-hand sides before and after, as text.
+    pub(super) sides: [String; 2],
+    /// The [`STEPS`] that were taken.
+    pub(super) steps: BTreeSet<&'static str>,
+    pub(super) obligations: Vec<Obligation>,
+}
 
 /// The program without guards that say nothing, and the statements that had some.
 pub(super) fn without_needless_guards(
     mut program: Program,
     model: &Model<'_>,
     tier: Tier,
-) -> Result<(Program, Vec<Weakened>)> {
+) -> Result<(Program, Vec<Dropped>)> {
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
         let weaker = SideTable::new(program.stmts.len(), None);
@@ -66,6 +105,8 @@ pub(super) fn without_needless_guards(
             current: None,
             final_only: false,
             next: FIRST_FRESH,
+            steps: BTreeSet::new(),
+            obligations: Vec::new(),
         };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
@@ -101,11 +142,14 @@ struct Pass<'a> {
     /// Whether guards of statements that are still to be met are no reason, since they may go; that sums are not over nothing stays one.
     final_only: bool,
     next: u32,
+    /// What was done to the statement that is looked at, and why it may be done.
+    steps: BTreeSet<&'static str>,
+    obligations: Vec<Obligation>,
 }
 
 impl Pass<'_> {
     /// The program with fewer guards; nothing where all stay.
-    fn run(mut self, weakened: &mut Vec<Weakened>) -> Result<Option<Program>> {
+    fn run(mut self, weakened: &mut Vec<Dropped>) -> Result<Option<Program>> {
         let program = self.program;
         let count = program.stmts.len();
         let mut readings: SideTable<VarId, Vec<Reading>> = SideTable::new(count, Vec::new());
@@ -121,6 +165,7 @@ impl Pass<'_> {
         let partial = partial_sums(program, &live);
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
             self.current = Some(x);
+            (self.steps, self.obligations) = (BTreeSet::new(), Vec::new());
             let mut known = common_sizes(&readings[x]);
             let mut rhs = match partial[x] {
                 // The guards of a partial sum say to which part of the whole its terms belong.
@@ -134,7 +179,12 @@ impl Pass<'_> {
             if stmt != program.stmts[x] {
                 changed = true;
                 let text = |stmt: &Stmt| rhs_text(&program.signature, &names, stmt);
-                weakened.push([names.get(x), text(&program.stmts[x]), text(&stmt)]);
+                weakened.push(Dropped {
+                    name: names.get(x),
+                    sides: [text(&program.stmts[x]), text(&stmt)],
+                    steps: std::mem::take(&mut self.steps),
+                    obligations: std::mem::take(&mut self.obligations),
+                });
             }
             for (operand, mut reading) in self.reads(&stmt) {
                 reading.holds.extend(known.iter().cloned());
@@ -218,6 +268,7 @@ impl Pass<'_> {
             if self.restricts_nothing(&goal, &others, ranges) {
                 let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
                 if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
+                    self.steps.insert(if by_readers { BY_READERS } else { BY_FACTORS });
                     // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
                     self.final_only = true;
                     if by_readers && self.holds_for_readers(&goal, ranges, readings)? {
@@ -231,6 +282,7 @@ impl Pass<'_> {
             if let Some(opposite) = goal.negate().filter(|_| is_about_sizes(&goal))
                 && self.holds_for_readers(&opposite, ranges, readings)?
             {
+                self.steps.insert(EXCLUDED);
                 return Ok(Pred::False);
             }
             at += 1;
@@ -253,17 +305,29 @@ impl Pass<'_> {
 
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
     fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
+        let proved = self.obligations.len();
         for Reading { at, ranges, holds, factors } in readings {
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
-            if !self.facts(&ranges, holds, factors)?.iter().all(|facts| facts.proves(&goal)) {
+            if !self.proves(&ranges, holds, factors, goal)? {
+                self.obligations.truncate(proved);
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Whether what holds in some place implies a goal; if so that is noted.
+    fn proves(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element], goal: Pred) -> Result<bool> {
+        let obligation = Obligation { goal, cases: self.facts(ranges, holds, factors)? };
+        let proved = obligation.is_proved();
+        if proved {
+            self.obligations.push(obligation);
+        }
+        Ok(proved)
     }
 
     fn holds_for_operands(
@@ -274,9 +338,7 @@ impl Pass<'_> {
         operands: &[Element],
     ) -> Result<bool> {
         let goal = self.fresh(p)?;
-        Ok(!operands.is_empty()
-            && self.tier >= Tier::Finite
-            && self.facts(ranges, others, operands)?.iter().all(|facts| facts.proves(&goal)))
+        Ok(!operands.is_empty() && self.tier >= Tier::Finite && self.proves(ranges, others, operands, goal)?)
     }
 
     /// What holds where some predicates hold and some elements are not zero, in each of several cases.

@@ -24,6 +24,9 @@ const MAX_STEPS: usize = 60;
 /// How many views are looked through.
 const MAX_VIEWS: usize = 32;
 
+/// The step from a read to what is read, where that is a number or elements of another tensor, perhaps under a guard.
+pub(super) const DEFINITION: &str = "definition";
+
 /// The rules in force.
 pub(super) struct Rules<'r> {
     normal: Vec<Group<'r>>,
@@ -139,7 +142,13 @@ impl<'r> Rules<'r> {
             }
             Expr::Apply(function, args) => {
                 let args = args.iter().map(|e| match e {
-                    Expr::Read(read) => Ok(graph.viewed(read.clone())?),
+                    Expr::Read(read) => {
+                        let viewed = graph.viewed(read.clone())?;
+                        if !matches!(&viewed, Expr::Read(same) if same.class == graph.egraph.find(read.class)) {
+                            used.push(DEFINITION);
+                        }
+                        Ok(viewed)
+                    }
                     e => self.normalise(graph, scope, e, used),
                 });
                 let args = args.collect::<Result<_>>()?;
@@ -175,6 +184,9 @@ impl<'r> Rules<'r> {
                 None => break,
                 Some(view) => view.into_product(),
             };
+            if seen.is_empty() {
+                used.push(DEFINITION);
+            }
             seen.push(read.class);
             if let [Expr::Read(next)] = product.factors.as_slice()
                 && seen.contains(&graph.egraph.find(next.class))

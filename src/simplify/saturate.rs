@@ -45,11 +45,10 @@ pub enum Stop {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) rules: Vec<String>,
-    pub(super) class: Id,
+    /// The node that `before` is, perhaps after other steps, and the node that `after` became.
+    pub(super) ends: [Node; 2],
     pub(super) before: Expr,
     pub(super) after: Expr,
-    /// The node that `after` became.
-    pub(super) result: Id,
 }
 
 /// How saturation went.
@@ -81,6 +80,7 @@ pub(super) fn saturate(graph: &mut Graph<'_>, rules: &Rules<'_>, budget: Budget,
     let (seen, retired, known) = (FxHashMap::default(), FxHashSet::default(), FxHashSet::default());
     let mut engine = Engine { graph, rules, budget, seen, retired, known, record, state };
     engine.graph.rebuild();
+    engine.graph.records = record;
     while engine.round()? {}
     engine.graph.rebuild();
     Ok(engine.state)
@@ -144,8 +144,10 @@ impl<'r> Engine<'_, '_, 'r> {
         let e = self.rules.normalise(self.graph, &scope, &opened, &mut used)?;
         if e != opened {
             let names = used.iter().map(|name| (*name).to_owned()).collect();
-            changed |= self.add(class, names, &opened, &e)?;
+            changed |= self.add(class, names, &opened, &e, node)?;
         }
+        // What comes of the normal form leads on from there.
+        let node = &self.graph.closed.take().filter(|_| e != opened).unwrap_or_else(|| node.clone());
         let mut subject = Subject::new(&e, true);
         work::charge(self.rules.graph.len());
         for group in &self.rules.graph {
@@ -159,7 +161,7 @@ impl<'r> Engine<'_, '_, 'r> {
             for rule in &group.rules {
                 for result in results(self.graph, rule, &scope, &e, &mut ways)? {
                     let matches = self.state.matches;
-                    changed |= self.result(class, rule, &e, &result)?;
+                    changed |= self.result(class, rule, &e, &result, node)?;
                     if self.state.matches != matches {
                         subject = Subject::new(&e, true);
                     }
@@ -177,7 +179,7 @@ impl<'r> Engine<'_, '_, 'r> {
     }
 
     /// What a rule made of an element of a class joins it, if it is new.
-    fn result(&mut self, class: Id, rule: &'r Rule, before: &Expr, result: &Expr) -> Result<bool> {
+    fn result(&mut self, class: Id, rule: &'r Rule, before: &Expr, result: &Expr, from: &Node) -> Result<bool> {
         let known = (self.graph.egraph.find(class), result.canonical()?);
         if !self.known.insert(known) {
             return Ok(false);
@@ -190,11 +192,12 @@ impl<'r> Engine<'_, '_, 'r> {
         let mut used = vec![rule.name.as_str()];
         let after = self.rules.normalise(self.graph, &scope, result, &mut used)?;
         let names = used.iter().map(|name| (*name).to_owned()).collect();
-        self.add(class, names, before, &after)
+        self.add(class, names, before, &after, from)
     }
 
     /// Adds an equal expression to a class.
-    fn add(&mut self, class: Id, rules: Vec<String>, before: &Expr, after: &Expr) -> Result<bool> {
+    fn add(&mut self, class: Id, rules: Vec<String>, before: &Expr, after: &Expr, from: &Node) -> Result<bool> {
+        self.graph.closed = None;
         let size = self.graph.egraph.total_number_of_nodes();
         if size >= self.budget.nodes {
             self.state.stop = Stop::Nodes;
@@ -202,13 +205,17 @@ impl<'r> Engine<'_, '_, 'r> {
         }
         let scope = self.graph.slots(class);
         let result = self.graph.close_over(&scope, after)?;
+        if self.record {
+            self.graph.closed = self.graph.closed_node(result);
+        }
         let united = self.graph.unite(class, result);
         if united || self.graph.egraph.total_number_of_nodes() > size {
             for rule in &rules {
                 *self.state.applied.entry(rule.clone()).or_default() += 1;
             }
-            if self.record {
-                self.state.steps.push(Step { rules, class, before: before.clone(), after: after.clone(), result });
+            if let Some(to) = &self.graph.closed {
+                let ends = [from.clone(), to.clone()];
+                self.state.steps.push(Step { rules, ends, before: before.clone(), after: after.clone() });
             }
         }
         Ok(united)

@@ -668,6 +668,9 @@ impl Simplified {
         let within =
             if within { Ok(()) } else { Err(format!("{} nodes, {} allowed", first.report.nodes, budget.nodes)) };
         self.judge("the budget holds", what, program, within);
+        let no_dearer = simplify::is_no_dearer(&first.program, program, &options.hints).map_err(words);
+        let no_dearer = no_dearer.and_then(|kept| if kept { Ok(()) } else { Err(format!("to\n{}", first.program)) });
+        self.judge("it costs no more", what, program, no_dearer);
         let again = run(program).map(|again| again.program == first.program);
         let again = again.and_then(|same| if same { Ok(()) } else { Err("two results".to_owned()) });
         self.judge("the result is one", what, program, again);
@@ -829,11 +832,11 @@ fn full_simplification() {
     run_simplifications(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 2000), budget);
 }
 
-/// Each equation of an explanation holds: both sides have the same value.
+/// Explanations hang together, all of what they cite is there, and each of their steps keeps the values.
 #[test]
-fn explanations_are_replayed() {
-    let mut equations = 0;
-    let options = simplify::Options { budget: SMALL, ..simplify::Options::default() };
+fn explanations_are_checked_and_replayed() {
+    let (mut equations, mut guards) = (0, 0);
+    let options = simplify::Options::default();
     for seed in 0..40 {
         let smooth = seed % 4 == 3;
         let generated = generate::program(seed, smooth);
@@ -841,21 +844,57 @@ fn explanations_are_replayed() {
         let program = Function::parse(&generated.text).expect("generated programs are sound");
         let explanation =
             simplify::explain(program.tensor_ssa(), &options).unwrap_or_else(|e| panic!("{e}\n{program}"));
-        let sides = explanation.replay(&given).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{program}"));
-        let told: Vec<_> = explanation.parts.iter().flat_map(|part| &part.equations).collect();
-        assert_eq!(sides.len(), told.len());
-        for (equation, [before, after]) in told.into_iter().zip(sides) {
+        let complaints = explanation.check().expect("the rules are sound");
+        assert!(complaints.is_empty(), "seed {seed}: {complaints:#?}\n{explanation}");
+        let simplified =
+            simplify::simplify(program.tensor_ssa(), &options).unwrap_or_else(|e| panic!("{e}\n{program}"));
+        assert_eq!(explanation.output, simplified.program, "seed {seed}");
+        let mut evaluate = |program: &tssa::Program| {
+            let results = iverson::reference::evaluate(program, &given)?;
+            Ok(results.into_iter().map(|(_, value)| value).collect())
+        };
+        let pairs = explanation.replay(&mut evaluate).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{program}"));
+        let told: usize = explanation.parts.iter().map(|part| part.equations.len() + part.after.outputs.len()).sum();
+        assert_eq!(pairs.len(), told);
+        for (at, [before, after]) in pairs.into_iter().enumerate() {
             let data = |value: &iverson::tensor::Value| -> Vec<f64> {
                 value.leaves().iter().flat_map(|leaf| leaf.data().to_vec()).collect()
             };
             let (before, after) = (data(&before), data(&after));
             if is_exact(&before) {
                 close("sides", &before, &after, 1e-10)
-                    .unwrap_or_else(|e| panic!("seed {seed}: {equation:?}: {e}\n{program}"));
+                    .unwrap_or_else(|e| panic!("seed {seed}, pair {at}: {e}\n{program}\n{explanation}"));
             }
-            equations += 1;
+        }
+        equations += explanation.parts.iter().map(|part| part.equations.len()).sum::<usize>();
+        guards += explanation.parts.iter().map(|part| part.weakened.len()).sum::<usize>();
+    }
+    assert!(equations > 50 && guards > 20, "{equations} equations and {guards} guards are too few");
+}
+
+/// Whatever the budget, nothing costs more than it did, and a budget of twice another gives nothing that costs more.
+#[test]
+fn larger_budgets_give_nothing_dearer() {
+    let random = (0..12).map(|seed| generate::program(seed, seed % 4 == 3).text);
+    let known = include_str!("../programs/k10_bundle_adjustment.iv").to_owned();
+    for text in random.chain([known]) {
+        let program = Function::parse(&text).expect("the program is sound");
+        let program = program.tensor_ssa();
+        let simplified = |budget: Budget| {
+            let options = simplify::Options { budget, ..simplify::Options::default() };
+            simplify::simplify(program, &options).expect("it is simplified").program
+        };
+        let no_dearer = |a: &tssa::Program, b: &tssa::Program| {
+            let kept = simplify::is_no_dearer(a, b, &BTreeMap::new()).expect("it is counted");
+            assert!(kept, "{text}\n{b}to\n{a}");
+        };
+        no_dearer(&simplified(SMALL), program);
+        let Budget { nodes, rounds, matches } = Budget::default();
+        let mut best = program.clone();
+        for k in [1, 2, 4] {
+            let found = simplified(Budget { nodes: k * nodes, rounds: k * rounds, matches: k * matches });
+            no_dearer(&found, &best);
+            best = found;
         }
     }
-    println!("{equations} equations");
-    assert!(equations > 50, "{equations} equations are too few");
 }
