@@ -62,7 +62,7 @@ fn what_is_not_what_was_kept_is_refused() {
     }
     let path = cache.path(&key("a")).expect("it is on disk");
     let whole = fs::read(&path).expect("bytes");
-    let mut refused = |bytes: &[u8], why: &str| {
+    let refused = |bytes: &[u8], why: &str| {
         fs::write(&path, bytes).expect("a file");
         let found = cache.read(&key("a"));
         assert!(found.as_ref().is_err_and(|message| message.contains(why)), "{found:?}, expected: {why}");
