@@ -13,7 +13,9 @@
 //! of the program they are what the evaluator of [`reference`](mod@crate::reference) counts. To these come the sizes of inputs and outputs
 //! (Fig. 17), where a sparse tensor counts its entries.
 //!
-//! A [`Certificate`] holds the costs of a program and of a derivative, their ratio, and the bound that a theorem gives:
+//! A [`Certificate`] holds the costs of a program and of a derivative, their ratio, and the bound that a theorem gives. The ratio is that of
+//! what is counted: both counts are evaluated in one made-up world ([`Sample`]) for some sizes, whether they are formulas or
+//! not, and so the bound holds for it. What it tends to is said only where both are formulas.
 //!
 //! | theorem | derivative | bound |
 //! |---|---|---|
@@ -35,7 +37,9 @@ use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::estimate::{Growth, Hints};
 use crate::index::polynomial::{Polynomial, Unknown};
-use crate::index::{Count, Facts, Pred, RelationRef, Relations, Size, View, World, count, count_projected};
+use crate::index::{
+    Count, Facts, Pred, RelationRef, Relations, Sample, Size, View, World, count, count_projected, holds,
+};
 use crate::scalar::{self, Function, Primitive};
 use crate::tssa::print::count_text;
 use crate::tssa::{Program, Rhs, StmtNames};
@@ -91,6 +95,16 @@ impl Shapes {
             stmt.rhs.guards().for_each(&mut read);
         }
         Shapes { signature: program.signature.clone(), computed }
+    }
+}
+
+impl Shapes {
+    /// The world that hints give for some `N`, if the program takes it.
+    fn world(&self, hints: &Hints, n: u32) -> Option<Sample> {
+        let (sizes, relations) = (self.signature.sizes.ids(), self.signature.relations.ids());
+        let world = Sample::new(hints, n, sizes, relations, self)?;
+        let assumed = self.signature.assumptions.iter().all(|p| holds(p, &world, &BTreeMap::new()) == Ok(true));
+        assumed.then_some(world)
     }
 }
 
@@ -257,9 +271,31 @@ impl Cost {
         }
     }
 
-    /// How the work grows.
-    pub fn growth(&self, hints: &Hints) -> Growth {
-        self.work.estimate(hints, &self.shapes)
+    /// How the work grows, where it is a formula of sizes and numbers of entries.
+    pub fn growth(&self, hints: &Hints) -> Option<Growth> {
+        self.work.is_formula().then(|| self.work.estimate(hints, &self.shapes))
+    }
+
+    /// The work in a made-up world for some `N`, counted.
+    pub fn sample(&self, hints: &Hints, n: u32) -> Counted {
+        match self.shapes.world(hints, n) {
+            Some(world) => self.count_in(&world, &self.work),
+            None => Counted::Unknown(Reason::World),
+        }
+    }
+
+    /// A count in a made-up world.
+    fn count_in(&self, world: &Sample, count: &Count) -> Counted {
+        if count.reads_values() {
+            return Counted::Unknown(Reason::Values);
+        }
+        if count.effort(world) > MAX_EFFORT {
+            return Counted::Unknown(Reason::Effort);
+        }
+        match self.value(count, world) {
+            Ok(value) => Counted::Exactly(value),
+            Err(_) => Counted::Unknown(Reason::World),
+        }
     }
 
     /// The tensors that guards read as relations: what counts depend on beside sizes and given relations.
@@ -299,6 +335,50 @@ impl Cost {
     }
 }
 
+/// A number of operations that was counted, or why there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It was counted.
+    Exactly(u128),
+    /// It was not.
+    Unknown(Reason),
+}
+
+impl Counted {
+    /// The number, if there is one.
+    pub fn exactly(self) -> Option<u128> {
+        match self {
+            Counted::Exactly(count) => Some(count),
+            Counted::Unknown(_) => None,
+        }
+    }
+}
+
+/// Why a number of operations was not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It depends on the values of tensors.
+    Values,
+    /// There are too many points to look at.
+    Effort,
+    /// There is no such world: the program assumes something else of its sizes, or relations or counts would be too large.
+    World,
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Counted::Exactly(count) => write!(f, "{count}"),
+            Counted::Unknown(Reason::Values) => f.write_str("not counted, depends on values of tensors"),
+            Counted::Unknown(Reason::Effort) => f.write_str("not counted, too many points"),
+            Counted::Unknown(Reason::World) => f.write_str("not counted, no such sizes"),
+        }
+    }
+}
+
+/// How many points are looked at for one count in a made-up world.
+const MAX_EFFORT: f64 = 5e5;
+
 /// How wide the first column of a table is.
 const LABEL: usize = 19;
 /// How long a formula may be on one line.
@@ -307,7 +387,16 @@ const MAX_LINE: usize = 90;
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, "")?;
-        writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&self.growth(&Hints::new())))?;
+        match self.growth(&Hints::new()) {
+            Some(growth) => writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&growth))?,
+            // Where nothing is known as a formula, examples.
+            None => {
+                for n in SAMPLES {
+                    let label = format!("work for N = {n}");
+                    writeln!(f, "{label:<LABEL$}  {}", self.sample(&Hints::new(), n))?;
+                }
+            }
+        }
         f.write_str(&legend(self, None))
     }
 }
@@ -317,7 +406,7 @@ fn legend(cost: &Cost, other: Option<&Cost>) -> String {
     let entries = [Some(cost), other].into_iter().flatten().any(|cost| !cost.shapes.signature.relations.is_empty());
     match entries {
         true => format!(
-            "where every size is N, and a relation has {} N entries; |R| counts the entries of R, and |R(*, _)| its rows that have one\n",
+            "where every size is N, and a relation has {} N entries at random places; |R| counts the entries of R, and |R(*, _)| its rows that have one\n",
             Hints::ENTRIES
         ),
         false => "where every size is N\n".to_owned(),
@@ -368,33 +457,40 @@ pub struct Bound {
     pub expanded: bool,
 }
 
-/// Two costs at some sizes.
+/// Two costs in a made-up world.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sample {
+pub struct Comparison {
     /// What `N` is.
     pub n: u32,
     /// The cost of the program.
-    pub primal: f64,
+    pub primal: Counted,
     /// The cost of the derivative.
-    pub derivative: f64,
+    pub derivative: Counted,
+}
+
+impl Comparison {
+    /// The ratio, where both are counted and the program costs something.
+    pub fn ratio(&self) -> Option<f64> {
+        let (primal, derivative) = (self.primal.exactly()?, self.derivative.exactly()?);
+        (primal > 0).then(|| derivative as f64 / primal as f64)
+    }
 }
 
 /// How much more a derivative costs than its program: in work for Theorem 6.1, with inputs and outputs of the program added to both for
 /// Theorem 6.35. The adjoint takes and returns what the program returns and takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
-    /// How the cost of the program grows.
-    pub primal: Growth,
-    /// How the cost of the derivative grows.
-    pub derivative: Growth,
-    /// The costs at some sizes; exact where they are formulas.
-    pub samples: Vec<Sample>,
+    /// How the costs of the program and of the derivative grow, where both are formulas.
+    pub growth: Option<(Growth, Growth)>,
+    /// The costs at some sizes, counted.
+    pub samples: Vec<Comparison>,
 }
 
 impl Ratio {
-    /// What the ratio tends to; nothing where the derivative grows faster, or the program costs nothing.
+    /// What the ratio tends to; nothing where there is no formula, where the derivative grows faster, or the program costs nothing.
     pub fn limit(&self) -> Option<f64> {
-        let ((p, a), (q, b)) = (self.primal.leading(), self.derivative.leading());
+        let (primal, derivative) = self.growth.as_ref()?;
+        let ((p, a), (q, b)) = (primal.leading(), derivative.leading());
         match p.cmp(&q) {
             _ if a <= 0.0 => None,
             std::cmp::Ordering::Less => None,
@@ -428,16 +524,21 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
         let io = cost_primal.inputs.add(&cost_primal.outputs)?;
         (before, after) = (before.add(&io)?.merge()?, after.add(&io)?.merge()?);
     }
-    let sample = |n: u32| Sample {
-        n,
-        primal: before.at(hints, n, &cost_primal.shapes),
-        derivative: after.at(hints, n, &cost_derivative.shapes),
+    // Both in one world, so that the bound holds for their ratio.
+    let sample = |n: u32| match cost_primal.shapes.world(hints, n) {
+        Some(world) => Comparison {
+            n,
+            primal: cost_primal.count_in(&world, &before),
+            derivative: cost_derivative.count_in(&world, &after),
+        },
+        None => {
+            let unknown = Counted::Unknown(Reason::World);
+            Comparison { n, primal: unknown, derivative: unknown }
+        }
     };
-    let ratio = Ratio {
-        primal: before.estimate(hints, &cost_primal.shapes),
-        derivative: after.estimate(hints, &cost_derivative.shapes),
-        samples: SAMPLES.map(sample).into(),
-    };
+    let formulas = before.is_formula() && after.is_formula();
+    let growth = || (before.estimate(hints, &cost_primal.shapes), after.estimate(hints, &cost_derivative.shapes));
+    let ratio = Ratio { growth: formulas.then(growth), samples: SAMPLES.map(sample).into() };
     let expanded = !derivative.stmts.values().any(|stmt| is_partial(&stmt.rhs));
     Ok(Certificate { primal: cost_primal, derivative: cost_derivative, ratio, bound: bound(primal, theorem, expanded) })
 }
@@ -506,23 +607,24 @@ impl fmt::Display for Certificate {
             Theorem::Forward => "work",
             Theorem::Adjoint => "work, with the inputs and outputs of the program",
         };
-        let Ratio { primal, derivative, samples } = &self.ratio;
-        write!(
-            f,
-            "derivative by program: {what}\n  for large N          {} by {}",
-            Leading(derivative),
-            Leading(primal)
-        )?;
-        match self.ratio.limit() {
-            Some(limit) => writeln!(f, ": {}", digits(limit))?,
-            None => writeln!(f)?,
+        writeln!(f, "derivative by program: {what}")?;
+        let Ratio { growth, samples } = &self.ratio;
+        if let Some((primal, derivative)) = growth {
+            let label = "for large N";
+            write!(f, "  {label:<LABEL$}  {} by {}", Leading(derivative), Leading(primal))?;
+            match self.ratio.limit() {
+                Some(limit) => writeln!(f, ": {}", digits(limit))?,
+                None => writeln!(f)?,
+            }
         }
-        for Sample { n, primal, derivative } in samples {
+        for comparison @ Comparison { n, primal, derivative } in samples {
             let at = format!("for N = {n}");
-            write!(f, "  {at:<LABEL$}  {derivative} by {primal}")?;
-            match *primal > 0.0 {
-                true => writeln!(f, ": {}", digits(derivative / primal))?,
-                false => writeln!(f)?,
+            write!(f, "  {at:<LABEL$}  ")?;
+            match (primal, derivative, comparison.ratio()) {
+                (_, _, Some(ratio)) => writeln!(f, "{derivative} by {primal}: {}", digits(ratio))?,
+                (Counted::Exactly(_), Counted::Exactly(_), None) => writeln!(f, "{derivative} by {primal}")?,
+                (Counted::Unknown(_), _, None) => writeln!(f, "{primal}")?,
+                (_, Counted::Unknown(_), None) => writeln!(f, "{derivative}")?,
             }
         }
         f.write_str("  ")?;
@@ -583,7 +685,7 @@ mod tests {
             let derived = primal.derive(&request, &mut Stages::new()).unwrap().function;
             let Certificate { bound, ratio, .. } = primal.certify(&derived, request.mode).unwrap();
             assert_eq!((bound.constant, bound.function.as_deref()), (constant, function), "{program}");
-            assert!(ratio.samples.iter().all(|s| s.derivative <= constant as f64 * s.primal), "{ratio:?}");
+            assert!(ratio.samples.iter().all(|s| s.ratio().is_some_and(|ratio| ratio <= constant as f64)), "{ratio:?}");
             let opaque = Request { expand_partials: false, ..request };
             let derived = primal.derive(&opaque, &mut Stages::new()).unwrap().function;
             let Certificate { bound, derivative, .. } = primal.certify(&derived, opaque.mode).unwrap();

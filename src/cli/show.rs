@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     simplification: SimplifyArguments,
     /// Print how the adjoint was found: every application of a rule.
-    #[arg(long, requires = "derivative", conflicts_with_all = ["stage", "format"])]
+    #[arg(long, requires = "derivative", conflicts_with = "stage")]
     derivation: bool,
     /// Print how many operations the program takes, as formulas in its sizes; of a derivative, beside what the program takes and what
     /// theory promises.
@@ -103,6 +103,9 @@ Examples:
 /// Prints a program or a derivative.
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
+    if arguments.derivation && matches!(format, Format::Json | Format::Dot) {
+        return Err(Error::Request("a derivation is printed as text, unicode or latex".to_owned()).into());
+    }
     if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
         return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
@@ -145,7 +148,11 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
                 return Ok(true);
             }
             if let Some(derivation) = derived.derivation {
-                print(&derivation.to_string())?;
+                print(&derivation.print(match format {
+                    Format::Unicode => Style::Unicode,
+                    Format::Latex => Style::Latex,
+                    Format::Text | Format::Json | Format::Dot => Style::Ascii,
+                }))?;
                 return Ok(true);
             }
             derived.function

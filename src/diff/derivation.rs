@@ -1,22 +1,31 @@
 //! The extended language of the adjoint: sums of guarded inner products under `let`s (the paper's Fig. 14), and the record of how one
 //! was rewritten into another.
+//!
+//! A [`Derivation`] is a list of equations, from `<dy | D(f)>` to `<D^T f | dx>`. Each takes a part of the term and puts another in its
+//! place, by one rule. What it prints can be checked line by line: every name is bound by the step that first uses it, or given at
+//! the top; no name has two meanings; and the whole term stands under each step. [`Derivation::desugar`] gives the meaning of the term
+//! after a step as a program, so that steps can be checked by numbers as well.
+
+mod print;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::ops::Range;
 
 use super::forward::{aligned, tangent_of, zero};
-use crate::base::{Arena, IndexId, ParamId, VarId};
-use crate::error::Result;
+use crate::base::{Id, IndexId, ParamId, SideTable, VarId};
+use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::Number;
-use crate::tssa::{Builder, Output, Program, Rhs, StmtNames};
+use crate::tssa::{Builder, Output, Program, Rhs};
 use crate::ty::Types;
 
 /// The right side of an inner product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// `dX`, the tangent that a pending `let dX = D[..]` binds.
+    /// `dX`, the tangent that a pending `let dX = D[..]` binds, or that of a parameter.
     Tangent(VarId),
+    /// `D[X]` for the variable `X`.
+    Variable(VarId),
     /// `D[e]` for the right-hand side `e` of `X`.
     Derivative(VarId),
 }
@@ -25,7 +34,7 @@ impl Right {
     /// The statement whose tangent or derivative it is.
     pub fn stmt(self) -> VarId {
         match self {
-            Right::Tangent(x) | Right::Derivative(x) => x,
+            Right::Tangent(x) | Right::Variable(x) | Right::Derivative(x) => x,
         }
     }
 }
@@ -55,75 +64,146 @@ impl InnerProduct {
     }
 }
 
-/// A term of the extended language: `let X = .. in .. let dX = D[..] in .. sum of inner products`.
-#[derive(Clone, Debug)]
-pub struct Form {
-    /// The bindings made so far: those of the primal program, then the final ones.
-    pub(super) builder: Builder,
-    /// The tangents still bound, `let dX = D[e]` for each, in order.
-    pub pending: Vec<VarId>,
-    /// The sum of inner products, by right side.
-    pub products: Vec<InnerProduct>,
-    /// The adjoints of the inputs that are complete: inner products with the tangent of a parameter.
-    pub collected: Vec<(VarId, VarId)>,
-    /// Each parameter that is differentiated, with a parameter to hold its tangent.
-    pub(super) tangents: BTreeMap<ParamId, ParamId>,
-    /// How many inner products were made.
-    pub(super) serial: u32,
+/// An inner product with a whole parameter, `<(.., left, ..) | dx>`: the left side is the adjoint of one leaf, the others are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// The adjoint of the leaf.
+    pub left: VarId,
+    /// The leaf, an input.
+    pub input: VarId,
+    /// Whether the right side is `dx` already; else it is `D[x]`.
+    pub tangent: bool,
 }
 
-impl Form {
-    /// An inner product that is told apart from all others.
-    pub(super) fn product(
-        &mut self,
-        left: VarId,
-        right: Right,
-        axes: Vec<(IndexId, Size)>,
-        guard: Pred,
-        covered: bool,
-    ) -> InnerProduct {
-        self.serial += 1;
-        InnerProduct { left, right, axes, guard, covered, serial: self.serial }
-    }
+/// A sum of inner products: a part of a form.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    /// Inner products with statements.
+    pub products: Vec<InnerProduct>,
+    /// Inner products with parameters.
+    pub collected: Vec<Collected>,
+    /// How many summands are 0.
+    pub zeros: usize,
+}
 
-    /// The meaning of the form: a program whose one output is the real number that the sum of inner products is, given tangents of
-    /// the parameters. Every rule of the adjoint keeps it.
+/// A term of the extended language: `let X = .. in .. let dX = D[..] in .. sum of inner products`.
+#[derive(Clone, Debug, Default)]
+pub struct Form {
+    /// How many statements are bound: those of the program, then what steps have bound.
+    pub bound: usize,
+    /// The tangents still bound, `let dX = D[e]` for each, in order.
+    pub pending: Vec<VarId>,
+    /// The sum of inner products.
+    pub sum: Sum,
+}
+
+/// A part of a form, which a rule takes or makes.
+#[derive(Clone, Debug)]
+pub enum FormPart {
+    /// `<dy | D(f)>`.
+    Whole,
+    /// `let X = e in let dX = D(e) in .. <dy | D(y)>`, with every tangent next to its statement.
+    Interleaved,
+    /// The names that are bound, in the order of their bindings.
+    Order {
+        /// Whether tangents come after all statements.
+        tangents_last: bool,
+    },
+    /// `<(dy, dz) | D((y, z))>`.
+    Outputs,
+    /// `let dX = D(e) in S`, where `S` does not mention `dX`.
+    Unused(VarId),
+    /// What stands under a binding.
+    Rest,
+    /// `let dX = D(e) in <a | dX>`.
+    Bound(InnerProduct),
+    /// A part of the sum.
+    Sum(Sum),
+    /// `<(a, b) | (dx, dz)>` for all parameters that are differentiated, with the adjoints of their leaves; nothing for 0.
+    Joined(Vec<(ParamId, Vec<Option<VarId>>)>),
+}
+
+/// One application of a rule.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The number of the rule in the paper, such as `6.28`, or of the figure that defines inner products.
+    pub rule: &'static str,
+    /// What it does, in a few words.
+    pub title: &'static str,
+    /// The part that it replaced.
+    pub before: FormPart,
+    /// The statements that it bound, by number.
+    pub lets: Range<usize>,
+    /// What it put there, under these bindings.
+    pub after: FormPart,
+    /// The whole term behind the step.
+    pub form: Form,
+}
+
+/// The rewriting of `<dy | D f>` into the adjoint, step by step.
+#[derive(Clone, Debug)]
+pub struct Derivation {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+    /// All statements that are bound in the end. Statements are only ever added.
+    pub(super) builder: Builder,
+    /// Which statements of the program depend on the parameters that are differentiated.
+    pub(super) active: SideTable<VarId, bool>,
+    /// How many statements the program has.
+    pub(super) stmts: usize,
+    /// The seeds, and the outputs they belong to, leaf by leaf.
+    pub(super) outputs: Vec<(VarId, VarId)>,
+    /// Each parameter that is differentiated, with a parameter to hold its tangent.
+    pub(super) tangents: BTreeMap<ParamId, ParamId>,
+}
+
+impl Derivation {
+    /// The meaning of the term behind a step: a program whose one output is the real number that the sum of inner products is, given
+    /// tangents of the parameters. Every rule keeps it.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
-    pub fn desugar(&self) -> Result<Program> {
+    /// [`Error::Overflow`](crate::Error::Overflow), and [`Error::Bug`](crate::Error::Bug) where something is used that is not bound.
+    pub fn desugar(&self, form: &Form) -> Result<Program> {
         let mut builder = self.builder.clone();
         let mut tangent: BTreeMap<VarId, VarId> = BTreeMap::new();
         let derive = |builder: &mut Builder, x: VarId, tangent: &BTreeMap<VarId, VarId>| {
             tangent_of(builder, x, &|operand| tangent.get(&operand).copied(), &self.tangents)
         };
-        for x in &self.pending {
-            if let Some(dx) = derive(&mut builder, *x, &tangent)? {
-                tangent.insert(*x, dx);
+        let whole = (0..self.stmts).map(VarId::from_index).filter(|x| is_whole(&self.builder, *x));
+        for x in whole.chain(form.pending.iter().copied()) {
+            if let Some(dx) = derive(&mut builder, x, &tangent)? {
+                tangent.insert(x, dx);
             }
         }
         let mut total = zero(&mut builder, &[])?;
         let mut add =
             |builder: &mut Builder, axes: &[(IndexId, Size)], guard: Pred, left: VarId, right: Option<VarId>| {
+                if left.index() >= form.bound {
+                    return Err(Error::bug("diff", "an inner product with what is not bound"));
+                }
                 if let Some(right) = right {
                     let operands = vec![aligned(axes, left), aligned(axes, right)];
                     let product = builder.contract(&[], axes, guard, operands)?;
                     total = builder.add(&[], [(Pred::True, total), (Pred::True, product)])?;
                 }
-                Ok::<_, crate::Error>(())
+                Ok(())
             };
-        for product in &self.products {
+        for product in &form.sum.products {
             let right = match product.right {
-                Right::Tangent(x) => tangent.get(&x).copied(),
+                Right::Tangent(x) => match tangent.get(&x) {
+                    Some(dx) => Some(*dx),
+                    None => return Err(Error::bug("diff", "a tangent that is not bound")),
+                },
+                Right::Variable(x) => tangent.get(&x).copied(),
                 Right::Derivative(x) => derive(&mut builder, x, &tangent)?,
             };
             add(&mut builder, &product.axes, product.guard.clone(), product.left, right)?;
         }
-        for (left, input) in &self.collected {
+        for Collected { left, input, tangent: _ } in &form.sum.collected {
             let axes = builder.dims(*input).to_vec();
             let axes = builder.fresh_indices(&axes);
             let right = derive(&mut builder, *input, &tangent)?;
-            let guard = self.stored(*input, &axes);
+            let guard = stored(&builder, *input, &axes);
             add(&mut builder, &axes, guard, *left, right)?;
         }
         let output = Output {
@@ -134,107 +214,20 @@ impl Form {
         };
         builder.finish(vec![output]).prune()
     }
-
-    /// Where an input has values: on its pattern, if it is sparse.
-    fn stored(&self, input: VarId, axes: &[(IndexId, Size)]) -> Pred {
-        let Rhs::Input { param, .. } = &self.builder.stmt(input).rhs else { return Pred::True };
-        self.builder.signature().params[*param].storage.stored_at(&Affine::indices(axes))
-    }
-
-    /// The sum of inner products as text.
-    pub(super) fn products_text(&self, products: &[InnerProduct], names: &StmtNames) -> String {
-        let texts: Vec<String> = products.iter().map(|product| self.product_text(product, names)).collect();
-        if texts.is_empty() { "0".to_owned() } else { texts.join(" + ") }
-    }
-
-    /// A right-hand side.
-    pub(super) fn stmt_text(&self, x: VarId, names: &StmtNames) -> String {
-        crate::tssa::print::rhs_text(self.builder.signature(), names, self.builder.stmt(x))
-    }
-
-    /// `D(e)` for the right-hand side of a statement.
-    pub(super) fn derivative_text(&self, x: VarId, names: &StmtNames) -> String {
-        format!("D({})", self.stmt_text(x, names))
-    }
-
-    /// `<(a, b) | (dx, dy)>` for adjoints of inputs.
-    pub(super) fn collected_text(&self, collected: &[(VarId, VarId)], names: &StmtNames) -> String {
-        let left = tuple(collected.iter().map(|(left, _)| names.get(*left)).collect());
-        let right = tuple(collected.iter().map(|(_, input)| format!("d{}", names.get(*input))).collect());
-        format!("<{left} | {right}>")
-    }
-
-    fn product_text(&self, product: &InnerProduct, names: &StmtNames) -> String {
-        let signature = self.builder.signature();
-        let right = match product.right {
-            Right::Tangent(x) => format!("d{}", names.get(x)),
-            Right::Derivative(x) => self.derivative_text(x, names),
-        };
-        let mut text = format!("<{} | {right}>", names.get(product.left));
-        if !product.guard.is_true() {
-            let numbered: Vec<(IndexId, Size)> =
-                product.axes.iter().zip(0..).map(|((_, n), at)| (IndexId(at), n.clone())).collect();
-            if let Ok(guard) = product.guard_over(&numbered) {
-                let guard = crate::tssa::print::guard_text(signature, names, &guard);
-                // Writing to a string does not fail.
-                let _ = write!(text, "_[{guard}]");
-            }
-        }
-        text
-    }
-
-    pub(super) fn names(&self) -> StmtNames {
-        let suggested: Arena<VarId, String> = self.builder.names().clone();
-        StmtNames::new(self.builder.signature(), suggested.values().map(String::as_str))
-    }
 }
 
-/// `(a, b)`, or `a` alone.
-pub(super) fn tuple(names: Vec<String>) -> String {
-    match names.as_slice() {
-        [one] => one.clone(),
-        several => format!("({})", several.join(", ")),
-    }
+/// Whether a statement is a whole parameter, as opposed to a part of one: a variable that nothing binds.
+pub(super) fn is_whole(builder: &Builder, x: VarId) -> bool {
+    matches!(&builder.stmt(x).rhs, Rhs::Input { path, .. } if path.is_empty())
 }
 
-/// One application of a rule.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// The number of the rule in the paper, such as `6.28`.
-    pub rule: &'static str,
-    /// What it does, in a few words.
-    pub title: &'static str,
-    /// The part that it replaced.
-    pub before: String,
-    /// What it put there.
-    pub after: String,
-    /// The whole term behind the step, for checking.
-    pub form: Form,
+/// Where an input has values: on its pattern, if it is sparse.
+fn stored(builder: &Builder, input: VarId, axes: &[(IndexId, Size)]) -> Pred {
+    let Rhs::Input { param, .. } = &builder.stmt(input).rhs else { return Pred::True };
+    builder.signature().params[*param].storage.stored_at(&Affine::indices(axes))
 }
 
-/// The rewriting of `<dy | D f>` into the adjoint, step by step.
-#[derive(Clone, Debug, Default)]
-pub struct Derivation {
-    /// The steps in order.
-    pub steps: Vec<Step>,
-}
-
-impl std::fmt::Display for Derivation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, step) in self.steps.iter().enumerate() {
-            writeln!(f, "{:3}. ({}) {}", at + 1, step.rule, step.title)?;
-            for line in step.before.lines() {
-                writeln!(f, "       {line}")?;
-            }
-            for (at, line) in step.after.lines().enumerate() {
-                writeln!(f, "     {} {line}", if at == 0 { "=" } else { " " })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// `gen g. c` as the seed of a gradient.
+/// The number 1 as the seed of a gradient.
 pub(super) fn one(builder: &mut Builder) -> Result<VarId> {
     builder.number(&[], Number::Literal(1.0))
 }

@@ -19,7 +19,7 @@
 //! program, whose value they can return as well.
 //!
 //! **Names.** The tangent of a parameter `x` is a parameter `dx`, the seed of the output `value` is `dy`, of another output `z` it is `dz`.
-//! Among statements the tangent of `t` is `t_tan` and its adjoint `t_adj`. Results are called `tangent`, `adjoint_x`, `grad_x`, `jacobian_x`,
+//! Among statements the tangent of `t` is `t_tan` and its adjoint `t_adj`; a derivation writes `dt` where that is free. Results are called `tangent`, `adjoint_x`, `grad_x`, `jacobian_x`,
 //! `hessian_x_y`, `gauss_newton_x_y`.
 //!
 //! **Sparse parameters.** A tangent or adjoint of a sparse parameter is sparse with the same pattern: the guards of the program read
@@ -45,7 +45,7 @@ mod pieces;
 
 pub use adjoint::{Adjoint, Options, Seed, adjoint};
 pub use dependent::{Dependent, adjoint_through, forward_through};
-pub use derivation::{Derivation, Form, InnerProduct, Right, Step};
+pub use derivation::{Collected, Derivation, Form, FormPart, InnerProduct, Right, Step, Sum};
 pub use forward::{Forward, forward};
 pub use jacobian::{Jacobian, Part, Sweep, gauss_newton, jacobian};
 pub use linear::{check_linear, gauss_newton_product, hessian_product, transpose};

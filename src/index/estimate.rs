@@ -19,7 +19,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::count::Relations;
 use super::polynomial::{Polynomial, Unknown};
-use super::{Affine, Pred, RelationRef, Size, Var, World};
+use super::{Affine, Pred, RelationRef, Size, Var};
 use crate::base::{IndexId, RelationId, SizeId, work};
 
 /// How many cases of `or` and `exists` one estimate looks into.
@@ -300,60 +300,6 @@ pub(super) fn polynomial(p: &Polynomial, hints: &Hints, relations: &dyn Relation
         coefficients[power] += lead.coefficient;
     }
     Growth::trimmed(coefficients)
-}
-
-/// The sizes and numbers of entries that hints give for some `N`, rounded. Of data it knows no more, and takes everything to hold.
-pub(super) struct Hinted<'a> {
-    pub(super) hints: &'a Hints,
-    pub(super) n: u32,
-    pub(super) relations: &'a dyn Relations,
-}
-
-impl World for Hinted<'_> {
-    fn size(&self, size: SizeId) -> i64 {
-        // A conversion that is out of range gives the nearest integer.
-        (self.hints.size(size) * f64::from(self.n)).round() as i64
-    }
-
-    fn holds(&self, _: RelationRef, _: &[i64]) -> bool {
-        true
-    }
-
-    fn candidates(&self, _: RelationRef, _: &[Option<i64>], _: usize) -> Option<Vec<i64>> {
-        None
-    }
-
-    fn apply(&self, _: RelationRef, _: &[i64]) -> Option<i64> {
-        Some(0)
-    }
-}
-
-impl Hinted<'_> {
-    /// The value of an unknown, nothing for an index.
-    pub(super) fn unknown(&self, v: &Unknown) -> Option<i128> {
-        match v {
-            Unknown::Index(_) => None,
-            Unknown::Size(n) => Some(self.size(*n).into()),
-            Unknown::Entries(r) => Some(self.entries(*r, None)),
-            Unknown::Projected { relation, kept } => Some(self.entries(*relation, Some(kept))),
-        }
-    }
-
-    /// As many tuples as hinted, but no more than fit the kept places.
-    fn entries(&self, r: RelationId, kept: Option<&[bool]>) -> i128 {
-        let hinted = (self.hints.entries(r) * f64::from(self.n)).round() as i128;
-        let shape = self.relations.shape(RelationRef::Input(r)).unwrap_or(&[]);
-        let volume = |is_kept: &dyn Fn(usize) -> bool| {
-            let kept = shape.iter().enumerate().filter(|(at, _)| is_kept(*at));
-            let extent = |n: &Size| n.evaluate(&mut |v| if let Var::Size(n) = v { Some(self.size(*n)) } else { None });
-            kept.fold(1_i128, |volume, (_, n)| match extent(n) {
-                Some(Ok(n)) => volume.saturating_mul(n.max(0).into()),
-                _ => volume,
-            })
-        };
-        let own = hinted.min(volume(&|_| true));
-        own.min(volume(&|at| kept.is_none_or(|kept| kept.get(at).copied().unwrap_or(false))))
-    }
 }
 
 /// About how many points of some indices, with their ranges, satisfy a guard.

@@ -24,6 +24,7 @@ mod points;
 pub mod polynomial;
 mod pred;
 pub mod print;
+mod sample;
 mod set;
 
 pub(crate) use affine::readable;
@@ -33,6 +34,7 @@ pub use eliminate::{exists, exists_all, solution};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
+pub use sample::Sample;
 pub use set::{Answer, Bound, Bounds, Elimination, Point, Set, Solution, Space, Stride, simplify_union, solve};
 
 /// A size: an affine expression over size variables. A negative size means an empty range.

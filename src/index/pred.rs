@@ -480,6 +480,19 @@ impl Pred {
         }
     }
 
+    /// Calls `visit` on the range of every index that is bound, outside in.
+    pub fn visit_ranges(&self, visit: &mut dyn FnMut(&Affine)) {
+        match self {
+            Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| p.visit_ranges(visit)),
+            Pred::Exists { index: _, extent, body } => {
+                visit(extent);
+                body.visit_ranges(visit);
+            }
+            Pred::True | Pred::False | Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => {}
+            Pred::Relation { .. } => {}
+        }
+    }
+
     /// Whether an index occurs free (or bound: bound indices are distinct from all others).
     pub fn mentions(&self, i: IndexId) -> bool {
         let mut found = false;

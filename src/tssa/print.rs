@@ -19,7 +19,7 @@ use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Count, Piece, Pred, Size};
 use crate::scalar::{Function, Number, Op, Primitive};
-use crate::ty::{Side, Signature, Storage, Type, TypeId};
+use crate::ty::{Param, Side, Signature, Storage, Type, TypeId};
 
 /// Distinct names for the statements of a program.
 #[derive(Clone, Debug)]
@@ -48,6 +48,38 @@ impl StmtNames {
             names.push(candidate);
         }
         StmtNames { names, taken }
+    }
+
+    /// The same beside the names of parameters, relations and functions, which no other statement takes. Statements come as suggested
+    /// names, and with the name of the parameter where they are one.
+    pub(crate) fn beside_params<'a>(
+        signature: &Signature,
+        stmts: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Self {
+        let params = signature.params.values().map(|p| p.name.clone());
+        let relations = signature.relations.values().map(|r| r.name.clone());
+        let functions = signature.functions.values().map(|f| f.name().to_owned());
+        let sizes = signature.sizes.values().cloned();
+        let taken = params.chain(relations).chain(functions).chain(sizes).collect();
+        let mut names = StmtNames { names: Arena::new(), taken };
+        for (at, (suggested, param)) in stmts.enumerate() {
+            let name = match (param, suggested) {
+                (Some(param), _) => param.to_owned(),
+                (None, "") => names.reserve([format!("t{at}")]),
+                (None, suggested) => names.reserve([suggested.to_owned()]),
+            };
+            names.names.push(name);
+        }
+        names
+    }
+
+    /// The first of some names that is free, or the last with a number; it is taken from then on.
+    pub(crate) fn reserve<const N: usize>(&mut self, names: [String; N]) -> String {
+        let last = names.last().cloned().unwrap_or_default();
+        let numbered = (2..).map(|k: usize| format!("{last}_{k}"));
+        let name = names.into_iter().chain(numbered).find(|name| !self.taken.contains(name)).unwrap_or(last);
+        self.taken.insert(name.clone());
+        name
     }
 
     /// The name of a statement.
@@ -237,6 +269,16 @@ pub(crate) fn rhs_text(signature: &Signature, names: &StmtNames, stmt: &Stmt) ->
     // Writing to a string does not fail.
     let _ = Scope { signature, stmts: names }.rhs(&mut text, stmt);
     text
+}
+
+/// The type of a parameter, with the pattern of a sparse one.
+pub(crate) fn type_text(signature: &Signature, names: &StmtNames, param: &Param) -> String {
+    let scope = Scope { signature, stmts: names };
+    let ty = scope.ty(param.ty);
+    match param.storage {
+        Storage::Dense => ty,
+        Storage::Csr(r) | Storage::Coo(r) => format!("{ty} on {}", scope.relation(r)),
+    }
 }
 
 /// A guard over the axes of a tensor, whose indices are numbered in order.

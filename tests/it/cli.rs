@@ -513,6 +513,7 @@ fn failures() {
         (2, "show blur.iv --simplify --nodes many"),
         (2, "show blur.iv --derivative forward --derivation"),
         (2, "show blur.iv --derivative adjoint --derivation --stage surface"),
+        (2, "show blur.iv --derivative adjoint --derivation --format json"),
         (2, "show blur.iv --derivative gradient --wrt v"),
         (2, "show blur.iv --derivative gradient --wrt w,w"),
         (2, "show blur.iv --derivative gradient --wrt="),

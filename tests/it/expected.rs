@@ -277,7 +277,7 @@ fn holds(p: &Pred, sizes: &[i64]) -> bool {
 }
 
 /// Small sizes: all alike, each one empty, and some at random; raised until the assumptions hold.
-fn small_sizes(signature: &Signature, rng: &mut Rng) -> Vec<Vec<i64>> {
+pub fn small_sizes(signature: &Signature, rng: &mut Rng) -> Vec<Vec<i64>> {
     let count = signature.sizes.len();
     let alike = [0, 1, 2].map(|n| vec![n; count]);
     let one_empty = (0..count).map(|empty| (0..count).map(|k| if k == empty { 0 } else { 3 }).collect());
@@ -301,7 +301,7 @@ fn tuples(shape: &[usize], rng: &mut Rng) -> Vec<Vec<usize>> {
 }
 
 /// Integers for all parameters; nothing where a map has sources and no target.
-fn inputs(signature: &Signature, sizes: &[i64], rng: &mut Rng) -> Option<Inputs> {
+pub fn inputs(signature: &Signature, sizes: &[i64], rng: &mut Rng) -> Option<Inputs> {
     let mut numbers = Numbers::new(rng.u64(..), true);
     let mut inputs = Inputs::new();
     for (name, n) in signature.sizes.values().zip(sizes) {

@@ -18,7 +18,7 @@ use iverson::kernel::Engine;
 use iverson::reference::check::extend;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::{Stages, check};
-use iverson::tensor::{Inputs, Tensor};
+use iverson::tensor::{Inputs, Tensor, Value, bind};
 use iverson::tssa::{Builder, Operand, Output, Program};
 use iverson::ty::{Storage, Types};
 use iverson::{Function, surface};
@@ -732,6 +732,58 @@ fn transposition_is_of_linear_programs() {
         let error = transposed(body).expect_err(body);
         assert!(error.contains("linear in its parameters x"), "{body}: {error}");
     }
+}
+
+/// Whatever two things are put together in whatever way: what is taken to be linear in `x` has the values of a linear function.
+#[test]
+fn what_is_transposed_is_linear() {
+    let atoms = ["x[i]", "y[i]", "3", "0", "x[n - 1 - i]", "[i < 1] * x[i]", "[y[i] > 0] * x[i]", "[x[i] > 0] * y[i]"];
+    let ways = [
+        "A + B",
+        "A - B",
+        "A * B",
+        "A / B",
+        "A / (B^2 + 1)",
+        "(A + B)^2",
+        "max(A, B)",
+        "exp(A) * B",
+        "sign(A) * B",
+        "A^1 * B",
+    ];
+    let (mut taken, mut refused) = (0, 0);
+    for (way, a, b) in
+        ways.iter().flat_map(|way| atoms.iter().flat_map(move |a| atoms.iter().map(move |b| (way, a, b))))
+    {
+        let body = way.replace('A', &format!("({a})")).replace('B', &format!("({b})"));
+        let text = format!("param x : [n] real\nparam y : [n] real\ngen i < n. {body}");
+        let Ok(function) = Function::parse(&text) else { continue };
+        if function.derive(&Request::new(Mode::Transpose, &["x"]), &mut Stages::new()).is_err() {
+            refused += 1;
+            continue;
+        }
+        taken += 1;
+        let program = function.tensor_ssa();
+        let value = |x: [f64; 3]| {
+            let mut inputs = Inputs::new();
+            inputs.size("n", 3);
+            for (name, data) in [("x", x), ("y", [2.0, -1.0, 4.0])] {
+                if program.signature.params.values().any(|p| p.name == name) {
+                    inputs.value(name, Value::vector(data.to_vec()));
+                }
+            }
+            let bindings = bind(&program.signature, &inputs).expect("the inputs fit");
+            let at = Environment::from_bindings(&bindings).expect("the inputs fit");
+            flat(&evaluate(program, &at).expect("it evaluates"))
+        };
+        let (u, v) = ([1.0, -2.0, 3.0], [4.0, 5.0, -6.0]);
+        let sum: [f64; 3] = std::array::from_fn(|i| 2.0 * u[i] - 3.0 * v[i]);
+        let expected: Vec<f64> = value(u).iter().zip(value(v)).map(|(a, b)| 2.0 * a - 3.0 * b).collect();
+        for (found, expected) in value(sum).iter().zip(&expected) {
+            let same = (found - expected).abs() <= 1e-12 * (1.0 + expected.abs()) || !(found - expected).is_finite();
+            assert!(same, "{text}: {found} and {expected}");
+        }
+    }
+    assert!(taken > 50 && refused > 200, "{taken} programs are linear, {refused} are not");
 }
 
 /// Sparse results whose entries are written row by row, for small sizes, where rows at the ends have fewer entries or are all there are.

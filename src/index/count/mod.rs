@@ -23,7 +23,7 @@ use super::estimate::{self, Growth, Hints};
 use super::points::holds;
 use super::polynomial::{Polynomial, Rational, Unknown};
 use super::print::{Names, write_affine, write_pred};
-use super::{Affine, Checked, Overflow, Plan, Pred, RelationRef, Size, Var, World};
+use super::{Affine, Checked, Overflow, Plan, Pred, RelationRef, Sample, Size, Var, World};
 use crate::base::{Id, IndexId, RelationId};
 
 /// What a count needs to know of relations.
@@ -268,26 +268,33 @@ impl Count {
         sum
     }
 
-    /// The value where every size and every number of entries is what the hints say for some `N`: exact where the count is closed, an
-    /// estimate of its sets of points else.
-    pub fn at(&self, hints: &Hints, n: u32, relations: &dyn Relations) -> f64 {
-        let world = estimate::Hinted { hints, n, relations };
-        let mut sum = 0.0;
-        for (factors, polynomial) in &self.pieces {
-            if holds(&factors.condition, &world, &BTreeMap::new()) != Ok(true) {
-                continue;
-            }
-            let mut value = match polynomial.evaluate(&mut |v| world.unknown(v)) {
-                Some(Ok(value)) => value as f64,
-                // Out of range, or between indices of enclosing ranges.
-                _ => estimate::polynomial(polynomial, hints, relations).at(f64::from(n)),
-            };
-            for set in &factors.sets {
-                value *= estimate::points(&set.indices(), &set.guard, hints, relations).at(f64::from(n));
-            }
-            sum += value;
+    /// Whether it is a formula of sizes and numbers of entries alone: no set of points is left, and no condition on data.
+    pub fn is_formula(&self) -> bool {
+        let mut of_data = false;
+        self.pieces.keys().for_each(|factors| factors.condition.visit_relations(&mut |_| of_data = true));
+        self.is_closed() && !of_data
+    }
+
+    /// Whether it depends on the values of tensors, which are read as relations.
+    pub fn reads_values(&self) -> bool {
+        let mut reads = false;
+        for factors in self.pieces.keys() {
+            let guards = factors.sets.iter().map(|set| &set.guard);
+            guards.chain([&factors.condition]).for_each(|p| p.visit_computed(&mut |_| reads = true));
         }
-        sum
+        reads
+    }
+
+    /// How many points an evaluation may have to look at: those of the boxes around its sets.
+    pub fn effort(&self, sample: &Sample) -> f64 {
+        let extent = |n: &Size| sample.extent(n).map_or(f64::INFINITY, |n| n as f64);
+        let sets = self.pieces.keys().flat_map(|factors| &factors.sets);
+        sets.map(|set| {
+            let mut volume = set.extents.iter().map(&extent).product::<f64>();
+            set.guard.visit_ranges(&mut |n| volume *= extent(n).max(1.0));
+            volume
+        })
+        .sum()
     }
 
     /// Writes the pieces as a sum.
