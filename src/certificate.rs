@@ -377,7 +377,7 @@ impl fmt::Display for Counted {
 }
 
 /// How many points are looked at for one count in a made-up world.
-const MAX_EFFORT: f64 = 5e5;
+const MAX_EFFORT: f64 = 1e6;
 
 /// How wide the first column of a table is.
 const LABEL: usize = 19;

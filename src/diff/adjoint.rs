@@ -456,7 +456,7 @@ impl Rewriting {
                         None => zeros += 1,
                     }
                 }
-                ("6.27", "transpose a scalar function", products)
+                ("6.27", "transpose a function f, whose partial derivatives are f'0, f'1, ..", products)
             }
             // 6.28, 6.29: for each operand let dX' = gen h. sum g s. [p and q and h = i] dY[g] * X1[j] in <dX' | D[X]>_(exists g s. ..)
             Rhs::Contract { guard: p, operands, .. } => {

@@ -88,6 +88,11 @@ impl Sample {
         value?.ok().map(|n| n.max(0))
     }
 
+    /// How many tuples a relation has.
+    pub fn entries(&self, relation: RelationRef) -> usize {
+        self.tuples(relation).map_or(0, |of| of.tuples.len())
+    }
+
     fn tuples(&self, relation: RelationRef) -> Option<&Tuples> {
         match relation {
             RelationRef::Input(r) => self.relations.get(&r),

@@ -751,9 +751,8 @@ fn what_is_transposed_is_linear() {
         "A^1 * B",
     ];
     let (mut taken, mut refused) = (0, 0);
-    for (way, a, b) in
-        ways.iter().flat_map(|way| atoms.iter().flat_map(move |a| atoms.iter().map(move |b| (way, a, b))))
-    {
+    let pairs: Vec<(&str, &str)> = atoms.iter().flat_map(|a| atoms.map(|b| (*a, b))).collect();
+    for (way, (a, b)) in ways.iter().flat_map(|way| pairs.iter().map(move |pair| (way, *pair))) {
         let body = way.replace('A', &format!("({a})")).replace('B', &format!("({b})"));
         let text = format!("param x : [n] real\nparam y : [n] real\ngen i < n. {body}");
         let Ok(function) = Function::parse(&text) else { continue };

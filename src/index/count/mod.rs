@@ -285,16 +285,9 @@ impl Count {
         reads
     }
 
-    /// How many points an evaluation may have to look at: those of the boxes around its sets.
+    /// About how many points an evaluation looks at: those of the boxes around its sets, where relations give entries instead of indices.
     pub fn effort(&self, sample: &Sample) -> f64 {
-        let extent = |n: &Size| sample.extent(n).map_or(f64::INFINITY, |n| n as f64);
-        let sets = self.pieces.keys().flat_map(|factors| &factors.sets);
-        sets.map(|set| {
-            let mut volume = set.extents.iter().map(&extent).product::<f64>();
-            set.guard.visit_ranges(&mut |n| volume *= extent(n).max(1.0));
-            volume
-        })
-        .sum()
+        self.pieces.keys().flat_map(|factors| &factors.sets).map(|set| set.effort(sample)).sum()
     }
 
     /// Writes the pieces as a sum.
@@ -388,6 +381,32 @@ impl PointSet {
     /// What holds of its points.
     pub fn guard(&self) -> &Pred {
         &self.guard
+    }
+
+    /// About how many points are looked at when they are visited.
+    fn effort(&self, sample: &Sample) -> f64 {
+        let extent = |n: &Size| sample.extent(n).map_or(f64::INFINITY, |n| n as f64);
+        let mut open: BTreeMap<IndexId, f64> = self.indices().iter().map(|(i, n)| (*i, extent(n))).collect();
+        let (mut atoms, mut relations, mut inner) = (vec![&self.guard], Vec::new(), 1.0);
+        while let Some(p) = atoms.pop() {
+            match p {
+                Pred::All(ps) => atoms.extend(ps.iter()),
+                Pred::Exists { index, extent: n, body } => {
+                    open.insert(*index, extent(n));
+                    atoms.push(body);
+                }
+                Pred::Relation { relation, args, holds: true } => relations.push((*relation, args)),
+                p => p.visit_ranges(&mut |n| inner *= extent(n).max(1.0)),
+            }
+        }
+        let mut effort: f64 = inner;
+        for (relation, args) in relations {
+            let given: Vec<IndexId> =
+                args.iter().filter_map(Affine::as_index).filter(|i| open.contains_key(i)).collect();
+            let volume: f64 = given.iter().filter_map(|i| open.remove(i)).product();
+            effort *= volume.min(sample.entries(relation).max(1) as f64);
+        }
+        effort * open.values().product::<f64>()
     }
 
     /// The number of its points, by visiting them.
