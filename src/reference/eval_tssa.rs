@@ -870,13 +870,15 @@ mod tests {
 
     #[test]
     fn limits_are_errors() {
-        let huge = Affine::constant(1 << 40);
-        let program = program(|b| {
-            let (t, g) = (b.input(T), b.gens(&[huge]));
-            b.contract(&g, &Vec::new(), Pred::True, &[(t, &[])])
-        });
-        let error = run(&program, &environment(|x| x as f64)).unwrap_err();
-        assert!(matches!(error, Error::Limit { limit, .. } if limit == 1 << 20), "{error}");
+        // Too many elements are found when they are made, too many steps before the first one.
+        for (places, most) in [(1 << 23, limits().elements), (1 << 40, limits().steps)] {
+            let program = program(|b| {
+                let (t, g) = (b.input(T), b.gens(&[Affine::constant(places)]));
+                b.contract(&g, &Vec::new(), Pred::True, &[(t, &[])])
+            });
+            let error = run(&program, &environment(|x| x as f64)).unwrap_err();
+            assert!(matches!(error, Error::Limit { limit, .. } if limit == most), "{error}");
+        }
     }
 
     #[test]
