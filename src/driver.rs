@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::work;
+use crate::base::{SizeId, work};
 use crate::certificate::{self, Certificate, Cost, Theorem};
 use crate::diff::{self, Adjoint, Dependent, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use crate::index::estimate::Hints;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
-use crate::tensor::Inputs;
+use crate::tensor::{self, Inputs};
 use crate::ty::Block;
 use crate::{loops, lower as lowering, normalize, present, simplify, surface, term, tssa};
 
@@ -442,6 +442,22 @@ impl Function {
         stages.run("lower", || lowering::lower(&self.tssa))
     }
 
+    /// The program as loop nests for the sizes of inputs: products with sums over empty ranges are zero, whatever the other factors are. Only
+    /// then are they other nests.
+    ///
+    /// # Errors
+    /// As [`Function::loops`].
+    pub fn loops_for(&self, inputs: &Inputs) -> Result<loops::Program> {
+        // Inputs that do not fit are complained about when they are bound.
+        let Ok(sizes) = tensor::sizes(&self.tssa.signature, inputs) else { return self.loops(&mut Stages::new()) };
+        let unknown = || Error::bug("lower", "a size without a value");
+        let size = |n: SizeId| sizes.get(n).copied().ok_or_else(unknown);
+        match tssa::vanishing::without_vanishing(&self.tssa, &size)? {
+            Some(program) => lowering::lower(&program),
+            None => self.loops(&mut Stages::new()),
+        }
+    }
+
     /// The program as loop nests in two: what parameters that are constant alone lead to, and what is left for each call.
     ///
     /// # Errors
@@ -501,7 +517,7 @@ impl Function {
     /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`].
     pub fn kernel_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
         match self.sparse_results().as_slice() {
-            [] => Kernel::bind_with_constants(Arc::new(self.loops(&mut Stages::new())?), inputs, constants, engine),
+            [] => Kernel::bind_with_constants(Arc::new(self.loops_for(inputs)?), inputs, constants, engine),
             sparse => self.assemble(sparse)?.bind_with_constants(inputs, constants, engine),
         }
     }
@@ -527,7 +543,7 @@ impl Function {
     pub fn kernel_in_single(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         let sparse = self.sparse_results();
         if sparse.is_empty() {
-            let mut nests = self.loops(&mut Stages::new())?;
+            let mut nests = self.loops_for(inputs)?;
             nests.store_results_in_single()?;
             return Kernel::bind(Arc::new(nests), inputs, engine);
         }

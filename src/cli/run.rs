@@ -176,7 +176,7 @@ fn stored(
     }
     let kernel = match sparse.as_slice() {
         [] => {
-            let mut nests = function.loops(&mut Stages::new())?;
+            let mut nests = function.loops_for(inputs)?;
             nests.store_in_single(&single)?;
             let limit = arguments.limit.unwrap_or(engine.limit());
             Kernel::bind_within(Arc::new(nests), inputs, &[], engine, limit)?

@@ -14,6 +14,7 @@
 
 mod affine;
 mod count;
+mod determined;
 mod eliminate;
 pub mod estimate;
 mod facts;
@@ -30,6 +31,7 @@ mod set;
 pub(crate) use affine::readable;
 pub use affine::{Affine, Application, Overflow, Var};
 pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
+pub use determined::are_determined;
 pub use eliminate::{exists, exists_all, solution};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};

@@ -99,7 +99,11 @@ impl<'a> Nester<'a> {
                 let right = self.selected(q, at, &[*z], &mut |nester| nester.element(*z, at))?;
                 Ok(match (left, right) {
                     (Some(left), Some(right)) => self.define(Real::Add(left, right)),
-                    (Some(one), None) | (None, Some(one)) => one,
+                    // The other side is 0, which makes 0 of -0.
+                    (Some(one), None) | (None, Some(one)) => {
+                        let zero = self.define(Real::Literal(0.0));
+                        self.define(Real::Add(one, zero))
+                    }
                     (None, None) => self.define(Real::Literal(0.0)),
                 })
             }
@@ -115,7 +119,7 @@ impl<'a> Nester<'a> {
                 let value = self.selected(guard, at, &reads, &mut |nester| nester.product(operands, at))?;
                 Ok(self.or_zero(value))
             }
-            Rhs::Contract { sums, guard, operands } => self.sum(sums, guard, operands, at),
+            Rhs::Contract { sums, guard, operands } => self.sum(x, sums, guard, operands, at),
         }
     }
 
@@ -195,7 +199,7 @@ impl<'a> Nester<'a> {
     }
 
     /// `sum s. [p] * product`
-    fn sum(&mut self, sums: &[Size], guard: &Pred, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
+    fn sum(&mut self, x: VarId, sums: &[Size], guard: &Pred, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
         let indices: Vec<_> = sums.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let inner: Vec<Affine> = at.iter().cloned().chain(indices.iter().map(|(i, _)| (*i).into())).collect();
         let guard = self.open(guard, &inner)?;
@@ -227,13 +231,14 @@ impl<'a> Nester<'a> {
         let start = self.scope().stmts.len();
         let depth = self.innermost();
         let total = self.local();
-        let mut single = None;
+        let (mut single, mut summands) = (None, 0);
         self.points(indices, tests, &mut |nester, point| {
             let place: Vec<Affine> = inner.iter().map(|a| point.value(a)).collect::<Checked<_>>()?;
             let guards = computed.iter().map(|p| p.map_affine(&mut |a| point.value(a)));
             let guards = guards.collect::<Checked<Vec<_>>>()?;
             let guards = nester.prune(guards)?;
             let (computed, tests) = nester.computed_guards(guards, &reads)?;
+            summands += 1;
             if tests.is_empty() {
                 let product = nester.product(operands, &place)?;
                 let product = nester.select(&computed, product)?;
@@ -256,7 +261,21 @@ impl<'a> Nester<'a> {
             self.scope().stmts.remove(start);
             return Ok(product);
         }
+        if summands == 1 && self.program.stmts[x].is_access(&self.program.signature) {
+            self.scope().stmts[start..].iter_mut().for_each(|stmt| assign(stmt, total));
+        }
         Ok(total)
+    }
+}
+
+/// What is added to a register once is its value: 0 plus -0 would be 0.
+fn assign(stmt: &mut Stmt, total: RealId) {
+    match stmt {
+        Stmt::Accumulate(r, product) if *r == total => *stmt = Stmt::Assign(total, *product),
+        Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+            body.iter_mut().for_each(|stmt| assign(stmt, total));
+        }
+        _ => {}
     }
 }
 

@@ -29,7 +29,7 @@ use super::support::{as_guard, supports, targets_in_use};
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View, are_determined};
 use crate::loops::{Buffer, BufferId, BufferKind};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
@@ -573,29 +573,6 @@ fn divides(stmt: &Stmt) -> bool {
 /// Whether every `sum` index has a value that the `gen` indices determine, so that there is no loop.
 pub(super) fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) -> bool {
     let rank = stmt.dims.len();
-    let mut open: Vec<usize> = (rank..rank + sums).collect();
-    loop {
-        let mentions_other = |a: &Affine, k: usize| {
-            open.iter().any(|other| *other != k && a.coefficient(&Var::Index(IndexId::from_index(*other))) != 0)
-        };
-        let solved = open.iter().position(|k| {
-            let index = IndexId::from_index(*k);
-            guard.conjuncts().iter().any(|p| match p {
-                Pred::Zero(a) => a.coefficient(&Var::Index(index)).unsigned_abs() == 1 && !mentions_other(a, *k),
-                Pred::Relation { relation, args, holds: true } => {
-                    let is_map = program.signature.is_map(*relation);
-                    let Some((target, sources)) = args.split_last() else { return false };
-                    let known = |a: &Affine| !open.iter().any(|k| a.mentions(IndexId::from_index(*k)));
-                    is_map && target.as_index() == Some(index) && sources.iter().all(known)
-                }
-                _ => false,
-            })
-        });
-        match solved {
-            Some(at) => {
-                open.remove(at);
-            }
-            None => return open.is_empty(),
-        }
-    }
+    let open: Vec<IndexId> = (rank..rank + sums).map(IndexId::from_index).collect();
+    are_determined(&open, guard, &|relation| program.signature.is_map(relation))
 }

@@ -5,7 +5,8 @@
 //! paper leaves open:
 //!
 //! - A value whose type holds no number, such as `[2^40] [0] real`, is not computed, unless numbers may be computed on the way to it.
-//! - A sum begins with its first summand; the empty sum is 0.
+//! - A sum begins with 0, and a bracket that fails is 0: a sum of -0 alone is 0. A nest of sums whose brackets determine all of its indices, by
+//!   equations and maps, has one summand at most: it is an access, `sum k. [k = i + 1] * x[k]  ==  x[i + 1]`, also where that is -0.
 //! - An access at the argmax of an empty range gives 0, as `sum k. [argmax = k] * x[k]` does.
 //!
 //! **Counting.** A value carries the number of its *points*: the summands of a nest of sums where the guard directly below the nest
@@ -25,7 +26,7 @@ use super::numeric::Numeric;
 use super::scope::{Indices, Scope, Tensors};
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Size, View as RelationView};
+use crate::index::{Affine, Pred, Size, View as RelationView, are_determined};
 use crate::scalar::Number;
 use crate::term::{Program, Term, TermId};
 use crate::ty::{Type, TypeId, Types};
@@ -63,6 +64,7 @@ pub fn evaluate_and_count<T: Numeric>(
         limits,
         layout: &layout,
         summands: summands(program),
+        accesses: accesses(program),
         working: working(program),
         variables,
         indices: Indices::default(),
@@ -428,6 +430,8 @@ enum Collected<'a, T> {
 struct Found<'a, T> {
     value: Value<'a, T>,
     points: u128,
+    /// Whether the brackets around its factors hold.
+    present: bool,
 }
 
 struct Machine<'a, 'l, T> {
@@ -437,6 +441,8 @@ struct Machine<'a, 'l, T> {
     layout: &'l Layout<'l>,
     /// Which terms are summands of a sum, seen through `let`s.
     summands: Vec<bool>,
+    /// Which sums belong to a nest that has at most one summand.
+    accesses: Vec<bool>,
     /// Which terms may compute numbers that their value does not hold.
     working: Vec<bool>,
     variables: Variables<'a, 'l, T>,
@@ -462,6 +468,43 @@ fn summands(program: &Program) -> Vec<bool> {
     summands
 }
 
+/// Which sums belong to a nest that has at most one summand: the brackets below it, those around factors of a product too, determine all of its
+/// indices.
+fn accesses(program: &Program) -> Vec<bool> {
+    let mut accesses = vec![false; program.terms.len()];
+    let mut seen = vec![false; program.terms.len()];
+    for (id, _) in program.terms.iter().rev().filter(|(_, term)| matches!(term, Term::Sum { .. })) {
+        if seen.get(id.index()).copied().unwrap_or(true) {
+            continue;
+        }
+        let (mut nest, mut indices, mut guard) = (Vec::new(), Vec::new(), Pred::True);
+        let mut stack = vec![(id, true)];
+        while let Some((e, below_sums)) = stack.pop() {
+            match program.terms.get(e) {
+                Some(Term::Sum { index, body, .. }) if below_sums => {
+                    nest.push(e);
+                    indices.push(*index);
+                    stack.push((*body, true));
+                }
+                Some(Term::Let { body, .. }) => stack.push((*body, below_sums)),
+                Some(Term::Iverson { guard: p, body }) => {
+                    guard = guard.and(p.clone());
+                    stack.push((*body, below_sums));
+                }
+                Some(Term::Mul(a, b)) => stack.extend([(*b, false), (*a, false)]),
+                _ => {}
+            }
+        }
+        let access = are_determined(&indices, &guard, &|relation| program.signature.gives_targets(relation));
+        for e in nest {
+            if let (Some(access_at), Some(seen)) = (accesses.get_mut(e.index()), seen.get_mut(e.index())) {
+                (*access_at, *seen) = (access, true);
+            }
+        }
+    }
+    accesses
+}
+
 /// Which terms may compute numbers that their value does not hold: in the value of a `let`, or in a component projected away.
 fn working(program: &Program) -> Vec<bool> {
     let mut working: Vec<bool> = Vec::with_capacity(program.terms.len());
@@ -483,7 +526,7 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
     }
 
     fn push(&mut self, value: Value<'a, T>) {
-        self.values.push(Found { value, points: 1 });
+        self.values.push(Found { value, points: 1, present: true });
     }
 
     fn term(&self, e: TermId) -> Result<&'a Term> {
@@ -506,9 +549,10 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                     self.push(Value::Real(real(&a.value)?.add(&real(&b.value)?)));
                 }
                 Step::Mul => {
-                    let (b, a) = (self.pop_real()?, self.pop_real()?);
+                    let (b, a) = (self.pop()?, self.pop()?);
                     self.counts.mul(1)?;
-                    self.push(Value::Real(a.mul(&b)));
+                    let value = Value::Real(real(&a.value)?.mul(&real(&b.value)?));
+                    self.values.push(Found { value, points: 1, present: a.present && b.present });
                 }
                 Step::Apply(e) => self.apply(e)?,
                 Step::Pair => {
@@ -578,7 +622,7 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                 if scope.holds(guard, &mut self.indices)? {
                     self.todo.push(Step::Eval(*body));
                 } else {
-                    self.values.push(Found { value: Value::Zero, points: 0 });
+                    self.values.push(Found { value: Value::Zero, points: 0, present: false });
                 }
             }
             Term::Let { value, .. } => self.todo.extend([Step::Bind(e), Step::Eval(*value)]),
@@ -659,10 +703,12 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
         if at >= 0 {
             let found = self.pop()?;
             let x = real(&found.value)?;
-            total = Some(match total {
-                Some(total) => total.add(&x),
-                None => x,
-            });
+            let access = self.accesses.get(e.index()).copied().unwrap_or(false);
+            total = match total {
+                total if access && !found.present => total,
+                None if access => Some(x),
+                total => Some(total.unwrap_or_else(T::zero).add(&x)),
+            };
             points = Counts::plus(points, found.points)?;
         }
         let at = at + 1;
@@ -671,10 +717,11 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
             self.todo.extend([Step::Sum { term: e, at, count, total, points }, Step::Eval(*body)]);
             return Ok(());
         }
+        let present = total.is_some();
         let value = Value::Real(total.unwrap_or_else(T::zero));
         if self.summands.get(e.index()).copied().unwrap_or(false) {
             // 4.30: the sum around it goes on counting.
-            self.values.push(Found { value, points });
+            self.values.push(Found { value, points, present });
         } else {
             self.counts.add(points.saturating_sub(1))?;
             self.push(value);

@@ -2,10 +2,11 @@
 //!
 //! Each statement visits the points of its guard in lexicographic order, `gen` indices before `sum` indices, and reads its operands
 //! there and nowhere else; so sums are taken in lexicographic order, and a guard that is a relation costs as many steps as it has
-//! tuples. A tensor is dense up to [`DENSE_VOLUME`] places; a larger one keeps the points where its guard holds, which is all that
+//! tuples. A sum begins with 0, unless it is an [access](Stmt::is_access): then its value is its only summand. A tensor is dense up to [`DENSE_VOLUME`] places; a larger one keeps the points where its guard holds, which is all that
 //! anybody reads. A tensor is dropped after its last use.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 
 use super::count::Counts;
 use super::environment::{Elements, Environment, Leaf, Limits, box_volume, place, tuple_at};
@@ -16,6 +17,7 @@ use crate::base::{Id, IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Plan, Pred, RelationRef, Size, View, World};
 use crate::scalar::Number;
+use crate::tssa::vanishing::without_vanishing;
 use crate::tssa::{Operand, Output, Program, Rhs, Stmt};
 
 const PASS: &str = "evaluate";
@@ -45,6 +47,8 @@ pub fn evaluate<T: Numeric>(
     options: Options<'_>,
 ) -> Result<Vec<Vec<Leaf<T>>>> {
     let Options { limits, outputs, mut progress } = options;
+    let vanished = without_vanishing(program, &|n| inputs.size(n))?;
+    let program = vanished.as_ref().unwrap_or(program);
     let wanted: Vec<&Output> = match &outputs {
         None => program.outputs.iter().collect(),
         Some(numbers) => {
@@ -189,6 +193,15 @@ impl<T: Numeric> Tensors for Alive<'_, T> {
     }
 }
 
+/// How many points there are for each place.
+#[derive(Clone, Copy)]
+enum Places {
+    /// One at most.
+    Single,
+    /// Any number, which are added up.
+    Summed,
+}
+
 /// Elements in the order of their places.
 struct Collected<T> {
     keys: Vec<u128>,
@@ -200,33 +213,40 @@ impl<T: Numeric> Collected<T> {
         Collected { keys: Vec::new(), values: Vec::new() }
     }
 
-    /// Adds to the last place, or begins a later one.
+    /// A place behind the last one.
+    fn push(&mut self, key: u128, x: T, limits: &Limits) -> Result<()> {
+        self.keys.push(key);
+        self.values.push(x);
+        limits.elements(self.keys.len() as u128)
+    }
+
+    /// Adds to the last place, or begins a later one with 0.
     fn accumulate(&mut self, key: u128, x: T, limits: &Limits) -> Result<()> {
         match (self.keys.last(), self.values.last_mut()) {
             (Some(last), Some(sum)) if *last == key => *sum = sum.add(&x),
-            _ => {
-                self.keys.push(key);
-                self.values.push(x);
-                limits.elements(self.keys.len() as u128)?;
-            }
+            _ => self.push(key, T::zero().add(&x), limits)?,
         }
         Ok(())
     }
 
-    /// `[p] * X + [q] * Y` from the parts where `p` and where `q` hold.
+    /// `[p] * X + [q] * Y` from the parts where `p` and where `q` hold. Where one of them fails its side is 0, which is added.
     fn merge(self, other: Collected<T>, limits: &Limits) -> Result<Collected<T>> {
         let mut sum = Collected::new();
         let mut left = self.keys.into_iter().zip(self.values).peekable();
         let mut right = other.keys.into_iter().zip(other.values).peekable();
         loop {
-            let next = match (left.peek(), right.peek()) {
-                (Some((a, _)), Some((b, _))) if b < a => right.next(),
-                (Some(_), _) => left.next(),
-                (None, _) => right.next(),
+            let order = match (left.peek(), right.peek()) {
+                (Some((a, _)), Some((b, _))) => a.cmp(b),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => return Ok(sum),
             };
-            match next {
-                Some((key, x)) => sum.accumulate(key, x, limits)?,
-                None => return Ok(sum),
+            let x = if order.is_le() { left.next() } else { None };
+            let y = if order.is_ge() { right.next() } else { None };
+            match (x, y) {
+                (Some((key, x)), Some((_, y))) => sum.push(key, x.add(&y), limits)?,
+                (Some((key, x)), None) | (None, Some((key, x))) => sum.push(key, x.add(&T::zero()), limits)?,
+                (None, None) => return Ok(sum),
             }
         }
     }
@@ -344,15 +364,16 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
         let stmt = self.stmt(x)?;
         let dims = self.alive.inputs.extents(&stmt.dims)?;
         box_volume(&dims)?;
-        let data = self.rhs(&stmt.rhs, &stmt.dims, &dims)?;
+        let data = self.rhs(stmt, &dims)?;
         let tensor = Tensor { dims, data, extrema: RefCell::default() };
         self.alive.tensors.set(x, Some(std::rc::Rc::new(tensor)));
         Ok(())
     }
 
-    fn rhs(&mut self, rhs: &'a Rhs, gens: &[Size], dims: &[u64]) -> Result<Data<'a, T>> {
+    fn rhs(&mut self, stmt: &'a Stmt, dims: &[u64]) -> Result<Data<'a, T>> {
         let limits = self.alive.limits;
-        Ok(match rhs {
+        let gens = &stmt.dims;
+        Ok(match &stmt.rhs {
             Rhs::Input { param, path } => {
                 let signature = &self.program.signature;
                 let param_type = signature.params.get(*param).map(|p| p.ty);
@@ -364,8 +385,8 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
             }
             Rhs::Number(number) => Data::Number(number),
             Rhs::Add([(p, x), (q, y)]) => {
-                let left = self.collect(gens, &[], dims, p, |alive, at| alive.element(*x, at))?;
-                let right = self.collect(gens, &[], dims, q, |alive, at| alive.element(*y, at))?;
+                let left = self.collect((gens, &[]), Places::Single, dims, p, |alive, at| alive.element(*x, at))?;
+                let right = self.collect((gens, &[]), Places::Single, dims, q, |alive, at| alive.element(*y, at))?;
                 left.merge(right, &limits)?.into_data(dims, &limits)?
             }
             Rhs::Map { guard, function, args } => {
@@ -374,11 +395,13 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
                     let args = args.iter().map(|x| alive.element(*x, at)).collect::<Result<Vec<T>>>()?;
                     T::apply(*function, users, &args)
                 };
-                self.collect(gens, &[], dims, guard, apply)?.into_data(dims, &limits)?
+                self.collect((gens, &[]), Places::Single, dims, guard, apply)?.into_data(dims, &limits)?
             }
             Rhs::Contract { sums, guard, operands } => {
                 let product = |alive: &Alive<'a, T>, at: &[i64]| product(alive, operands, at);
-                self.collect(gens, sums, dims, guard, product)?.into_data(dims, &limits)?
+                let single = sums.is_empty() || stmt.is_access(&self.program.signature);
+                let places = if single { Places::Single } else { Places::Summed };
+                self.collect((gens, sums), places, dims, guard, product)?.into_data(dims, &limits)?
             }
         })
     }
@@ -386,8 +409,8 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
     /// The sums of `element` over the points of a guard.
     fn collect(
         &mut self,
-        gens: &[Size],
-        sums: &[Size],
+        (gens, sums): (&[Size], &[Size]),
+        places: Places,
         dims: &[u64],
         guard: &Pred,
         element: impl Fn(&Alive<'a, T>, &[i64]) -> Result<T>,
@@ -398,7 +421,11 @@ impl<'a, T: Numeric> Evaluation<'a, T> {
         self.visit(&order, guard, &mut |at| {
             let key = at.get(..dims.len()).and_then(|gens| place(dims, gens));
             let key = key.ok_or_else(|| Error::bug(PASS, "a point outside the statement"))?;
-            collected.accumulate(key, element(alive, at)?, &alive.limits)
+            let x = element(alive, at)?;
+            match places {
+                Places::Single => collected.push(key, x, &alive.limits),
+                Places::Summed => collected.accumulate(key, x, &alive.limits),
+            }
         })?;
         Ok(collected)
     }

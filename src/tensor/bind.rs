@@ -130,20 +130,7 @@ impl Bindings {
 /// # Errors
 /// [`Error::Data`] names the input at fault, what was expected and what was found.
 pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
-    let mut equations = Vec::new();
-    for (name, &length) in &inputs.sizes {
-        let Some((n, _)) = signature.sizes.iter().find(|(_, size)| *size == name) else {
-            return Err(Error::data(name, format!("the program has no such size; {}", expected(signature))));
-        };
-        if length < 0 {
-            return Err(Error::data(name, format!("a size is not negative, found {length}")));
-        }
-        equations.push(Equation { formula: Size::size(n), length, origin: Origin::Given(name.clone()) });
-    }
-    let values = collect_values(signature, inputs, &mut equations)?;
-    let relations = collect_relations(signature, inputs, &values, &mut equations)?;
-    let sizes = Solver::new(signature, equations)?.solve()?;
-    let bindings = Bindings { sizes, values, relations };
+    let bindings = solved(signature, inputs, given(signature, inputs)?)?;
     for (id, relation) in signature.relations.iter() {
         if relation.kind == RelationKind::Map {
             bindings.relations[id].is_map().map_err(|malformed| malformed.of(&relation.name))?;
@@ -158,6 +145,37 @@ pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
         }
     }
     Ok(bindings)
+}
+
+/// The sizes that are given by name.
+fn given(signature: &Signature, inputs: &Inputs) -> Result<Vec<Equation>> {
+    let mut equations = Vec::new();
+    for (name, &length) in &inputs.sizes {
+        let Some((n, _)) = signature.sizes.iter().find(|(_, size)| *size == name) else {
+            return Err(Error::data(name, format!("the program has no such size; {}", expected(signature))));
+        };
+        if length < 0 {
+            return Err(Error::data(name, format!("a size is not negative, found {length}")));
+        }
+        equations.push(Equation { formula: Size::size(n), length, origin: Origin::Given(name.clone()) });
+    }
+    Ok(equations)
+}
+
+/// The values of all sizes.
+///
+/// # Errors
+/// [`Error::Data`] for inputs from which they do not follow.
+pub fn sizes(signature: &Signature, inputs: &Inputs) -> Result<Arena<SizeId, i64>> {
+    Ok(solved(signature, inputs, given(signature, inputs)?)?.sizes)
+}
+
+/// What inputs are, with the sizes that solve the equations.
+fn solved(signature: &Signature, inputs: &Inputs, mut equations: Vec<Equation>) -> Result<Bindings> {
+    let values = collect_values(signature, inputs, &mut equations)?;
+    let relations = collect_relations(signature, inputs, &values, &mut equations)?;
+    let sizes = Solver::new(signature, equations)?.solve()?;
+    Ok(Bindings { sizes, values, relations })
 }
 
 /// The leaves of every parameter, and the equations of their axes.

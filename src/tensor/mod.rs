@@ -28,7 +28,7 @@ mod serial;
 mod shape;
 mod value;
 
-pub use bind::{Bindings, Inputs, bind};
+pub use bind::{Bindings, Inputs, bind, sizes};
 pub(crate) use bind::{is_part, leaf_name};
 pub use coo::Coo;
 pub use csr::{Csr, CsrPattern, Transposed};

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::dot::Graph;
-use crate::base::{Arena, SideTable, VarId};
+use crate::base::{Arena, Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Pred, RelationRef};
+use crate::index::{Pred, RelationRef, are_determined};
+use crate::ty::Signature;
 
 impl Program {
     /// The statements that an output needs, directly or not.
@@ -81,6 +82,15 @@ fn unordered() -> Error {
 }
 
 impl Stmt {
+    /// Whether a contraction has at most one summand at each place, since its guard determines all `sum` indices by equations and maps. It is an
+    /// access then: its value is that of the summand, with the sign of a zero.
+    pub fn is_access(&self, signature: &Signature) -> bool {
+        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return false };
+        let rank = self.dims.len();
+        let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
+        !sums.is_empty() && are_determined(&open, guard, &|relation| signature.gives_targets(relation))
+    }
+
     /// The same statement over renamed tensors.
     ///
     /// # Errors

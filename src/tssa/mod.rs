@@ -8,8 +8,13 @@
 //! then the indices bound by `exists` in its guards, outside in. [`Builder`] renumbers on construction, so equal statements are equal
 //! values, and hash-conses them. To work on the body of a statement under names of its own, [`Builder::open`] it.
 //!
-//! **Guards are selects**: a false guard gives 0 whatever the operands hold; operands are read only where the guard holds. A guard of
+//! **Guards are selects**: a false guard gives 0 whatever the operands hold; operands are read only where the guard holds. A sum over nothing is 0,
+//! and so is every product with a sum over an empty range ([`vanishing`]); all other arithmetic is that of IEEE 754, on NaN and infinities too. A guard of
 //! Tensor-SSA holds no map application: `x[cam(o)]` is `sum k. [cam(o, k)] x[k]`.
+//!
+//! **Zeros have signs.** A guard that fails and a sum over nothing give +0. A sum begins with +0, so it is never -0, unless it is an
+//! [access](Stmt::is_access): one whose guard determines all `sum` indices by equations and maps has the value of its only summand, -0 too.
+//! `[p] * X + [q] * Y` adds two numbers, one of which may be the +0 of a guard that fails.
 //!
 //! **Text**: a program prints, one statement a line, and [`parse()`] reads it back.
 //!
@@ -23,6 +28,7 @@ mod import;
 mod json;
 mod parse;
 pub(crate) mod print;
+pub mod vanishing;
 mod verify;
 
 pub(crate) use canonical::{canonical_guard, within};

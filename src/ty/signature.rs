@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var};
+use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var, View};
 use crate::scalar::{self, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
@@ -116,6 +116,14 @@ impl Signature {
     /// The parameter of a name.
     pub fn param(&self, name: &str) -> Option<ParamId> {
         self.params.iter().find(|(_, param)| param.name == name).map(|(id, _)| id)
+    }
+
+    /// Whether a relation has one target for each source, or none: a map, or the places of extrema.
+    pub fn gives_targets(&self, relation: RelationRef) -> bool {
+        match relation {
+            RelationRef::Input(_) => self.is_map(relation),
+            RelationRef::Computed { view, .. } => view != View::Support,
+        }
     }
 
     /// What is known before any data: the assumptions, and which relations are maps.
