@@ -7,23 +7,35 @@
 //! This is done for innermost loops, where it is one multiplication less in every round. Simplification does the same for whole tensors; what is
 //! left are factors of tensors that are computed in place.
 //!
+//! A sum of nothing is 0 whatever stands behind it, and `s * c` is not where `c` is infinite or no number. So `c` is replaced by 0 where the loop
+//! has no rounds: outside of it, by a select on the length of an axis or on the first entry of a row.
+//!
+//! ```text
+//! for k in R[i] { t += a(k) * c }   ==   local s; for k in R[i] { s += a(k) }; f = first k in R[i]; t += s * select(f + 1, c)
+//! ```
+//!
+//! Literals and index expressions are finite and need no select. What bounds of several kinds leave of a range is not known by one number; there
+//! other factors stay.
+//!
 //! Of more than two factors that stay, those come first that the outer loops change least: `(a(k) * b(j, k)) * c(i, k)` is one product for each `i`
 //! where iterations over `i` are interleaved, and the first one is there for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Names;
-use crate::base::IndexId;
-use crate::loops::{Domain, Nest, Real, RealId, Stmt};
+use crate::base::{Arena, IndexId};
+use crate::index::{Affine, Size};
+use crate::loops::{Array, ArrayId, Bound, Domain, Nest, Part, Real, RealId, Segment, Stmt};
 
 /// Takes factors out of the innermost loops of a nest.
-pub(super) fn hoist(nest: &mut Nest) {
+pub(super) fn hoist(nest: &mut Nest, arrays: &Arena<ArrayId, Array>) {
     let mut uses: BTreeMap<RealId, usize> = BTreeMap::new();
     for stmt in &nest.body {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));
     }
     let names = Names::after(&nest.body);
-    let mut pass = Pass { names, uses, around: Vec::new(), changes: BTreeMap::new(), found: false };
+    let (changes, finite) = (BTreeMap::new(), BTreeSet::new());
+    let mut pass = Pass { arrays, names, uses, around: Vec::new(), changes, finite, found: false };
     nest.body = pass.body(std::mem::take(&mut nest.body));
     if pass.found {
         nest.reasons.push("a factor that a loop does not change is taken out of its sum".to_owned());
@@ -35,25 +47,67 @@ fn bit(depth: usize) -> u64 {
     1 << 63_usize.saturating_sub(depth)
 }
 
-struct Pass {
+struct Pass<'a> {
+    arrays: &'a Arena<ArrayId, Array>,
     names: Names,
     uses: BTreeMap<RealId, usize>,
     /// The loops around.
     around: Vec<IndexId>,
     /// By which of the loops around a register is changed: the outermost ones are the highest bits.
     changes: BTreeMap<RealId, u64>,
+    /// The registers that are finite whatever the data are.
+    finite: BTreeSet<RealId>,
     found: bool,
 }
 
-impl Pass {
+/// Whether a loop has any rounds.
+enum Rounds {
+    /// It has.
+    Some,
+    /// It has if this is positive; it is never negative.
+    Length(Size),
+    /// It has if there is an entry.
+    Entries(Segment),
+    /// It depends on more than one number.
+    Unknown,
+}
+
+/// What tells whether a loop over a domain has any rounds. A node has nodes below it, or it would not be there; a row may have none.
+fn rounds(domain: &Domain, arrays: &Arena<ArrayId, Array>) -> Rounds {
+    let below = |segment: &Segment| arrays.get(segment.pointers).map(|array| array.part);
+    let (lower, upper) = match domain {
+        Domain::Segment(segment) if matches!(below(segment), Some(Part::Children(_))) => return Rounds::Some,
+        Domain::Segment(segment) => return Rounds::Entries(segment.clone()),
+        Domain::Range { lower, upper } => (lower.as_slice(), upper.as_slice()),
+        Domain::Part { .. } => return Rounds::Unknown,
+    };
+    let length = |lower: &Bound, upper: &Bound| {
+        let exact = lower.divisor == 1 && upper.divisor == 1;
+        exact.then(|| upper.numerator.sub(&lower.numerator)?.add_constant(1))?.ok()
+    };
+    match (lower, upper) {
+        ([lower], [upper]) => match length(lower, upper) {
+            Some(n) if n.as_constant().is_some_and(|n| n > 0) => Rounds::Some,
+            Some(n) if is_natural(&n) => Rounds::Length(n),
+            _ => Rounds::Unknown,
+        },
+        _ => Rounds::Unknown,
+    }
+}
+
+/// Whether an expression is a sum of sizes, and so never negative.
+fn is_natural(a: &Affine) -> bool {
+    a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0)
+}
+
+impl Pass<'_> {
     fn body(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             self.note(&stmt);
             match &mut stmt {
                 Stmt::For { domain, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
-                    let in_order = matches!(domain, Domain::Range { .. });
-                    let (before, after) = self.innermost(body, in_order);
+                    let (before, after) = self.innermost(domain, body);
                     out.extend(before);
                     out.push(stmt);
                     out.extend(after);
@@ -77,6 +131,17 @@ impl Pass {
     /// Notes by which loops a register is changed.
     fn note(&mut self, stmt: &Stmt) {
         let all = (0..self.around.len()).fold(0, |all, k| all | bit(k));
+        if let Stmt::Define(r, real) = stmt {
+            let finite = match real {
+                Real::Literal(c) => c.is_finite(),
+                Real::Index(_) => true,
+                Real::Mul(a, b) => self.finite.contains(a) && self.finite.contains(b),
+                Real::Load(_) | Real::Add(..) | Real::MulAdd(..) | Real::Apply(..) | Real::Select(..) => false,
+            };
+            if finite {
+                self.finite.insert(*r);
+            }
+        }
         match stmt {
             Stmt::Define(r, Real::Literal(_)) => self.changes.insert(*r, 0),
             Stmt::Define(r, Real::Load(place)) => {
@@ -96,8 +161,11 @@ impl Pass {
     }
 
     /// What comes before an innermost loop, and after it; its factors are put in order if it is over a range.
-    fn innermost(&mut self, body: &mut Vec<Stmt>, in_order: bool) -> (Vec<Stmt>, Vec<Stmt>) {
-        let in_order = in_order && !body.iter().any(|stmt| matches!(stmt, Stmt::Let { .. } | Stmt::Find { .. }));
+    fn innermost(&mut self, domain: &Domain, body: &mut Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+        let rounds = rounds(domain, self.arrays);
+        let mut any_round = None;
+        let in_order = matches!(domain, Domain::Range { .. })
+            && !body.iter().any(|stmt| matches!(stmt, Stmt::Let { .. } | Stmt::Find { .. }));
         body.iter().for_each(|stmt| self.note(stmt));
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut inside = BTreeSet::new();
@@ -134,7 +202,8 @@ impl Pass {
                 continue;
             }
             let Some((leaves, gone)) = self.leaves(product, &products) else { continue };
-            let is_fixed = |r: &RealId| !inside.contains(r) && !added.contains_key(r);
+            let leaves_sum = |r: &RealId| !matches!(rounds, Rounds::Unknown) || self.finite.contains(r);
+            let is_fixed = |r: &RealId| !inside.contains(r) && !added.contains_key(r) && leaves_sum(r);
             let (fixed, mut rest): (Vec<RealId>, Vec<RealId>) = leaves.into_iter().partition(is_fixed);
             let given = rest.clone();
             if in_order && rest.len() > 2 {
@@ -152,8 +221,14 @@ impl Pass {
             let mut smaller = Vec::new();
             let summand = self.product(&rest, &mut smaller);
             if !fixed.is_empty() {
-                let mut factors = fixed;
-                factors.insert(0, part);
+                let (finite, others): (Vec<RealId>, Vec<RealId>) =
+                    fixed.into_iter().partition(|r| self.finite.contains(r));
+                let mut factors = vec![part];
+                if !others.is_empty() {
+                    let factor = self.product(&others, &mut after);
+                    factors.push(self.where_any(&rounds, factor, &mut any_round, &mut after));
+                }
+                factors.extend(finite);
                 let whole = self.product(&factors, &mut after);
                 after.push(Stmt::Accumulate(sum, whole));
             }
@@ -164,6 +239,36 @@ impl Pass {
             at = body.iter().position(|stmt| *stmt == Stmt::Accumulate(part, summand)).map_or(body.len(), |k| k + 1);
         }
         (before, after)
+    }
+
+    /// A factor where a loop has any rounds, else 0. What tells it is found once for a loop.
+    fn where_any(
+        &mut self,
+        rounds: &Rounds,
+        factor: RealId,
+        known: &mut Option<RealId>,
+        stmts: &mut Vec<Stmt>,
+    ) -> RealId {
+        let count = match (rounds, *known) {
+            (Rounds::Some | Rounds::Unknown, _) => return factor,
+            (_, Some(count)) => count,
+            (Rounds::Length(n), None) => self.define(Real::Index(n.clone()), stmts),
+            (Rounds::Entries(segment), None) => {
+                let index = self.names.fresh_index();
+                stmts.push(Stmt::Find { index, segment: segment.clone(), key: None, onwards: false });
+                // -1 where there is none.
+                let count = Affine::index(index).add_constant(1).unwrap_or_else(|_| Affine::index(index));
+                self.define(Real::Index(count), stmts)
+            }
+        };
+        *known = Some(count);
+        self.define(Real::Select(count, factor), stmts)
+    }
+
+    fn define(&mut self, real: Real, stmts: &mut Vec<Stmt>) -> RealId {
+        let r = self.names.fresh_real();
+        stmts.push(Stmt::Define(r, real));
+        r
     }
 
     /// The factors of a product, and the registers of products that are used for it alone. Nothing where there is no product.

@@ -137,7 +137,7 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
     for nest in &mut nests {
-        factors::hoist(nest);
+        factors::hoist(nest, &arrays);
         products::add_unless(
             &|stmt| bins::Gather::of(&arrays, stmt).is_some_and(|gather| gather.alone),
             &mut nest.body,
