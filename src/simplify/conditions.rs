@@ -11,7 +11,7 @@ use super::lang::{Head, Slot};
 use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::{Function, Op, Parity, Primitive};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
@@ -62,7 +62,7 @@ conditions! {
     Even = "even" (Function);
     /// `f(-a) = -f(a)`.
     Odd = "odd" (Function);
-    /// `f(c) = d` for the literal `c`.
+    /// `f(c) = d` for the literal `c`, where that is finite.
     Value = "value" (Function, Literal) -> Literal;
     /// The literal is an integer of at most 32 bits.
     Exponent = "exponent" (Literal) -> Integer;
@@ -78,7 +78,7 @@ conditions! {
     Dense = "dense" (Expr);
     /// The expression is not the literal 1.
     NotOne = "not-one" (Expr);
-    /// The literal is not 0 or 1.
+    /// The literal is finite, and not 0 or 1.
     Proper = "proper" (Literal);
     /// The literal is not 1 or -1.
     NotUnit = "not-unit" (Literal);
@@ -106,7 +106,9 @@ conditions! {
     Mixed = "mixed" (Expr);
     /// The number of places of the index in its range at which the predicate holds.
     Count = "count" (Index, Size, Pred) -> Affine;
-    /// The expression is finite at every place, over finite data.
+    /// That some entry of a relation satisfies the predicate, for an index in its range.
+    Somewhere = "somewhere" (Index, Size, Pred) -> Pred;
+    /// The expression is finite at every place, whatever the data are.
     Total = "total" (Expr);
     /// It may be infinite somewhere, or no number.
     Partial = "partial" (Expr);
@@ -146,6 +148,7 @@ impl Name {
             | Name::Short
             | Name::Reciprocal
             | Name::Count
+            | Name::Somewhere
             | Name::Unconditional => false,
         }
     }
@@ -162,7 +165,7 @@ impl Condition {
             (Name::EvenInteger, Value::Integer(k), _) => k % 2 == 0,
             (Name::PositiveInteger, Value::Integer(k), _) => *k > 0,
             (Name::NotOne, Value::Expr(_, e), _) => e.as_number() != Some(1.0),
-            (Name::Proper, Value::Literal(c), _) => *c != 0.0 && *c != 1.0,
+            (Name::Proper, Value::Literal(c), _) => c.is_finite() && *c != 0.0 && *c != 1.0,
             (Name::NotUnit, Value::Literal(c), _) => c.abs() != 1.0,
             (Name::Scalar, Value::Expr(_, e), _) => matches!(e, Expr::Number(_) | Expr::Index(_)),
             (Name::Opposite, Value::Literal(c), Some(Value::Literal(d))) => c + d == 0.0,
@@ -203,7 +206,8 @@ impl Condition {
             (Name::Value, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
                 if op.arity() == 1 =>
             {
-                Some(Value::Literal(op.value(&[*c])))
+                let d = op.value(&[*c]);
+                d.is_finite().then_some(Value::Literal(d))
             }
             (Name::Exponent, Some(Value::Literal(c)), _) => {
                 let k = *c as i32;
@@ -268,6 +272,21 @@ impl Condition {
                 };
                 count(graph, scope, *i, n, &p)?.map(Value::Affine)
             }
+            (Name::Somewhere, Some(Value::Index(i)), Some(Value::Affine(n))) => {
+                let Some(Value::Pred(_, p)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
+                    return Ok(false);
+                };
+                let entry = |p: &Pred| {
+                    matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }) && p.mentions(*i)
+                };
+                if p.is_true() || !p.conjuncts().iter().all(entry) {
+                    return Ok(false);
+                }
+                let (i, n, p) = (*i, n.clone(), p.clone());
+                let j = graph.fresh();
+                let body = p.substitute(&|k| (k == i).then(|| j.into()))?;
+                Some(Value::Pred(Params::new(), Pred::exists(j, n, body)))
+            }
             (Name::Total, Some(Value::Expr(_, e)), _) => return Ok(is_total(graph, e, &mut BTreeMap::new())),
             (Name::Partial, Some(Value::Expr(_, e)), _) => return Ok(!is_total(graph, e, &mut BTreeMap::new())),
             _ => return Ok(false),
@@ -283,8 +302,8 @@ impl Condition {
 /// How many classes are looked at before an answer is no.
 const MAX_CLASSES: usize = 64;
 
-/// Whether an expression is finite at every place, over finite data: made of functions that are, by one node at least of each class.
-/// Overflow does not count, since no rounding does.
+/// Whether an expression is finite whatever the data are, NaN and infinities among them, by one node at least of each class: literals, index
+/// expressions, comparisons, and what functions without poles make of these.
 fn is_total(graph: &Graph<'_>, e: &Expr, known: &mut BTreeMap<Id, bool>) -> bool {
     match e {
         Expr::Number(x) => x.get().is_finite(),
@@ -292,7 +311,11 @@ fn is_total(graph: &Graph<'_>, e: &Expr, known: &mut BTreeMap<Id, bool>) -> bool
         Expr::Read(read) => is_total_class(graph, read.class, known),
         Expr::Product(product) => product.factors.iter().all(|e| is_total(graph, e, known)),
         Expr::Sum(terms) => terms.iter().all(|e| is_total(graph, e, known)),
-        Expr::Apply(f, args) => is_total_function(*f) && args.iter().all(|e| is_total(graph, e, known)),
+        Expr::Apply(f, args) => match totality(*f) {
+            Totality::Always => true,
+            Totality::OfFinite => args.iter().all(|e| is_total(graph, e, known)),
+            Totality::Partial => false,
+        },
     }
 }
 
@@ -307,10 +330,14 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
     let total = known.len() <= MAX_CLASSES
         && graph.egraph[class].nodes.iter().any(|node| {
             let plain = match &*node.head {
-                Head::Input { .. } => true,
+                Head::Input { .. } => false,
                 Head::Product { factors, .. } => factors.iter().all(finite),
                 Head::Sum { terms, .. } => terms.iter().all(|(_, slot)| finite(slot)),
-                Head::Apply { function, args, .. } => is_total_function(*function) && args.iter().all(finite),
+                Head::Apply { function, args, .. } => match totality(*function) {
+                    Totality::Always => return true,
+                    Totality::OfFinite => args.iter().all(finite),
+                    Totality::Partial => false,
+                },
             };
             plain && node.children.iter().all(|child| is_total_class(graph, *child, known))
         });
@@ -318,17 +345,32 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
     total
 }
 
-pub(super) fn is_total_function(f: Function) -> bool {
-    let Function::Value(Primitive::Op(op)) = f else { return false };
+/// Of which arguments a function has finite values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Totality {
+    /// Of all, NaN and infinities among them.
+    Always,
+    /// Of finite ones.
+    OfFinite,
+    /// There are finite arguments of which it has none, or it overflows.
+    Partial,
+}
+
+/// Where a function is finite. Powers overflow: of numbers, not of the sizes and indices that a program is made of, so few times their exponents
+/// count as finite.
+pub(super) fn totality(f: Function) -> Totality {
+    let Function::Value(Primitive::Op(op)) = f else { return Totality::Partial };
     match op {
-        Op::Powi(k) => k >= 0,
-        Op::Min | Op::Max | Op::Compare(_) | Op::Sign | Op::Abs | Op::Exp | Op::Expm1 | Op::Sin | Op::Cos | Op::Tan => {
-            true
-        }
-        Op::Tanh | Op::Atan | Op::Atan2 | Op::Erf | Op::Sigmoid | Op::Softplus => true,
-        _ => false,
+        Op::Compare(_) => Totality::Always,
+        Op::Powi(k) if (0..=MAX_EXPONENT).contains(&k) => Totality::OfFinite,
+        Op::Min | Op::Max | Op::Sign | Op::Abs | Op::Sin | Op::Cos => Totality::OfFinite,
+        Op::Tanh | Op::Atan | Op::Atan2 | Op::Erf | Op::Sigmoid | Op::Softplus => Totality::OfFinite,
+        _ => Totality::Partial,
     }
 }
+
+/// Up to this power an index expression does not overflow.
+const MAX_EXPONENT: i32 = 8;
 
 /// How many `i < n` satisfy a conjunction of bounds, one from below and one from above: `last - first + 1`, perhaps negative for none.
 fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -> Result<Option<Affine>> {

@@ -264,7 +264,8 @@ impl Decoder<'_> {
         let guard = self.guard(&product.guard)?;
         let outside = Pred::all(guard.conjuncts().iter().filter(|p| !summed.iter().any(|i| p.mentions(*i))).cloned());
         let (scalars, inner): (Vec<Expr>, Vec<Expr>) = product.factors.iter().cloned().partition(|e| match e {
-            Expr::Number(x) => *x != Real::ONE,
+            // What is not finite stays in the sum, which may be over nothing.
+            Expr::Number(x) => *x != Real::ONE && x.get().is_finite(),
             Expr::Index(_) => !e.mentions_any(&summed),
             _ => false,
         });

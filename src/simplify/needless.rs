@@ -5,8 +5,13 @@
 //!
 //! ```text
 //!   readers:   wherever X is read, p holds, by the ranges and the guard of the reader
-//!   operands:  X = gen g. sum s. [p and q] * Y[a] * Z[b], and Y[a] is 0 wherever p fails, and Z is finite
+//!   operands:  X = gen g. sum s. [p and q] * Y[a] * Z[b], and wherever p fails Y[a] is 0, and Z[b] is 0 too or finite
 //! ```
+//!
+//! *Finite* means whatever the data are: where a guard kept a NaN out, or something that overflows, it stays. There are two exceptions. Of what fails
+//! for some sizes alone nothing has to be finite: what is 0 then for its ranges or guards is 0 in every [product](crate::tssa::vanishing). And data are
+//! taken to be finite in a product of matrices where a guard says of the `sum` index that some entry exists, since one of them has been multiplied by
+//! a sparse one: with a test inside, the product would take many times as long.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!
@@ -23,11 +28,11 @@ use std::collections::BTreeSet;
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
-use crate::scalar::Number;
+use crate::scalar::{Function, Number, Op, Primitive};
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
-use super::conditions::is_total_function;
+use super::conditions::{Totality, totality};
 use super::cost::Model;
 use super::encode::partial_sums;
 use super::expr::rename_pred;
@@ -100,10 +105,12 @@ pub(super) fn without_needless_guards(
             program: &program,
             model,
             tier,
-            total: total(&program),
+            always: total(&program, false),
+            of_data: total(&program, true),
             weaker,
             current: None,
             final_only: false,
+            trust: Trust::Always,
             next: FIRST_FRESH,
             steps: BTreeSet::new(),
             obligations: Vec::new(),
@@ -120,27 +127,68 @@ pub(super) fn without_needless_guards(
 type Element = (VarId, Vec<Affine>);
 
 /// A place at which a statement is read: at which indices, and what holds there. Where one of the factors is zero the result is zero,
-/// whatever is read.
+/// whatever finite number is read; what is read is finite.
 #[derive(Clone)]
 struct Reading {
     at: Vec<Affine>,
     ranges: Vec<(IndexId, Size)>,
     holds: Vec<Pred>,
-    factors: Vec<Element>,
+    factors: Factors,
+    /// How many of the ranges are axes of the reader, and not summed.
+    rank: usize,
+}
+
+/// The elements that make a product zero where they are, by what is trusted to be finite.
+#[derive(Clone, Default)]
+struct Factors([Vec<Element>; 3]);
+
+impl Factors {
+    fn by(&self, trust: Trust) -> &[Element] {
+        &self.0[trust as usize]
+    }
+}
+
+/// What is trusted to be finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// What is whatever the data are.
+    Always,
+    /// What is where the data are, but for what grows faster than they do.
+    OfData,
+    /// Everything beside what is zero for the sizes alone.
+    Sizes,
+}
+
+impl Trust {
+    const ALL: [Trust; 3] = [Trust::Always, Trust::OfData, Trust::Sizes];
+
+    /// What may be trusted for a predicate to go, of a product over some axes where the indices behind them are summed.
+    fn for_predicate(p: &Pred, ranges: &[(IndexId, Size)], rank: usize) -> Trust {
+        let summed = || ranges.iter().skip(rank).any(|(i, _)| p.mentions(*i));
+        match p {
+            p if is_about_sizes(p) => Trust::Sizes,
+            Pred::Exists { .. } if rank >= 2 && summed() => Trust::OfData,
+            _ => Trust::Always,
+        }
+    }
 }
 
 struct Pass<'a> {
     program: &'a Program,
     model: &'a Model<'a>,
     tier: Tier,
-    /// Whether all elements of a statement are finite, over finite data.
-    total: SideTable<VarId, bool>,
+    /// Whether all elements of a statement are finite, whatever the data are.
+    always: SideTable<VarId, bool>,
+    /// Whether they are where the data are, but for what grows faster than they do.
+    of_data: SideTable<VarId, bool>,
     /// The statements that were met, with the guards that they have left: what went may not be the reason for anything else.
     weaker: SideTable<VarId, Option<Stmt>>,
     /// The statement that is looked at: its own guard, which may go, is no reason for that.
     current: Option<VarId>,
     /// Whether guards of statements that are still to be met are no reason, since they may go; that sums are not over nothing stays one.
     final_only: bool,
+    /// What is trusted to be finite beside an element that is zero.
+    trust: Trust,
     next: u32,
     /// What was done to the statement that is looked at, and why it may be done.
     steps: BTreeSet<&'static str>,
@@ -156,7 +204,8 @@ impl Pass<'_> {
         for x in program.outputs.iter().flat_map(|output| &output.leaves) {
             let ranges = slots(&program.stmts[*x].dims);
             let at = Affine::indices(&ranges);
-            readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Vec::new() });
+            let rank = ranges.len();
+            readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Factors::default(), rank });
         }
         let mut changed = false;
         let names = LazyCell::new(|| program.stmt_names());
@@ -203,18 +252,19 @@ impl Pass<'_> {
             Rhs::Input { .. } | Rhs::Number(_) => stmt.rhs.clone(),
             Rhs::Add([(p, y), (q, z)]) => {
                 let here = Affine::indices(&ranges);
-                let mut side = |p: &Pred, y: VarId| self.guard(p, readings, &ranges, &[(y, here.clone())], known);
+                let all = (ranges.as_slice(), ranges.len());
+                let mut side = |p: &Pred, y: VarId| self.guard(p, readings, all, &[(y, here.clone())], known);
                 Rhs::Add([(side(p, *y)?, *y), (side(q, *z)?, *z)])
             }
             Rhs::Map { guard, function, args } => Rhs::Map {
-                guard: self.guard(guard, readings, &ranges, &[], known)?,
+                guard: self.guard(guard, readings, (&ranges, ranges.len()), &[], known)?,
                 function: *function,
                 args: args.clone(),
             },
             Rhs::Contract { sums, guard, operands } => {
                 let all: Vec<Size> = stmt.dims.iter().chain(sums).cloned().collect();
-                let zeros = self.zeros(operands, operands.len());
-                let guard = self.guard(guard, readings, &slots(&all), &zeros, known)?;
+                let elements: Vec<Element> = operands.iter().map(element).collect();
+                let guard = self.guard(guard, readings, (&slots(&all), ranges.len()), &elements, known)?;
                 Rhs::Contract { sums: sums.clone(), guard, operands: operands.clone() }
             }
         })
@@ -245,10 +295,21 @@ impl Pass<'_> {
         Ok(true)
     }
 
+    /// Whether an element is finite, by what is trusted.
+    fn is_finite(&self, x: VarId, trust: Trust) -> bool {
+        match trust {
+            Trust::Always => self.always[x],
+            Trust::OfData => self.of_data[x],
+            Trust::Sizes => true,
+        }
+    }
+
     /// The operands but one that make a product zero wherever they are: all others are finite.
-    fn zeros(&self, operands: &[Operand], but: usize) -> Vec<Element> {
-        let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.total[x.var]);
-        operands.iter().enumerate().filter(|(k, _)| *k != but && finite(*k)).map(|(_, x)| element(x)).collect()
+    fn zeros(&self, operands: &[Operand], but: usize) -> Factors {
+        Factors(Trust::ALL.map(|trust| {
+            let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.is_finite(x.var, trust));
+            operands.iter().enumerate().filter(|(k, _)| *k != but && finite(*k)).map(|(_, x)| element(x)).collect()
+        }))
     }
 
     /// A guard without conjuncts that say nothing. Where one of the operands is zero so is what is guarded.
@@ -256,7 +317,7 @@ impl Pass<'_> {
         &mut self,
         p: &Pred,
         readings: &[Reading],
-        ranges: &[(IndexId, Size)],
+        (ranges, rank): (&[(IndexId, Size)], usize),
         operands: &[Element],
         known: &mut Vec<Pred>,
     ) -> Result<Pred> {
@@ -267,7 +328,7 @@ impl Pass<'_> {
             let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
             if self.restricts_nothing(&goal, &others, ranges) {
                 let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
-                if by_readers || self.holds_for_operands(&goal, &others, ranges, operands)? {
+                if by_readers || self.holds_for_operands(&goal, &others, (ranges, rank), operands)? {
                     self.steps.insert(if by_readers { BY_READERS } else { BY_FACTORS });
                     // What holds because another factor is zero elsewhere may hold no longer when the guard of that factor has gone.
                     self.final_only = true;
@@ -306,13 +367,14 @@ impl Pass<'_> {
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
     fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
         let proved = self.obligations.len();
-        for Reading { at, ranges, holds, factors } in readings {
+        for Reading { at, ranges, holds, factors, rank } in readings {
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
+            let trust = Trust::for_predicate(&goal, ranges, *rank);
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
-            if !self.proves(&ranges, holds, factors, goal)? {
+            if !self.proves(goal, trust, &ranges, holds, factors.by(trust))? {
                 self.obligations.truncate(proved);
                 return Ok(false);
             }
@@ -320,25 +382,50 @@ impl Pass<'_> {
         Ok(true)
     }
 
-    /// Whether what holds in some place implies a goal; if so that is noted.
-    fn proves(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element], goal: Pred) -> Result<bool> {
+    /// Whether the product of the operands is zero wherever a predicate fails and others hold: those that are not finite are zero each for
+    /// itself. The first indices are the axes of the statement, the others are summed.
+    fn holds_for_operands(
+        &mut self,
+        p: &Pred,
+        others: &[Pred],
+        (ranges, rank): (&[(IndexId, Size)], usize),
+        operands: &[Element],
+    ) -> Result<bool> {
+        if operands.is_empty() || self.tier < Tier::Finite {
+            return Ok(false);
+        }
+        let goal = self.fresh(p)?;
+        let trust = Trust::for_predicate(p, ranges, rank);
+        let partial: Vec<&Element> = operands.iter().filter(|(x, _)| !self.is_finite(*x, trust)).collect();
+        if partial.is_empty() {
+            return self.proves(goal, trust, ranges, others, operands);
+        }
+        let proved = self.obligations.len();
+        for operand in partial {
+            if !self.proves(goal.clone(), trust, ranges, others, std::slice::from_ref(operand))? {
+                self.obligations.truncate(proved);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a goal holds where some predicates hold and some elements are not zero; if so that is noted.
+    fn proves(
+        &mut self,
+        goal: Pred,
+        trust: Trust,
+        ranges: &[(IndexId, Size)],
+        holds: &[Pred],
+        factors: &[Element],
+    ) -> Result<bool> {
+        self.trust = trust;
         let obligation = Obligation { goal, cases: self.facts(ranges, holds, factors)? };
         let proved = obligation.is_proved();
         if proved {
             self.obligations.push(obligation);
         }
         Ok(proved)
-    }
-
-    fn holds_for_operands(
-        &mut self,
-        p: &Pred,
-        others: &[Pred],
-        ranges: &[(IndexId, Size)],
-        operands: &[Element],
-    ) -> Result<bool> {
-        let goal = self.fresh(p)?;
-        Ok(!operands.is_empty() && self.tier >= Tier::Finite && self.proves(ranges, others, operands, goal)?)
     }
 
     /// What holds where some predicates hold and some elements are not zero, in each of several cases.
@@ -361,7 +448,8 @@ impl Pass<'_> {
         let may_be_guarded = |x: VarId| !matches!(self.program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
         let gens = slots(&stmt.dims);
         let here = Affine::indices(&gens);
-        let around = Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Vec::new() };
+        let around =
+            Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Factors::default(), rank: here.len() };
         let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -439,7 +527,12 @@ impl Pass<'_> {
             cases.iter_mut().for_each(|facts| facts.assume(&guard));
         }
         if depth > 0 {
-            for operand in operands {
+            // Beside a factor that is infinite or no number a product is not zero where another one is.
+            let trust = self.trust;
+            let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.is_finite(x.var, trust));
+            let deciding: Vec<&Operand> =
+                operands.iter().enumerate().filter(|(k, _)| finite(*k)).map(|(_, x)| x).collect();
+            for operand in deciding {
                 let at: Vec<Affine> = operand.indices.iter().filter_map(|i| places.get(i.index()).cloned()).collect();
                 self.nonzero(operand.var, &at, depth - 1, cases)?;
             }
@@ -515,7 +608,8 @@ fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(V
                 View::ArgMax | View::ArgMin => {
                     let ranges = slots(&program.stmts[*var].dims);
                     let at = Affine::indices(&ranges);
-                    Reading { at, ranges, holds: common_sizes(std::slice::from_ref(around)), factors: Vec::new() }
+                    let holds = common_sizes(std::slice::from_ref(around));
+                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default() }
                 }
             };
             found.push((*var, reading));
@@ -524,19 +618,34 @@ fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(V
     }
 }
 
-/// Which statements have finite elements only, over finite data.
-fn total(program: &Program) -> SideTable<VarId, bool> {
+/// Which statements have finite elements only, whatever the data are; or where data are finite and not so large that their powers overflow.
+fn total(program: &Program, finite_data: bool) -> SideTable<VarId, bool> {
     let mut total = SideTable::new(program.stmts.len(), false);
     for (x, stmt) in program.stmts.iter() {
-        let mut finite = match &stmt.rhs {
+        let operands = || match &stmt.rhs {
+            Rhs::Input { .. } => finite_data,
             Rhs::Number(Number::Literal(c)) => c.is_finite(),
-            Rhs::Map { function, .. } => is_total_function(*function),
-            _ => true,
+            Rhs::Number(Number::Index(_)) => true,
+            Rhs::Add(sides) => sides.iter().all(|(_, y)| total[*y]),
+            Rhs::Map { args, .. } => args.iter().all(|y| total[*y]),
+            Rhs::Contract { operands, .. } => operands.iter().all(|y| total[y.var]),
         };
-        stmt.rhs.for_each_operand(|operand| finite &= total[operand]);
+        let finite = match &stmt.rhs {
+            Rhs::Map { function, .. } => match totality(*function) {
+                Totality::Always => true,
+                Totality::OfFinite => !(finite_data && grows(*function)) && operands(),
+                Totality::Partial => false,
+            },
+            _ => operands(),
+        };
         total.set(x, finite);
     }
     total
+}
+
+/// Whether a function is a power of more than its argument.
+fn grows(function: Function) -> bool {
+    matches!(function, Function::Value(Primitive::Op(Op::Powi(2..))))
 }
 
 /// The program of other statements.

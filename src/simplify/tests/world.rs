@@ -1,7 +1,7 @@
 //! What open expressions mean, by definition: the oracle of the rules.
 //!
 //! Nothing here is shared with the pass but the data types. A read of a class is an element of one of its nodes. A false guard gives 0
-//! whatever stands behind it, and a sum over nothing is 0.
+//! whatever stands behind it, and a sum over nothing is 0. Products are those of the numbers, NaN and infinities among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -302,11 +302,41 @@ pub(super) struct Oracle<'w, 'g, 'a> {
     /// A place that a read cannot have makes the product, term or application around it zero, which is what closing adds guards for. Otherwise
     /// nothing around it has a value.
     pub(super) lenient: bool,
+    /// Whether a product with a sum over an empty range is zero, whatever the other factors are. What comes out of a rule of the tier `finite` is
+    /// evaluated so; what goes in is taken at its numbers.
+    pub(super) annihilates: bool,
 }
 
 impl Oracle<'_, '_, '_> {
+    /// Whether an expression is a product with a sum over an empty range.
+    fn vanishes(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Number(_) | Expr::Index(_) | Expr::Apply(..) => false,
+            Expr::Read(read) => {
+                let class = &self.graph.egraph[self.graph.egraph.find(read.class)];
+                let Some(node) = class.nodes.first().filter(|node| !matches!(&*node.head, Head::Input { .. })) else {
+                    return false;
+                };
+                let mut next = u32::MAX / 2;
+                let mut fresh = || {
+                    next += 1;
+                    IndexId(next)
+                };
+                lang::open(node, &read.indices, &mut fresh).is_ok_and(|body| self.vanishes(&body))
+            }
+            Expr::Product(product) => {
+                let empty = |(_, n): &(IndexId, Size)| self.world.affine(n, &Place::new()).is_some_and(|n| n <= 0);
+                product.sums.iter().any(empty) || product.factors.iter().any(|e| self.vanishes(e))
+            }
+            Expr::Sum(terms) => terms.iter().all(|e| self.vanishes(e)),
+        }
+    }
+
     /// `[[e]]` at a place.
     pub(super) fn value<T: Scalar>(&self, e: &Expr, at: &mut Place) -> Option<T> {
+        if self.annihilates && matches!(e, Expr::Product(_)) && self.vanishes(e) {
+            return T::number(0.0);
+        }
         match e {
             Expr::Number(x) => T::number(x.get()),
             Expr::Index(a) => T::number(self.world.affine(a, at)? as f64),
