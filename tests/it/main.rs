@@ -32,6 +32,7 @@ mod programs;
 mod regressions;
 mod single;
 mod straight;
+mod strong_zeros;
 mod support;
 mod tssa_text;
 mod views;

@@ -1,0 +1,336 @@
+//! What brackets, patterns and empty sums mask does not get out, whatever it is, and zeros have the same sign everywhere.
+//!
+//! A table of programs and data: rows and columns without entries, guards, bands, relations, maps and sizes 0; at the places that nobody asks for
+//! stand numbers that overflow, poles, infinities and NaN. Where the program as it stands is finite by the reference evaluator, so is what every
+//! engine gives, simplified or not, with its gradient beside it or not, and equal to it; and where the gradient is finite as the rules of
+//! differentiation give it, so is the simplified one.
+
+use iverson::driver::{Mode, Request};
+use iverson::kernel::Engine;
+use iverson::reference;
+use iverson::simplify::{Options, Tier};
+use iverson::stages::Stages;
+use iverson::tensor::{Csr, Dense, Inputs, Relation, Value};
+use iverson::{Function, reference::Environment, reference::Limits, reference::eval_term, tensor::bind};
+
+use crate::kernels::numbers;
+use crate::support::{compile, setting};
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+
+/// An input of a program.
+#[derive(Clone)]
+enum Datum {
+    Vector(&'static [f64]),
+    Matrix(usize, usize, &'static [f64]),
+    /// Rows, columns, and entries.
+    Sparse(usize, usize, &'static [(usize, usize, f64)]),
+    Relation([usize; 2], &'static [[usize; 2]]),
+    Map(&'static [usize], usize),
+    Size(i64),
+}
+
+use Datum::{Map, Matrix, Relation as Tuples, Size, Sparse, Vector};
+
+/// What it shows, the program, by what it is differentiated, the data.
+type Case = (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, Datum)]);
+
+/// A matrix with nothing in its first, third and last rows, nor in its second column.
+const HOLES: Datum = Sparse(5, 3, &[(1, 0, 2.0), (1, 2, -1.0), (3, 0, 0.5)]);
+const EMPTY: Datum = Sparse(5, 3, &[]);
+/// Harmless in the rows that have entries.
+const OVERFLOWS: Datum = Vector(&[1000.0, 0.5, 800.0, -0.25, 1e6]);
+const SQUARES: Datum = Vector(&[1e200, 0.5, -1e200, -0.25, 1e300]);
+const POLES: Datum = Vector(&[0.0, 0.5, 0.0, 2.0, -0.0]);
+const LOST: Datum = Vector(&[NAN, 0.5, INF, 2.0, -INF]);
+
+const CASES: &[Case] = &[
+    (
+        "an overflowing factor of empty rows",
+        "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. S[i, j] * exp(c[i])",
+        &["S", "c"],
+        &[("S", HOLES), ("c", OVERFLOWS)],
+    ),
+    (
+        "nothing but empty rows",
+        "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. S[i, j] * exp(c[i])",
+        &["S", "c"],
+        &[("S", EMPTY), ("c", Vector(&[1000.0; 5]))],
+    ),
+    (
+        "a term that is not multiplied by the entries",
+        "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. [S?(i, j)] * (S[i, j] * c[i] - exp(c[i]))",
+        &["c"],
+        &[("S", HOLES), ("c", OVERFLOWS)],
+    ),
+    (
+        "squares of a factor of empty rows",
+        "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. S[i, j] * c[i]^2",
+        &["S", "c"],
+        &[("S", HOLES), ("c", SQUARES)],
+    ),
+    (
+        "a pole in empty rows",
+        "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. [S?(i, j)] * (S[i, j] / c[i] + ln(abs(c[i])))",
+        &["S", "c"],
+        &[("S", HOLES), ("c", POLES)],
+    ),
+    (
+        "NaN in empty rows",
+        "param S : csr [n, m] real\nparam c : [n] real\nparam x : [m] real\nsum i < n, j < m. S[i, j] * x[j] * c[i]",
+        &["S", "c", "x"],
+        &[("S", HOLES), ("c", LOST), ("x", Vector(&[1.0, NAN, 3.0]))],
+    ),
+    (
+        "rows times an invariant, as a vector",
+        "param S : csr [n, m] real\nparam c : [n] real\nparam x : [m] real\ngen i < n. sum j < m. c[i] * S[i, j] * x[j]",
+        &[],
+        &[("S", HOLES), ("c", LOST), ("x", Vector(&[1.0, NAN, 3.0]))],
+    ),
+    (
+        "columns times an invariant",
+        "param S : csr [n, m] real\nparam c : [n] real\nparam x : [m] real\nsum j < m. (sum i < n. exp(x[j]) * S[i, j] * c[i])^2",
+        &["S", "c", "x"],
+        &[("S", HOLES), ("c", LOST), ("x", Vector(&[1.0, 1000.0, 3.0]))],
+    ),
+    (
+        "a triangle whose first row is empty",
+        "param u : [n] real\nparam v : [m] real\nsum i < n, j < m. [j < i] * u[i]^2 * v[j]^2",
+        &["u", "v"],
+        &[("u", Vector(&[1e200, 1.0, 2.0])), ("v", Vector(&[1.0, 2.0, NAN, INF]))],
+    ),
+    (
+        "a band with nothing at its ends",
+        "param u : [n] real\nparam v : [n] real\nsum i < n, j < n. [i + 2 <= j and j <= i + 3] * exp(u[i]) * v[j]",
+        &["u", "v"],
+        &[("u", Vector(&[1.0, 2.0, 1000.0, NAN])), ("v", Vector(&[NAN, INF, 3.0, 4.0]))],
+    ),
+    (
+        "a guard on a relation",
+        "param u : [n] real\nparam v : [m] real\nrel E : [n, m]\nsum i < n, j < m. [E(i, j)] * u[i] * v[j]",
+        &["u", "v"],
+        &[("u", Vector(&[NAN, 1.0, INF])), ("v", Vector(&[1.0, NAN])), ("E", Tuples([3, 2], &[[1, 0]]))],
+    ),
+    (
+        "rows in which something exists",
+        "param u : [n] real\nrel E : [n, m]\nsum i < n. [exists j < m. E(i, j)] * exp(u[i])",
+        &["u"],
+        &[("u", Vector(&[1000.0, 1.0, NAN])), ("E", Tuples([3, 2], &[[1, 0], [1, 1]]))],
+    ),
+    (
+        "targets of a map that have no source",
+        "param u : [n] real\nparam v : [m] real\nmap f : [n] -> [m]\nsum j < m, i < n. [f(i) = j] * exp(v[j]) * u[i]",
+        &["u", "v"],
+        &[("u", Vector(&[1.0, 2.0, 3.0])), ("v", Vector(&[1.0, 1000.0, NAN, 2.0])), ("f", Map(&[0, 3, 0], 4))],
+    ),
+    (
+        "a guard that keeps a pole out",
+        "param x : [n] real\nsum i < n, j < n. [i != j] * (1 / (x[i] - x[j])^2)",
+        &["x"],
+        &[("x", Vector(&[1.0, 2.0, 4.0]))],
+    ),
+    (
+        "a common factor under two guards",
+        "param x : [n] real\nparam y : [n] real\nsum i < n, j < n. [i < j] * x[i] * y[j] + [j + 1 < i] * x[i] * y[i]",
+        &["x", "y"],
+        &[("x", Vector(&[1.0, 2.0, 3.0])), ("y", Vector(&[NAN, 2.0, 3.0]))],
+    ),
+    (
+        "a comparison that decides",
+        "param x : [n] real\nparam y : [n] real\nsum i < n. [x[i] > 0] * x[i] * exp(y[i])",
+        &["x", "y"],
+        &[("x", Vector(&[1.0, -2.0, 0.0])), ("y", Vector(&[1.0, 1000.0, NAN]))],
+    ),
+    (
+        "a range that is empty",
+        "param u : [n] real\nparam v : [m] real\nsum i < n, j < m. u[i]^2 * v[j]^2",
+        &["u", "v"],
+        &[("u", Vector(&[1e200, NAN])), ("v", Vector(&[]))],
+    ),
+    (
+        "rows of length 0",
+        "param A : [n, m] real\nparam x : [m] real\nparam c : [n] real\nsum i < n. exp(c[i]) * (sum j < m. A[i, j] * x[j])",
+        &["A", "x"],
+        &[("A", Matrix(2, 0, &[])), ("x", Vector(&[])), ("c", Vector(&[1000.0, NAN]))],
+    ),
+    (
+        "a matrix without rows",
+        "param A : [n, m] real\nparam x : [m] real\nsum i < n, j < m. A[i, j] * x[j]^2",
+        &["A", "x"],
+        &[("A", Matrix(0, 2, &[])), ("x", Vector(&[1e200, INF]))],
+    ),
+    (
+        "a range that is too short for a shift",
+        "param u : [n] real\nparam v : [m] real\nsum i < n, j < m - 2. u[i] * v[j + 2]",
+        &["u", "v"],
+        &[("u", Vector(&[NAN])), ("v", Vector(&[INF, 1.0]))],
+    ),
+    (
+        "a size that nothing else has",
+        "param u : [n] real\nsum k < m, i < n. exp(u[i])",
+        &["u"],
+        &[("u", Vector(&[1000.0])), ("m", Size(0))],
+    ),
+];
+
+fn inputs(data: &[(&str, Datum)]) -> Inputs {
+    let mut inputs = Inputs::new();
+    for (name, datum) in data {
+        match datum {
+            Vector(x) => inputs.value(*name, Value::vector(x.to_vec())),
+            Matrix(n, m, x) => inputs.value(*name, Dense::new(&[*n, *m], x.to_vec()).expect("it fits")),
+            Sparse(n, m, entries) => {
+                let starts = (0..=*n).map(|i| entries.iter().filter(|(row, ..)| *row < i).count()).collect();
+                let columns = entries.iter().map(|(_, j, _)| *j as u32).collect();
+                let values = entries.iter().map(|(.., x)| *x).collect();
+                inputs.value(*name, Csr::new(*n, *m, starts, columns, values).expect("sorted and unique"))
+            }
+            Tuples(shape, tuples) => inputs.relation(*name, Relation::from_tuples(shape, tuples).expect("sorted")),
+            Map(targets, n) => {
+                inputs.relation(*name, Relation::from_map(&[targets.len()], targets.to_vec(), *n).expect("in range"))
+            }
+            Size(n) => inputs.size(*name, *n),
+        };
+    }
+    inputs
+}
+
+/// What the reference evaluators and the interpreter give, and native code where it is asked for.
+fn engines(function: &Function, inputs: &Inputs, native: bool) -> Vec<(&'static str, Vec<f64>)> {
+    let program = function.tensor_ssa();
+    let mut found = vec![("reference", numbers(&reference::evaluate(program, inputs).expect("it runs")))];
+    let kernel = |engine| {
+        let kernel = function.kernel(inputs, engine).unwrap_or_else(|error| panic!("{error}\n{program}"));
+        numbers(&kernel.call(inputs).expect("it runs"))
+    };
+    found.push(("interpreter", kernel(Engine::Interpreter)));
+    if native {
+        found.push(("native", kernel(Engine::Native)));
+    }
+    found
+}
+
+/// What a program means as it was written.
+fn as_written(function: &Function, inputs: &Inputs) -> Vec<f64> {
+    let program = function.term().expect("it has a source");
+    let bindings = bind(&program.signature, inputs).expect("they fit");
+    let environment = Environment::from_bindings(&bindings).expect("they fit");
+    let leaves = eval_term::evaluate::<f64>(&program, &environment, Limits::default()).expect("it runs");
+    leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect()
+}
+
+/// The first number that is finite before and not, or another one, after.
+fn complaint(before: &[f64], after: &[f64]) -> Option<String> {
+    if before.len() != after.len() {
+        return Some(format!("{after:?} in place of {before:?}"));
+    }
+    let scale = before.iter().filter(|x| x.is_finite()).fold(1.0_f64, |scale, x| scale.max(x.abs()));
+    let wrong = |(a, b): (&f64, &f64)| a.is_finite() && (!b.is_finite() || (a - b).abs() > 1e-12 * scale);
+    before.iter().zip(after).any(wrong).then(|| format!("{after:?} in place of {before:?}"))
+}
+
+fn options(tier: Tier) -> Options {
+    Options { tier, ..Options::default() }
+}
+
+#[test]
+fn masked_numbers_stay_behind_their_masks() {
+    let native = setting("STRONG_ZEROS_NATIVE", true);
+    let mut wrong = Vec::new();
+    for (what, text, wrt, data) in CASES {
+        let function = compile(text);
+        let inputs = inputs(data);
+        let written = numbers(&reference::evaluate(function.tensor_ssa(), &inputs).expect("it runs"));
+        let term = as_written(&function, &inputs);
+        assert!(complaint(&term, &written).is_none(), "{what}: {term:?} as a term, {written:?} as statements");
+        assert!(written.iter().any(|x| x.is_finite()), "{what}: nothing is asked for: {written:?}");
+        let mut judge = |form: &str, before: &[f64], function: &Function| {
+            // Of the forms that are run as a rule: compiling takes its time.
+            let native = native && ["as it is", "gradient"].contains(&form);
+            for (engine, found) in engines(function, &inputs, native) {
+                let count = before.len().min(found.len());
+                if let Some(complaint) = complaint(before, &found[..count]) {
+                    wrong.push(format!("{what}, {form}, {engine}: {complaint}\n{}", function.tensor_ssa()));
+                }
+            }
+        };
+        judge("as it is", &written, &function);
+        for (form, tier) in [("simplified", Tier::Finite), ("strict", Tier::Exact)] {
+            let simplified = function.simplify(&options(tier)).expect("it simplifies").function;
+            judge(form, &written, &simplified);
+        }
+        if wrt.is_empty() {
+            continue;
+        }
+        let request = || Request { with_value: true, ..Request::new(Mode::Gradient, wrt) };
+        let derived = |request: &Request| function.derive(request, &mut Stages::new()).expect("it has a gradient");
+        let raw = derived(&request().raw()).function;
+        let given = numbers(&reference::evaluate(raw.tensor_ssa(), &inputs).expect("it runs"));
+        assert!(complaint(&written, &given[..written.len()]).is_none(), "{what}: {given:?} beside the gradient");
+        judge("raw gradient", &given, &raw);
+        judge("gradient", &given, &derived(&request()).function);
+        let strict = raw.simplify(&options(Tier::Exact)).expect("it simplifies").function;
+        judge("strict gradient", &given, &strict);
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Programs that show the signs of zeros, and what they give: by a division, or an angle.
+const SIGNS: &[(&str, &[(&str, Datum)], &[f64])] = &[
+    // A sum begins with 0, however many summands it has.
+    ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0]))], &[INF]),
+    ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0, -0.0, -0.0]))], &[INF]),
+    ("param x : [n] real\natan2((sum i < n. x[i]), -1)", &[("x", Vector(&[-0.0, -0.0]))], &[std::f64::consts::PI]),
+    ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[]))], &[INF]),
+    // One that has one summand by accident is none that has it by an equation.
+    ("param x : [n] real\n1 / (sum i < n. [i < 1] * x[i])", &[("x", Vector(&[-0.0, 1.0]))], &[INF]),
+    ("param x : [n] real\ngen i < n. 1 / (sum k < n. [2 * k = i] * x[k])", &[("x", Vector(&[-0.0, 1.0]))], &[INF, INF]),
+    // An access keeps -0, as a sum with an equation too.
+    ("param x : [n] real\ngen i < n - 1. 1 / x[i + 1]", &[("x", Vector(&[0.0, -0.0]))], &[-INF]),
+    (
+        "param x : [n] real\ngen i < n. 1 / (sum k < n. [k = i + 1] * x[k])",
+        &[("x", Vector(&[0.0, -0.0]))],
+        &[-INF, INF],
+    ),
+    ("param x : [n] real\n1 / (sum i < n, k < n. [k = 1 and i = k] * x[i])", &[("x", Vector(&[0.0, -0.0]))], &[-INF]),
+    (
+        "param x : [m] real\nmap f : [n] -> [m]\ngen i < n. 1 / x[f(i)]",
+        &[("x", Vector(&[0.0, -0.0])), ("f", Map(&[1, 0], 2))],
+        &[-INF, INF],
+    ),
+    (
+        "param x : [m] real\nmap f : [n] -> [m]\ngen i < n. 1 / (sum k < m. [f(i) = k] * x[k])",
+        &[("x", Vector(&[0.0, -0.0])), ("f", Map(&[1, 0], 2))],
+        &[-INF, INF],
+    ),
+    // A bracket that fails is 0, and is added as such.
+    ("param x : [n] real\ngen i < n. 1 / ([i >= 1] * x[i])", &[("x", Vector(&[-0.0, -0.0]))], &[INF, -INF]),
+    ("param x : [n] real\ngen i < n. 1 / ([i >= 1] * x[i] + x[i])", &[("x", Vector(&[-0.0, -0.0]))], &[INF, -INF]),
+    ("param x : [n] real\ngen i < n. 1 / (-x[i])", &[("x", Vector(&[0.0, -0.0]))], &[-INF, INF]),
+    (
+        "param S : csr [n, m] real\ngen i < n. 1 / (sum j < m. S[i, j])",
+        &[("S", Sparse(3, 2, &[(0, 0, -0.0), (1, 0, -0.0), (1, 1, -0.0)]))],
+        &[INF, INF, INF],
+    ),
+];
+
+#[test]
+fn zeros_have_the_same_sign_everywhere() {
+    let native = setting("STRONG_ZEROS_NATIVE", true);
+    let mut wrong = Vec::new();
+    for (text, data, expected) in SIGNS {
+        let function = compile(text);
+        let inputs = inputs(data);
+        let strict = function.simplify(&options(Tier::Exact)).expect("it simplifies").function;
+        let mut found = vec![("term", as_written(&function, &inputs))];
+        found.extend(engines(&function, &inputs, native));
+        found.extend(engines(&strict, &inputs, native).into_iter().map(|(_, numbers)| ("strict", numbers)));
+        for (engine, numbers) in found {
+            if numbers != *expected {
+                wrong.push(format!("{engine}: {numbers:?} in place of {expected:?}\n{text}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
