@@ -7,14 +7,14 @@ use iverson::tensor::{Inputs, Value};
 
 const N: usize = 200_000;
 
-/// Runs something in a child; whether it was true. A child that hangs is ended after a minute, which is false.
+/// Runs something in a child; whether it was true. A child that hangs is ended after four minutes, which is false.
 fn in_a_child(run: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs kernels, which is what is tested, and ends without returning.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "no process");
         if child == 0 {
-            libc::alarm(60);
+            libc::alarm(240);
             let fine = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
             libc::_exit(if fine { 0 } else { 1 });
         }
