@@ -20,8 +20,7 @@ const MOST: usize = 1 << 26;
 pub fn functions() -> Result<Vec<(&'static str, Assembly)>> {
     let objective = Function::parse(include_str!("../../tests/programs/k10_bundle_adjustment.iv"))?;
     let jacobian = objective.jacobian(&["cam", "x", "w"])?;
-    let names: Vec<&str> = jacobian.tensor_ssa().outputs.iter().map(|block| block.name.as_str()).collect();
-    let jacobian = jacobian.assemble(&names)?;
+    let jacobian = jacobian.assemble(&jacobian.sparse_results())?;
     Ok(vec![("objective", simple(&objective)?), ("jacobian", jacobian)])
 }
 

@@ -188,12 +188,14 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
         let nests = in_bins(nests)?;
         Ok(if arguments.explain { nests.explained() } else { nests.to_string() })
     };
-    let (structure, nests) = match blocks.as_slice() {
-        [] => (None, function.loops(&mut Stages::new())?),
-        blocks => {
-            let matrix = Matrix::new(function.tensor_ssa(), blocks)?;
-            (Some(text(matrix.assembly().structure())?), matrix.assembly().values().clone())
-        }
+    let assembled = match (blocks.as_slice(), function.sparse_results().as_slice()) {
+        ([], []) => None,
+        ([], sparse) => Some(function.assemble(sparse)?),
+        (blocks, _) => Some(Matrix::new(function.tensor_ssa(), blocks)?.assembly().clone()),
+    };
+    let (structure, nests) = match assembled {
+        None => (None, function.loops(&mut Stages::new())?),
+        Some(assembly) => (Some(text(assembly.structure())?), assembly.values().clone()),
     };
     let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
     if let Some(structure) = &structure {

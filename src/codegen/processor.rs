@@ -22,8 +22,8 @@ fn ask() -> String {
         for sub in 0..=u32::from(matches!(leaf, 7 | 0xd)) {
             if leaf <= last {
                 let mut found = cpuid_count(leaf, sub);
-                if leaf == 1 {
-                    // Which of its cores this is.
+                if matches!((leaf, sub), (1, 0) | (0xd, 1)) {
+                    // Which of its cores this is; how much the system saves for what runs at the moment.
                     found.ebx = 0;
                 }
                 text.push_str(&format!("{leaf:x}.{sub}{found:x?}"));

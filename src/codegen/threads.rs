@@ -4,8 +4,8 @@
 //! `RAYON_NUM_THREADS` says, or as there are processors.
 //!
 //! A child that a process forks has one thread: those of all pools stay with its parent, and waiting for them would never end. So each process
-//! has a pool of its own, made when it first needs one; and a thread of a pool that is forked, and with it all that the pool has left, does all
-//! the work alone.
+//! has a pool of its own, made when it first needs one; and a thread of a pool that was forked, of which it is all that is left, does all the
+//! work alone.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
