@@ -3,6 +3,7 @@
 //! | module | does | follows |
 //! |---|---|---|
 //! | [`numeric`] | the numbers to compute with: reals, complex, dual, a prime field | |
+//! | [`rounding`] | numbers with a bound on rounding errors; numbers that a false bracket makes zero | |
 //! | [`environment`] | what a program is run on, and what it returns | |
 //! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
 //! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
@@ -15,6 +16,7 @@ pub mod environment;
 pub mod eval_term;
 pub mod eval_tssa;
 pub mod numeric;
+pub mod rounding;
 mod run;
 mod scope;
 #[cfg(test)]
@@ -23,4 +25,5 @@ mod testing;
 pub use count::{Counts, Partials};
 pub use environment::{Elements, Environment, Leaf, Limits, STEPS, leaves_of};
 pub use numeric::{Dual, Field, Numeric};
+pub use rounding::{Masked, Rounded};
 pub use run::{count, evaluate, evaluate_with_progress, evaluate_within};

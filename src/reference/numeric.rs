@@ -8,6 +8,8 @@
 //! | [`Complex64`] | a directional derivative without cancellation, by the complex step |
 //! | [`Dual<T>`] | value and directional derivative; `Dual<Dual<T>>` the second one |
 //! | [`Field`] | the value of a polynomial program modulo a prime: equality without rounding |
+//! | [`Rounded`](super::Rounded) | the value and how far another order of its sums may be from it |
+//! | [`Masked<T>`](super::Masked) | the value where what is not there makes a product zero |
 //!
 //! Scalar functions come from the operator table in [`scalar`]. A number that cannot do an operation answers
 //! [`Error::Limitation`]; no operation panics.
@@ -71,7 +73,7 @@ fn unsupported<T>(what: impl fmt::Display, over: &str) -> Result<T> {
 }
 
 /// A function by its formula in the operator table or the user's: for registered functions and for partial derivatives.
-fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[T]) -> Result<T> {
+pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[T]) -> Result<T> {
     scalar::check(function, args.len(), users)?;
     match function {
         Function::Value(Primitive::Op(op)) => unsupported(op.name(), "these numbers"),

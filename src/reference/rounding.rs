@@ -1,0 +1,246 @@
+//! How far a computation in floating point may be from the reference evaluator, whatever the order of its sums.
+//!
+//! [`Rounded`] evaluates a program on its values and, beside them, on absolute values. With `u` the unit roundoff,
+//!
+//! ```text
+//!   |computed - exact|  <=  u * depth * size + tiny
+//!
+//!   number         value        size                                  depth
+//!   input          x            |x|                                   0
+//!   a + b          a + b        size(a) + size(b)                     max(depth(a), depth(b)) + 1
+//!   a * b          a * b        size(a) * size(b)                     depth(a) + depth(b) + 1
+//!   f(a, ..)       f(a, ..)     |f(a, ..)| + sum of |f'_k| size(k)     largest depth + 2
+//! ```
+//!
+//! A sum of `n` terms has depth `n - 1` more than its terms and the sum of their sizes, in any order; a product distributed over a sum has
+//! the size and the depth of the product. So the bound is that of all programs that the rules of the ring lead to, and of their first order
+//! in `u`. Integers whose sizes stay below 2^53 are exact: their depth is 0, and so is the bound.
+//!
+//! Where a comparison is as close as the bounds of its sides, either answer may come out: the size is infinite, and nothing is said.
+//!
+//! [`Masked`] is the other meaning that a program may have where it is not finite: a structural zero, which is the value of a false
+//! bracket, of a place where nothing is stored, of an empty sum and of the literal 0, makes a product zero, whatever the other factor is.
+
+use std::cmp::Ordering;
+
+use super::numeric::{Numeric, Users, by_formula};
+use crate::error::Result;
+use crate::scalar::{self, Function, Op, Partial, Primitive};
+
+/// The distance of 1 from the next number: twice the unit roundoff, since functions are not rounded to the nearest number.
+const UNIT: f64 = f64::EPSILON;
+/// What a function adds to the depth.
+const FUNCTION: f64 = 2.0;
+/// Up to which size integers are exact.
+const INTEGERS: f64 = 9_007_199_254_740_992.0;
+/// What is lost where numbers leave the normal range.
+const TINY: f64 = f64::MIN_POSITIVE;
+
+/// A number with what bounds the error of computing it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rounded {
+    /// As the reference evaluator computes it.
+    pub value: f64,
+    /// The same computation on absolute values.
+    size: f64,
+    /// How many roundings are on the longest way to it; 0 where it is exact.
+    depth: f64,
+}
+
+impl Rounded {
+    /// A number that is given.
+    pub fn new(value: f64) -> Self {
+        Rounded { value, size: value.abs(), depth: 0.0 }
+    }
+
+    /// How far another way to compute the number may be from its value; infinite where nothing is known.
+    pub fn bound(&self) -> f64 {
+        match self.depth == 0.0 {
+            true => 0.0,
+            false if self.size.is_nan() => f64::INFINITY,
+            false => UNIT * self.depth * self.size + TINY,
+        }
+    }
+
+    /// A value that is computed from numbers of these sizes.
+    fn of(value: f64, size: f64, depth: f64, exact: bool) -> Self {
+        if exact && value.fract() == 0.0 && size < INTEGERS {
+            return Rounded { value, size, depth: 0.0 };
+        }
+        // What underflows is no smaller than what it may differ by.
+        let least = if value.abs() < TINY && size > 0.0 { TINY / UNIT } else { 0.0 };
+        Rounded { value, size: size.max(least), depth }
+    }
+
+    /// Nothing is known of how far it may be.
+    fn unknown(value: f64) -> Self {
+        Rounded { value, size: f64::INFINITY, depth: 1.0 }
+    }
+
+    fn is_integer(&self) -> bool {
+        self.depth == 0.0 && self.value.fract() == 0.0 && self.size < INTEGERS
+    }
+
+    /// Whether two numbers may be in another order than their values.
+    fn may_swap(&self, other: &Self) -> bool {
+        let reach = self.bound() + other.bound();
+        reach > 0.0 && !((self.value - other.value).abs() > 4.0 * reach)
+    }
+}
+
+/// The size and the depth of a function by its partial derivatives.
+fn by_slopes(op: Op, value: f64, args: &[Rounded]) -> Result<Rounded> {
+    let users = Users::new();
+    let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+    let (mut size, mut depth) = (value.abs(), 0.0_f64);
+    for (k, a) in (0u8..).zip(args) {
+        depth = depth.max(a.depth);
+        let slope = |values: &[f64]| scalar::try_evaluate(Function::Partial(Primitive::Op(op), k), &users, values);
+        // Where a slope changes fast, at the ends of what the argument may be.
+        let mut steepest = 0.0_f64;
+        let reach = 4.0 * a.bound();
+        for x in [a.value, a.value - reach, a.value + reach] {
+            let mut at = values.clone();
+            if let Some(place) = at.get_mut(usize::from(k)) {
+                *place = x;
+            }
+            let slope = slope(&at)?.abs();
+            steepest = if slope > steepest || slope.is_nan() { slope } else { steepest };
+        }
+        if a.depth > 0.0 || a.size > a.value.abs() {
+            size += steepest * a.size;
+        }
+    }
+    Ok(Rounded::of(value, size, depth + FUNCTION, false))
+}
+
+impl Numeric for Rounded {
+    fn literal(x: f64) -> Result<Self> {
+        Ok(Rounded::new(x))
+    }
+
+    fn integer(k: i64) -> Self {
+        Rounded::new(k as f64)
+    }
+
+    fn add(&self, other: &Self) -> Self {
+        let exact = self.is_integer() && other.is_integer();
+        let depth = self.depth.max(other.depth) + 1.0;
+        Rounded::of(self.value + other.value, self.size + other.size, depth, exact)
+    }
+
+    fn mul(&self, other: &Self) -> Self {
+        let exact = self.is_integer() && other.is_integer();
+        let value = self.value * other.value;
+        // Nothing is infinite times something that is exactly zero.
+        let size = match (self.size == 0.0 || other.size == 0.0) && value == 0.0 {
+            true => 0.0,
+            false => self.size * other.size,
+        };
+        Rounded::of(value, size, self.depth + other.depth + 1.0, exact)
+    }
+
+    fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
+        let Function::Value(Primitive::Op(op)) = function else { return by_formula(function, users, args) };
+        scalar::check(function, args.len(), users)?;
+        let values: Vec<f64> = args.iter().map(|a| a.value).collect();
+        let value = op.value(&values);
+        let depth = args.iter().fold(0.0_f64, |depth, a| depth.max(a.depth));
+        let exact = args.iter().all(Rounded::is_integer);
+        let largest = || args.iter().fold(0.0_f64, |size, a| size.max(a.size));
+        Ok(match (op, args) {
+            (Op::Compare(_), [a, b]) if a.may_swap(b) => Rounded::unknown(value),
+            (Op::Compare(_), _) => Rounded::new(value),
+            (Op::Sign, [a]) if a.may_swap(&Rounded::new(0.0)) => Rounded::unknown(value),
+            (Op::Sign, _) => Rounded::new(value),
+            (Op::Max | Op::Min | Op::Abs, _) => Rounded { depth, ..Rounded::of(value, largest(), depth, exact) },
+            (Op::Powi(k), [a]) if k >= 0 => {
+                let factors = f64::from(k);
+                Rounded::of(value, a.size.powi(k), factors * (a.depth + 1.0), exact)
+            }
+            _ => by_slopes(op, value, args)?,
+        })
+    }
+
+    fn is_zero(&self) -> bool {
+        self.value == 0.0
+    }
+
+    fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
+        Ok(self.value.partial_cmp(&other.value))
+    }
+
+    fn is_nan(&self) -> bool {
+        self.value.is_nan()
+    }
+}
+
+/// A number that may be a structural zero, which makes a product zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Masked<T> {
+    /// The number.
+    pub value: T,
+    /// Whether nothing is there.
+    pub nothing: bool,
+}
+
+impl<T> Masked<T> {
+    /// A number that is there.
+    pub fn new(value: T) -> Self {
+        Masked { value, nothing: false }
+    }
+}
+
+impl<T: Numeric> Numeric for Masked<T> {
+    fn literal(x: f64) -> Result<Self> {
+        // What is left of a bracket that is false everywhere is written as a zero.
+        Ok(Masked { value: T::literal(x)?, nothing: x == 0.0 })
+    }
+
+    fn integer(k: i64) -> Self {
+        Masked::new(T::integer(k))
+    }
+
+    fn zero() -> Self {
+        Masked { value: T::zero(), nothing: true }
+    }
+
+    fn add(&self, other: &Self) -> Self {
+        match (self.nothing, other.nothing) {
+            (true, _) => other.clone(),
+            (_, true) => self.clone(),
+            (false, false) => Masked::new(self.value.add(&other.value)),
+        }
+    }
+
+    fn mul(&self, other: &Self) -> Self {
+        match self.nothing || other.nothing {
+            true => Masked::zero(),
+            false => Masked::new(self.value.mul(&other.value)),
+        }
+    }
+
+    fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
+        let values: Vec<T> = args.iter().map(|a| a.value.clone()).collect();
+        let value = Masked::new(T::apply(function, users, &values)?);
+        // A comparison that fails, as a derivative, selects nothing.
+        let Function::Partial(primitive, k) = function else { return Ok(value) };
+        Ok(match scalar::partial(primitive, k, users) {
+            Partial::Zero => Masked::zero(),
+            Partial::Indicator(..) if value.value.is_zero() => Masked::zero(),
+            _ => value,
+        })
+    }
+
+    fn is_zero(&self) -> bool {
+        self.value.is_zero()
+    }
+
+    fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
+        self.value.compare(&other.value)
+    }
+
+    fn is_nan(&self) -> bool {
+        self.value.is_nan()
+    }
+}
