@@ -1,12 +1,27 @@
 //! Random well-typed programs, valid by construction, as source text with matching inputs.
 //!
 //! A program is drawn from its seed alone. *Exact* programs use operations that keep small integers exact, so every stage must agree on
-//! them bit for bit; *smooth* programs use the scalar functions as well. Every access is at an index of the same range, or stands under
-//! a guard that bounds it. Sizes are 0 to 7.
+//! them bit for bit; *smooth* programs use the scalar functions as well; [*special*](special) ones overflow, and divide by zero;
+//! [*wide*](wide) ones are exact, over long ranges. Every access is at an index of the same range, or stands under a guard that bounds it.
+//! Sizes are 0 to 7, but in wide programs.
+
+mod special;
+mod wide;
 
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
+
+pub use special::Wild;
+
+/// What kind of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Exact,
+    Smooth,
+    Special,
+    Wide,
+}
 
 /// A range: how it is written and its value for this program's sizes.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +47,8 @@ pub enum ParamKind {
     Relation(Vec<Extent>),
     /// From the first range to the second.
     Map(Extent, Extent),
+    /// A relation that holds at the indices that are not [`Wild`].
+    Mask(Extent),
 }
 
 /// A random program.
@@ -40,13 +57,93 @@ pub struct Generated {
     pub text: String,
     pub sizes: Vec<(String, i64)>,
     pub params: Vec<(String, ParamKind)>,
+    /// The indices at which data are special, none but in special programs.
+    pub wild: Vec<Wild>,
     /// Which constructs occur, for the statistics.
     pub constructs: BTreeSet<&'static str>,
+}
+
+/// The words of a text that are given, with something behind each.
+fn renamed(text: &str, names: &BTreeSet<String>, suffix: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_word(c) != is_word(first)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        out.push_str(word);
+        if names.contains(word) {
+            out.push_str(suffix);
+        }
+        rest = after;
+    }
+    out
+}
+
+impl Generated {
+    /// The same program with other names for its sizes and parameters.
+    fn with_suffix(&self, suffix: &str) -> Generated {
+        let declared = self.sizes.iter().map(|(name, _)| name).chain(self.params.iter().map(|(name, _)| name));
+        let names: BTreeSet<String> = declared.cloned().collect();
+        let text = |text: &str| renamed(text, &names, suffix);
+        let extent = |n: &Extent| Extent { text: text(&n.text), value: n.value };
+        let extents = |dims: &[Extent]| dims.iter().map(extent).collect::<Vec<_>>();
+        fn ty(t: &Ty, extent: &dyn Fn(&Extent) -> Extent) -> Ty {
+            match t {
+                Ty::Real => Ty::Real,
+                Ty::Pair(a, b) => Ty::Pair(Box::new(ty(a, extent)), Box::new(ty(b, extent))),
+                Ty::Tensor(n, element) => Ty::Tensor(extent(n), Box::new(ty(element, extent))),
+            }
+        }
+        let kind = |kind: &ParamKind| match kind {
+            ParamKind::Dense(t) => ParamKind::Dense(ty(t, &extent)),
+            ParamKind::Csr(dims) => ParamKind::Csr(extents(dims)),
+            ParamKind::Coo(dims) => ParamKind::Coo(extents(dims)),
+            ParamKind::Relation(dims) => ParamKind::Relation(extents(dims)),
+            ParamKind::Map(source, target) => ParamKind::Map(extent(source), extent(target)),
+            ParamKind::Mask(n) => ParamKind::Mask(extent(n)),
+        };
+        Generated {
+            text: text(&self.text),
+            sizes: self.sizes.iter().map(|(name, value)| (text(name), *value)).collect(),
+            params: self.params.iter().map(|(name, k)| (text(name), kind(k))).collect(),
+            wild: self.wild.iter().map(|wild| Wild { size: text(&wild.size), ..wild.clone() }).collect(),
+            constructs: self.constructs.clone(),
+        }
+    }
+
+    /// One program that gives what several give.
+    pub fn together(programs: &[Generated]) -> Generated {
+        let mut all = Generated {
+            text: String::new(),
+            sizes: Vec::new(),
+            params: Vec::new(),
+            wild: Vec::new(),
+            constructs: BTreeSet::new(),
+        };
+        let mut bodies = Vec::new();
+        for (k, program) in programs.iter().enumerate() {
+            let program = program.with_suffix(&format!("_{k}"));
+            let (declarations, body) = crate::support::declarations(&program.text);
+            declarations.iter().for_each(|line| all.text.push_str(&format!("{line}\n")));
+            bodies.push(body);
+            all.sizes.extend(program.sizes);
+            all.params.extend(program.params);
+            all.wild.extend(program.wild);
+            all.constructs.extend(program.constructs);
+        }
+        let body = bodies.into_iter().rev().reduce(|pairs, body| format!("({body}, {pairs})"));
+        all.text.push_str(&body.unwrap_or_else(|| "0".to_owned()));
+        all
+    }
 }
 
 struct Generator {
     rng: Rng,
     smooth: bool,
+    special: bool,
+    wide: bool,
+    wild: Vec<Wild>,
     sizes: Vec<(String, i64)>,
     params: Vec<(String, ParamKind)>,
     indices: Vec<(String, Extent)>,
@@ -59,9 +156,17 @@ struct Generator {
 
 /// Draws a program.
 pub fn program(seed: u64, smooth: bool) -> Generated {
+    draw(seed, if smooth { Family::Smooth } else { Family::Exact })
+}
+
+/// Draws a program of a family.
+pub fn draw(seed: u64, family: Family) -> Generated {
     let mut g = Generator {
         rng: Rng::with_seed(seed),
-        smooth,
+        smooth: family == Family::Smooth,
+        special: family == Family::Special,
+        wide: family == Family::Wide,
+        wild: Vec::new(),
         sizes: Vec::new(),
         params: Vec::new(),
         indices: Vec::new(),
@@ -70,9 +175,9 @@ pub fn program(seed: u64, smooth: bool) -> Generated {
         budget: 0,
         constructs: BTreeSet::new(),
     };
-    g.budget = g.rng.i32(4..24);
+    g.budget = if g.wide { g.rng.i32(3..10) } else { g.rng.i32(4..24) };
     for name in ["n", "m", "l"].iter().take(g.rng.usize(1..=3)) {
-        let value = g.rng.i64(0..=7);
+        let value = if g.wide { wide::SIZES[g.rng.usize(0..wide::SIZES.len())] } else { g.rng.i64(0..=7) };
         g.sizes.push(((*name).to_owned(), value));
     }
     let mut text = g.declarations();
@@ -81,11 +186,12 @@ pub fn program(seed: u64, smooth: bool) -> Generated {
         4..=5 => Ty::Tensor(g.extent(), Box::new(Ty::Real)),
         6 => Ty::Pair(Box::new(Ty::Real), Box::new(Ty::Tensor(g.extent(), Box::new(Ty::Real)))),
         7 => Ty::Tensor(g.extent(), Box::new(Ty::Pair(Box::new(Ty::Real), Box::new(Ty::Real)))),
+        _ if g.wide => Ty::Tensor(g.extent(), Box::new(Ty::Tensor(g.extent(), Box::new(Ty::Real)))),
         _ => g.ty(2),
     };
-    text.push_str(&g.expr(&ty, 4));
+    text.push_str(&g.expr(&ty, if g.wide { 3 } else { 4 }));
     text.push('\n');
-    Generated { text, sizes: g.sizes, params: g.params, constructs: g.constructs }
+    Generated { text, sizes: g.sizes, params: g.params, wild: g.wild, constructs: g.constructs }
 }
 
 impl Generator {
@@ -139,24 +245,32 @@ impl Generator {
 
     fn declarations(&mut self) -> String {
         let mut text = String::new();
+        if self.special {
+            self.wild_sizes(&mut text);
+        }
         // One vector of each size, so that every size is known from a shape.
         for (name, value) in self.sizes.clone() {
             let ty = Ty::Tensor(Extent { text: name.clone(), value }, Box::new(Ty::Real));
             self.declare(&mut text, format!("x{name}"), ParamKind::Dense(ty));
         }
+        if self.special && self.chance(60) {
+            let (dims, name) = (vec![self.size(), self.size()], self.name("q"));
+            let kind = if self.rng.bool() { ParamKind::Csr(dims) } else { ParamKind::Relation(dims) };
+            self.declare(&mut text, name, kind);
+        }
         for _ in 0..self.rng.usize(0..4) {
             let kind = match self.rng.u8(0..10) {
                 0..=3 => {
-                    let ty = self.ty(3);
+                    let ty = self.ty(if self.wide { 2 } else { 3 });
                     ParamKind::Dense(ty)
                 }
                 4..=5 => ParamKind::Csr(vec![self.size(), self.size()]),
                 6 => {
-                    let rank = self.rng.usize(1..=3);
+                    let rank = if self.wide { 2 } else { self.rng.usize(1..=3) };
                     ParamKind::Coo((0..rank).map(|_| self.size()).collect())
                 }
                 7..=8 => {
-                    let rank = self.rng.usize(1..=2);
+                    let rank = if self.wide { 2 } else { self.rng.usize(1..=2) };
                     ParamKind::Relation((0..rank).map(|_| self.size()).collect())
                 }
                 _ => {
@@ -181,6 +295,7 @@ impl Generator {
             ParamKind::Csr(dims) => format!("param {name} : csr [{}] real\n", shape(dims)),
             ParamKind::Coo(dims) => format!("param {name} : coo [{}] real\n", shape(dims)),
             ParamKind::Relation(dims) => format!("rel {name} : [{}]\n", shape(dims)),
+            ParamKind::Mask(n) => format!("rel {name} : [{}]\n", n.text),
             ParamKind::Map(source, target) => format!("map {name} : [{}] -> [{}]\n", source.text, target.text),
         });
         match &kind {
@@ -190,7 +305,7 @@ impl Generator {
                 let ty = dims.iter().rev().fold(Ty::Real, |ty, n| Ty::Tensor(n.clone(), Box::new(ty)));
                 self.vars.push((name.clone(), ty));
             }
-            ParamKind::Relation(_) => self.mark("relation"),
+            ParamKind::Relation(_) | ParamKind::Mask(_) => self.mark("relation"),
             ParamKind::Map(..) => self.mark("map"),
         }
         self.params.push((name, kind));
@@ -235,7 +350,10 @@ impl Generator {
             }
             Ty::Tensor(n, element) => {
                 self.mark("gen");
-                let body = self.under(n, |g| g.expr(element, depth.saturating_sub(1)));
+                let body = self.under(n, |g| {
+                    let body = g.expr(element, depth.saturating_sub(1));
+                    if g.special { g.masked(body) } else { body }
+                });
                 format!("(gen {} < {}. {})", body.0, n.text, body.1)
             }
         }
@@ -276,6 +394,12 @@ impl Generator {
             return self.leaf();
         }
         let d = depth - 1;
+        if self.wide && self.chance(50) {
+            return self.wide_real(d);
+        }
+        if self.special && self.chance(40) {
+            return self.special_real(d);
+        }
         let real = Ty::Real;
         match self.rng.u8(0..24) {
             0..=2 => format!("({} + {})", self.expr(&real, d), self.expr(&real, d)),
@@ -297,7 +421,8 @@ impl Generator {
                 let guarded = self.chance(40);
                 let (i, body) = self.under(&n, |g| {
                     let guard = if guarded { format!("[{}] * ", g.pred(2)) } else { String::new() };
-                    format!("{guard}{}", g.expr(&Ty::Real, d))
+                    let body = format!("{guard}{}", g.expr(&Ty::Real, d));
+                    if g.special { g.masked(body) } else { body }
                 });
                 format!("(sum {i} < {}. {body})", n.text)
             }
@@ -484,6 +609,7 @@ impl Generator {
                 .filter_map(|(name, kind)| match kind {
                     ParamKind::Relation(dims) => Some((name.clone(), dims.len())),
                     ParamKind::Csr(dims) | ParamKind::Coo(dims) => Some((format!("{name}?"), dims.len())),
+                    ParamKind::Mask(_) => Some((name.clone(), 1)),
                     _ => None,
                 })
                 .collect();

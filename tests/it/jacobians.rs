@@ -16,7 +16,7 @@ use iverson::driver::{Mode, Request, Stage, Staged, lower};
 use iverson::index::{Pred, RelationRef};
 use iverson::kernel::Engine;
 use iverson::reference::check::extend;
-use iverson::reference::{Environment, Leaf};
+use iverson::reference::{Environment, Leaf, Numeric, Rounded};
 use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Tensor, Value, bind};
 use iverson::tssa::{Builder, Operand, Output, Program};
@@ -24,27 +24,24 @@ use iverson::ty::{Storage, Types};
 use iverson::{Function, surface};
 
 use crate::generate;
+use crate::judge::{Expected, Ways, numbers_as};
 use crate::support::{Numbers, environment, evaluate, flat, inputs, setting};
 
 /// A relation that does not hold, in words.
 type Judgement = Result<(), String>;
 
-/// A matrix, row by row.
-type Matrix = Vec<Vec<f64>>;
+/// A matrix, row by row, with a bound on the error of each number.
+type Matrix = Vec<Vec<Rounded>>;
 
 fn words(error: iverson::Error) -> String {
     error.to_string()
 }
 
-/// Beyond this, integers may no longer be exact somewhere on the way.
-const EXACT: f64 = 1e9;
-
-fn is_exact<'a>(mut numbers: impl Iterator<Item = &'a f64>) -> bool {
-    numbers.all(|x| x.fract() == 0.0 && x.abs() < EXACT)
-}
+/// Larger derivatives are not looked at.
+const LARGE: f64 = 1e9;
 
 /// The place in row-major order of each element that a leaf stores.
-fn places(leaf: &Leaf<f64>) -> Vec<usize> {
+fn places<T>(leaf: &Leaf<T>) -> Vec<usize> {
     match leaf.pattern() {
         None => (0..leaf.values().len()).collect(),
         Some(pattern) => {
@@ -74,7 +71,7 @@ fn probed(program: &Program, wrt: &[ParamId], at: &Environment<f64>) -> Result<V
     for x in wrt {
         columns.extend(at.param(*x).map_err(words)?.iter().enumerate().map(|(k, leaf)| (*x, k, leaf)));
     }
-    let zero = |row: &Leaf<f64>, column: &Leaf<f64>| vec![vec![0.0; volume(column)]; volume(row)];
+    let zero = |row: &Leaf<f64>, column: &Leaf<f64>| vec![vec![Rounded::new(0.0); volume(column)]; volume(row)];
     let mut blocks: Vec<Matrix> =
         outputs.iter().flat_map(|row| columns.iter().map(|(_, _, column)| zero(row, column))).collect();
     for (column, (x, k, leaf)) in columns.iter().enumerate() {
@@ -93,6 +90,7 @@ fn probed(program: &Program, wrt: &[ParamId], at: &Environment<f64>) -> Result<V
                 additions.push((*dy, tangents));
             }
             let along = extend(&derivative.signature, at, &additions).map_err(words)?;
+            let along = numbers_as(&along, Rounded::new);
             for (row, result) in evaluate(&derivative, &along).map_err(words)?.iter().enumerate() {
                 for (x, at) in result.values().iter().zip(places(result)) {
                     blocks[row * columns.len() + column][at][place] = *x;
@@ -108,25 +106,18 @@ fn results(program: &Program, at: &Environment<f64>) -> Result<Vec<Vec<f64>>, St
     Ok(evaluate(program, at).map_err(words)?.into_iter().map(|leaf| flat(&[leaf])).collect())
 }
 
-/// Equal blocks: exactly, where the expected ones are integers, unless functions on the way round.
-fn agree(what: &str, smooth: bool, found: &[Vec<f64>], expected: &[Matrix]) -> Judgement {
+/// Blocks are as expected.
+fn agree(what: &str, found: &[Vec<f64>], expected: &[Matrix]) -> Judgement {
     if found.len() != expected.len() {
         return Err(format!("{what}: {} blocks and {}", found.len(), expected.len()));
     }
-    for (found, expected) in found.iter().zip(expected) {
-        let expected = expected.concat();
-        let scale = expected.iter().fold(1.0_f64, |scale, x| scale.max(x.abs()));
-        let tolerance = if !smooth && is_exact(expected.iter()) { 0.0 } else { 1e-9 * scale };
-        let equal = |x: &f64, y: &f64| (x - y).abs() <= tolerance || x.is_nan() && y.is_nan();
-        if found.len() != expected.len() || !found.iter().zip(&expected).all(|(x, y)| equal(x, y)) {
-            return Err(format!("{what}: {found:?} and {expected:?}"));
-        }
-    }
-    Ok(())
+    found.iter().zip(expected).try_for_each(|(found, expected)| {
+        Expected::from(expected.concat()).compare(what, found, Ways::Simplified).map(|_| ())
+    })
 }
 
 /// `sum of f^2` over all elements of all outputs.
-fn energy(program: &Program) -> iverson::Result<Program> {
+pub fn energy(program: &Program) -> iverson::Result<Program> {
     let mut builder = Builder::resume(program);
     let mut total = builder.number(&[], iverson::scalar::Number::Literal(0.0))?;
     for x in program.outputs.iter().flat_map(|output| &output.leaves) {
@@ -195,13 +186,7 @@ fn compares(program: &Program) -> bool {
 }
 
 /// The supports of the results of a program, by place, and where they are not zero at some of several points.
-fn support(
-    report: &mut Report,
-    function: &Function,
-    given: &Inputs,
-    at: &[Environment<f64>],
-    (smooth, what): (bool, &str),
-) -> Judgement {
+fn support(report: &mut Report, function: &Function, given: &Inputs, at: &[Environment<f64>], what: &str) -> Judgement {
     let tensors = function.tensor_ssa().outputs.iter().filter(|output| output.ty != Types::REAL);
     let names: Vec<&str> = tensors.map(|output| output.name.as_str()).collect();
     if names.is_empty() {
@@ -215,7 +200,8 @@ fn support(
             alive.extend(values.iter().enumerate().filter(|(_, x)| **x != 0.0).map(|(place, _)| place));
         }
     }
-    let here = results(function.tensor_ssa(), &at[0])?;
+    let here = evaluate(function.tensor_ssa(), &numbers_as(&at[0], Rounded::new)).map_err(words)?;
+    let here: Vec<Vec<Rounded>> = here.iter().map(|leaf| leaf.values().to_vec()).collect();
     for (k, (name, value)) in computed.iter().enumerate().filter(|(_, (name, _))| names.contains(&name.as_str())) {
         let (pattern, data) = match value.leaves()[0].as_ref() {
             Tensor::Csr(csr) => (csr.pattern().relation(), csr.data()),
@@ -233,7 +219,7 @@ fn support(
         if let Some(place) = alive[k].difference(&stored).next() {
             return Err(format!("{name} is not zero at place {place}, which its pattern misses\n{function}"));
         }
-        agree("assembled values", smooth, &[dense], &[vec![here[k].clone()]])?;
+        agree("assembled values", &[dense], &[vec![here[k].clone()]])?;
         let loose = stored.difference(&alive[k]).count();
         (report.entries, report.places) = (report.entries + stored.len(), report.places + here[k].len());
         if compares(function.tensor_ssa()) {
@@ -264,7 +250,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         return Ok(());
     }
     let expected = probed(&program, &wrt, &environment)?;
-    let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.is_finite() && x.abs() < EXACT);
+    let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.value.abs() < LARGE);
     let of = |program: &Program, sweep, of| {
         let how = Jacobian { sweep, of, ..Jacobian::default() };
         let jacobian = diff::jacobian(program, &[], &wrt, how).map_err(words)?.0;
@@ -276,7 +262,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         for (relation, sweep) in [("by columns", Sweep::Forward), ("by rows", Sweep::Adjoint)] {
             let jacobian = of(&program, sweep, None)?;
             let found = results(&jacobian, &environment)?;
-            let judgement = agree("jacobian", smooth, &found, &expected).map_err(|e| format!("{e}\n{jacobian}"));
+            let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{jacobian}"));
             report.judge(relation, judgement)?;
             cheapest = Some(jacobian);
         }
@@ -284,11 +270,10 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     if let Some(jacobian) = cheapest {
         let simplified = Function::from_tensor_ssa(jacobian).simplify(&Default::default()).map_err(words)?.function;
         let found = results(simplified.tensor_ssa(), &environment)?;
-        let judgement =
-            agree("jacobian", smooth, &found, &expected).map_err(|e| format!("{e}\n{}", simplified.tensor_ssa()));
+        let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{}", simplified.tensor_ssa()));
         report.judge("simplified", judgement)?;
         let at = points(&environment, seed ^ 0xf00d, 12);
-        let judgement = support(report, &simplified, &given, &at, (smooth, &format!("seed {seed}, jacobian")));
+        let judgement = support(report, &simplified, &given, &at, &format!("seed {seed}, jacobian"));
         report.judge("its support", judgement)?;
     }
     let energy = energy(&program).map_err(words)?;
@@ -302,23 +287,23 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     for (relation, sweep) in [("Hessian by columns", Sweep::Forward), ("Hessian by rows", Sweep::Adjoint)] {
         let hessian = of(&gradient, sweep, Some("grad"))?;
         let found = results(&hessian, &environment)?;
-        report.judge(relation, agree("hessian", smooth, &found, &expected).map_err(|e| format!("{e}\n{hessian}")))?;
+        report.judge(relation, agree("hessian", &found, &expected).map_err(|e| format!("{e}\n{hessian}")))?;
         let leaves = expected.len().isqrt();
         for (row, column) in (0..leaves).flat_map(|row| (0..leaves).map(move |column| (row, column))) {
             let (block, other) = (&expected[row * leaves + column], &found[column * leaves + row]);
-            let transposed: Vec<f64> =
+            let transposed: Vec<Rounded> =
                 (0..block.first().map_or(0, Vec::len)).flat_map(|j| block.iter().map(move |line| line[j])).collect();
-            report.judge("symmetry", agree("symmetry", smooth, std::slice::from_ref(other), &[vec![transposed]]))?;
+            report.judge("symmetry", agree("symmetry", std::slice::from_ref(other), &[vec![transposed]]))?;
         }
     }
     let loss = Function::from_tensor_ssa(energy);
     let names: Vec<&str> = program.signature.params.values().map(|p| p.name.as_str()).collect();
     let hessian = loss.hessian(&names).map_err(words)?;
     let found = results(hessian.tensor_ssa(), &environment)?;
-    let judgement = agree("hessian", smooth, &found, &expected).map_err(|e| format!("{e}\n{}", hessian.tensor_ssa()));
+    let judgement = agree("hessian", &found, &expected).map_err(|e| format!("{e}\n{}", hessian.tensor_ssa()));
     report.judge("simplified Hessian", judgement)?;
     let at = points(&environment, seed ^ 0xbeef, 12);
-    let judgement = support(report, &hessian, &given, &at, (smooth, &format!("seed {seed}, hessian")));
+    let judgement = support(report, &hessian, &given, &at, &format!("seed {seed}, hessian"));
     report.judge("support of the Hessian", judgement)
 }
 
@@ -544,18 +529,19 @@ fn gauss_newton_matrices_are_products() {
         for (first, second) in (0..wrt.len()).flat_map(|a| (0..wrt.len()).map(move |b| (a, b))) {
             let pairs: Vec<_> = all.chunks(wrt.len()).map(|blocks| (&blocks[first], &blocks[second])).collect();
             let (rows, columns) = (pairs[0].0[0].len(), pairs[0].1[0].len());
-            let dot = |i: usize, j: usize| -> f64 {
-                pairs.iter().map(|(x, y)| x.iter().zip(*y).map(|(x, y)| x[i] * y[j]).sum::<f64>()).sum()
+            let dot = |i: usize, j: usize| -> Rounded {
+                let products = pairs.iter().flat_map(|(x, y)| x.iter().zip(*y).map(|(x, y)| x[i].mul(&y[j])));
+                products.fold(Rounded::new(0.0), |sum, x| sum.add(&x))
             };
-            expected.push((0..rows).map(|i| (0..columns).map(|j| dot(i, j)).collect()).collect::<Vec<Vec<f64>>>());
+            expected.push((0..rows).map(|i| (0..columns).map(|j| dot(i, j)).collect()).collect::<Matrix>());
         }
         for sweep in [Sweep::Forward, Sweep::Adjoint] {
             let (product, _) = diff::gauss_newton(&program, &[], &wrt, sweep, false).expect("it derives");
             check("gauss-newton", &product).unwrap_or_else(|e| panic!("{e}\n{product}"));
-            agree("J' J", false, &results(&product, &at).expect("it runs"), &expected).expect(text);
+            agree("J' J", &results(&product, &at).expect("it runs"), &expected).expect(text);
             let simplified = Function::from_tensor_ssa(product).simplify(&Default::default()).expect("it simplifies");
             let found = results(simplified.function.tensor_ssa(), &at).expect("it runs");
-            agree("simplified J' J", false, &found, &expected).expect(text);
+            agree("simplified J' J", &found, &expected).expect(text);
         }
     }
     let text = include_str!("../programs/k10_bundle_adjustment.iv");

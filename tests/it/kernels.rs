@@ -1,5 +1,6 @@
 //! Kernels against the reference evaluator: random programs and their gradients, and the workloads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iverson::codegen::source::{Target, source};
@@ -7,108 +8,232 @@ use iverson::driver::{Mode, Request};
 use iverson::index::Size;
 use iverson::kernel::{Engine, Kernel, Status};
 use iverson::loops::{Bins, Program};
+use iverson::reference::Environment;
 use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value};
-use iverson::ty::{RelationKind, Storage};
-use iverson::{Function, reference, surface};
+use iverson::ty::{RelationKind, Storage, Types};
+use iverson::{Function, simplify, surface};
 
-use crate::generate;
-use crate::support::{Numbers, inputs, setting};
+use crate::campaign;
+use crate::generate::{self, Family};
+use crate::jacobians::energy;
+pub use crate::judge::numbers;
+use crate::judge::{Expected, Tally, Ways, dense};
+use crate::support::{Numbers, environment, evaluate, flat, inputs, setting};
 
-/// Equal numbers; zeros of either sign are equal, and so are NaNs.
-fn same(a: f64, b: f64) -> bool {
-    a == b || (a.is_nan() && b.is_nan())
+/// The bits of a number, one pattern for all NaNs.
+fn bits(x: f64) -> u64 {
+    if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
 }
 
-pub fn numbers(values: &[(String, Value)]) -> Vec<f64> {
-    values.iter().flat_map(|(_, value)| value.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect()
-}
-
-/// The kernel gives what the reference evaluator gives: exactly for integers, nearly for others.
-pub fn judge(function: &Function, inputs: &Inputs, exact: bool, native: bool) -> Result<(), String> {
+/// Kernels of a function give what is expected: interpreted, called twice, with bins, and as native code if asked, all with the same bits.
+pub fn judge(
+    function: &Function,
+    expected: &Expected,
+    inputs: &Inputs,
+    ways: Ways,
+    native: bool,
+) -> Result<Tally, String> {
     let words = |error: iverson::Error| error.to_string();
-    let program = function.tensor_ssa();
-    let expected = reference::evaluate(program, inputs).map_err(words)?;
     let nests = function.loops(&mut Stages::new()).map_err(words)?;
-    let explained = nests.explained();
-    let text = || format!("{program}\n{explained}");
-    let kernel = function.kernel(inputs, Engine::Interpreter).map_err(|e| format!("{e}\n{}", text()))?;
-    let found = kernel.call(inputs).map_err(|e| format!("{e}\n{}", text()))?;
-    let (a, b) = (numbers(&found), numbers(&expected));
-    let scale = b.iter().filter(|x| x.is_finite()).fold(1.0_f64, |s, x| s.max(x.abs()));
-    let close = |x: f64, y: f64| same(x, y) || (!exact && (x - y).abs() <= 1e-10 * scale);
-    if a.len() != b.len() || !a.iter().zip(&b).all(|(x, y)| close(*x, *y)) {
-        return Err(format!("{a:?} and {b:?}:\n{}", text()));
-    }
+    let text = || format!("{}\n{}", function.tensor_ssa(), nests.explained());
+    let wrong = |complaint: String| format!("{complaint}\n{}", text());
+    let kernel = |program: &Program, engine| Kernel::bind(Arc::new(program.clone()), inputs, engine);
+    let interpreted = kernel(&nests, Engine::Interpreter).map_err(|e| wrong(words(e)))?;
+    let run = |kernel: &Kernel| kernel.call(inputs).map(|found| numbers(&found)).map_err(|e| wrong(words(e)));
+    let found = run(&interpreted)?;
+    let tally = expected.compare("interpreter", &found, ways).map_err(wrong)?;
+    let same = |what: &str, other: Vec<f64>| {
+        let equal = other.len() == found.len() && other.iter().zip(&found).all(|(x, y)| bits(*x) == bits(*y));
+        if equal { Ok(()) } else { Err(wrong(format!("{what} gives {other:?}, the interpreter {found:?}"))) }
+    };
     // A second call finds the memory of the first.
-    let again = kernel.call(inputs).map_err(words)?;
-    if numbers(&again).iter().zip(&a).any(|(x, y)| x.to_bits() != y.to_bits()) {
-        return Err(format!("a second call gives {:?}, the first {a:?}:\n{}", numbers(&again), text()));
-    }
-    // Bins change no bit.
-    let binned = Program { bins: Bins { least: 0, size: 2 }, ..nests };
+    same("a second call", run(&interpreted)?)?;
+    let binned = Program { bins: Bins { least: 0, size: 2 }, ..nests.clone() };
     let engine = if native { Engine::Native } else { Engine::Interpreter };
-    let binned = Kernel::bind(Arc::new(binned), inputs, engine).map_err(|e| format!("{e}\n{}", text()))?;
-    let in_bins = numbers(&binned.call(inputs).map_err(words)?);
-    if in_bins.iter().zip(&a).any(|(x, y)| x.to_bits() != y.to_bits() && !(x.is_nan() && y.is_nan())) {
-        return Err(format!("with bins {in_bins:?}, without {a:?}:\n{}", binned.program().explained()));
-    }
+    same("the kernel with bins", run(&kernel(&binned, engine).map_err(|e| wrong(words(e)))?)?)?;
     if native {
-        let kernel = function.kernel(inputs, Engine::Native).map_err(|e| format!("{e}\n{}", text()))?;
-        let compiled = numbers(&kernel.call(inputs).map_err(words)?);
-        if compiled.iter().zip(&a).any(|(x, y)| x.to_bits() != y.to_bits() && !(x.is_nan() && y.is_nan())) {
-            return Err(format!("native code gives {compiled:?}, the interpreter {a:?}:\n{}", text()));
-        }
+        same("native code", run(&kernel(&nests, Engine::Native).map_err(|e| wrong(words(e)))?)?)?;
     }
-    Ok(())
+    Ok(tally)
+}
+
+/// Kernels of a function give what the reference evaluator makes of the same statements.
+pub fn judge_itself(function: &Function, inputs: &Inputs, native: bool) -> Result<Tally, String> {
+    let expected = Expected::of(function.tensor_ssa(), inputs)?;
+    judge(function, &expected, inputs, Ways::Raw, native)
 }
 
 /// How programs are judged.
 #[derive(Clone, Copy)]
 struct Campaign {
+    family: Family,
     simplify: bool,
-    /// Every so many programs are compiled to native code too; none for 0.
-    native: u64,
 }
 
-fn campaign(first: u64, count: u64, Campaign { simplify, native }: Campaign) {
-    let mut failures = Vec::new();
-    for seed in first..first + count {
-        let smooth = seed % 4 == 3;
-        let generated = generate::program(seed, smooth);
-        let source = surface::read(&generated.text, &[]).expect("generated programs are valid");
-        let function = Function::compile(source, &mut Stages::new()).expect("they compile");
-        let mut numbers = Numbers::new(seed ^ 0x5eed, !smooth);
-        let inputs = inputs(&generated, &mut numbers);
-        let mut complain = |what: &str, result: Result<(), String>| {
-            if let Err(complaint) = result {
-                failures.push(format!("seed {seed}, {what}: {complaint}\n{}", generated.text));
-            }
-        };
-        complain("program", judge(&function, &inputs, !smooth, native > 0 && seed % native == 0));
-        let wrt: Vec<&str> = generated.params.iter().map(|(name, _)| name.as_str()).collect();
-        let wrt: Vec<&str> =
-            wrt.into_iter().filter(|w| function.tensor_ssa().signature.params.values().any(|p| p.name == *w)).collect();
-        let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) };
-        let request = if simplify { request } else { request.raw() };
-        // Only programs with one real result have a gradient.
-        if let Ok(derived) = function.derive(&request, &mut Stages::new()) {
-            complain("gradient", judge(&derived.function, &inputs, !smooth, native > 0 && seed % native == 1));
+/// What a campaign saw.
+#[derive(Default)]
+struct Report {
+    programs: usize,
+    kernels: usize,
+    finite: usize,
+    tally: Tally,
+    constructs: BTreeMap<&'static str, usize>,
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn print(&self, name: &str) {
+        let Report { programs, kernels, finite, tally, .. } = self;
+        let Tally { exact, bounded, not_finite, undecided, worst } = tally;
+        println!(
+            "{name}: {programs} programs, {kernels} kernels, {finite} of them finite everywhere; {exact} numbers exact, {bounded} within \
+             {worst:.2} bounds, {not_finite} not finite, {undecided} undecided"
+        );
+        let constructs: Vec<String> = self.constructs.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        println!("  {}", constructs.join(", "));
+    }
+
+    fn judge(&mut self, what: String, expected: &Expected, judgement: Result<Tally, String>) {
+        self.kernels += 1;
+        self.finite += usize::from(expected.is_finite());
+        match judgement {
+            Ok(tally) => self.tally.add(tally),
+            Err(complaint) => self.failures.push(format!("{what}: {complaint}")),
         }
     }
-    assert!(failures.is_empty(), "{} failures, the first of them:\n{}", failures.len(), failures[0]);
+}
+
+/// Tensors of reals as sparse results, whose patterns are found out, have the numbers of dense ones.
+fn judge_assembled(function: &Function, expected: &Expected, inputs: &Inputs) -> Result<Tally, String> {
+    let words = |error: iverson::Error| format!("{error}\n{function}");
+    let program = function.tensor_ssa();
+    let is_tensor = |ty| program.signature.types.real_dims(ty).is_some_and(|dims| !dims.is_empty());
+    let tensors = program.outputs.iter().filter(|output| output.storage == Storage::Dense && is_tensor(output.ty));
+    let names: Vec<&str> = tensors.map(|output| output.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(Tally::default());
+    }
+    let kernel = function.assemble(&names).and_then(|assembly| assembly.bind(inputs, Engine::Interpreter));
+    let values = kernel.and_then(|kernel| kernel.call(inputs)).map_err(words)?;
+    let all = |value: &(String, Value)| match names.contains(&value.0.as_str()) {
+        true => dense(std::slice::from_ref(value)),
+        false => numbers(std::slice::from_ref(value)),
+    };
+    let found: Vec<f64> = values.iter().flat_map(all).collect();
+    expected.compare("assembled", &found, Ways::Raw).map_err(|complaint| format!("{complaint}\n{function}"))
+}
+
+/// A simplified program, evaluated by the reference: it reads nothing outside of axes and patterns.
+fn judge_simplified(
+    function: &Function,
+    expected: &Expected,
+    at: &Environment<f64>,
+    inputs: &Inputs,
+) -> Result<Tally, String> {
+    let options = simplify::Options { budget: campaign::SMALL, ..simplify::Options::default() };
+    let simplified = function.simplify(&options).map_err(|error| error.to_string())?.function;
+    let found =
+        evaluate(simplified.tensor_ssa(), at).map_err(|error| format!("{error}\n{}", simplified.tensor_ssa()))?;
+    let compared = expected.compare("reference", &flat(&found), Ways::Simplified);
+    compared.map_err(|complaint| format!("{complaint}\n{}", simplified.tensor_ssa()))?;
+    judge(&simplified, expected, inputs, Ways::Simplified, false)
+}
+
+/// A program, and the gradient of it or of the sum of squares of all that it gives, without simplification or with it.
+fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: Campaign) -> Result<(), String> {
+    let words = |error: iverson::Error| error.to_string();
+    let generated = generate::draw(seed, family);
+    generated.constructs.iter().for_each(|name| *report.constructs.entry(name).or_default() += 1);
+    report.programs += 1;
+    let source = surface::read(&generated.text, &[]).map_err(words)?;
+    let inputs = inputs(&generated, &mut Numbers::new(seed ^ 0x5eed, family != Family::Smooth));
+    let (_, at) = environment(&source, &inputs).map_err(words)?;
+    let function = Function::compile(source.clone(), &mut Stages::new()).map_err(words)?;
+    let what = |name: &str| format!("seed {seed}, {name}\n{}", generated.text);
+    let expected = Expected::of_term(&source, &at)?;
+    report.judge(what("program"), &expected, judge(&function, &expected, &inputs, Ways::Raw, false));
+    if simplify {
+        report.judge(what("simplified"), &expected, judge_simplified(&function, &expected, &at, &inputs));
+    }
+    let single = function.tensor_ssa().outputs.iter().all(|output| output.ty == Types::REAL);
+    let loss = match single {
+        true => function,
+        false => Function::from_tensor_ssa(energy(function.tensor_ssa()).map_err(words)?),
+    };
+    let wrt: Vec<&str> = loss.tensor_ssa().signature.params.values().map(|p| p.name.as_str()).collect();
+    let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) }.raw();
+    let gradient = loss.derive(&request, &mut Stages::new()).map_err(words)?.function;
+    let expected = Expected::at(gradient.tensor_ssa(), &at)?;
+    report.judge(what("gradient"), &expected, judge(&gradient, &expected, &inputs, Ways::Raw, false));
+    if simplify {
+        report.judge(what("simplified gradient"), &expected, judge_simplified(&gradient, &expected, &at, &inputs));
+    }
+    if family != Family::Special {
+        report.judge(what("assembled gradient"), &expected, judge_assembled(&gradient, &expected, &inputs));
+    }
+    Ok(())
+}
+
+fn campaign(name: &str, first: u64, count: u64, how: Campaign) {
+    let mut report = Report::default();
+    for seed in first..first + count {
+        if let Err(complaint) = judge_program(&mut report, seed, how) {
+            report.failures.push(format!("seed {seed}: {complaint}"));
+        }
+    }
+    report.print(name);
+    report.failures.sort_by_key(String::len);
+    let Some(shortest) = report.failures.first() else { return };
+    let seeds: Vec<&str> = report.failures.iter().filter_map(|text| text.split(['\n', ':']).next()).collect();
+    panic!("{} failures: {}\nthe shortest of them:\n{shortest}", seeds.len(), seeds.join("; "));
 }
 
 #[test]
-fn random_programs() {
-    campaign(0, 300, Campaign { simplify: false, native: 0 });
+fn exact_programs() {
+    campaign("exact", 0, setting("IVERSON_PROGRAMS", 2500), Campaign { family: Family::Exact, simplify: false });
     // A sparse result that is zero everywhere, since its guard is false.
-    campaign(12_771, 1, Campaign { simplify: false, native: 0 });
+    campaign("exact", 12_771, 1, Campaign { family: Family::Exact, simplify: false });
 }
 
 #[test]
-fn simplified_random_programs() {
-    campaign(5000, 40, Campaign { simplify: true, native: 0 });
+fn smooth_programs() {
+    campaign("smooth", 0, setting("IVERSON_PROGRAMS", 1000), Campaign { family: Family::Smooth, simplify: false });
+}
+
+#[test]
+fn wide_programs() {
+    campaign("wide", 0, setting("IVERSON_PROGRAMS", 800), Campaign { family: Family::Wide, simplify: false });
+}
+
+#[test]
+fn simplified_wide_programs() {
+    campaign(
+        "simplified wide",
+        5000,
+        setting("IVERSON_PROGRAMS", 150),
+        Campaign { family: Family::Wide, simplify: true },
+    );
+}
+
+#[test]
+fn simplified_exact_programs() {
+    campaign(
+        "simplified exact",
+        5000,
+        setting("IVERSON_PROGRAMS", 300),
+        Campaign { family: Family::Exact, simplify: true },
+    );
+}
+
+#[test]
+fn simplified_smooth_programs() {
+    campaign(
+        "simplified smooth",
+        5000,
+        setting("IVERSON_PROGRAMS", 150),
+        Campaign { family: Family::Smooth, simplify: true },
+    );
 }
 
 /// Inputs for a program whose sizes all have one value: sparse tensors are about half full, maps are onto what there is.
@@ -180,7 +305,9 @@ fn workloads() {
         let primal = Function::parse(&std::fs::read_to_string(&file).expect("text")).expect("it compiles");
         let wrt: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
         let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
+        let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) };
         let gradient = primal.value_and_gradient(&wrt).ok();
+        let raw = primal.derive(&request.raw(), &mut Stages::new()).ok().map(|derived| derived.function);
         // The unrolled hole reads a thousand places. The largest size is more than the lanes of any loop.
         let sizes: &[i64] = match name.as_str() {
             "e06_unrolled_hole" => &[1003],
@@ -191,11 +318,12 @@ fn workloads() {
         };
         for size in sizes {
             let mut numbers = Numbers::new(*size as u64, false);
-            for function in std::iter::once(&primal).chain(&gradient) {
+            let gradient = gradient.as_ref().zip(raw.as_ref());
+            for (function, source) in std::iter::once((&primal, &primal)).chain(gradient) {
                 let inputs = fitting(function, *size, &mut numbers);
-                if let Err(complaint) =
-                    judge(function, &inputs, false, name.starts_with('k') && sizes.last() == Some(size))
-                {
+                let native = name.starts_with('k') && sizes.last() == Some(size);
+                let expected = Expected::of(source.tensor_ssa(), &inputs).expect("it is evaluated");
+                if let Err(complaint) = judge(function, &expected, &inputs, Ways::Simplified, native) {
                     failures.push(format!("{name} at size {size}: {complaint}"));
                 }
             }
@@ -255,9 +383,30 @@ fn sources_add_to_registers_only() {
     assert!(seen > 10, "only {seen} additions in place");
 }
 
+/// How many programs one library is made of.
+const TOGETHER: u64 = 20;
+
+/// Programs of all families, several in each library, with the gradients of the sums of their squares.
 #[test]
-fn native_random_programs() {
-    campaign(7000, 30, Campaign { simplify: false, native: 3 });
+fn native_programs() {
+    let mut tally = Tally::default();
+    let count = setting("IVERSON_PROGRAMS", 120) / TOGETHER;
+    for batch in 0..count {
+        let family = [Family::Exact, Family::Wide, Family::Smooth][batch as usize % 3];
+        let first = 7000 + batch * TOGETHER;
+        let drawn: Vec<_> = (first..first + TOGETHER).map(|seed| generate::draw(seed, family)).collect();
+        let generated = generate::Generated::together(&drawn);
+        let function = crate::support::compile(&generated.text);
+        let inputs = inputs(&generated, &mut Numbers::new(first, family != Family::Smooth));
+        let loss = Function::from_tensor_ssa(energy(function.tensor_ssa()).expect("small"));
+        let wrt: Vec<&str> = loss.tensor_ssa().signature.params.values().map(|p| p.name.as_str()).collect();
+        let gradient = loss.derive(&Request::new(Mode::Gradient, &wrt).raw(), &mut Stages::new()).expect("one real");
+        for function in [&function, &gradient.function] {
+            let judged = judge_itself(function, &inputs, true);
+            tally.add(judged.unwrap_or_else(|complaint| panic!("{complaint}\n{}", generated.text)));
+        }
+    }
+    println!("{} programs as native code: {tally:?}", count * TOGETHER);
 }
 
 /// Every function that both engines have in lanes, at special values, small and large numbers, for full and partial groups of lanes.
@@ -284,7 +433,7 @@ fn functions_of_both_engines() {
         };
         let mut inputs = Inputs::new();
         inputs.size("n", n as i64).value("x", Value::vector(vector(3))).value("y", Value::vector(vector(5)));
-        judge(&function, &inputs, false, true).unwrap_or_else(|complaint| panic!("{complaint}"));
+        judge_itself(&function, &inputs, true).unwrap_or_else(|complaint| panic!("{complaint}"));
     }
 }
 
@@ -372,15 +521,17 @@ fn without_a_compiler() {
     assert_eq!(String::from_utf8_lossy(&interpreted.stdout), "value: 3.0\n");
 }
 
-/// `cargo test --release --test it kernels::full -- --ignored --nocapture`; `IVERSON_PROGRAMS` sets how many, `IVERSON_SEED` the first.
+/// `cargo test --release --test it kernels::full -- --ignored --nocapture`; `IVERSON_PROGRAMS` sets how many of each family,
+/// `IVERSON_SEED` the first.
 #[test]
 #[ignore = "thousands of programs take minutes; the command is in the doc comment"]
 fn full() {
-    campaign(
-        setting("IVERSON_SEED", 10_000),
-        setting("IVERSON_PROGRAMS", 5_000),
-        Campaign { simplify: false, native: 0 },
-    );
+    let (first, count) = (setting("IVERSON_SEED", 10_000), setting("IVERSON_PROGRAMS", 5_000));
+    for family in [Family::Exact, Family::Smooth, Family::Special, Family::Wide] {
+        for simplify in [false, true] {
+            campaign(&format!("{family:?}, simplified: {simplify}"), first, count, Campaign { family, simplify });
+        }
+    }
 }
 
 /// The nearest centroid of a point is looked for once, not for each element of the gradient.

@@ -4,7 +4,7 @@
 use iverson::Function;
 use iverson::stages::Stages;
 
-use crate::kernels::{fitting, judge};
+use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
 
 /// Programs over places that all of several relations have, and how many searches go on.
@@ -96,7 +96,7 @@ fn judge_all(text: &str, searches: usize) -> String {
     for size in [0, 1, 2, 3, 5, 8, 13, 40] {
         for function in [&function, &adjoint] {
             let inputs = fitting(function, size, &mut numbers);
-            let judgement = judge(function, &inputs, true, true);
+            let judgement = judge_itself(function, &inputs, true);
             judgement.unwrap_or_else(|error| panic!("{text}\nsize {size}\n{error}"));
         }
     }

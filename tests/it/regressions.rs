@@ -1,8 +1,13 @@
-//! Programs that once went wrong, one file each: they pass every stage down to loops, differentiate, and everything printed is read back.
+//! Programs that once went wrong, one file each: they pass every stage down to loops, differentiate, everything printed is read back, and
+//! their kernels give what the reference evaluator gives, simplified or not.
 
-use iverson::driver::{Stage, Staged, lower};
+use iverson::driver::{Mode, Request, Stage, Staged, lower};
 use iverson::stages::{Stages, check};
 use iverson::{Function, simplify, surface};
+
+use crate::judge::{Expected, Ways};
+use crate::kernels::{fitting, judge};
+use crate::support::Numbers;
 
 #[test]
 fn regressions() {
@@ -29,6 +34,21 @@ fn regressions() {
         };
         let once = simplified(&function);
         assert_eq!(simplified(&once).to_string(), once.to_string());
+        let raw = |mode| {
+            let request = Request::new(mode, &wrt).raw();
+            function.derive(&request, &mut Stages::new()).expect("it has a derivative").function
+        };
+        for source in [&function, &raw(Mode::Forward), &raw(Mode::Adjoint)] {
+            let simplified = simplified(source);
+            for size in [1, 3, 9] {
+                let inputs = fitting(source, size, &mut Numbers::new(size as u64, true));
+                let expected = Expected::of(source.tensor_ssa(), &inputs).expect("it is evaluated");
+                for (kernel, ways) in [(source, Ways::Raw), (&simplified, Ways::Simplified)] {
+                    let judgement = judge(kernel, &expected, &inputs, ways, false);
+                    judgement.unwrap_or_else(|complaint| panic!("{}: {complaint}", path.display()));
+                }
+            }
+        }
         for derivative in [function.forward(&wrt), function.adjoint(&wrt)] {
             let derivative = derivative.expect("it has a derivative");
             check("derivative", derivative.tensor_ssa()).expect("well formed");

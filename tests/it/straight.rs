@@ -8,7 +8,7 @@ use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs, Relation, Value};
 use iverson::{Function, reference};
 
-use crate::kernels::{fitting, judge};
+use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
 
 /// What nests say that have such rows.
@@ -51,7 +51,7 @@ fn random_residuals() {
             let inputs = fitting(&function, size, &mut Numbers::new(seed, true));
             // The source is the same for all sizes.
             let native = seed % 6 == 0;
-            judge(&function, &inputs, true, native).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            judge_itself(&function, &inputs, native).unwrap_or_else(|e| panic!("{e}\n{text}"));
         }
     }
     assert!(straight > 5, "{straight} of 24");
@@ -77,7 +77,7 @@ fn other_rows_stay() {
         assert_eq!(is_straight(&function), expected, "{text}\n{}", explained());
         for size in [1, 8, 19] {
             let inputs = fitting(&function, size, &mut Numbers::new(5, true));
-            judge(&function, &inputs, true, true).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            judge_itself(&function, &inputs, true).unwrap_or_else(|e| panic!("{e}\n{text}"));
         }
     }
 }

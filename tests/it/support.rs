@@ -36,6 +36,34 @@ impl Numbers {
         let density = [0, 20, 50, 100][self.rng.usize(0..4)];
         places(shape).into_iter().filter(|_| self.rng.u8(0..100) < density).collect()
     }
+
+    /// The same; in a special program most subsets have no wild indices.
+    fn tuples_of(&mut self, program: &Generated, dims: &[Extent]) -> Vec<Vec<usize>> {
+        let tuples = self.tuples(&shape(dims));
+        if program.wild.is_empty() || self.rng.u8(0..5) == 0 {
+            return tuples;
+        }
+        tuples.into_iter().filter(|tuple| !is_wild(program, dims, tuple)).collect()
+    }
+
+    /// A number for each of some places: a special one at wild places, in most tensors of a special program.
+    fn fill(&mut self, program: &Generated, dims: &[Extent], tuples: &[Vec<usize>]) -> Vec<f64> {
+        if program.wild.is_empty() || self.rng.u8(0..4) == 0 {
+            return self.vector(tuples.len());
+        }
+        // All of a kind, so that programs with overflow but without NaN in their data are frequent.
+        let specials: &[f64] = match self.rng.u8(0..4) {
+            0 => &[1000.0],
+            1 => &[1000.0, -1000.0, 1e200, -1e200, 1e308, 0.0, -0.0, 5e-324],
+            2 => &[f64::NAN],
+            _ => &[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e308, 0.0],
+        };
+        let number = |tuple: &Vec<usize>| match is_wild(program, dims, tuple) {
+            true => specials[self.rng.usize(0..specials.len())],
+            false => self.next(),
+        };
+        tuples.iter().map(number).collect()
+    }
 }
 
 fn places(shape: &[usize]) -> Vec<Vec<usize>> {
@@ -52,16 +80,21 @@ fn shape(dims: &[Extent]) -> Vec<usize> {
     dims.iter().map(length).collect()
 }
 
-/// The shapes of the leaves of a type, in order.
-fn leaves(ty: &Ty, outer: &[usize], into: &mut Vec<Vec<usize>>) {
+/// The axes of the leaves of a type, in order.
+fn leaves(ty: &Ty, outer: &[Extent], into: &mut Vec<Vec<Extent>>) {
     match ty {
         Ty::Real => into.push(outer.to_vec()),
         Ty::Pair(a, b) => {
             leaves(a, outer, into);
             leaves(b, outer, into);
         }
-        Ty::Tensor(n, element) => leaves(element, &[outer, &[length(n)]].concat(), into),
+        Ty::Tensor(n, element) => leaves(element, &[outer, std::slice::from_ref(n)].concat(), into),
     }
+}
+
+/// Whether a place has a wild index.
+fn is_wild(program: &Generated, dims: &[Extent], place: &[usize]) -> bool {
+    dims.iter().zip(place).any(|(n, k)| program.wild.iter().any(|wild| wild.size == n.text && wild.places.contains(k)))
 }
 
 fn columns(rank: usize, tuples: &[Vec<usize>]) -> Vec<Vec<usize>> {
@@ -77,18 +110,19 @@ pub fn inputs(program: &Generated, numbers: &mut Numbers) -> Inputs {
     for (name, kind) in &program.params {
         match kind {
             ParamKind::Dense(ty) => {
-                let mut shapes = Vec::new();
-                leaves(ty, &[], &mut shapes);
-                let leaves = shapes.iter().map(|shape| {
-                    let data = numbers.vector(shape.iter().product());
-                    Arc::new(Tensor::Dense(Dense::new(shape, data).expect("the data fill the shape")))
+                let mut all = Vec::new();
+                leaves(ty, &[], &mut all);
+                let leaves = all.iter().map(|dims| {
+                    let shape = shape(dims);
+                    let data = numbers.fill(program, dims, &places(&shape));
+                    Arc::new(Tensor::Dense(Dense::new(&shape, data).expect("the data fill the shape")))
                 });
                 inputs.value(name, Value::new(leaves.collect()));
             }
             ParamKind::Csr(dims) | ParamKind::Coo(dims) => {
                 let shape = shape(dims);
-                let tuples = numbers.tuples(&shape);
-                let data = numbers.vector(tuples.len());
+                let tuples = numbers.tuples_of(program, dims);
+                let data = numbers.fill(program, dims, &tuples);
                 let coo = Coo::new(shape.clone(), columns(shape.len(), &tuples), data).expect("sorted and unique");
                 match kind {
                     ParamKind::Csr(_) => inputs.value(name, Csr::from_coo(&coo).expect("a matrix")),
@@ -97,7 +131,15 @@ pub fn inputs(program: &Generated, numbers: &mut Numbers) -> Inputs {
             }
             ParamKind::Relation(dims) => {
                 let shape = shape(dims);
-                let tuples = numbers.tuples(&shape);
+                let tuples = numbers.tuples_of(program, dims);
+                inputs.relation(name, Relation::from_tuples(&shape, &tuples).expect("sorted and unique"));
+            }
+            ParamKind::Mask(n) => {
+                let shape = [length(n)];
+                let tuples: Vec<Vec<usize>> = places(&shape)
+                    .into_iter()
+                    .filter(|tuple| !is_wild(program, std::slice::from_ref(n), tuple))
+                    .collect();
                 inputs.relation(name, Relation::from_tuples(&shape, &tuples).expect("sorted and unique"));
             }
             ParamKind::Map(source, target) => {

@@ -1,0 +1,192 @@
+//! What the numbers of an engine are held against: the reference evaluator, with a bound on what rounding may do.
+//!
+//! | the source is | an engine gives |
+//! |---|---|
+//! | finite, of integers | the same number |
+//! | finite | a number within four times the running error bound ([`Rounded`]) |
+//! | NaN or infinite | the same, or what comes out where what is not there makes a product zero ([`Masked`]) |
+//! | NaN or infinite, and the program simplified | anything |
+//!
+//! No tolerance is written anywhere else. Where a comparison may go either way the element is *undecided*, and is counted.
+
+use iverson::reference::{Environment, Leaf, Masked, Rounded};
+use iverson::tensor::{Inputs, Tensor, Value, bind};
+use iverson::term;
+use iverson::tssa::Program;
+
+use crate::support::{evaluate, evaluate_term};
+
+/// How far a result may be from the reference, in bounds.
+const BOUNDS: f64 = 4.0;
+
+/// Whether a program was simplified on its way to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ways {
+    Raw,
+    Simplified,
+}
+
+/// One number of a result.
+#[derive(Clone, Copy, Debug)]
+struct Element {
+    plain: Rounded,
+    /// What it is where structural zeros make products zero; only where it is not finite.
+    masked: Option<Rounded>,
+}
+
+/// What the outputs of a program are.
+pub struct Expected {
+    elements: Vec<Element>,
+}
+
+/// How many numbers were compared, and of which kinds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub exact: usize,
+    pub bounded: usize,
+    pub not_finite: usize,
+    pub undecided: usize,
+    /// The largest difference from the reference, in bounds.
+    pub worst: f64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.exact += other.exact;
+        self.bounded += other.bounded;
+        self.not_finite += other.not_finite;
+        self.undecided += other.undecided;
+        self.worst = self.worst.max(other.worst);
+    }
+}
+
+fn masked(x: f64) -> Masked<Rounded> {
+    Masked::new(Rounded::new(x))
+}
+
+/// The same sizes and relations, with other numbers.
+pub fn numbers_as<T>(environment: &Environment<f64>, number: impl Fn(f64) -> T) -> Environment<T> {
+    environment.map(|_, _, leaf| leaf.map(|x| Ok(number(*x)))).expect("nothing fails")
+}
+
+fn all<T: Clone>(leaves: iverson::Result<Vec<Leaf<T>>>) -> Result<Vec<T>, String> {
+    let leaves = leaves.map_err(|error| error.to_string())?;
+    Ok(leaves.iter().flat_map(|leaf| leaf.values().iter().cloned()).collect())
+}
+
+/// Numbers that were computed in another way.
+impl From<Vec<Rounded>> for Expected {
+    fn from(numbers: Vec<Rounded>) -> Self {
+        Expected { elements: numbers.into_iter().map(|plain| Element { plain, masked: None }).collect() }
+    }
+}
+
+impl Expected {
+    /// The numbers of two evaluations, the second of which is asked where the first is not finite somewhere.
+    fn new(plain: Vec<Rounded>, masked: impl FnOnce() -> Result<Vec<Masked<Rounded>>, String>) -> Result<Self, String> {
+        let Expected { mut elements } = Expected::from(plain);
+        if elements.iter().any(|x| !x.plain.value.is_finite()) {
+            for (element, masked) in elements.iter_mut().zip(masked()?) {
+                element.masked = Some(masked.value).filter(|_| !element.plain.value.is_finite());
+            }
+        }
+        Ok(Expected { elements })
+    }
+
+    /// What a program gives, as the reference evaluates it.
+    pub fn at(program: &Program, environment: &Environment<f64>) -> Result<Self, String> {
+        let plain = all(evaluate(program, &numbers_as(environment, Rounded::new)))?;
+        Expected::new(plain, || all(evaluate(program, &numbers_as(environment, masked))))
+    }
+
+    /// The same of a program as it was written.
+    pub fn of_term(program: &term::Program, environment: &Environment<f64>) -> Result<Self, String> {
+        let plain = all(evaluate_term(program, &numbers_as(environment, Rounded::new)))?;
+        Expected::new(plain, || all(evaluate_term(program, &numbers_as(environment, masked))))
+    }
+
+    /// What a program gives for inputs.
+    pub fn of(program: &Program, inputs: &Inputs) -> Result<Self, String> {
+        let words = |error: iverson::Error| error.to_string();
+        let bindings = bind(&program.signature, inputs).map_err(words)?;
+        Expected::at(program, &Environment::from_bindings(&bindings).map_err(words)?)
+    }
+
+    /// Whether all elements are finite.
+    pub fn is_finite(&self) -> bool {
+        self.elements.iter().all(|x| x.plain.value.is_finite())
+    }
+
+    /// Compares all elements.
+    pub fn compare(&self, what: &str, found: &[f64], ways: Ways) -> Result<Tally, String> {
+        if found.len() != self.elements.len() {
+            return Err(format!("{what}: {} numbers, {} are expected", found.len(), self.elements.len()));
+        }
+        let mut tally = Tally::default();
+        for (place, (element, x)) in self.elements.iter().zip(found).enumerate() {
+            if !element.allows(*x, ways, &mut tally) {
+                let Element { plain, masked } = element;
+                let masked =
+                    masked.map_or(String::new(), |y| format!(", or {} where nothing times anything is 0", y.value));
+                let all: Vec<f64> = self.elements.iter().map(|x| x.plain.value).collect();
+                return Err(format!(
+                    "{what}: element {place} is {x}, expected {} with a bound of {:e}{masked}\nfound    {found:?}\nexpected {all:?}",
+                    plain.value,
+                    plain.bound(),
+                ));
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Whether two numbers that are not both finite are of one class.
+fn same_class(x: f64, y: f64) -> bool {
+    (x.is_nan() && y.is_nan()) || x == y
+}
+
+fn within(x: f64, y: Rounded, tally: &mut Tally) -> bool {
+    let bound = y.bound();
+    if bound.is_infinite() {
+        tally.undecided += 1;
+        return true;
+    }
+    if bound == 0.0 {
+        tally.exact += 1;
+        return x == y.value;
+    }
+    tally.bounded += 1;
+    let distance = (x - y.value).abs() / bound;
+    tally.worst = tally.worst.max(distance);
+    distance <= BOUNDS
+}
+
+impl Element {
+    fn allows(&self, x: f64, ways: Ways, tally: &mut Tally) -> bool {
+        if self.plain.value.is_finite() {
+            return within(x, self.plain, tally);
+        }
+        tally.not_finite += 1;
+        let masked = |y: Rounded| match y.value.is_finite() {
+            true => within(x, y, &mut Tally::default()),
+            false => same_class(x, y.value),
+        };
+        ways == Ways::Simplified || same_class(x, self.plain.value) || self.masked.is_some_and(masked)
+    }
+}
+
+/// All numbers of results, in order.
+pub fn numbers(values: &[(String, Value)]) -> Vec<f64> {
+    values.iter().flat_map(|(_, value)| value.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect()
+}
+
+/// All numbers of results, with zeros where a sparse one stores nothing.
+pub fn dense(values: &[(String, Value)]) -> Vec<f64> {
+    let leaves = values.iter().flat_map(|(_, value)| value.leaves());
+    let all = |leaf: &std::sync::Arc<Tensor>| match leaf.as_ref() {
+        Tensor::Dense(dense) => dense.data().to_vec(),
+        Tensor::Csr(csr) => csr.to_dense().expect("it is small").data().to_vec(),
+        Tensor::Coo(coo) => coo.to_dense().expect("it is small").data().to_vec(),
+    };
+    leaves.flat_map(all).collect()
+}
