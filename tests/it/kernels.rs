@@ -202,6 +202,11 @@ fn smooth_programs() {
 }
 
 #[test]
+fn special_programs() {
+    campaign("special", 0, setting("IVERSON_PROGRAMS", 2000), Campaign { family: Family::Special, simplify: false });
+}
+
+#[test]
 fn wide_programs() {
     campaign("wide", 0, setting("IVERSON_PROGRAMS", 800), Campaign { family: Family::Wide, simplify: false });
 }
@@ -233,6 +238,16 @@ fn simplified_smooth_programs() {
         5000,
         setting("IVERSON_PROGRAMS", 150),
         Campaign { family: Family::Smooth, simplify: true },
+    );
+}
+
+#[test]
+fn simplified_special_programs() {
+    campaign(
+        "simplified special",
+        5000,
+        setting("IVERSON_PROGRAMS", 250),
+        Campaign { family: Family::Special, simplify: true },
     );
 }
 
@@ -390,9 +405,9 @@ const TOGETHER: u64 = 20;
 #[test]
 fn native_programs() {
     let mut tally = Tally::default();
-    let count = setting("IVERSON_PROGRAMS", 120) / TOGETHER;
+    let count = setting("IVERSON_PROGRAMS", 160) / TOGETHER;
     for batch in 0..count {
-        let family = [Family::Exact, Family::Wide, Family::Smooth][batch as usize % 3];
+        let family = [Family::Exact, Family::Special, Family::Smooth, Family::Wide][batch as usize % 4];
         let first = 7000 + batch * TOGETHER;
         let drawn: Vec<_> = (first..first + TOGETHER).map(|seed| generate::draw(seed, family)).collect();
         let generated = generate::Generated::together(&drawn);
