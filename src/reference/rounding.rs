@@ -9,7 +9,7 @@
 //!   input          x            |x|                                   0
 //!   a + b          a + b        size(a) + size(b)                     max(depth(a), depth(b)) + 1
 //!   a * b          a * b        size(a) * size(b)                     depth(a) + depth(b) + 1
-//!   f(a, ..)       f(a, ..)     |f(a, ..)| + sum of |f'_k| size(k)     largest depth + 2
+//!   f(a, ..)       f(a, ..)     |f(a, ..)| + sum of |f'_k| size(k)     largest depth + 2, or 8 for lgamma and polygamma
 //! ```
 //!
 //! A sum of `n` terms has depth `n - 1` more than its terms and the sum of their sizes, in any order; a product distributed over a sum has
@@ -29,8 +29,9 @@ use crate::scalar::{self, Function, Op, Partial, Primitive};
 
 /// The distance of 1 from the next number: twice the unit roundoff, since functions are not rounded to the nearest number.
 const UNIT: f64 = f64::EPSILON;
-/// What a function adds to the depth.
+/// What a function adds to the depth; and one that is computed by recurrences and series, which lose some digits at its zeros.
 const FUNCTION: f64 = 2.0;
+const SERIES: f64 = 8.0;
 /// Up to which size integers are exact.
 const INTEGERS: f64 = 9_007_199_254_740_992.0;
 /// What is lost where numbers leave the normal range.
@@ -111,7 +112,8 @@ fn by_slopes(op: Op, value: f64, args: &[Rounded]) -> Result<Rounded> {
             size += steepest * a.size;
         }
     }
-    Ok(Rounded::of(value, size, depth + FUNCTION, false))
+    let own = if matches!(op, Op::Lgamma | Op::Polygamma(_)) { SERIES } else { FUNCTION };
+    Ok(Rounded::of(value, size, depth + own, false))
 }
 
 impl Numeric for Rounded {
