@@ -153,6 +153,9 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     let what = |name: &str| format!("seed {seed}, {name}\n{}", generated.text);
     let expected = Expected::of_term(&source, &at)?;
     report.judge(what("program"), &expected, judge(&function, &expected, &inputs, Ways::Raw, false));
+    if family != Family::Special {
+        report.judge(what("assembled"), &expected, judge_assembled(&function, &expected, &inputs));
+    }
     if simplify {
         report.judge(what("simplified"), &expected, judge_simplified(&function, &expected, &at, &inputs));
     }

@@ -50,7 +50,8 @@ impl Generator {
     /// A sum under a bracket that fixes its index, or walks to it, or bounds it.
     pub(super) fn wide_real(&mut self, d: u8) -> String {
         let pairs = self.pairs();
-        match self.rng.u8(0..10) {
+        match self.rng.u8(0..12) {
+            10..=11 => self.entries_of_pairs(&pairs, d),
             0..=3 => match self.pick(&pairs) {
                 Some(pairs) => self.walk(&pairs, d),
                 None => self.band(d),
@@ -91,6 +92,39 @@ impl Generator {
                 format!("(sum {i} < {n}, {j} < {m}. {})", element(pairs, &i, &j, e))
             }
         }
+    }
+
+    /// Terms that each have entries of their own at the places of two indices: stored numbers, tuples, products of matrices, a diagonal.
+    fn entries_of_pairs(&mut self, pairs: &[Pairs], d: u8) -> String {
+        let [.., (i, n), (j, m)] = self.indices.as_slice() else { return self.band(d) };
+        let (i, n, j, m) = (i.clone(), n.clone(), j.clone(), m.clone());
+        self.mark("sum of sparse terms");
+        let mut terms = Vec::new();
+        for _ in 0..self.rng.usize(2..=3) {
+            let e = self.leaf();
+            let here: Vec<Pairs> = pairs.iter().filter(|p| p.first == n && p.second == m).cloned().collect();
+            let left: Vec<Pairs> = pairs.iter().filter(|p| p.first == n).cloned().collect();
+            terms.push(match (self.rng.u8(0..4), self.pick(&here), self.pick(&left)) {
+                (0 | 1, Some(own), _) if own.sparse => format!("{}[{i}, {j}] * {e}", own.name),
+                (0 | 1, Some(own), _) => format!("[{}] * {e}", own.atom(&i, &j)),
+                (0..=2, _, Some(left)) => {
+                    let right: Vec<Pairs> =
+                        pairs.iter().filter(|p| p.first == left.second && p.second == m).cloned().collect();
+                    let k = self.name("k");
+                    match self.pick(&right) {
+                        Some(right) => format!(
+                            "(sum {k} < {}. [{} and {}] * {e})",
+                            left.second.text,
+                            left.atom(&i, &k),
+                            right.atom(&k, &j)
+                        ),
+                        None => format!("[exists {k} < {}. {}] * {e}", left.second.text, left.atom(&i, &k)),
+                    }
+                }
+                _ => format!("[{i} = {j} + 1] * {e}"),
+            });
+        }
+        format!("({})", terms.join(" + "))
     }
 
     /// What some tuple has, or none.
