@@ -6,7 +6,7 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Inputs, Relation, Value};
 use iverson::{Function, reference, simplify, surface};
 
-use crate::kernels::{judge, numbers};
+use crate::kernels::{judge_itself, numbers};
 use crate::support::compile;
 
 const DECLARATIONS: &str = "param x : [n] real\nrel E : [n, n]\nmap f : [n] -> [n]\n";
@@ -135,13 +135,13 @@ fn random_brackets() {
             assert_eq!(evaluated(&function, &inputs), expected, "{text}\n{source}");
             assert_eq!(evaluated(&compile(&source.to_string()), &inputs), expected, "{source}");
             for program in [&function, &simplified] {
-                judge(program, &inputs, true, false).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                judge_itself(program, &inputs, false).unwrap_or_else(|e| panic!("{e}\n{text}"));
             }
             inputs.value("dx", Value::vector(vec![1.0; n]));
             let tangent: Vec<f64> =
                 (0..n).map(|i| if world.holds(&p, &mut vec![i]) { 2.0 * world.x[i] } else { 0.0 }).collect();
             assert_eq!(evaluated(&forward, &inputs), tangent, "{text}\n{forward}");
-            judge(&forward, &inputs, true, false).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            judge_itself(&forward, &inputs, false).unwrap_or_else(|e| panic!("{e}\n{text}"));
         }
     }
     assert!(negated > 20, "{negated} of 60");
@@ -169,7 +169,7 @@ fn brackets_as_they_read() {
         let mut inputs = World { n: 3, x: vec![1.0, 2.0, 3.0], edges: vec![[1, 0], [2, 2]], f: vec![0; 3] }.inputs();
         inputs.value("S", iverson::tensor::Csr::new(3, 3, vec![0, 0, 1, 1], vec![2], vec![5.0]).expect("a matrix"));
         for program in [&function, &derivative] {
-            judge(program, &inputs, true, true).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            judge_itself(program, &inputs, true).unwrap_or_else(|e| panic!("{e}\n{text}"));
         }
         let expected = compile(&format!("{head}{gradient}"));
         assert_eq!(evaluated(&derivative, &inputs), evaluated(&expected, &inputs), "{derivative}");
