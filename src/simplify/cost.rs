@@ -65,6 +65,12 @@ impl Cost {
         self.power.cmp(&other.power).then_with(|| self.effort.compare(&other.effort))
     }
 
+    /// Compares the operations alone.
+    #[cfg(test)]
+    pub(super) fn compare_work(&self, other: &Cost) -> Ordering {
+        self.work.compare(&other.work)
+    }
+
     /// What it is at some `N`.
     #[cfg(test)]
     pub(super) fn at(&self, n: f64) -> f64 {

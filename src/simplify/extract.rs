@@ -554,9 +554,10 @@ mod tests {
         files.into_iter().map(read).collect()
     }
 
-    /// What the model says of the nodes of a simplified program is what its statements cost.
+    /// The operations that the model counts for the nodes of a simplified program are those of its statements. (Of what is stored, statements
+    /// know more: a node does not see that all that reads it is a product with a literal.)
     #[test]
-    fn nodes_cost_what_their_statements_cost() {
+    fn nodes_take_the_operations_of_their_statements() {
         let options = Options::default();
         let rules = rules_of(options.tier).unwrap();
         let mut wrong = Vec::new();
@@ -571,7 +572,7 @@ mod tests {
                 let roots = run.table.places_of(&roots).unwrap();
                 let (_, nodes) = run.table.total(&run.selection, &roots).unwrap();
                 let statements = Pricing::new(&program.signature, &run.model).price(&program).unwrap();
-                if nodes.compare_effort(statements.growth()) != Ordering::Equal {
+                if nodes.compare_work(statements.growth()) != Ordering::Equal {
                     wrong.push(format!("{name}: {nodes:?} and {:?}\n{program}", statements.growth()));
                 }
             }
