@@ -10,7 +10,7 @@
 //!
 //! *Finite* means whatever the data are: where a guard kept a NaN out, or something that overflows, it stays. There are two exceptions. Of what fails
 //! for some sizes alone nothing has to be finite: what is 0 then for its ranges or guards is 0 in every [product](crate::tssa::vanishing). And data are
-//! taken to be finite in a product of matrices where a guard says of the `sum` index that some entry exists, since one of them has been multiplied by
+//! taken to be finite in a product of matrices where a guard says that some entry exists, since one of them has been multiplied by
 //! a sparse one: with a test inside, the product would take many times as long.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
@@ -164,10 +164,9 @@ impl Trust {
 
     /// What may be trusted for a predicate to go, of a product over some axes where the indices behind them are summed.
     fn for_predicate(p: &Pred, ranges: &[(IndexId, Size)], rank: usize) -> Trust {
-        let summed = || ranges.iter().skip(rank).any(|(i, _)| p.mentions(*i));
         match p {
             p if is_about_sizes(p) => Trust::Sizes,
-            Pred::Exists { .. } if rank >= 2 && summed() => Trust::OfData,
+            Pred::Exists { .. } if rank >= 2 && ranges.len() > rank => Trust::OfData,
             _ => Trust::Always,
         }
     }
