@@ -28,10 +28,9 @@ enum Datum {
     Sparse(usize, usize, &'static [(usize, usize, f64)]),
     Relation([usize; 2], &'static [[usize; 2]]),
     Map(&'static [usize], usize),
-    Size(i64),
 }
 
-use Datum::{Map, Matrix, Relation as Tuples, Size, Sparse, Vector};
+use Datum::{Map, Matrix, Relation as Tuples, Sparse, Vector};
 
 /// What it shows, the program, by what it is differentiated, the data.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, Datum)]);
@@ -166,12 +165,6 @@ const CASES: &[Case] = &[
         &["u", "v"],
         &[("u", Vector(&[NAN])), ("v", Vector(&[INF, 1.0]))],
     ),
-    (
-        "a size that nothing else has",
-        "param u : [n] real\nsum k < m, i < n. exp(u[i])",
-        &["u"],
-        &[("u", Vector(&[1000.0])), ("m", Size(0))],
-    ),
 ];
 
 fn inputs(data: &[(&str, Datum)]) -> Inputs {
@@ -190,7 +183,6 @@ fn inputs(data: &[(&str, Datum)]) -> Inputs {
             Map(targets, n) => {
                 inputs.relation(*name, Relation::from_map(&[targets.len()], targets.to_vec(), *n).expect("in range"))
             }
-            Size(n) => inputs.size(*name, *n),
         };
     }
     inputs
@@ -236,7 +228,7 @@ fn options(tier: Tier) -> Options {
 
 #[test]
 fn masked_numbers_stay_behind_their_masks() {
-    let native = setting("STRONG_ZEROS_NATIVE", true);
+    let native = setting("IVERSON_STRONG_ZEROS_NATIVE", true);
     let mut wrong = Vec::new();
     for (what, text, wrt, data) in CASES {
         let function = compile(text);
@@ -317,7 +309,7 @@ const SIGNS: &[(&str, &[(&str, Datum)], &[f64])] = &[
 
 #[test]
 fn zeros_have_the_same_sign_everywhere() {
-    let native = setting("STRONG_ZEROS_NATIVE", true);
+    let native = setting("IVERSON_STRONG_ZEROS_NATIVE", true);
     let mut wrong = Vec::new();
     for (text, data, expected) in SIGNS {
         let function = compile(text);
