@@ -309,6 +309,20 @@ impl Pred {
         })
     }
 
+    /// The predicate with other names for the indices that it binds, for a copy of it: binders never repeat.
+    pub fn rebind(&self, fresh: &mut impl FnMut(IndexId) -> IndexId) -> Checked<Pred> {
+        Ok(match self {
+            Pred::All(ps) => Pred::all(ps.iter().map(|p| p.rebind(fresh)).collect::<Checked<Vec<_>>>()?),
+            Pred::Any(ps) => Pred::any(ps.iter().map(|p| p.rebind(fresh)).collect::<Checked<Vec<_>>>()?),
+            Pred::Exists { index, extent, body } => {
+                let name = fresh(*index);
+                let body = body.substitute(&|i| (i == *index).then(|| Affine::index(name)))?;
+                Pred::exists(name, extent.clone(), body.rebind(fresh)?)
+            }
+            atom => atom.clone(),
+        })
+    }
+
     /// `not self`, pushed to the atoms. Nothing for a predicate that holds an `exists`, whose negation is not in the language,
     /// or whose negated bound would overflow.
     pub fn negate(&self) -> Option<Pred> {

@@ -142,7 +142,8 @@ impl<'a> Elaborator<'a> {
         if !kept.is_true() {
             let renamed =
                 |i: IndexId| axes.iter().find(|(index, ..)| *index == i).map(|(_, renamed, _)| Affine::index(*renamed));
-            let guard = kept.substitute(&renamed).ok()?;
+            let indices = &mut self.program.indices;
+            let guard = kept.substitute(&renamed).ok()?.rebind(&mut |i| indices.push(indices[i].clone())).ok()?;
             value = self.push(Term::Iverson { guard, body: value }, span)?;
         }
         for (_, renamed, extent) in axes.iter().rev() {
