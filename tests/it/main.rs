@@ -28,6 +28,7 @@ mod kernels;
 mod maps;
 mod merging;
 mod negated;
+mod outside;
 mod powers;
 mod precise;
 mod products;

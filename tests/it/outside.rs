@@ -1,0 +1,28 @@
+//! Programs made and evaluated by code that shares nothing with this crate: `tests/outside`, some of them.
+
+use std::process::Command;
+
+#[test]
+fn programs_from_outside_agree() {
+    let python = ["python3.14", "python3.13", "python3.12", "python3.11", "python3"].into_iter().find(|python| {
+        let version = Command::new(python).args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).status();
+        version.is_ok_and(|status| status.success())
+    });
+    let Some(python) = python else {
+        // It is no part of what the crate needs; CI has it.
+        eprintln!("skipped: there is no python3 of version 3.11 or later");
+        return;
+    };
+    let failures = tempfile::tempdir().unwrap();
+    let output = Command::new(python)
+        .arg("-B")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/outside/run.py"))
+        .args(["--quick", "--quiet", "--programs", "100", "--seed", "test", "--jobs", "2", "--minimise", "1"])
+        .args(["--binary", env!("CARGO_BIN_EXE_iverson"), "--failures"])
+        .arg(failures.path())
+        .output()
+        .unwrap();
+    let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{failed}");
+    println!("{said}");
+}

@@ -1,0 +1,258 @@
+"""Numbers with what is needed to judge others: a bound of their error, and their derivatives.
+
+A number is a tuple (v, e, x, f, t):
+
+    v  the value, computed as IEEE arithmetic does
+    e  how far another evaluation may be from it that computes the same function of inputs that are off by half a unit in the
+       last place each; bounds of any order of the same operations are small multiples
+    x  how many binary places after the point it has, where it is certain that every order of operations gives it exactly, else -1
+    f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products;
+       ANNIHILATED: what it annihilated is not a number or not finite, so that plain arithmetic gives something else
+    t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
+"""
+
+import math
+
+U = 2.0**-53
+STRUCTURAL, ANNIHILATED = 1, 2
+UNDECIDED = "undecided"
+NONE = {}
+INF = math.inf
+NAN = math.nan
+TINY = 1e-290  # below this, numbers lose places
+PLACES, LEAF = 24, 1000  # so many places stay exact; a leaf is exact until something is computed of it
+
+
+class Undecided(Exception):
+    """Rounding decides what happens here, so different evaluations may differ."""
+
+
+class Arithmetic:
+    """Arithmetic that remembers whether anything that was computed was not finite."""
+
+    def __init__(self):
+        self.tainted = False
+
+    # -- leaves
+
+    def constant(self, v):
+        v = float(v)
+        return (v, 0.0 if v == int(v) else U * abs(v), places(v), 0, NONE)
+
+    def leaf(self, v, key):
+        if not math.isfinite(v):
+            self.tainted = True
+        return (v, U * abs(v), places(v) if places(v) >= 0 else LEAF, 0, NONE if key is None else {key: (1.0, 0.0)})
+
+    zero = (0.0, 0.0, 0, STRUCTURAL, NONE)
+
+    # -- sums and products
+
+    def add(self, a, b, sign=1.0):
+        if a[3] & STRUCTURAL and b[3] & STRUCTURAL:
+            return (0.0, 0.0, 0, a[3] | b[3], NONE)
+        f = (a[3] | b[3]) & ANNIHILATED
+        if a[3] & STRUCTURAL:
+            return (sign * b[0], b[1], b[2], f, scale(b[4], sign))
+        if b[3] & STRUCTURAL:
+            return (a[0], a[1], a[2], f, a[4])
+        v = a[0] + sign * b[0]
+        x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
+        e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0]))
+        return self.made(v, e, x, f, self.chain(((1.0, 0.0, a[4]), (sign, 0.0, b[4]))))
+
+    def sub(self, a, b):
+        return self.add(a, b, -1.0)
+
+    def neg(self, a):
+        return (-a[0], a[1], a[2], a[3], scale(a[4], -1.0))
+
+    def mul(self, a, b):
+        f = (a[3] | b[3]) & ANNIHILATED
+        if (a[3] | b[3]) & STRUCTURAL:
+            if not (math.isfinite(a[0]) and math.isfinite(b[0])):
+                self.tainted = True
+                f = ANNIHILATED
+            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
+        v = a[0] * b[0]
+        x = exact(a[2] + b[2], v) if min(a[2], b[2]) >= 0 else -1
+        e = times(a[0], b[1]) + times(b[0], a[1]) + a[1] * b[1] + U * abs(v)
+        if abs(v) < TINY and a[0] != 0.0 and b[0] != 0.0:
+            e += TINY
+        return self.made(v, e, x, f, self.chain(((b[0], b[1], a[4]), (a[0], a[1], b[4]))))
+
+    def div(self, a, b):
+        f = (a[3] | b[3]) & ANNIHILATED
+        if b[0] == 0.0:
+            self.tainted = True
+            if a[3] & STRUCTURAL:
+                return (0.0, 0.0, 0, STRUCTURAL | ANNIHILATED, NONE)
+            # The sign of the zero is that of the quotient: left open here.
+            v = NAN if a[0] == 0.0 or math.isnan(a[0]) else math.copysign(INF, a[0])
+            return (v, INF, -1, f | ANNIHILATED, UNDECIDED if a[4] or b[4] else NONE)
+        v = a[0] / b[0]
+        if a[3] & STRUCTURAL and math.isfinite(b[0]):
+            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
+        r = 1.0 / b[0]
+        e = times(r, a[1]) + times(times(v, r), b[1]) + 2 * U * abs(v)
+        if b[1] >= abs(b[0]):
+            e = INF
+        d = (r, times(times(r, r), b[1]) + U * abs(r), a[4])
+        by = -v * r
+        return self.made(v, e, -1, f, self.chain((d, (by, times(abs(r), e) + times(abs(v) * r * r, b[1]) + 2 * U * abs(by), b[4]))))
+
+    def powi(self, a, k):
+        if k == 0:
+            return (1.0, 0.0, 0, 0, NONE)
+        if k == 1:
+            return a
+        f = a[3] & ANNIHILATED
+        if a[3] & STRUCTURAL and k > 0:
+            return (0.0, 0.0, 0, STRUCTURAL | f, NONE)
+        if k < 0 and a[0] == 0.0:
+            self.tainted = True
+            return (INF, INF, -1, ANNIHILATED, UNDECIDED)
+        v, p = power(a[0], k), k * power(a[0], k - 1)
+        x = exact(a[2] * k, v) if a[2] >= 0 and k > 0 else -1
+        low, high = (k * power(a[0] + s * a[1], k - 1) for s in (-1, 1))
+        slope = max(abs(p), abs(low), abs(high))
+        e = times(slope, a[1]) + abs(k) * U * abs(v)
+        ep = spread(p, low, high) + (abs(k) + 2) * U * abs(p)
+        return self.made(v, e, x, f, self.chain(((p, ep, a[4]),)))
+
+    # -- functions
+
+    def apply(self, function, args):
+        """A function by its row: value, partial derivatives, steps of the value in units, whether it decides by comparing."""
+        values = [a[0] for a in args]
+        errors = [a[1] for a in args]
+        certain = all(a[2] >= 0 for a in args)
+        f = 0
+        for a in args:
+            f |= a[3] & ANNIHILATED
+        if function.edge is not None and (function.signed or not certain) and function.edge(values, errors):
+            if function.jumps:
+                raise Undecided
+            kink = True
+        else:
+            kink = False
+        v = total(function.value, values)
+        by = []
+        e = function.units * U * abs(v) + function.floor
+        for k, a in enumerate(args):
+            p = total(function.partials[k], values)
+            if not a[1] and not a[4]:
+                continue
+            near = []
+            for s in (-1, 1):
+                moved = list(values)
+                moved[k] += s * errors[k]
+                near.append(total(function.partials[k], moved))
+            slope = max(abs(p), *(abs(q) for q in near)) if not kink else max([abs(q) for q in near if q == q], default=1.0)
+            e += times(slope, a[1])
+            if a[4]:
+                by.append((p, spread(p, *near) + 2 * function.units * U * abs(p) + function.floor, UNDECIDED if kink else a[4]))
+        x = max(a[2] for a in args) if function.keeps and certain and math.isfinite(v) else -1
+        if x >= 0 and len(args) == 2:
+            x = max(x, places(v)) if places(v) >= 0 else LEAF
+        return self.made(v, 0.0 if x >= 0 and x < LEAF and not any(errors) else e, x, f, self.chain(by))
+
+    # -- helpers
+
+    def made(self, v, e, x, f, t):
+        if not math.isfinite(v):
+            self.tainted = True
+            e = INF
+        elif e != e:
+            e = INF
+        return (v, e, x, f, t)
+
+    def chain(self, parts):
+        """The sum of partial derivatives times derivatives."""
+        parts = [p for p in parts if p[2]]
+        if not parts:
+            return NONE
+        if len(parts) == 1 and parts[0][0] == 1.0 and parts[0][1] == 0.0:
+            return parts[0][2]
+        out = {}
+        for p, ep, t in parts:
+            if t == UNDECIDED:
+                return UNDECIDED
+            if not math.isfinite(p):
+                self.tainted = True
+            for key, (d, ed) in t.items():
+                v = p * d
+                e = times(p, ed) + times(d, ep) + ep * ed + U * abs(v)
+                if key in out:
+                    w, ew = out[key]
+                    e = e + ew + U * (abs(v) + abs(w))
+                    v = v + w
+                if not math.isfinite(v):
+                    self.tainted = True
+                    e = INF
+                out[key] = (v, e if e == e else INF)
+        return out
+
+
+def places(v):
+    """Binary places after the point, or -1 where there are too many of them."""
+    if not math.isfinite(v) or abs(v) >= 2.0**24:
+        return -1
+    m, x = v, 0
+    while m != int(m):
+        m, x = m * 2.0, x + 1
+        if x > PLACES:
+            return -1
+    return x
+
+
+def exact(x, v):
+    return x if x <= PLACES and abs(v) < 2.0**24 else -1
+
+
+def times(a, b):
+    """|a b|, where nothing times anything is nothing: no error stays none."""
+    return 0.0 if a == 0.0 or b == 0.0 else abs(a * b)
+
+
+def spread(p, low, high):
+    if not math.isfinite(p):
+        return INF
+    s = max(abs(low - p), abs(high - p))
+    return s if s == s else INF
+
+
+def scale(t, sign):
+    if sign == 1.0 or not t or t == UNDECIDED:
+        return t
+    return {k: (-d, e) for k, (d, e) in t.items()}
+
+
+def power(a, k):
+    try:
+        return a**k
+    except OverflowError:
+        return -INF if a < 0 and k % 2 else INF
+    except ZeroDivisionError:
+        return math.copysign(INF, a) if k % 2 else INF
+
+
+def total(function, values):
+    """The value of a function of floats, as IEEE arithmetic has it."""
+    try:
+        return function(*values)
+    except OverflowError:
+        return INF
+    except (ValueError, ZeroDivisionError):
+        return NAN
+
+
+def clear(a, b):
+    """Whether the comparison of a with b does not depend on rounding."""
+    if a[2] >= 0 and b[2] >= 0:
+        return True
+    if (a[3] | b[3]) & ANNIHILATED:
+        return False
+    if not (math.isfinite(a[0]) and math.isfinite(b[0])):
+        return True
+    return abs(a[0] - b[0]) > 64 * (a[1] + b[1])
