@@ -6,15 +6,16 @@ A number is a tuple (v, e, x, f, t):
     e  how far another evaluation may be from it that computes the same function of inputs that are off by half a unit in the
        last place each; bounds of any order of the same operations are small multiples
     x  how many binary places after the point it has, where it is certain that every order of operations gives it exactly, else -1
-    f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products;
-       ANNIHILATED: what it annihilated is not a number or not finite, so that plain arithmetic gives something else
+    f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products here;
+       EMPTY: it is one because ranges are empty, so every engine has it annihilate products;
+       ANNIHILATED: what another structural zero annihilated is not finite, so that an engine may give something else
     t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
 """
 
 import math
 
 U = 2.0**-53
-STRUCTURAL, ANNIHILATED = 1, 2
+STRUCTURAL, ANNIHILATED, EMPTY = 1, 2, 4
 UNDECIDED = "undecided"
 NONE = {}
 INF = math.inf
@@ -45,12 +46,13 @@ class Arithmetic:
         return (v, U * abs(v), places(v) if places(v) >= 0 else LEAF, 0, NONE if key is None else {key: (1.0, 0.0)})
 
     zero = (0.0, 0.0, 0, STRUCTURAL, NONE)
+    nothing = (0.0, 0.0, 0, STRUCTURAL | EMPTY, NONE)
 
     # -- sums and products
 
     def add(self, a, b, sign=1.0):
         if a[3] & STRUCTURAL and b[3] & STRUCTURAL:
-            return (0.0, 0.0, 0, a[3] | b[3], NONE)
+            return (0.0, 0.0, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], NONE)
         f = (a[3] | b[3]) & ANNIHILATED
         if a[3] & STRUCTURAL:
             return (sign * b[0], b[1], b[2], f, scale(b[4], sign))
@@ -68,6 +70,8 @@ class Arithmetic:
         return (-a[0], a[1], a[2], a[3], scale(a[4], -1.0))
 
     def mul(self, a, b):
+        if (a[3] | b[3]) & EMPTY:
+            return self.nothing
         f = (a[3] | b[3]) & ANNIHILATED
         if (a[3] | b[3]) & STRUCTURAL:
             if not (math.isfinite(a[0]) and math.isfinite(b[0])):

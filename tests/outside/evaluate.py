@@ -6,7 +6,7 @@ afterwards which inputs the result depends on.
 
 import math
 
-from arithmetic import NONE, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
+from arithmetic import ANNIHILATED, NONE, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
 from functions import FUNCTIONS
 
 
@@ -266,7 +266,7 @@ class Evaluator:
         return self.term(e[2] if self.holds(e[1], env) else e[3], env)
 
     def _sum(self, e, env):
-        out = self.ops.zero
+        out = self.ops.nothing
         for k in range(self.extent(e[2], env)):
             out = self.ops.add(out, self.term(e[3], {**env, e[1]: k}))
         return out
@@ -276,7 +276,7 @@ class Evaluator:
         if v is None:
             self.ops.tainted = True
             return (-math.inf if e[0] == "max" else math.inf, math.inf, -1, 0, NONE)
-        return v if not v[3] & STRUCTURAL else (*v[:3], v[3] & ~STRUCTURAL, v[4])
+        return v if not v[3] & STRUCTURAL else (*v[:3], v[3] & ANNIHILATED, v[4])
 
     _max = _min = extremum
 

@@ -7,7 +7,7 @@ several programs can be put into one.
 import random
 from dataclasses import dataclass, replace
 
-from language import Data, Definition, Param, Program, Relation, ix, ix_add, ix_shift, name_ix
+from language import Data, Definition, Param, Program, Relation, ix, ix_add, ix_shift, name_ix, walk
 from library import FUNS, LIBRARY, RESULTS
 
 SMOOTH = ["exp", "sin", "cos", "tanh", "atan", "erf", "sigmoid", "softplus", "log1p", "expm1", "sqrt", "ln", "tan"]
@@ -84,8 +84,6 @@ class Generator:
         )
 
     def called(self, body):
-        from language import walk
-
         bodies = [body, *(d.body for d in self.definitions)]
         return {e[1] for b in bodies for e in walk(b) if e[0] == "def" and e[1] in LIBRARY}
 
@@ -396,9 +394,9 @@ class Generator:
         r = self.r
         e = self.scalar(scope, depth)
         p = r.random()
-        if p < 0.12:
-            return ("call", r.choice(["max", "min"]), (e, self.scalar(scope, depth)))
-        if p < 0.18:
+        if p < 0.15:
+            return ("call", r.choice(["max", "min"]), (e, self.leaf(scope)))
+        if p < 0.2:
             return ("call", "relu", (e,))
         if p < 0.25:
             return ("call", "abs", (e,))
@@ -441,7 +439,7 @@ class Generator:
     def select_(self, scope, depth):
         for _ in range(5):
             p = self.predicate(scope, 1)
-            if not any(e[0] == "ex" for e in _walk(p)):
+            if not any(e[0] == "ex" for e in walk(p)):
                 return ("select", p, self.scalar(scope, depth), self.scalar(scope, depth))
         return self.scalar(scope, depth)
 
@@ -518,10 +516,7 @@ class Generator:
         if depth > 0 and p < 0.27:
             return ("or", self.predicate(scope, depth - 1), self.predicate(scope, depth - 1))
         if depth > 0 and p < 0.35:
-            inner = self.predicate(scope, depth - 1)
-            if not any(e[0] == "ex" for e in _walk(inner)) or self.chance(0.15):
-                return ("not", inner)
-            return inner
+            return ("not", self.predicate(scope, depth - 1))
         if depth > 0 and p < 0.43:
             i, e = self.fresh("q"), self.range(scope)
             return ("ex", i, e, self.predicate(scope.index(i, e), depth - 1))
@@ -570,15 +565,9 @@ class Generator:
         return ix(0)
 
 
-def _walk(e):
-    from language import walk
-
-    return walk(e)
-
-
 # ---- data ----
 
-FAMILIES = ["plain", "plain", "plain", "ties", "special", "overflow", "empty"]
+FAMILIES = ["plain", "plain", "ties", "special", "overflow", "empty"]
 
 
 def data_for(program, seed):
@@ -602,7 +591,7 @@ def data_for(program, seed):
     def value():
         p = r.random()
         if family == "ties":
-            return float(r.choice([0, 1, 1, -1, 2]))
+            return float(r.choice([0, 0, 1, 1, 1, -1, -0.0, 2]))
         if family == "special" and p < 0.2:
             return r.choice([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e308, -1e308, 5e-324, 1000.0])
         if family == "overflow" and p < 0.25:

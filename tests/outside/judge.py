@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import generate
 import library
-from arithmetic import STRUCTURAL, UNDECIDED, ANNIHILATED, U, Undecided, times, total
-from evaluate import Evaluator, OutOfBounds, TooLong, places
+from arithmetic import ANNIHILATED, UNDECIDED, U, Undecided, times
+from evaluate import Evaluator, TooLong, places
 from functions import FUNCTIONS
 
 SLACK = 16  # bounds are of one order of operations; others, and functions in lanes, are within some of them

@@ -1,6 +1,6 @@
 """The library that programs may call, after its definitions, and scalar functions for programs to declare."""
 
-from language import Definition, ix, name_ix
+from language import Definition, name_ix
 
 I, J, L = name_ix("i_"), name_ix("j_"), name_ix("l_")
 M, N, K = name_ix("m_"), name_ix("n_"), name_ix("k_")
