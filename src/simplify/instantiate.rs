@@ -68,8 +68,12 @@ pub(super) fn instantiate(
                     },
                 }
             }
-            let guard = guard.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?;
+            let mut guard = guard.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?;
             let factors = factors.iter().map(|f| instantiate(graph, scope, f, bindings)).collect::<Option<Vec<_>>>()?;
+            let factors = match factors.len() {
+                0 | 1 => factors,
+                _ => factors.into_iter().map(|f| without_outer_guard(f, &mut guard)).collect(),
+            };
             Expr::product(sums, Pred::all(guard), factors)
         }
         Pattern::Sum(terms) => {
@@ -124,4 +128,20 @@ fn predicate(p: &PredPattern, bindings: &Bindings) -> Option<Pred> {
         PredPattern::Unequal(a, b) => Pred::unequal(&linear(a, bindings)?, &linear(b, bindings)?).ok()?,
         PredPattern::Or(ps) => Pred::any(ps.iter().map(|p| predicate(p, bindings)).collect::<Option<Vec<_>>>()?),
     })
+}
+
+/// A factor without what its guard says of other indices than its own sums': that is about the whole product, and masks the other factors.
+///
+/// ```text
+/// a * (sum s. [p and q(s)] * e(s))   ==   [p] * a * (sum s. [q(s)] * e(s))
+/// ```
+fn without_outer_guard(factor: Expr, outer: &mut Vec<Pred>) -> Expr {
+    let Expr::Product(product) = &factor else { return factor };
+    let is_inner = |p: &Pred| product.sums.iter().any(|(i, _)| p.mentions(*i));
+    let (inner, moved): (Vec<Pred>, Vec<Pred>) = product.guard.conjuncts().iter().cloned().partition(is_inner);
+    if product.sums.is_empty() || moved.is_empty() {
+        return factor;
+    }
+    outer.extend(moved);
+    Expr::product(product.sums.clone(), Pred::all(inner), product.factors.to_vec())
 }

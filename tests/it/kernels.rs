@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use iverson::base::RelationId;
 use iverson::codegen::source::{Target, source};
 use iverson::driver::{Mode, Request};
 use iverson::index::Size;
@@ -265,6 +266,13 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
     for name in signature.sizes.values() {
         inputs.size(name, size);
     }
+    // Tangents and seeds have the entries of their parameters.
+    let mut drawn: BTreeMap<RelationId, Coo> = BTreeMap::new();
+    let mut on_pattern = |id: RelationId, shape: &[usize], numbers: &mut Numbers| {
+        let drawn = drawn.entry(id).or_insert_with(|| sparse(shape, numbers));
+        let columns = (0..shape.len()).map(|axis| drawn.pattern().column(axis).to_vec()).collect();
+        Coo::new(shape.to_vec(), columns, numbers.vector(drawn.data().len())).expect("the same places")
+    };
     for param in signature.params.values() {
         let leaves = signature.types.leaves(param.ty).expect("few leaves");
         let tensors = leaves.iter().map(|leaf| {
@@ -274,8 +282,8 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
                     let data = numbers.vector(shape.iter().product());
                     Tensor::from(Dense::new(&shape, data).expect("the data fill the shape"))
                 }
-                Storage::Csr(_) => Csr::from_coo(&sparse(&shape, numbers)).expect("a matrix").into(),
-                Storage::Coo(_) => sparse(&shape, numbers).into(),
+                Storage::Csr(id) => Csr::from_coo(&on_pattern(id, &shape, numbers)).expect("a matrix").into(),
+                Storage::Coo(id) => on_pattern(id, &shape, numbers).into(),
             })
         });
         inputs.value(&param.name, Value::new(tensors.collect()));
