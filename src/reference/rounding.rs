@@ -9,7 +9,7 @@
 //!   input          x            |x|                                   0
 //!   a + b          a + b        size(a) + size(b)                     max(depth(a), depth(b)) + 1
 //!   a * b          a * b        size(a) * size(b)                     depth(a) + depth(b) + 1
-//!   f(a, ..)       f(a, ..)     |f(a, ..)| + sum of |f'_k| size(k)     largest depth + 2, or 8 for lgamma and polygamma
+//!   f(a, ..)       f(a, ..)     |f(a, ..)| + sum of |f'_k| size(k)     largest depth + 2
 //! ```
 //!
 //! A sum of `n` terms has depth `n - 1` more than its terms and the sum of their sizes, in any order; a product distributed over a sum has
@@ -29,9 +29,8 @@ use crate::scalar::{self, Function, Op, Partial, Primitive};
 
 /// The distance of 1 from the next number: twice the unit roundoff, since functions are not rounded to the nearest number.
 const UNIT: f64 = f64::EPSILON;
-/// What a function adds to the depth; and one that is computed by recurrences and series, which lose some digits at its zeros.
+/// What a function adds to the depth.
 const FUNCTION: f64 = 2.0;
-const SERIES: f64 = 8.0;
 /// Up to which size integers are exact.
 const INTEGERS: f64 = 9_007_199_254_740_992.0;
 /// What is lost where numbers leave the normal range.
@@ -58,7 +57,6 @@ impl Rounded {
     pub fn bound(&self) -> f64 {
         match self.depth == 0.0 {
             true => 0.0,
-            false if self.size.is_nan() => f64::INFINITY,
             false => UNIT * self.depth * self.size + TINY,
         }
     }
@@ -70,7 +68,9 @@ impl Rounded {
         }
         // What underflows is no smaller than what it may differ by.
         let least = if value.abs() < TINY && size > 0.0 { TINY / UNIT } else { 0.0 };
-        Rounded { value, size: size.max(least), depth }
+        // Of a number that is no size nothing is known.
+        let size = if size.is_nan() { f64::INFINITY } else { size.max(least) };
+        Rounded { value, size, depth }
     }
 
     /// Nothing is known of how far it may be.
@@ -94,6 +94,8 @@ fn by_slopes(op: Op, value: f64, args: &[Rounded]) -> Result<Rounded> {
     let users = Users::new();
     let values: Vec<f64> = args.iter().map(|a| a.value).collect();
     let (mut size, mut depth) = (value.abs(), 0.0_f64);
+    // Near their zeros these are as if their arguments were rounded: what their series add up is no smaller there.
+    let is_series = matches!(op, Op::Lgamma | Op::Polygamma(_));
     for (k, a) in (0u8..).zip(args) {
         depth = depth.max(a.depth);
         let slope = |values: &[f64]| scalar::try_evaluate(Function::Partial(Primitive::Op(op), k), &users, values);
@@ -108,12 +110,11 @@ fn by_slopes(op: Op, value: f64, args: &[Rounded]) -> Result<Rounded> {
             let slope = slope(&at)?.abs();
             steepest = if slope > steepest || slope.is_nan() { slope } else { steepest };
         }
-        if a.depth > 0.0 || a.size > a.value.abs() {
+        if is_series || a.depth > 0.0 || a.size > a.value.abs() {
             size += steepest * a.size;
         }
     }
-    let own = if matches!(op, Op::Lgamma | Op::Polygamma(_)) { SERIES } else { FUNCTION };
-    Ok(Rounded::of(value, size, depth + own, false))
+    Ok(Rounded::of(value, size, depth + FUNCTION, false))
 }
 
 impl Numeric for Rounded {

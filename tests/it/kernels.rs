@@ -212,7 +212,7 @@ fn special_programs() {
 
 #[test]
 fn wide_programs() {
-    campaign("wide", 0, setting("IVERSON_PROGRAMS", 800), Campaign { family: Family::Wide, simplify: false });
+    campaign("wide", 0, setting("IVERSON_PROGRAMS", 300), Campaign { family: Family::Wide, simplify: false });
 }
 
 #[test]
@@ -266,15 +266,21 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
     for name in signature.sizes.values() {
         inputs.size(name, size);
     }
-    // Tangents and seeds have the entries of their parameters.
-    let mut drawn: BTreeMap<RelationId, Coo> = BTreeMap::new();
-    let mut on_pattern = |id: RelationId, shape: &[usize], numbers: &mut Numbers| {
-        let drawn = drawn.entry(id).or_insert_with(|| sparse(shape, numbers));
-        let columns = (0..shape.len()).map(|axis| drawn.pattern().column(axis).to_vec()).collect();
-        Coo::new(shape.to_vec(), columns, numbers.vector(drawn.data().len())).expect("the same places")
-    };
+    // Parameters that share a pattern have the places of the first of them.
+    let mut patterns: BTreeMap<RelationId, Arc<Relation>> = BTreeMap::new();
     for param in signature.params.values() {
         let leaves = signature.types.leaves(param.ty).expect("few leaves");
+        let mut entries = |shape: &[usize], r: RelationId, numbers: &mut Numbers| match patterns.get(&r) {
+            Some(known) => {
+                let data = numbers.vector(known.len());
+                Coo::with_pattern(known.clone(), data).expect("a number for each")
+            }
+            None => {
+                let coo = sparse(shape, numbers);
+                patterns.insert(r, coo.pattern().clone());
+                coo
+            }
+        };
         let tensors = leaves.iter().map(|leaf| {
             let shape: Vec<usize> = leaf.dims.iter().map(length).collect();
             Arc::new(match param.storage {
@@ -282,8 +288,8 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
                     let data = numbers.vector(shape.iter().product());
                     Tensor::from(Dense::new(&shape, data).expect("the data fill the shape"))
                 }
-                Storage::Csr(id) => Csr::from_coo(&on_pattern(id, &shape, numbers)).expect("a matrix").into(),
-                Storage::Coo(id) => on_pattern(id, &shape, numbers).into(),
+                Storage::Csr(r) => Csr::from_coo(&entries(&shape, r, numbers)).expect("a matrix").into(),
+                Storage::Coo(r) => entries(&shape, r, numbers).into(),
             })
         });
         inputs.value(&param.name, Value::new(tensors.collect()));
