@@ -20,7 +20,7 @@
 //! ```
 //!
 //! and at most [`SLACK`] more, for a loop looks at its budget once a round. [`Error::Limit`], an error of the program or a `note:` says what ended
-//! early. One unit takes 1 to 20 nanoseconds.
+//! early.
 
 use std::cell::Cell;
 
