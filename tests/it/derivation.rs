@@ -174,8 +174,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    const WORDS: [&'static str; 14] =
-        ["gen", "sum", "and", "or", "not", "exists", "real", "on", "fst", "snd", "true", "false", "S", "f"];
+    const WORDS: [&'static str; 15] =
+        ["gen", "sum", "and", "or", "not", "exists", "real", "on", "fst", "snd", "true", "false", "inf", "S", "f"];
 
     /// Every name in a formula is bound above, or by the formula itself; guards of inner products name axes by number.
     fn scope(&self, text: &str, has_axes: bool) {

@@ -397,6 +397,7 @@ impl Typeset {
             "or" => ("∨", "\\lor"),
             "not" => ("¬", "\\lnot"),
             "exists" => ("∃", "\\exists"),
+            "inf" => ("∞", "\\infty"),
             "real" => ("real", "\\mathbb{R}"),
             "fst" | "snd" => (word, if word == "fst" { "\\pi_0" } else { "\\pi_1" }),
             _ => return self.name(word),
