@@ -85,7 +85,8 @@ impl Rounded {
     /// Whether two numbers may be in another order than their values.
     fn may_swap(&self, other: &Self) -> bool {
         let reach = self.bound() + other.bound();
-        reach > 0.0 && !((self.value - other.value).abs() > 4.0 * reach)
+        let gap = (self.value - other.value).abs();
+        reach > 0.0 && (gap <= 4.0 * reach || gap.is_nan())
     }
 }
 

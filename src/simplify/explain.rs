@@ -611,7 +611,8 @@ mod tests {
         assert_eq!(sound.check().unwrap(), Vec::<String>::new());
         let guards = sound.parts.iter().position(|part| !part.weakened.is_empty()).unwrap();
         let rewrites = sound.parts.iter().position(|part| part.equations.len() > 1).unwrap();
-        let broken: [(&str, &dyn Fn(&mut Explanation)); 9] = [
+        type Fault<'a> = (&'a str, &'a dyn Fn(&mut Explanation));
+        let broken: [Fault<'_>; 9] = [
             ("a part is missing", &|e| drop(e.parts.remove(0))),
             ("the last part is missing", &|e| drop(e.parts.pop())),
             ("parts in another order", &|e| e.parts.reverse()),

@@ -173,10 +173,10 @@ fn kept(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<VarId, Ke
                 for x in operands.iter().map(|operand| operand.var) {
                     match &program.stmts[x].rhs {
                         Rhs::Contract { .. } if scales && uses[x] == 1 => kept.set(x, Kept::Nothing),
-                        Rhs::Contract { sums, operands, .. } if sums.is_empty() && operands.len() == 2 => {
-                            if uses[x] == multiplied[x] {
-                                kept.set(x, Kept::Points);
-                            }
+                        Rhs::Contract { sums, operands, .. }
+                            if sums.is_empty() && operands.len() == 2 && uses[x] == multiplied[x] =>
+                        {
+                            kept.set(x, Kept::Points);
                         }
                         _ => {}
                     }
@@ -283,7 +283,7 @@ impl Small<'_> {
 
     fn extent(&self, n: &Size) -> Option<i64> {
         let value = n.evaluate(&mut |v| if let Var::Size(n) = v { Some(self.size(*n)) } else { None })?;
-        i64::try_from(value.ok()?).ok().map(|n| n.max(0))
+        value.ok().map(|n| n.max(0))
     }
 
     /// Whether a tuple lies inside of the shape of its relation.
@@ -304,7 +304,8 @@ impl World for Small<'_> {
             RelationRef::Computed { view: View::ArgMax | View::ArgMin, .. } => tuple.last() == Some(&0),
             RelationRef::Input(r) => {
                 let Some(relation) = self.signature.relations.get(r) else { return false };
-                let parity = tuple.iter().sum::<i64>() % 2 == 0;
+                // Whether the sum of the coordinates is even.
+                let parity = tuple.iter().fold(0, |bits, x| bits ^ x) & 1 == 0;
                 match tuple.split_last() {
                     _ if !self.is_inside(&relation.shape, tuple) => false,
                     Some((target, source)) if self.signature.is_map(RelationRef::Input(r)) => {

@@ -36,7 +36,7 @@ pub fn judge(
     native: bool,
 ) -> Result<Tally, String> {
     let words = |error: iverson::Error| error.to_string();
-    let nests = function.loops(&mut Stages::new()).map_err(words)?;
+    let nests = function.loops_for(inputs).map_err(words)?;
     let text = || format!("{}\n{}", function.tensor_ssa(), nests.explained());
     let wrong = |complaint: String| format!("{complaint}\n{}", text());
     let kernel = |program: &Program, engine| Kernel::bind(Arc::new(program.clone()), inputs, engine);
