@@ -109,7 +109,7 @@ fn names(text: &str) -> Vec<(char, String, char)> {
         let start = at;
         let inside = |c: char| c.is_alphanumeric() || matches!(c, '_' | '?' | '\'' | '.');
         if chars[at].is_alphanumeric() || chars[at] == '_' {
-            while at < chars.len() && inside(chars[at]) && !(chars[at] == '.' && !chars[start].is_ascii_digit()) {
+            while at < chars.len() && inside(chars[at]) && (chars[at] != '.' || chars[start].is_ascii_digit()) {
                 at += 1;
             }
             if !chars[start].is_ascii_digit() {

@@ -66,7 +66,7 @@ fn stored(text: &str, given: &Inputs, params: &[Sparse], format: Format, rng: &m
         });
         text = lines.collect::<Vec<_>>().join("\n");
         let tuples: Vec<Vec<usize>> = entries.iter().map(|(tuple, _)| tuple.clone()).collect();
-        inputs.relation(&format!("{name}_at"), Relation::from_tuples(shape, &tuples).expect("sorted and unique"));
+        inputs.relation(format!("{name}_at"), Relation::from_tuples(shape, &tuples).expect("sorted and unique"));
         let mut entries = entries.clone();
         let volume = shape.iter().product::<usize>();
         let tuple = |mut place: usize| -> Vec<usize> {

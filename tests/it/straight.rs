@@ -170,16 +170,19 @@ fn jacobians_of_residuals() {
 #[test]
 fn rows_in_steps() {
     let bodies = [
-        ("sum i < n. x[i]^3", 1),
-        ("sum i < n - 1. 100 * (x[i + 1] - x[i]^2)^2 + (1 - x[i])^2", 3),
-        ("sum i < n - 2. (x[i + 2] * x[i + 1] * x[i])^2 + x[i]^3", 5),
+        ("sum i < n. x[i]^3", Some(1)),
+        ("sum i < n - 1. 100 * (x[i + 1] - x[i]^2)^2 + (1 - x[i])^2", Some(3)),
+        // Its parts are stored by themselves, so the rows are not of one shape.
+        ("sum i < n - 2. (x[i + 2] * x[i + 1] * x[i])^2 + x[i]^3", None),
     ];
     for (body, step) in bodies {
         let function = Function::parse(&format!("param x : [n] real\n{body}")).expect("a program");
         let derived = function.derive(&Request::new(Mode::Hessian, &["x"]), &mut Stages::new()).expect("it derives");
         let matrix = derived.matrix().expect("a matrix");
         let nests = matrix.assembly().values().to_string();
-        assert!(nests.contains(&format!("in steps of {step}\n")), "{nests}");
+        if let Some(step) = step {
+            assert!(nests.contains(&format!("in steps of {step}\n")), "{nests}");
+        }
         for n in 0..=67 {
             let mut inputs = Inputs::new();
             inputs.value("x", Value::vector(Numbers::new(n as u64, true).vector(n)));

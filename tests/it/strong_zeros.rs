@@ -269,7 +269,9 @@ fn masked_numbers_stay_behind_their_masks() {
 }
 
 /// Programs that show the signs of zeros, and what they give: by a division, or an angle.
-const SIGNS: &[(&str, &[(&str, Datum)], &[f64])] = &[
+type SignCase = (&'static str, &'static [(&'static str, Datum)], &'static [f64]);
+
+const SIGNS: &[SignCase] = &[
     // A sum begins with 0, however many summands it has.
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0]))], &[INF]),
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0, -0.0, -0.0]))], &[INF]),

@@ -34,7 +34,9 @@ fn before(j: usize) -> String {
 }
 
 /// Texts that grow with a number, by name.
-const FAMILIES: &[(&str, fn(usize) -> String)] = &[
+type TextFamily = (&'static str, fn(usize) -> String);
+
+const FAMILIES: &[TextFamily] = &[
     ("union of equations", |k| {
         format!("param x : [n] real\nsum i < n. [{}] * x[i]", parts(k, " or ", |j| format!("i = {}", 3 * j)))
     }),
