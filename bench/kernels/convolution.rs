@@ -3,7 +3,8 @@
 use iverson::Result;
 use iverson::tensor::{Dense, Inputs, Value};
 
-use crate::harness::{Case, Lanes, Run, Table, digest, dot, fused, lanes, random};
+use crate::harness::{Case, Run, Table, random};
+use crate::simd::{Lanes, dot};
 
 pub fn run(table: &mut Table) -> Result<()> {
     for (n, m) in [(1000, 9), (100_000, 9), (100_000, 64)] {
@@ -18,36 +19,37 @@ pub fn large(table: &mut Table) -> Result<()> {
 
 /// `y[i] = sum over k of w[k] x[i + k]`, in blocks that stay in registers.
 fn correlate(x: &[f64], w: &[f64], y: &mut [f64]) {
+    const WIDTH: usize = 64;
     let n = y.len();
     let mut start = 0;
-    while start + 32 <= n {
-        let mut sums = [Lanes::splat(0.0); 4];
+    while start + WIDTH <= n {
+        let mut sums = [Lanes::splat(0.0); WIDTH / 8];
         for (k, w) in w.iter().enumerate() {
-            let x = &x[start + k..start + k + 32];
+            let (w, x) = (Lanes::splat(*w), &x[start + k..start + k + WIDTH]);
             for (c, sum) in sums.iter_mut().enumerate() {
-                *sum = fused(lanes(x, 8 * c), Lanes::splat(*w), *sum);
+                *sum = Lanes::load(x, 8 * c).fused(w, *sum);
             }
         }
-        for (y, sum) in y[start..].chunks_exact_mut(8).zip(&sums) {
-            y.copy_from_slice(&sum.0);
+        for (c, sum) in sums.into_iter().enumerate() {
+            sum.store(y, start + 8 * c);
         }
-        start += 32;
+        start += WIDTH;
     }
     for i in start..n {
         y[i] = dot(w, &x[i..]);
     }
 }
 
-/// `y[k] = sum over i of r[i] x[i + k]`, four at a time.
+/// `y[k] = sum over i of r[i] x[i + k]`, eight at a time.
 fn moments(x: &[f64], r: &[f64], y: &mut [f64]) {
     let n = r.len() / 8 * 8;
-    for (block, y) in y.chunks_mut(4).enumerate() {
-        let mut sums = [Lanes::splat(0.0); 4];
-        let starts: [usize; 4] = std::array::from_fn(|k| 4 * block + k.min(y.len() - 1));
+    for (block, y) in y.chunks_mut(8).enumerate() {
+        let mut sums = [Lanes::splat(0.0); 8];
+        let starts: [usize; 8] = std::array::from_fn(|k| 8 * block + k.min(y.len() - 1));
         for i in (0..n).step_by(8) {
-            let r = lanes(r, i);
+            let r = Lanes::load(r, i);
             for (sum, start) in sums.iter_mut().zip(starts) {
-                *sum = fused(lanes(x, start + i), r, *sum);
+                *sum = Lanes::load(x, start + i).fused(r, *sum);
             }
         }
         for ((y, sum), start) in y.iter_mut().zip(sums).zip(starts) {
@@ -76,20 +78,20 @@ fn one(table: &mut Table, n: usize, m: usize) -> Result<()> {
     let reversed: Vec<f64> = w.iter().rev().copied().collect();
     let mut block = [0.0; 1024];
     // The value needs no residual in memory.
-    let value: Run<'_> = Box::new(|| {
+    let value: Run<'_> = Box::new(|results| {
         let blocks = z.chunks(1024).enumerate();
-        digest([&[blocks.map(|(k, z)| residual(&x[1024 * k..], &reversed, z, &mut block[..z.len()])).sum()][..]])
+        results[0][0] = blocks.map(|(k, z)| residual(&x[1024 * k..], &reversed, z, &mut block[..z.len()])).sum();
     });
-    let (mut r, mut padded, mut dx, mut dw) = (vec![0.0; n], vec![0.0; n + 2 * m], vec![0.0; n + m - 1], vec![0.0; m]);
-    let gradient: Run<'_> = Box::new(|| {
-        let value = residual(&x, &reversed, &z, &mut r);
+    let (mut r, mut padded) = (vec![0.0; n], vec![0.0; n + 2 * m]);
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, dx, dw] = results else { return };
+        value[0] = residual(&x, &reversed, &z, &mut r);
         r.iter_mut().for_each(|r| *r *= 2.0);
         // dx[i] = sum over j of w[j] r[i + j - m + 1], where r is 0 outside.
         padded[m - 1..m - 1 + n].copy_from_slice(&r);
-        correlate(&padded, &w, &mut dx);
-        moments(&x, &r, &mut dw);
+        correlate(&padded, &w, dx);
+        moments(&x, &r, dw);
         dw.reverse();
-        digest([&[value][..], &dx, &dw])
     });
     let text = include_str!("../../tests/programs/e08_deconvolution.iv");
     let case = Case { name: &name, text, wrt: &["x", "w"], inputs: &inputs, constants: &[], data: &[&x, &w, &z] };
@@ -109,18 +111,18 @@ fn batch(table: &mut Table, b: usize, n: usize, m: usize) -> Result<()> {
         .value("z", Dense::new(&[b, n], z.clone()).expect("it fits"));
     let reversed: Vec<f64> = w.iter().rev().copied().collect();
     let rows = || x.chunks(n + m - 1).zip(z.chunks(n));
-    let (mut r, mut s, mut part, mut dw) = (vec![0.0; n], vec![0.0; n], vec![0.0; m], vec![0.0; m]);
+    let (mut r, mut s, mut part) = (vec![0.0; n], vec![0.0; n], vec![0.0; m]);
     let value: Run<'_> =
-        Box::new(|| digest([&[rows().map(|(x, z)| residual(x, &reversed, z, &mut r)).sum::<f64>()][..]]));
-    let gradient: Run<'_> = Box::new(|| {
+        Box::new(|results| results[0][0] = rows().map(|(x, z)| residual(x, &reversed, z, &mut r)).sum::<f64>());
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, dw] = results else { return };
         dw.fill(0.0);
-        let mut value = 0.0;
+        value[0] = 0.0;
         for (x, z) in rows() {
-            value += residual(x, &reversed, z, &mut s);
+            value[0] += residual(x, &reversed, z, &mut s);
             moments(x, &s, &mut part);
             dw.iter_mut().zip(part.iter().rev()).for_each(|(dw, part)| *dw += 2.0 * part);
         }
-        digest([&[value][..], &dw])
     });
     let text = include_str!("../../tests/programs/e09_batched_deconvolution.iv");
     let case = Case { name: &name, text, wrt: &["w"], inputs: &inputs, constants: &[], data: &[&x, &w, &z] };

@@ -3,12 +3,13 @@
 use iverson::Result;
 use iverson::tensor::{Coo, Dense, Inputs, Relation};
 
-use crate::harness::{Case, Lanes, Run, Table, add_scaled, digest, fused, lanes, random, sparse};
+use crate::harness::{Case, Run, Table, random, sparse};
+use crate::simd::Lanes;
 
 pub fn run(table: &mut Table) -> Result<()> {
-    matrix::<16>(table, 400, 300, 20_000)?;
-    matrix::<32>(table, 4000, 3000, 300_000)?;
-    matrix::<16>(table, 20_000, 10_000, 1_000_000)?;
+    matrix::<2>(table, 400, 300, 20_000)?;
+    matrix::<4>(table, 4000, 3000, 300_000)?;
+    matrix::<2>(table, 20_000, 10_000, 1_000_000)?;
     tensor(table, 100, 20_000)?;
     tensor(table, 1000, 500_000)?;
     embedding(table, 10_000)?;
@@ -16,62 +17,102 @@ pub fn run(table: &mut Table) -> Result<()> {
 }
 
 pub fn large(table: &mut Table) -> Result<()> {
-    matrix::<16>(table, 100_000, 50_000, 10_000_000)
+    matrix::<2>(table, 100_000, 50_000, 10_000_000)
 }
 
 fn rows(data: &[f64], n: usize, k: usize) -> Dense {
     Dense::new(&[n, k], data.to_vec()).expect("it fits")
 }
 
-fn matrix<const K: usize>(table: &mut Table, m: usize, n: usize, entries: usize) -> Result<()> {
-    let name = format!("K5 matrix factorisation, {m} x {n}, r = {K}");
+/// A row of a factor: `C` vectors.
+type Row<const C: usize> = [Lanes; C];
+
+#[inline(always)]
+fn row<const C: usize>(data: &[f64], at: u32) -> Row<C> {
+    let data = &data[at as usize * 8 * C..][..8 * C];
+    std::array::from_fn(|c| Lanes::load(data, 8 * c))
+}
+
+/// `data[at] += s * x`
+#[inline(always)]
+fn add<const C: usize>(data: &mut [f64], at: u32, s: Lanes, x: Row<C>) {
+    let data = &mut data[at as usize * 8 * C..][..8 * C];
+    for (c, x) in x.into_iter().enumerate() {
+        s.fused(x, Lanes::load(data, 8 * c)).store(data, 8 * c);
+    }
+}
+
+/// The product of two rows, of which the sum over all lanes is left to do.
+#[inline(always)]
+fn products<const C: usize>(a: Row<C>, b: Row<C>) -> Lanes {
+    a.into_iter().zip(b).skip(1).fold(a[0] * b[0], |sum, (a, b)| a.fused(b, sum))
+}
+
+#[inline(always)]
+fn times<const C: usize>(a: Row<C>, b: Row<C>) -> Row<C> {
+    std::array::from_fn(|c| a[c] * b[c])
+}
+
+/// The residuals of some entries: `data[k]` less the sum of the lanes of `of(k)`, eight at a time, given to `found`, which gets places from 0 on.
+#[inline(always)]
+fn residuals(data: &[f64], of: impl Fn(usize) -> Lanes, mut found: impl FnMut(usize, f64)) -> f64 {
+    let (mut squares, mut rest) = (Lanes::splat(0.0), 0.0);
+    let blocks = data.len() / 8 * 8;
+    for at in (0..blocks).step_by(8) {
+        let e = Lanes::load(data, at) - Lanes::sums(std::array::from_fn(|l| of(at + l)));
+        squares = e.fused(e, squares);
+        e.array().into_iter().enumerate().for_each(|(l, e)| found(at + l, e));
+    }
+    for (at, data) in data.iter().enumerate().skip(blocks) {
+        let e = data - of(at).sum();
+        rest += e * e;
+        found(at, e);
+    }
+    squares.sum() + rest
+}
+
+fn matrix<const C: usize>(table: &mut Table, m: usize, n: usize, entries: usize) -> Result<()> {
+    let k = 8 * C;
+    let name = format!("K5 matrix factorisation, {m} x {n}, r = {k}");
     if !table.wants(&name) {
         return Ok(());
     }
     let a = sparse(m, n, entries / m, 10);
-    let (u, v) = (random(m * K, 11), random(n * K, 12));
+    let (u, v) = (random(m * k, 11), random(n * k, 12));
     let mut inputs = Inputs::new();
-    inputs.value("A", a.clone()).value("U", rows(&u, m, K)).value("V", rows(&v, n, K));
+    inputs.value("A", a.clone()).value("U", rows(&u, m, k)).value("V", rows(&v, n, k));
     let pattern = a.pattern().clone();
-    let of = |x: &[f64], i: usize| -> [f64; K] { *x[i * K..].first_chunk().expect("a row") };
-    // Rows are as long as the type says, so their loops unroll.
-    let residual = |u: &[f64; K], at: usize| {
-        let v = of(&v, pattern.indices()[at] as usize);
-        let mut sum = Lanes::splat(0.0);
-        for c in (0..K).step_by(8) {
-            sum = fused(lanes(u, c), lanes(&v, c), sum);
-        }
-        (a.data()[at] - sum.sum(), v)
+    let entries = |i: usize| {
+        let row = pattern.row(i);
+        (&pattern.indices()[row.clone()], &a.data()[row])
     };
-    let value: Run<'_> = Box::new(|| {
-        let row = |i: usize| {
-            let u = of(&u, i);
-            pattern.row(i).map(|at| residual(&u, at).0.powi(2)).sum::<f64>()
-        };
-        digest([&[(0..m).map(row).sum::<f64>()][..]])
+    let value: Run<'_> = Box::new(|results| {
+        results[0][0] = (0..m)
+            .map(|i| {
+                let (u, (columns, data)) = (row::<C>(&u, i as u32), entries(i));
+                residuals(data, |at| products(u, row(&v, columns[at])), |_, _| {})
+            })
+            .sum();
     });
-    let columns = pattern.transposed();
-    let (mut r, mut du, mut dv) = (vec![0.0; pattern.len()], vec![0.0; m * K], vec![0.0; n * K]);
-    let gradient: Run<'_> = Box::new(|| {
-        let mut value = 0.0;
+    // One pass: what an entry adds to its row stays in registers, what it adds to its column goes to memory.
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, du, dv] = results else { return };
+        dv.fill(0.0);
+        value[0] = 0.0;
         for i in 0..m {
-            let (row, mut sum) = (of(&u, i), [0.0; K]);
-            for at in pattern.row(i) {
-                let (e, v) = residual(&row, at);
-                value += e * e;
-                r[at] = -2.0 * e;
-                add_scaled(&mut sum, r[at], &v);
-            }
-            du[i * K..][..K].copy_from_slice(&sum);
+            let (u, (columns, data)) = (row::<C>(&u, i as u32), entries(i));
+            let mut sum = [Lanes::splat(0.0); C];
+            value[0] += residuals(
+                data,
+                |at| products(u, row(&v, columns[at])),
+                |at, e| {
+                    let (r, v) = (Lanes::splat(-2.0 * e), row::<C>(&v, columns[at]));
+                    sum.iter_mut().zip(v).for_each(|(sum, v)| *sum = r.fused(v, *sum));
+                    add(dv, columns[at], r, u);
+                },
+            );
+            sum.into_iter().enumerate().for_each(|(c, x)| x.store(du, i * k + 8 * c));
         }
-        for j in 0..n {
-            let mut sum = [0.0; K];
-            for q in columns.indptr[j]..columns.indptr[j + 1] {
-                add_scaled(&mut sum, r[columns.positions[q]], &of(&u, columns.rows[q]));
-            }
-            dv[j * K..][..K].copy_from_slice(&sum);
-        }
-        digest([&[value][..], &du, &dv])
     });
     let text = include_str!("../../tests/programs/k05_matrix_factorisation.iv");
     let case = Case { name: &name, text, wrt: &["U", "V"], inputs: &inputs, constants: &[], data: &[a.data(), &u, &v] };
@@ -79,7 +120,8 @@ fn matrix<const K: usize>(table: &mut Table, m: usize, n: usize, entries: usize)
 }
 
 fn tensor(table: &mut Table, n: usize, entries: usize) -> Result<()> {
-    const K: usize = 16;
+    const C: usize = 2;
+    const K: usize = 8 * C;
     let name = format!("K7 tensor factorisation, {n}^3, {entries} entries");
     if !table.wants(&name) {
         return Ok(());
@@ -97,51 +139,39 @@ fn tensor(table: &mut Table, n: usize, entries: usize) -> Result<()> {
     for (name, factor) in ["A", "B", "C"].iter().zip(&factors) {
         inputs.value(*name, rows(factor, n, K));
     }
-    let of = |k: usize, i: usize| -> [f64; K] { *factors[k][i * K..].first_chunk().expect("a row") };
-    let residual = |at: usize| {
-        let [a, b, c] = [0, 1, 2].map(|k| of(k, tuples[at][k]));
-        let mut sum = Lanes::splat(0.0);
-        for l in (0..K).step_by(8) {
-            sum = fused(lanes(&a, l) * lanes(&b, l), lanes(&c, l), sum);
+    // Entries row by row of the first factor, with the rows of the other two.
+    let starts: Vec<usize> = (0..=n).map(|i| tuples.partition_point(|t| t[0] < i)).collect();
+    let others: Vec<[u32; 2]> = tuples.iter().map(|t| [t[1] as u32, t[2] as u32]).collect();
+    let [a, b, c] = [0, 1, 2].map(|k: usize| factors[k].as_slice());
+    let entries = |i: usize| (&others[starts[i]..starts[i + 1]], &data[starts[i]..starts[i + 1]]);
+    let value: Run<'_> = Box::new(|results| {
+        results[0][0] = (0..n)
+            .map(|i| {
+                let (a, (others, data)) = (row::<C>(a, i as u32), entries(i));
+                let of = |at: usize| products(times(a, row(b, others[at][0])), row(c, others[at][1]));
+                residuals(data, of, |_, _| {})
+            })
+            .sum();
+    });
+    // One pass, as for matrices.
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, da, db, dc] = results else { return };
+        db.fill(0.0);
+        dc.fill(0.0);
+        value[0] = 0.0;
+        for i in 0..n {
+            let (a, (others, data)) = (row::<C>(a, i as u32), entries(i));
+            let mut sum = [Lanes::splat(0.0); C];
+            let of = |at: usize| products(times(a, row(b, others[at][0])), row(c, others[at][1]));
+            value[0] += residuals(data, of, |at, e| {
+                let [j, k] = others[at];
+                let (r, b, c) = (Lanes::splat(-2.0 * e), row::<C>(b, j), row::<C>(c, k));
+                sum.iter_mut().zip(times(b, c)).for_each(|(sum, x)| *sum = r.fused(x, *sum));
+                add(db, j, r, times(a, c));
+                add(dc, k, r, times(a, b));
+            });
+            sum.into_iter().enumerate().for_each(|(l, x)| x.store(da, i * K + 8 * l));
         }
-        data[at] - sum.sum()
-    };
-    let value: Run<'_> = Box::new(|| digest([&[(0..tuples.len()).map(|at| residual(at).powi(2)).sum::<f64>()][..]]));
-    // The entries in the order of each mode.
-    let orders: Vec<Vec<usize>> = (0..3)
-        .map(|mode| {
-            let mut order: Vec<usize> = (0..tuples.len()).collect();
-            order.sort_by_key(|at| tuples[*at][mode]);
-            order
-        })
-        .collect();
-    let mut r = vec![0.0; tuples.len()];
-    let mut grads = vec![vec![0.0; n * K]; 3];
-    let gradient: Run<'_> = Box::new(|| {
-        let mut value = 0.0;
-        for (at, r) in r.iter_mut().enumerate() {
-            let e = residual(at);
-            value += e * e;
-            *r = -2.0 * e;
-        }
-        for (mode, grad) in grads.iter_mut().enumerate() {
-            let (p, q) = ((mode + 1) % 3, (mode + 2) % 3);
-            let order = &orders[mode];
-            let mut next = 0;
-            for i in 0..n {
-                let mut sum = [0.0; K];
-                while next < order.len() && tuples[order[next]][mode] == i {
-                    let at = order[next];
-                    let (x, y) = (of(p, tuples[at][p]), of(q, tuples[at][q]));
-                    for l in 0..K {
-                        sum[l] = (r[at] * x[l]).mul_add(y[l], sum[l]);
-                    }
-                    next += 1;
-                }
-                grad[i * K..][..K].copy_from_slice(&sum);
-            }
-        }
-        digest(std::iter::once(&[value][..]).chain(grads.iter().map(Vec::as_slice)))
     });
     let text = include_str!("../../tests/programs/k07_tensor_factorisation.iv");
     let all: Vec<&[f64]> = vec![&data, &factors[0], &factors[1], &factors[2]];
@@ -163,25 +193,24 @@ fn embedding(table: &mut Table, rows_of_e: usize) -> Result<()> {
     let mut inputs = Inputs::new();
     inputs.value("E", rows(&e, rows_of_e, K)).value("t", rows(&t, BATCH, K));
     inputs.relation("tok", Relation::from_map(&[BATCH], tokens.clone(), rows_of_e).expect("in range"));
-    let value: Run<'_> = Box::new(|| {
+    let value: Run<'_> = Box::new(|results| {
         let square = |(b, token): (usize, &usize)| {
             let (e, t) = (&e[token * K..][..K], &t[b * K..][..K]);
             e.iter().zip(t).map(|(e, t)| (e - t).powi(2)).sum::<f64>()
         };
-        digest([&[tokens.iter().enumerate().map(square).sum::<f64>()][..]])
+        results[0][0] = tokens.iter().enumerate().map(square).sum::<f64>();
     });
-    let mut de = vec![0.0; rows_of_e * K];
-    let gradient: Run<'_> = Box::new(|| {
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, de] = results else { return };
         de.fill(0.0);
-        let mut value = 0.0;
+        value[0] = 0.0;
         for (b, token) in tokens.iter().enumerate() {
             for q in 0..K {
                 let r = e[token * K + q] - t[b * K + q];
-                value += r * r;
+                value[0] += r * r;
                 de[token * K + q] += 2.0 * r;
             }
         }
-        digest([&[value][..], &de])
     });
     let text = include_str!("../../tests/programs/k15_embedding.iv");
     let data: [&[f64]; 2] = [&e, &t];
@@ -192,18 +221,17 @@ fn embedding(table: &mut Table, rows_of_e: usize) -> Result<()> {
     in_use.dedup();
     let place = |token| in_use.binary_search(token).expect("a token in use");
     let places: Vec<usize> = tokens.iter().map(place).collect();
-    let mut de = vec![0.0; in_use.len() * K];
-    let gradient: Run<'_> = Box::new(|| {
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, de] = results else { return };
         de.fill(0.0);
-        let mut value = 0.0;
+        value[0] = 0.0;
         for ((b, token), place) in tokens.iter().enumerate().zip(&places) {
             for q in 0..K {
                 let r = e[token * K + q] - t[b * K + q];
-                value += r * r;
+                value[0] += r * r;
                 de[place * K + q] += 2.0 * r;
             }
         }
-        digest([&[value][..], &de])
     });
     table.compare_sparse(&case(&format!("{name}, with gradient of rows in use")), &["grad_E"], gradient)
 }

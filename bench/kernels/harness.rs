@@ -1,10 +1,9 @@
-//! Interleaved timing, the table, and what the hand-written kernels share.
+//! Interleaved timing, the table, and the inputs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use iverson::codegen::vector::V;
 use iverson::kernel::{Engine, Input, Kernel, Status};
 use iverson::tensor::{Csr, Inputs, Precision, SliceMut, Tensor, bind};
 use iverson::{Function, Result};
@@ -12,8 +11,45 @@ use serde::Serialize;
 
 use crate::peers;
 
-/// What is timed: a run gives a number made of its results.
-pub type Run<'a> = Box<dyn FnMut() -> f64 + Send + 'a>;
+/// What is timed: it writes all its results, in the order of the leaves of the kernel's.
+pub type Run<'a> = Box<dyn FnMut(&mut [Vec<f64>]) + Send + 'a>;
+
+/// A run with the memory of its results.
+pub struct Timed<'a> {
+    run: Run<'a>,
+    results: Vec<Vec<f64>>,
+}
+
+impl<'a> Timed<'a> {
+    /// Results of so many numbers each; they are NaN until they are written.
+    fn new(run: Run<'a>, lengths: &[usize]) -> Timed<'a> {
+        Timed { run, results: lengths.iter().map(|len| vec![f64::NAN; *len]).collect() }
+    }
+
+    pub fn call(&mut self) {
+        (self.run)(&mut self.results);
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = &f64> {
+        self.results.iter().flatten()
+    }
+}
+
+/// Compares all numbers: each may differ by 1e-9 of the largest one of its result.
+fn assert_close(name: &str, ours: &Timed<'_>, by_hand: &Timed<'_>) {
+    for (leaf, (x, y)) in ours.results.iter().zip(&by_hand.results).enumerate() {
+        let scale = y.iter().fold(0.0_f64, |scale, y| scale.max(y.abs()));
+        for (k, (x, y)) in x.iter().zip(y).enumerate() {
+            assert!((x - y).abs() <= 1e-9 * scale, "{name}: number {k} of result {leaf} is {x}, and {y} by hand");
+        }
+    }
+}
+
+/// Compares all numbers bit by bit.
+fn assert_same(name: &str, ours: &Timed<'_>, other: &Timed<'_>, who: &str) {
+    let same = ours.numbers().zip(other.numbers()).all(|(x, y)| x.to_bits() == y.to_bits());
+    assert!(same, "{name}: {who} gives other bits");
+}
 
 /// What binds a kernel for an engine.
 type Bind<'a> = &'a dyn Fn(Engine) -> Result<Kernel>;
@@ -68,8 +104,16 @@ impl Table {
             let path = directory.join(format!("{}.npz", case.name));
             peers::write_archive(&path, &kernels[1], case.inputs)?;
             println!("{}", serde_json::json!({ "workload": case.name, "file": path }));
-            let [of_value, of_gradient] = kernels.each_ref().map(|kernel| run(kernel, case.data));
-            return peers::take_turns(&self.one, &mut [[value, of_value], [gradient, of_gradient]]);
+            let mut pairs = [(value, &kernels[0]), (gradient, &kernels[1])].map(|(by_hand, kernel)| {
+                let lengths = lengths(kernel);
+                [Timed::new(by_hand, &lengths), Timed::new(run(kernel, case.data), &lengths)]
+            });
+            for [by_hand, ours] in &mut pairs {
+                by_hand.call();
+                ours.call();
+                assert_close(case.name, ours, by_hand);
+            }
+            return peers::take_turns(&self.one, &mut pairs);
         }
         self.line(case.name.to_owned(), &|engine| case.kernel(&simple, engine), case.data, value)?;
         self.line(format!("{}, with gradient", case.name), &|engine| case.kernel(&both, engine), case.data, gradient)
@@ -100,7 +144,8 @@ impl Table {
         };
         let (double, single) = (leaves(&double)?, leaves(&single)?);
         let narrow = || run_with(&native, &single);
-        self.rounds(name, [run_with(&wide, &double), narrow(), narrow(), run_with(&interpreter, &single)]);
+        let runs = [run_with(&wide, &double), narrow(), narrow(), run_with(&interpreter, &single)];
+        self.rounds(name, &lengths(&native), runs);
         Ok(())
     }
 
@@ -109,27 +154,26 @@ impl Table {
         assert_eq!(native.status(), Status::Native);
         let interpreter = kernel(Engine::Interpreter)?;
         let runs = [by_hand, run(&native, data), run(&native, data), run(&interpreter, data)];
-        self.rounds(name, runs);
+        self.rounds(name, &lengths(&native), runs);
         Ok(())
     }
 
-    /// A line of the table: a hand-written kernel, native code twice, and the interpreter.
-    pub fn rounds(&mut self, name: String, mut runs: [Run<'_>; 4]) {
+    /// A line of the table: a hand-written kernel, native code twice, and the interpreter, whose results have so many numbers each.
+    pub fn rounds(&mut self, name: String, lengths: &[usize], runs: [Run<'_>; 4]) {
+        let mut runs = runs.map(|run| Timed::new(run, lengths));
         let mut times = [const { Vec::<Duration>::new() }; 4];
-        let mut values = [0.0; 4];
         for round in 0..self.rounds {
-            for (k, ((run, times), value)) in runs.iter_mut().zip(&mut times).zip(&mut values).enumerate() {
+            for (k, (run, times)) in runs.iter_mut().zip(&mut times).enumerate() {
                 // The interpreter is there for comparison; a few rounds say enough.
                 if k == 3 && round >= 3 {
                     continue;
                 }
                 let pool = if k == 2 { &self.two } else { &self.one };
-                let (found, time) = pool.install(|| {
+                times.push(pool.install(|| {
                     let start = Instant::now();
-                    (run(), start.elapsed())
-                });
-                *value = found;
-                times.push(time);
+                    run.call();
+                    start.elapsed()
+                }));
             }
         }
         let [by_hand, native, native_two_threads, interpreter] = times.map(|mut times| {
@@ -141,10 +185,10 @@ impl Table {
             "{name:<62}{by_hand:>11.3}{native:>11.3}{native_two_threads:>11.3}{interpreter:>12.3}{ratio:>9.2}{:>9.1}",
             interpreter / by_hand
         );
-        let scale = values[0].abs().max(1.0);
-        assert!(values.iter().all(|x| (x - values[0]).abs() <= 1e-8 * scale), "{name}: {values:?}");
-        assert_eq!(values[1].to_bits(), values[2].to_bits(), "{name}: two threads give other bits");
-        assert_eq!(values[1].to_bits(), values[3].to_bits(), "{name}: the interpreter gives other bits");
+        let [hand, one, two, interpreted] = &runs;
+        assert_close(&name, one, hand);
+        assert_same(&name, one, two, "the kernel on two threads");
+        assert_same(&name, one, interpreted, "the interpreter");
         let workload = name;
         self.lines.push(Line {
             workload,
@@ -177,30 +221,24 @@ impl Case<'_> {
 
 /// A run of a kernel.
 fn run<'a>(kernel: &'a Kernel, data: &'a [&'a [f64]]) -> Run<'a> {
-    let leaves = kernel.outputs().iter().flat_map(|o| &o.leaves);
-    let mut outputs: Vec<Vec<f64>> = leaves.map(|leaf| vec![0.0; leaf.len()]).collect();
-    Box::new(move || {
-        let mut slices: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    Box::new(move |results| {
+        let mut slices: Vec<&mut [f64]> = results.iter_mut().map(Vec::as_mut_slice).collect();
         kernel.call_into(data, &mut slices).expect("the inputs fit");
-        digest(outputs.iter().map(Vec::as_slice))
     })
 }
 
 /// A run of a kernel on leaves in either precision.
 fn run_with<'a>(kernel: &'a Kernel, leaves: &'a [Arc<Tensor>]) -> Run<'a> {
-    let lengths = kernel.outputs().iter().flat_map(|o| &o.leaves).map(|leaf| leaf.len());
-    let mut outputs: Vec<Vec<f64>> = lengths.map(|len| vec![0.0; len]).collect();
-    Box::new(move || {
+    Box::new(move |results| {
         let inputs: Vec<Input<'_>> = leaves.iter().map(|leaf| leaf.numbers().into()).collect();
-        let mut slices: Vec<SliceMut<'_>> = outputs.iter_mut().map(SliceMut::from).collect();
+        let mut slices: Vec<SliceMut<'_>> = results.iter_mut().map(SliceMut::from).collect();
         kernel.call_with(&inputs, &mut slices).expect("the inputs fit");
-        digest(outputs.iter().map(Vec::as_slice))
     })
 }
 
-/// The absolute values of some results.
-pub fn digest<'a>(outputs: impl IntoIterator<Item = &'a [f64]>) -> f64 {
-    outputs.into_iter().map(|x| x.iter().step_by(97).map(|x| x.abs()).sum::<f64>()).sum()
+/// How many numbers each result of a kernel has.
+fn lengths(kernel: &Kernel) -> Vec<usize> {
+    kernel.outputs().iter().flat_map(|o| &o.leaves).map(|leaf| leaf.len()).collect()
 }
 
 pub fn random(len: usize, seed: u64) -> Vec<f64> {
@@ -234,58 +272,4 @@ fn with_rows(rows: usize, cols: usize, seed: u64, each: impl Fn(&mut fastrand::R
     }
     let data = random(indices.len(), seed + 1);
     Csr::new(rows, cols, indptr, indices, data).expect("sorted and in range")
-}
-
-/// Eight numbers.
-pub type Lanes = V<8>;
-
-/// `a * b + c`, one instruction where the processor has it.
-#[inline(always)]
-pub fn fused(a: Lanes, b: Lanes, c: Lanes) -> Lanes {
-    V(std::array::from_fn(|l| a.0[l].mul_add(b.0[l], c.0[l])))
-}
-
-/// The eight numbers from a place on.
-#[inline(always)]
-pub fn lanes(x: &[f64], at: usize) -> Lanes {
-    V(*x[at..].first_chunk().expect("eight numbers"))
-}
-
-/// The sum of products, with four vectors of partial sums.
-#[inline(always)]
-pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let n = a.len().min(b.len());
-    let (a, b) = (&a[..n], &b[..n]);
-    let mut sums = [Lanes::splat(0.0); 4];
-    let (a_blocks, b_blocks) = (a.chunks_exact(32), b.chunks_exact(32));
-    let (a_rest, b_rest) = (a_blocks.remainder().chunks_exact(8), b_blocks.remainder().chunks_exact(8));
-    let rest: f64 = a_rest.remainder().iter().zip(b_rest.remainder()).map(|(x, y)| x * y).sum();
-    for (x, y) in a_blocks.zip(b_blocks) {
-        for (c, sum) in sums.iter_mut().enumerate() {
-            *sum = fused(lanes(x, 8 * c), lanes(y, 8 * c), *sum);
-        }
-    }
-    for (x, y) in a_rest.zip(b_rest) {
-        sums[0] = fused(lanes(x, 0), lanes(y, 0), sums[0]);
-    }
-    ((sums[0] + sums[1]) + (sums[2] + sums[3])).sum() + rest
-}
-
-/// `y += s * x`
-#[inline(always)]
-pub fn add_scaled(y: &mut [f64], s: f64, x: &[f64]) {
-    y.iter_mut().zip(x).for_each(|(y, x)| *y = s.mul_add(*x, *y));
-}
-
-/// The sum of `values[k] * x[columns[k]]`.
-#[inline(always)]
-pub fn gathered(columns: &[u32], values: &[f64], x: &[f64]) -> f64 {
-    let (column_blocks, value_blocks) = (columns.chunks_exact(8), values.chunks_exact(8));
-    let rest = column_blocks.remainder().iter().zip(value_blocks.remainder());
-    let rest: f64 = rest.map(|(j, v)| v * x[*j as usize]).sum();
-    let mut sum = Lanes::splat(0.0);
-    for (j, v) in column_blocks.zip(value_blocks) {
-        sum = fused(lanes(v, 0), V(std::array::from_fn(|l| x[j[l] as usize])), sum);
-    }
-    sum.sum() + rest
 }

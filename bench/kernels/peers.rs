@@ -9,14 +9,14 @@ use iverson::tensor::io::{FileValue, write_value};
 use iverson::tensor::{Dense, Inputs, Tensor, bind};
 use iverson::{Error, Result};
 
-use crate::harness::Run;
+use crate::harness::Timed;
 
 /// A turn takes as many calls as fit.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Each line of standard input is the number of a pair of runs, and is answered by a line of JSON: the seconds by hand and those of native code.
 /// An empty line, or the end, goes on to the next workload.
-pub fn take_turns(thread: &rayon::ThreadPool, pairs: &mut [[Run<'_>; 2]]) -> Result<()> {
+pub fn take_turns(thread: &rayon::ThreadPool, pairs: &mut [[Timed<'_>; 2]]) -> Result<()> {
     for line in std::io::stdin().lines() {
         let line = line.map_err(|error| Error::data("standard input", error.to_string()))?;
         if line.is_empty() {
@@ -31,11 +31,11 @@ pub fn take_turns(thread: &rayon::ThreadPool, pairs: &mut [[Run<'_>; 2]]) -> Res
 }
 
 /// The processor time of a call, as a mean of many, after one that warms up, in seconds. What else runs on the machine is not counted.
-fn turn(run: &mut Run<'_>) -> f64 {
-    run();
+fn turn(run: &mut Timed<'_>) -> f64 {
+    run.call();
     let (start, mut calls) = (processor_time(), 0);
     loop {
-        run();
+        run.call();
         calls += 1;
         let time = processor_time() - start;
         if time >= TURN {

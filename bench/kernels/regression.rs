@@ -1,10 +1,11 @@
 //! K3, K4 and K13: losses over sparse matrices.
 
-use iverson::codegen::vector::{self, V};
+use iverson::codegen::vector;
 use iverson::tensor::{Csr, Dense, Inputs, Value};
 use iverson::{Function, Result};
 
-use crate::harness::{Case, Run, Table, add_scaled, by_power_law, digest, dot, gathered, random, sparse};
+use crate::harness::{Case, Run, Table, by_power_law, random, sparse};
+use crate::simd::{Lanes, dot, gathered};
 
 pub fn run(table: &mut Table) -> Result<()> {
     logistic(table, 1000, 500)?;
@@ -23,62 +24,12 @@ pub fn large(table: &mut Table) -> Result<()> {
     rank_one(table, 1_000_000, 500_000)
 }
 
-/// The rows of a matrix times a vector.
-fn times(csr: &Csr, x: &[f64], y: &mut [f64]) {
-    let pattern = csr.pattern();
-    for (i, y) in y.iter_mut().enumerate() {
-        let row = pattern.row(i);
-        *y = gathered(&pattern.indices()[row.clone()], &csr.data()[row], x);
-    }
-}
-
-/// The columns of a matrix, and for each entry its place in the rows.
-struct Columns {
-    starts: Vec<usize>,
-    rows: Vec<u32>,
-    places: Vec<u32>,
-}
-
-impl Columns {
-    fn new(csr: &Csr) -> Columns {
-        let columns = csr.pattern().transposed();
-        let narrow = |x: &usize| *x as u32;
-        Columns {
-            starts: columns.indptr.to_vec(),
-            rows: columns.rows.iter().map(narrow).collect(),
-            places: columns.positions.iter().map(narrow).collect(),
-        }
-    }
-
-    /// The values column by column.
-    fn ordered(&self, values: &[f64]) -> Vec<f64> {
-        self.places.iter().map(|at| values[*at as usize]).collect()
-    }
-
-    /// The transposed matrix with values column by column, times a vector.
-    fn times_ordered(&self, ordered: &[f64], x: &[f64], y: &mut [f64]) {
-        for (j, y) in y.iter_mut().enumerate() {
-            let column = self.starts[j]..self.starts[j + 1];
-            *y = gathered(&self.rows[column.clone()], &ordered[column], x);
-        }
-    }
-
-    /// The transposed matrix with these values, times a vector.
-    fn times(&self, values: &[f64], x: &[f64], y: &mut [f64]) {
-        for (j, y) in y.iter_mut().enumerate() {
-            let range = self.starts[j]..self.starts[j + 1];
-            let (rows, places) = (&self.rows[range.clone()], &self.places[range]);
-            let (row_blocks, place_blocks) = (rows.chunks_exact(8), places.chunks_exact(8));
-            let rest = row_blocks.remainder().iter().zip(place_blocks.remainder());
-            let rest: f64 = rest.map(|(i, at)| values[*at as usize] * x[*i as usize]).sum();
-            let mut sums = [0.0; 8];
-            for (i, at) in row_blocks.zip(place_blocks) {
-                for (l, sum) in sums.iter_mut().enumerate() {
-                    *sum = values[at[l] as usize].mul_add(x[i[l] as usize], *sum);
-                }
-            }
-            *y = V(sums).sum() + rest;
-        }
+/// `y += s * x` at the places of a row: on one thread nothing is gathered along the columns, so each number of the matrix is read once.
+#[inline(always)]
+fn scatter(columns: &[u32], values: &[f64], s: f64, y: &mut [f64]) {
+    for (j, v) in columns.iter().zip(values) {
+        let y = &mut y[*j as usize];
+        *y = s.mul_add(*v, *y);
     }
 }
 
@@ -90,44 +41,52 @@ struct Logistic {
 }
 
 impl Logistic {
-    /// Margins in blocks, so that softplus runs in lanes.
-    fn margins(&self, a: &mut [f64]) {
-        times(&self.x, &self.w, a);
-        a.iter_mut().zip(&self.y).for_each(|(a, y)| *a *= -y);
-    }
-
-    fn total(&self, a: &[f64]) -> f64 {
-        let mut sum = V::<8>::splat(0.0);
-        let blocks = a.chunks_exact(8);
-        let rest: f64 = blocks.remainder().iter().map(|a| vector::softplus(V([*a])).0[0]).sum();
-        for a in blocks {
-            sum = sum + vector::softplus(crate::harness::lanes(a, 0));
-        }
-        (sum.sum() + rest) / a.len() as f64
-    }
+    /// Rows are taken in blocks: their functions run in lanes, and they are still in the nearest cache when they are read again.
+    const BLOCK: usize = 64;
 
     fn value(&self) -> Run<'_> {
-        let mut a = vec![0.0; self.y.len()];
-        Box::new(move || {
-            self.margins(&mut a);
-            digest([&[self.total(&a)][..]])
+        Box::new(|results| {
+            let mut margins = [0.0; Self::BLOCK];
+            let blocks = (0..self.y.len()).step_by(Self::BLOCK);
+            let sum: f64 = blocks.map(|first| self.block(first, &mut margins)).sum();
+            results[0][0] = sum / self.y.len() as f64;
         })
     }
 
-    /// With a product by the transposed matrix.
-    fn gradient<'a>(&'a self, transposed: impl Fn(&[f64], &mut [f64]) + Send + 'a) -> Run<'a> {
-        let (n, mut b, mut dw) = (self.y.len(), vec![0.0; self.y.len()], vec![0.0; self.w.len()]);
-        Box::new(move || {
-            self.margins(&mut b);
-            let value = self.total(&b);
-            for (b, y) in b.chunks_mut(8).zip(self.y.chunks(8)) {
-                let mut block = [0.0; 8];
-                block[..b.len()].copy_from_slice(b);
-                let s = vector::sigmoid(V(block));
-                b.iter_mut().zip(y).zip(s.0).for_each(|((b, y), s)| *b = -y * s / n as f64);
+    /// The loss of the rows of a block, and their margins. Rows that are not there have a margin of which the loss is 0.
+    #[inline(always)]
+    fn block(&self, first: usize, margins: &mut [f64; Self::BLOCK]) -> f64 {
+        let (pattern, y) = (self.x.pattern(), &self.y[first..]);
+        for (l, margin) in margins.iter_mut().enumerate() {
+            *margin = match y.get(l) {
+                Some(y) => {
+                    let row = pattern.row(first + l);
+                    -y * gathered(&pattern.indices()[row.clone()], &self.x.data()[row], &self.w)
+                }
+                None => f64::NEG_INFINITY,
+            };
+        }
+        let losses = (0..Self::BLOCK).step_by(8).map(|l| Lanes::load(margins, l).map(vector::softplus));
+        losses.fold(Lanes::splat(0.0), |sum, loss| sum + loss).sum()
+    }
+
+    fn gradient(&self) -> Run<'_> {
+        let n = self.y.len();
+        Box::new(move |results| {
+            let [value, dw] = results else { return };
+            let mut margins = [0.0; Self::BLOCK];
+            (value[0], _) = (0.0, dw.fill(0.0));
+            for first in (0..n).step_by(Self::BLOCK) {
+                value[0] += self.block(first, &mut margins) / n as f64;
+                for l in (0..Self::BLOCK).step_by(8) {
+                    Lanes::load(&margins, l).map(vector::sigmoid).store(&mut margins, l);
+                }
+                for (l, y) in self.y[first..].iter().take(Self::BLOCK).enumerate() {
+                    let row = self.x.pattern().row(first + l);
+                    let columns = &self.x.pattern().indices()[row.clone()];
+                    scatter(columns, &self.x.data()[row], -y * margins[l] / n as f64, dw);
+                }
             }
-            transposed(&b, &mut dw);
-            digest([&[value][..], &dw])
         })
     }
 }
@@ -147,15 +106,12 @@ fn logistic_of(table: &mut Table, kind: &str, x: impl Fn() -> Csr, n: usize, d: 
     let Logistic { x, y, w } = &loss;
     let mut inputs = Inputs::new();
     inputs.value("X", x.clone()).value("y", Value::vector(y.clone())).value("w", Value::vector(w.clone()));
-    let columns = Columns::new(x);
     let text = include_str!("../../tests/programs/k03_sparse_logistic_regression.iv");
     let (wrt, inputs) = (&["w"][..], &inputs);
     let case = Case { name: &name, text, wrt, inputs, constants: &[], data: &[x.data(), y, w] };
-    let gradient = loss.gradient(|b, dw| columns.times(x.data(), b, dw));
-    table.compare(case, loss.value(), gradient)?;
-    let ordered = columns.ordered(x.data());
+    table.compare(case, loss.value(), loss.gradient())?;
     let case = Case { name: &constant, text, wrt, inputs, constants: &["X", "y"], data: &[w] };
-    table.compare(case, loss.value(), loss.gradient(|b, dw| columns.times_ordered(&ordered, b, dw)))
+    table.compare(case, loss.value(), loss.gradient())
 }
 
 /// The column of kernels by hand has that in double precision.
@@ -182,32 +138,45 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
     let mut inputs = Inputs::new();
     inputs.value("S", s.clone()).value("D", Dense::new(&[n, K], dense.clone()).expect("it fits"));
     let pattern = s.pattern().clone();
-    let row_of = |j: u32| &dense[j as usize * K..][..K];
-    let product = |i: usize, row: &mut [f64; K]| {
-        row.fill(0.0);
-        for at in pattern.row(i) {
-            add_scaled(row, s.data()[at], row_of(pattern.indices()[at]));
-        }
+    let row_of = |at: usize| -> [Lanes; K / 8] {
+        let row = &dense[pattern.indices()[at] as usize * K..][..K];
+        std::array::from_fn(|c| Lanes::load(row, 8 * c))
     };
-    let value: Run<'_> = Box::new(|| {
-        let mut row = [0.0; K];
-        let square = |i| {
-            product(i, &mut row);
-            dot(&row, &row)
-        };
-        digest([&[(0..n).map(square).sum::<f64>()][..]])
-    });
-    let mut ds = vec![0.0; pattern.len()];
-    let gradient: Run<'_> = Box::new(|| {
-        let (mut value, mut row) = (0.0, [0.0; K]);
-        for i in 0..n {
-            product(i, &mut row);
-            value += dot(&row, &row);
-            for at in pattern.row(i) {
-                ds[at] = 2.0 * dot(&row, row_of(pattern.indices()[at]));
-            }
+    // A row of the product, which stays in registers, and its square.
+    let product = |i: usize| {
+        let mut row = [Lanes::splat(0.0); K / 8];
+        for at in pattern.row(i) {
+            let scale = Lanes::splat(s.data()[at]);
+            row.iter_mut().zip(row_of(at)).for_each(|(sum, x)| *sum = scale.fused(x, *sum));
         }
-        digest([&[value][..], &ds])
+        (row, row.iter().fold(Lanes::splat(0.0), |sum, x| x.fused(*x, sum)))
+    };
+    let value: Run<'_> = Box::new(|results| {
+        results[0][0] = (0..n).fold(Lanes::splat(0.0), |sum, i| sum + product(i).1).sum();
+    });
+    let gradient: Run<'_> = Box::new(|results| {
+        let [value, ds] = results else { return };
+        let mut sum = Lanes::splat(0.0);
+        for i in 0..n {
+            let (row, square) = product(i);
+            sum = sum + square;
+            let row = row.map(|x| x + x);
+            let along = |at: usize| {
+                let x = row_of(at);
+                let of = |first: usize| {
+                    let last = row[first..].iter().zip(&x[first..]).step_by(2);
+                    last.fold(Lanes::splat(0.0), |sum, (a, b)| a.fused(*b, sum))
+                };
+                of(0) + of(1)
+            };
+            let entries = pattern.row(i);
+            let blocks = entries.start..entries.end - entries.len() % 8;
+            for at in blocks.clone().step_by(8) {
+                Lanes::sums(std::array::from_fn(|l| along(at + l))).store(ds, at);
+            }
+            (blocks.end..entries.end).for_each(|at| ds[at] = along(at).sum());
+        }
+        value[0] = sum.sum();
     });
     let text = include_str!("../../tests/programs/k04_sparse_times_dense.iv");
     let case = Case { name: &name, text, wrt: &["S"], inputs: &inputs, constants: &[], data: &[s.data(), &dense] };
@@ -222,38 +191,39 @@ struct RankOne {
 }
 
 impl RankOne {
-    fn square(&self) -> f64 {
-        dot(self.x.data(), self.x.data())
-    }
-
-    fn loss(&self, square: f64, xv: &mut [f64]) -> f64 {
+    /// `sum X^2`, where it is not known, and `u'Xv`, in one pass over the matrix.
+    fn loss(&self, square: Option<f64>, mut row_of: impl FnMut(usize, f64)) -> f64 {
         let RankOne { x, u, v } = self;
-        times(x, v, xv);
-        square - 2.0 * dot(u, xv) + dot(u, u) * dot(v, v)
-    }
-
-    fn value<'a>(&'a self, square: impl Fn() -> f64 + Send + 'a) -> Run<'a> {
-        let mut xv = vec![0.0; self.u.len()];
-        Box::new(move || digest([&[self.loss(square(), &mut xv)][..]]))
-    }
-
-    /// With a product by the transposed matrix.
-    fn gradient<'a>(
-        &'a self,
-        square: impl Fn() -> f64 + Send + 'a,
-        transposed: impl Fn(&[f64], &mut [f64]) + Send + 'a,
-    ) -> Run<'a> {
-        let RankOne { u, v, .. } = self;
-        let (mut xv, mut du, mut dv) = (vec![0.0; u.len()], vec![0.0; u.len()], vec![0.0; v.len()]);
-        Box::new(move || {
-            let value = self.loss(square(), &mut xv);
-            let (uu, vv) = (dot(u, u), dot(v, v));
-            for ((du, u), xv) in du.iter_mut().zip(u).zip(&xv) {
-                *du = 2.0 * (vv * u - xv);
+        let (pattern, mut across) = (x.pattern(), 0.0);
+        let mut own = 0.0;
+        for (i, u) in u.iter().enumerate() {
+            let row = pattern.row(i);
+            let (columns, values) = (&pattern.indices()[row.clone()], &x.data()[row]);
+            let xv = gathered(columns, values, v);
+            if square.is_none() {
+                own += dot(values, values);
             }
-            transposed(u, &mut dv);
-            dv.iter_mut().zip(v).for_each(|(dv, v)| *dv = 2.0 * (uu * v - *dv));
-            digest([&[value][..], &du, &dv])
+            across += u * xv;
+            row_of(i, xv);
+        }
+        square.unwrap_or(own) - 2.0 * across + dot(u, u) * dot(v, v)
+    }
+
+    fn value(&self, square: Option<f64>) -> Run<'_> {
+        Box::new(move |results| results[0][0] = self.loss(square, |_, _| {}))
+    }
+
+    fn gradient(&self, square: Option<f64>) -> Run<'_> {
+        let RankOne { x, u, v } = self;
+        Box::new(move |results| {
+            let [value, du, dv] = results else { return };
+            let (uu, vv) = (dot(u, u), dot(v, v));
+            dv.iter_mut().zip(v).for_each(|(dv, v)| *dv = 2.0 * uu * v);
+            value[0] = self.loss(square, |i, xv| {
+                du[i] = 2.0 * (vv * u[i] - xv);
+                let row = x.pattern().row(i);
+                scatter(&x.pattern().indices()[row.clone()], &x.data()[row], -2.0 * u[i], dv);
+            });
         })
     }
 }
@@ -268,14 +238,11 @@ fn rank_one(table: &mut Table, m: usize, n: usize) -> Result<()> {
     let RankOne { x, u, v } = &loss;
     let mut inputs = Inputs::new();
     inputs.value("X", x.clone()).value("u", Value::vector(u.clone())).value("v", Value::vector(v.clone()));
-    let columns = Columns::new(x);
     let text = include_str!("../../tests/programs/k13_rank_one_residual.iv");
     let (wrt, inputs) = (&["u", "v"][..], &inputs);
     let case = Case { name: &name, text, wrt, inputs, constants: &[], data: &[x.data(), u, v] };
-    let gradient = loss.gradient(|| loss.square(), |u, dv| columns.times(x.data(), u, dv));
-    table.compare(case, loss.value(|| loss.square()), gradient)?;
-    let (ordered, square) = (columns.ordered(x.data()), loss.square());
+    table.compare(case, loss.value(None), loss.gradient(None))?;
+    let square = Some(dot(x.data(), x.data()));
     let case = Case { name: &constant, text, wrt, inputs, constants: &["X"], data: &[u, v] };
-    let gradient = loss.gradient(move || square, |u, dv| columns.times_ordered(&ordered, u, dv));
-    table.compare(case, loss.value(move || square), gradient)
+    table.compare(case, loss.value(square), loss.gradient(square))
 }

@@ -1,10 +1,15 @@
 """CasADi: matrix expressions (`MX`), gradients by `casadi.gradient`, functions called through their buffers.
 
 CasADi stores matrices column by column, so each of ours, row by row, is given as its transpose: a matrix `A` here is `A'` of the formulas.
-Scalar expressions (`SX`) and generated C are left out: both spell out each operation, and the programs here have millions.
+Functions are called as CasADi evaluates them, or as C that it generates, compiled with `-O3 -march=native`, whichever takes less time; C is left out
+where it is long, since its patterns and index lists are spelt out. Scalar expressions (`SX`) are left out: they spell out each operation.
 """
 
+import subprocess
+import tempfile
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import casadi
 import numpy as np
@@ -56,8 +61,13 @@ class Program:
         return Runs(lambda: value()[0], with_gradient)
 
     def function(self, results: list[MX]) -> Callable[[], list[np.ndarray]]:
-        """Inputs are read, and results written, where they are."""
+        """The faster one of both ways to call."""
         function = casadi.Function("loss", list(self.symbols.values()), results)
+        runs = [self.called(found, results) for found in (function, compiled(function)) if found is not None]
+        return min(runs, key=seconds)
+
+    def called(self, function: casadi.Function, results: list[MX]) -> Callable[[], list[np.ndarray]]:
+        """Inputs are read, and results written, where they are."""
         inputs = [np.ascontiguousarray(self.workload[name]).reshape(-1) for name in self.symbols]
         outputs = [np.zeros(result.nnz()) for result in results]
         buffer, call = function.buffer()
@@ -73,6 +83,39 @@ class Program:
         # What is called has addresses only.
         run.kept = function, buffer, inputs
         return run
+
+
+# Characters of C beyond which no function is compiled.
+LONGEST = 2_000_000
+
+
+def compiled(function: casadi.Function) -> casadi.Function | None:
+    """A function as C, if that is not too long and there is a compiler."""
+    with tempfile.TemporaryDirectory() as folder:
+        generator = casadi.CodeGenerator("loss.c")
+        generator.add(function)
+        text = generator.dump()
+        if len(text) > LONGEST:
+            return None
+        source, library = Path(folder) / "loss.c", Path(folder) / "loss.so"
+        source.write_text(text)
+        command = ["cc", "-O3", "-march=native", "-fPIC", "-shared", str(source), "-o", str(library), "-lm"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=100)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        # Loaded before the folder goes.
+        return casadi.external("loss", str(library))
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """The least time of some calls."""
+    times = []
+    for _ in range(4):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 def blurred(x: MX, kernel: MX, n: int) -> MX:

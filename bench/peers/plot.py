@@ -1,6 +1,7 @@
 """Draws what `run.py` measured: `python3 bench/peers/plot.py target/peers.json peers.svg`.
 
-Each row is a workload, each mark someone's time over that of our native kernel, on a logarithmic axis.
+Each row is a workload, each mark someone's time over that of our native kernel, on a logarithmic axis. Rows below the line take our kernel less
+than a millisecond for value and gradient: there a call is most of the time of other tools.
 """
 
 import json
@@ -37,8 +38,8 @@ def number(line: dict) -> int:
     return int(line["workload"].split()[0].removeprefix("K"))
 
 
-def panel(axes: Axes, lines: list[dict]) -> None:
-    """The ratios of one part; at the right what 1 stands for."""
+def panel(axes: Axes, lines: list[dict], short: int) -> None:
+    """The ratios of one part; at the right what 1 stands for. The last rows, so many, are short."""
     places = range(len(lines))
     for name, (marker, colour) in MARKS.items():
         found = [(line["over native"][name], at) for at, line in enumerate(lines) if name in line["ms"]]
@@ -47,6 +48,8 @@ def panel(axes: Axes, lines: list[dict]) -> None:
             axes.scatter(*zip(*found), marker=marker, linewidths=1.8 if marker == "|" else 0.4, label=name, zorder=3, **size)
     for at, line in enumerate(lines):
         axes.text(1.01, at, duration(line["ms"]["native"]), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    if short:
+        axes.axhline(len(lines) - short - 0.5, color="black", linewidth=1)
     axes.axvline(1, color="black", linewidth=1, zorder=2)
     axes.set_xscale("log")
     axes.set_xlim(left=0.1)
@@ -65,11 +68,13 @@ def panel(axes: Axes, lines: list[dict]) -> None:
 
 
 def main(source: str, target: str) -> None:
-    lines = sorted(json.loads(Path(source).read_text())["lines"], key=number)
+    lines = json.loads(Path(source).read_text())["lines"]
+    short = {line["workload"] for line in lines if line["part"] == PARTS[1] and line["ms"]["native"] < 1}
+    lines.sort(key=lambda line: (line["workload"] in short, number(line)))
     rows = len(lines) / len(PARTS)
     figure, both = pyplot.subplots(1, 2, sharex=True, sharey=True, figsize=(12, 1.4 + 0.27 * rows), layout="constrained")
     for axes, part in zip(both, PARTS):
-        panel(axes, [line for line in lines if line["part"] == part])
+        panel(axes, [line for line in lines if line["part"] == part], len(short))
         axes.set_title(part, fontsize=10)
     handles, labels = both[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(MARKS), frameon=False)

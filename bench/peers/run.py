@@ -38,6 +38,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ("native", "by hand")
 PARTS = ("value", "value and gradient")
 
+# Milliseconds of our native kernel from which on a row counts for the headline.
+LONG = 1.0
+
 
 class Kernels:
     """The process of the kernel benchmark. Its cores are its own until it is built."""
@@ -98,6 +101,18 @@ def summary(workload: str, part: str, turns: dict[str, list[float]]) -> dict:
     ms = {name: 1e3 * statistics.median(times) for name, times in turns.items()}
     ratios = {f"over {base}": over(base) for base in OURS}
     return {"workload": workload, "part": part, "ms": ms} | ratios | {"turns": turns}
+
+
+def medians(lines: list[dict]) -> str:
+    """Medians of the ratios to our native kernels: of rows that take us a millisecond or more, and of the others, where calling is most of it."""
+    text = []
+    for what, long in ((f"of rows above {LONG:g} ms", True), ("of the others", False)):
+        for part in PARTS:
+            found = [line["over native"] for line in lines if line["part"] == part and (line["ms"]["native"] >= LONG) == long]
+            names = dict.fromkeys(name for ratios in found for name in ratios if name != "native")
+            cells = (f"{name} {statistics.median(r[name] for r in found if name in r):.2g}" for name in names)
+            text.append(f"medians {what}, {part}, {len(found)} rows: {', '.join(cells)}")
+    return "\n".join(text)
 
 
 def heading(peers: list[Peer]) -> str:
@@ -164,6 +179,7 @@ def main() -> None:
     for peer in peers:
         peer.stop()
     if lines:
+        print(medians(lines))
         versions = [peer.version for peer in peers]
         machine = {"processor": processor(), "cores": os.cpu_count(), "load": os.getloadavg()}
         results = {"machine": machine, "versions": versions, "rounds": args.rounds, "lines": lines, "failures": failures}

@@ -1,10 +1,14 @@
-"""PyTorch: eager, with gradients by `torch.autograd.grad`.
+"""PyTorch: eager and by `torch.compile`, whichever takes less time, with gradients by `torch.autograd.grad`.
+
+Programs with sparse tensors run eagerly only, and so does what the compiler refuses.
 
 A product with a CSR matrix takes the least time without a gradient, but its derivative by a dense vector, and more so that by its
 entries, takes several times that of gathers from rows padded to one length; so values are computed with the one, and gradients with the
 other.
 """
 
+import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -21,6 +25,28 @@ VERSION = f"PyTorch {torch.__version__}"
 
 def tensor(x: Array) -> torch.Tensor:
     return torch.from_numpy(x)
+
+
+def fastest(loss: Callable, by: dict[str, Array], *rest: Array) -> Runs:
+    """As `eager`, or compiled."""
+    plain = eager(loss, by, *rest)
+    try:
+        compiled = eager(torch.compile(loss, dynamic=False), by, *rest)
+        return Runs(*(min(pair, key=seconds) for pair in zip(plain, compiled)))
+    except Exception as error:
+        print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
+        return plain
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """The least time of some calls, after one that compiles."""
+    run()
+    times = []
+    for _ in range(4):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
 
 
 def eager(loss: Callable, by: dict[str, Array], *rest: Array) -> Runs:
@@ -89,7 +115,7 @@ def deconvolution(w: Workload) -> Runs:
     def loss(by, z):
         return ((blurred(by["x"], by["w"]) - z) ** 2).sum()
 
-    return eager(loss, named(w, "x", "w"), w["z"])
+    return fastest(loss, named(w, "x", "w"), w["z"])
 
 
 def batched_deconvolution(w: Workload) -> Runs:
@@ -99,7 +125,7 @@ def batched_deconvolution(w: Workload) -> Runs:
         def loss(by, x, z):
             return ((blurred(x, by["w"]) - z) ** 2).sum()
 
-        return eager(loss, named(w, "w"), w["x"], w["z"])
+        return fastest(loss, named(w, "w"), w["x"], w["z"])
 
     return Runs(program(by_windows).value, program(by_shifts).gradient)
 
@@ -120,7 +146,7 @@ def logistic(w: Workload) -> Runs:
     places, columns = integers(w.padded("X"))
     rows = rows_of(tensor(w["X"]), tensor(places)).numpy()
     by = named(w, "w")
-    return Runs(eager(with_csr, by, w["y"]).value, eager(with_rows, by, rows, columns, w["y"]).gradient)
+    return Runs(eager(with_csr, by, w["y"]).value, fastest(with_rows, by, rows, columns, w["y"]).gradient)
 
 
 def sparse_times_dense(w: Workload) -> Runs:
@@ -133,14 +159,14 @@ def sparse_times_dense(w: Workload) -> Runs:
         return ((rows_of(by["S"], places)[:, None] @ gathered(D, columns)) ** 2).sum()
 
     by = named(w, "S")
-    return Runs(eager(with_csr, by, w["D"]).value, eager(with_rows, by, w["D"], *integers(w.padded("S"))).gradient)
+    return Runs(eager(with_csr, by, w["D"]).value, fastest(with_rows, by, w["D"], *integers(w.padded("S"))).gradient)
 
 
 def matrix_factorisation(w: Workload) -> Runs:
     def loss(by, a, rows, columns):
         return ((a - (gathered(by["U"], rows) * gathered(by["V"], columns)).sum(1)) ** 2).sum()
 
-    return eager(loss, named(w, "U", "V"), w["A"], *integers(w.pattern("A?").axes))
+    return fastest(loss, named(w, "U", "V"), w["A"], *integers(w.pattern("A?").axes))
 
 
 def graph_convolution(w: Workload) -> Runs:
@@ -158,7 +184,7 @@ def tensor_factorisation(w: Workload) -> Runs:
         a, b, c = (gathered(by[name], at) for name, at in zip("ABC", axes))
         return ((t - (a * b * c).sum(1)) ** 2).sum()
 
-    return eager(loss, named(w, "A", "B", "C"), w["T"], *integers(w.pattern("T?").axes))
+    return fastest(loss, named(w, "A", "B", "C"), w["T"], *integers(w.pattern("T?").axes))
 
 
 def gaussian_mixture(w: Workload) -> Runs:
@@ -174,7 +200,7 @@ def gaussian_mixture(w: Workload) -> Runs:
         normaliser = normaliser - torch.lgamma(0.5 * (freedom - torch.arange(d))).sum()
         return likelihood + 0.5 * gamma**2 * (Q**2).sum() - m * q.sum() - k * normaliser
 
-    return eager(loss, named(w, "alpha", "mu", "q", "L"), *w.all("x", "gamma", "m"))
+    return fastest(loss, named(w, "alpha", "mu", "q", "L"), *w.all("x", "gamma", "m"))
 
 
 def perceptron(w: Workload) -> Runs:
@@ -182,7 +208,7 @@ def perceptron(w: Workload) -> Runs:
         O = torch.tanh(x @ by["W1"] + by["b1"]) @ by["W2"] + by["b2"]
         return O.logsumexp(1).sum() - (t * O).sum()
 
-    return eager(loss, named(w, "W1", "b1", "W2", "b2"), *w.all("x", "t"))
+    return fastest(loss, named(w, "W1", "b1", "W2", "b2"), *w.all("x", "t"))
 
 
 def rank_one(w: Workload) -> Runs:
@@ -201,7 +227,7 @@ def rank_one(w: Workload) -> Runs:
     places, columns = integers(w.padded("X"))
     rows = rows_of(tensor(w["X"]), tensor(places)).numpy()
     by = named(w, "u", "v")
-    return Runs(eager(with_csr, by, w["X"]).value, eager(with_rows, by, w["X"], rows, columns).gradient)
+    return Runs(eager(with_csr, by, w["X"]).value, fastest(with_rows, by, w["X"], rows, columns).gradient)
 
 
 def embedding(w: Workload) -> Runs:
@@ -210,4 +236,4 @@ def embedding(w: Workload) -> Runs:
     def loss(by, t, tokens):
         return ((lookup(tokens, by["E"]) - t) ** 2).sum()
 
-    return eager(loss, named(w, "E"), w["t"], *integers(w.pattern("tok").axes[1:]))
+    return fastest(loss, named(w, "E"), w["t"], *integers(w.pattern("tok").axes[1:]))
