@@ -32,7 +32,14 @@ pub fn packed(inner: usize, columns: usize) -> Vec<f64> {
 }
 
 /// `c = a b + beta c` for `c` of so many rows and columns in row-major order. Sums over the inner axis run from its start to its end.
-pub fn multiply(a: Matrix<'_>, b: Matrix<'_>, [rows, inner, columns]: [usize; 3], beta: f64, c: &mut [f64], room: &mut [f64]) {
+pub fn multiply(
+    a: Matrix<'_>,
+    b: Matrix<'_>,
+    [rows, inner, columns]: [usize; 3],
+    beta: f64,
+    c: &mut [f64],
+    room: &mut [f64],
+) {
     for (panel, room) in room.chunks_exact_mut(inner * WIDTH).take(columns.div_ceil(WIDTH)).enumerate() {
         let first = panel * WIDTH;
         let width = WIDTH.min(columns - first);
@@ -49,7 +56,8 @@ pub fn multiply(a: Matrix<'_>, b: Matrix<'_>, [rows, inner, columns]: [usize; 3]
             let height = ROWS.min(rows - start);
             match height {
                 ROWS => tile::<ROWS>(a, start, room, beta, &mut c[start * columns + first..], columns, width),
-                _ => (start..rows).for_each(|i| tile::<1>(a, i, room, beta, &mut c[i * columns + first..], columns, width)),
+                _ => (start..rows)
+                    .for_each(|i| tile::<1>(a, i, room, beta, &mut c[i * columns + first..], columns, width)),
             }
             start += height;
         }

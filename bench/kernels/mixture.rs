@@ -188,8 +188,10 @@ impl Mixture {
 #[inline(always)]
 fn add_products(y: &[f64], x: &[f64], products: &mut [f64], d: usize) {
     for (i, j) in (0..d).step_by(ROWS).flat_map(|i| (0..=i).step_by(ROWS).map(move |j| (i, j))) {
-        let (y, x): ([&[f64]; ROWS], [&[f64]; ROWS]) =
-            (std::array::from_fn(|r| &y[(i + r) * PANEL..][..PANEL]), std::array::from_fn(|r| &x[(j + r) * PANEL..][..PANEL]));
+        let (y, x): ([&[f64]; ROWS], [&[f64]; ROWS]) = (
+            std::array::from_fn(|r| &y[(i + r) * PANEL..][..PANEL]),
+            std::array::from_fn(|r| &x[(j + r) * PANEL..][..PANEL]),
+        );
         let mut sums = [[Lanes::splat(0.0); ROWS]; ROWS];
         for l in (0..PANEL).step_by(8) {
             let x = x.map(|x| Lanes::load(x, l));

@@ -48,7 +48,8 @@ mod registers {
     pub fn sums([a, b, c, d, e, f, g, h]: [Eight; 8]) -> Eight {
         unsafe {
             let pair = |x, y| _mm512_add_pd(_mm512_unpacklo_pd(x, y), _mm512_unpackhi_pd(x, y));
-            let (low, high) = (_mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15));
+            let (low, high) =
+                (_mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15));
             let four = |x, y| _mm512_add_pd(_mm512_permutex2var_pd(x, low, y), _mm512_permutex2var_pd(x, high, y));
             let (first, last) = (four(pair(a, b), pair(c, d)), four(pair(e, f), pair(g, h)));
             let halves = _mm512_shuffle_f64x2::<0b01_00_01_00>(first, last);
