@@ -1,4 +1,4 @@
-//! Compiling sources with `rustc`, unless the [cache](super::cache) has the library already.
+//! Compiling sources with `rustc`, unless the cache has the library already.
 //!
 //! The key of a library is a digest of all that it is made of: the source, how `rustc` is called, which `rustc`, and which processor it makes
 //! code for. `rustc` runs where there is no library, and not before.

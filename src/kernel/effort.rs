@@ -13,7 +13,7 @@ use crate::index::Affine;
 use crate::loops::{Bound, Cond, Domain, Program, Stmt};
 use crate::tensor::Bindings;
 
-/// What [`check`] counts, as errors say.
+/// What is counted, as errors say.
 pub const ITERATIONS: &str = "iterations of loops";
 
 /// Refuses a program whose loops take more iterations than a limit.

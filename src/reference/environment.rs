@@ -11,7 +11,7 @@ use crate::index::{Size, Var};
 use crate::tensor::{Bindings, Coo, Csr, Dense, Inputs, Malformed, Relation, Tensor, Value};
 use crate::ty::{RelationKind, Signature, Storage};
 
-/// What [`Limits::steps`] counts, as errors say.
+/// What is counted, as errors say.
 pub const STEPS: &str = "steps of the reference evaluator";
 
 /// How much an evaluation may take. Counts, never clocks.
