@@ -7,7 +7,6 @@ where it is long, since its patterns and index lists are spelt out. Scalar expre
 
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 from casadi import MX, Sparsity, mtimes, sumsqr
 from scipy.special import gammaln
 
-from workload import Runs, Workload
+from workload import Runs, Workload, seconds
 
 VERSION = f"CasADi {casadi.__version__}"
 
@@ -106,16 +105,6 @@ def compiled(function: casadi.Function) -> casadi.Function | None:
             return None
         # Loaded before the folder goes.
         return casadi.external("loss", str(library))
-
-
-def seconds(run: Callable[[], object]) -> float:
-    """The least time of some calls."""
-    times = []
-    for _ in range(4):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def blurred(x: MX, kernel: MX, n: int) -> MX:

@@ -8,7 +8,6 @@ other.
 """
 
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -16,7 +15,7 @@ import torch
 from torch.nn.functional import conv1d, softplus
 from torch.nn.functional import embedding as lookup
 
-from workload import Array, Runs, Workload
+from workload import Array, Runs, Workload, seconds
 
 torch.set_num_threads(1)
 
@@ -36,17 +35,6 @@ def fastest(loss: Callable, by: dict[str, Array], *rest: Array) -> Runs:
     except Exception as error:
         print(f"torch.compile: {type(error).__name__}", file=sys.stderr)
         return plain
-
-
-def seconds(run: Callable[[], object]) -> float:
-    """The least time of some calls, after one that compiles."""
-    run()
-    times = []
-    for _ in range(4):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def eager(loss: Callable, by: dict[str, Array], *rest: Array) -> Runs:

@@ -1,5 +1,6 @@
 """What the kernel benchmark writes for a workload: its inputs, and what our kernel makes of them."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,3 +135,14 @@ def difference(what: str, theirs: object, ours: Array) -> float:
     if not error <= TOLERANCE:
         raise Wrong(f"{what}: off by {error:.1e}")
     return error
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """The least processor time of some calls, after one that may compile: for choosing the faster of two forms."""
+    run()
+    times = []
+    for _ in range(4):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
