@@ -275,6 +275,9 @@ impl Check<'_> {
                 if !scope.locals.contains(r) {
                     self.complain(format_args!("{r} is no local of this iteration"));
                 }
+                if matches!(stmt, Stmt::Assign(..)) && scope.in_lanes && !scope.varying_reals.contains(r) {
+                    self.complain(format_args!("{r} is one number, and lanes set it"));
+                }
             }
             Stmt::Store(place, _) => self.place(place, true),
             Stmt::Fill(buffer) => self.writes(*buffer),

@@ -437,7 +437,9 @@ impl Seen {
                 self.reals.insert(*r);
                 true
             }
-            Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
+            // What is outside has one number, and that of the last lane would be the one.
+            Stmt::Assign(r, _) => self.reals.contains(r),
+            Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
             Stmt::Store(place, _) => {
                 self.place(place);
                 let terms = place.at.iter().flat_map(Affine::terms);

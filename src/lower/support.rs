@@ -142,8 +142,8 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
             vec![Clause { bound: Vec::new(), conjuncts: pattern.into_iter().collect() }]
         }
         Rhs::Number(Number::Literal(0.0)) => Vec::new(),
-        Rhs::Number(Number::Index(a)) => clauses(&Pred::non_zero(a.clone()), rank),
-        Rhs::Number(Number::Literal(_)) => vec![Clause::default()],
+        // An index that is 0 at some place annihilates nothing there.
+        Rhs::Number(_) => vec![Clause::default()],
         Rhs::Add([(p, x), (q, y)]) => [under(p, *x)?, under(q, *y)?].concat(),
         Rhs::Map { guard, function, args } if keeps_zero(program, *function, args.len()) => {
             let mut union = Vec::new();

@@ -589,7 +589,11 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
         match self.term(e)? {
             Term::Number(Number::Literal(x)) => self.push(Value::Real(T::literal(*x)?)),
             Term::Number(Number::Index(a)) => {
-                let value = self.affine(a)?.map_or_else(T::zero, T::integer);
+                let value = match self.affine(a)? {
+                    // What is 0 for the sizes alone is nothing.
+                    Some(0) if a.is_size() => T::zero(),
+                    value => value.map_or_else(T::zero, T::integer),
+                };
                 self.push(Value::Real(value));
             }
             Term::Var(x) => {

@@ -16,7 +16,8 @@
 //! the size and the depth of the product. So the bound is that of all programs that the rules of the ring lead to, and of their first order
 //! in `u`. Integers whose sizes stay below 2^53 are exact: their depth is 0, and so is the bound.
 //!
-//! Where a comparison is as close as the bounds of its sides, either answer may come out: the size is infinite, and nothing is said.
+//! Where a comparison is as close as the bounds of its sides, either answer may come out: the size is infinite, and nothing is said. Nor is it of
+//! functions of what is not finite, if that came of a sum or a product: in another order NaN may be an infinity there, or an infinity NaN.
 //!
 //! [`Masked`] is the other meaning that a program may have where it is not finite: a structural zero, which is the value of a false
 //! bracket, of a place where nothing is stored, of an empty sum and of the literal 0, makes a product zero, whatever the other factor is.
@@ -45,37 +46,61 @@ pub struct Rounded {
     size: f64,
     /// How many roundings are on the longest way to it; 0 where it is exact.
     depth: f64,
+    open: Open,
+}
+
+/// What is not said of a number where NaN or infinities were met on the way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Open {
+    Nothing,
+    /// Which of NaN and the infinities it is.
+    Class,
+    /// Anything: it is a function of such a number.
+    Everything,
 }
 
 impl Rounded {
     /// A number that is given.
     pub fn new(value: f64) -> Self {
-        Rounded { value, size: value.abs(), depth: 0.0 }
+        Rounded { value, size: value.abs(), depth: 0.0, open: Open::Nothing }
     }
 
     /// How far another way to compute the number may be from its value; infinite where nothing is known.
     pub fn bound(&self) -> f64 {
-        match self.depth == 0.0 {
-            true => 0.0,
-            false => UNIT * self.depth * self.size + TINY,
+        match (self.open, self.depth == 0.0) {
+            (Open::Everything, _) => f64::INFINITY,
+            (_, true) => 0.0,
+            (_, false) => UNIT * self.depth * self.size + TINY,
         }
+    }
+
+    /// Whether another way to compute the number may give anything, whether it is finite or not.
+    pub fn is_open(&self) -> bool {
+        self.open == Open::Everything
+    }
+
+    /// With what is not said of the operands of a sum or a product.
+    fn opened(self, a: &Self, b: &Self) -> Self {
+        let open = a.open.max(b.open);
+        let own = if self.value.is_finite() { Open::Nothing } else { Open::Class };
+        Rounded { open: if open == Open::Everything { open } else { own }, ..self }
     }
 
     /// A value that is computed from numbers of these sizes.
     fn of(value: f64, size: f64, depth: f64, exact: bool) -> Self {
         if exact && value.fract() == 0.0 && size < INTEGERS {
-            return Rounded { value, size, depth: 0.0 };
+            return Rounded { value, size, depth: 0.0, open: Open::Nothing };
         }
         // What underflows is no smaller than what it may differ by.
         let least = if value.abs() < TINY && size > 0.0 { TINY / UNIT } else { 0.0 };
         // Of a number that is no size nothing is known.
         let size = if size.is_nan() { f64::INFINITY } else { size.max(least) };
-        Rounded { value, size, depth }
+        Rounded { value, size, depth, open: Open::Nothing }
     }
 
     /// Nothing is known of how far it may be.
     fn unknown(value: f64) -> Self {
-        Rounded { value, size: f64::INFINITY, depth: 1.0 }
+        Rounded { value, size: f64::INFINITY, depth: 1.0, open: Open::Nothing }
     }
 
     fn is_integer(&self) -> bool {
@@ -130,7 +155,7 @@ impl Numeric for Rounded {
     fn add(&self, other: &Self) -> Self {
         let exact = self.is_integer() && other.is_integer();
         let depth = self.depth.max(other.depth) + 1.0;
-        Rounded::of(self.value + other.value, self.size + other.size, depth, exact)
+        Rounded::of(self.value + other.value, self.size + other.size, depth, exact).opened(self, other)
     }
 
     fn mul(&self, other: &Self) -> Self {
@@ -141,7 +166,7 @@ impl Numeric for Rounded {
             true => 0.0,
             false => self.size * other.size,
         };
-        Rounded::of(value, size, self.depth + other.depth + 1.0, exact)
+        Rounded::of(value, size, self.depth + other.depth + 1.0, exact).opened(self, other)
     }
 
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
@@ -149,6 +174,9 @@ impl Numeric for Rounded {
         scalar::check(function, args.len(), users)?;
         let values: Vec<f64> = args.iter().map(|a| a.value).collect();
         let value = op.value(&values);
+        if args.iter().any(|a| a.open > Open::Nothing) {
+            return Ok(Rounded { open: Open::Everything, ..Rounded::unknown(value) });
+        }
         let depth = args.iter().fold(0.0_f64, |depth, a| depth.max(a.depth));
         let exact = args.iter().all(Rounded::is_integer);
         let largest = || args.iter().fold(0.0_f64, |size, a| size.max(a.size));
@@ -227,6 +255,12 @@ impl<T: Numeric> Numeric for Masked<T> {
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self> {
         let values: Vec<T> = args.iter().map(|a| a.value.clone()).collect();
         let value = Masked::new(T::apply(function, users, &values)?);
+        // A quotient is a product with a reciprocal, and functions that keep zero keep what is nothing.
+        let all = !args.is_empty() && args.iter().all(|a| a.nothing);
+        let divides = function == Function::Value(Primitive::Op(Op::Div));
+        if all && value.value.is_zero() || divides && args.first().is_some_and(|a| a.nothing) {
+            return Ok(Masked::zero());
+        }
         // A comparison that fails, as a derivative, selects nothing.
         let Function::Partial(primitive, k) = function else { return Ok(value) };
         Ok(match scalar::partial(primitive, k, users) {

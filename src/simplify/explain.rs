@@ -232,7 +232,7 @@ fn weakening(before: &Program, after: &Program, dropped: &[Dropped]) -> Part {
 
 /// The equations of one pass.
 fn equations(run: &mut Run<'_>, program: &Program, after: &Program) -> Result<Part> {
-    let Run { graph, encoded, saturation, model, table, selection, cheaper: _, large: _ } = run;
+    let Run { graph, encoded, saturation, model, table, selection, found: _, cheaper: _, large: _ } = run;
     let text = Text::new(graph, &encoded.names);
     let names = program.stmt_names();
     let mut equalities: Vec<Equality> = Vec::new();

@@ -231,6 +231,35 @@ impl Expr {
         }
     }
 
+    /// The sums around the read of a number, in the order of [`Expr::reads`], outermost first.
+    pub(super) fn sums_around(&self, number: usize) -> Vec<(IndexId, Size)> {
+        let mut sums = Vec::new();
+        self.collect_sums(&mut { number }, &mut sums);
+        sums
+    }
+
+    /// Whether the read was found, after so many others.
+    fn collect_sums(&self, left: &mut usize, sums: &mut Vec<(IndexId, Size)>) -> bool {
+        match self {
+            Expr::Number(_) | Expr::Index(_) => false,
+            Expr::Read(_) if *left == 0 => true,
+            Expr::Read(_) => {
+                *left -= 1;
+                false
+            }
+            Expr::Product(product) => {
+                let outside = sums.len();
+                sums.extend(product.sums.iter().cloned());
+                let found = product.factors.iter().any(|e| e.collect_sums(left, sums));
+                if !found {
+                    sums.truncate(outside);
+                }
+                found
+            }
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().any(|e| e.collect_sums(left, sums)),
+        }
+    }
+
     /// The expression with the read of a number, in the order of [`Expr::reads`], replaced.
     pub(super) fn with_read(&self, number: usize, by: &Expr) -> Expr {
         self.replace_read(&mut Some(number), by)

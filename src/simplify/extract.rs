@@ -139,7 +139,8 @@ impl Table {
         self.entries.get(selection.get(class)?)
     }
 
-    fn nothing(&self) -> Selection {
+    /// No node of any class.
+    pub(super) fn nothing(&self) -> Selection {
         Selection(vec![None; self.ids.len()])
     }
 
@@ -284,8 +285,9 @@ impl Table {
         union.get(class).is_none().then_some(union)
     }
 
-    /// The cheapest selection found for the roots, and whether it is cheaper than a given one.
-    pub(super) fn extract(&self, roots: &[Id], given: &Selection) -> Result<(Selection, bool)> {
+    /// The cheapest selection found for the roots, and whether it is cheaper than a given one; nothing where the budget of [`work`] ended before
+    /// there was any. (The given one may go in circles, since classes are united.)
+    pub(super) fn extract(&self, roots: &[Id], given: &Selection) -> Result<Option<(Selection, bool)>> {
         let nothing = || Error::bug("simplify", "no program can be taken out of the e-graph");
         let roots = self.places_of(roots).ok_or_else(nothing)?;
         let best = self.sets();
@@ -300,6 +302,7 @@ impl Table {
             (Some((_, a)), Some(b)) if b.compare(&a) != Ordering::Greater => (given.clone(), b),
             (Some((_, a)), _) => (joined, a),
             (None, Some(b)) => (given.clone(), b),
+            (None, None) if work::is_used_up() => return Ok(None),
             (None, None) => return Err(nothing()),
         };
         let classes = selection.0.iter().flatten().count();
@@ -311,7 +314,7 @@ impl Table {
         let needed = exchange.selection.of(self.reached(&exchange.selection, &roots).unwrap_or_default());
         let mut selection = self.nothing();
         selection.join(&needed);
-        Ok((selection, cheaper))
+        Ok(Some((selection, cheaper)))
     }
 
     /// Adds nodes for the children that a selection lacks: the cheapest way to compute them from nothing, or, `nearby`, one node that reads

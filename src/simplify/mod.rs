@@ -470,7 +470,9 @@ struct Run<'a> {
     model: cost::Model<'a>,
     table: extract::Table,
     selection: extract::Selection,
-    /// Whether the selection costs less than the program did.
+    /// Whether there is a selection; none where the budget of work ended before.
+    found: bool,
+    /// Whether it costs less than the program did.
     cheaper: bool,
     /// Whether there were too many classes to look for a cheaper one.
     large: bool,
@@ -479,7 +481,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// What was chosen, as a program; nothing where the one that came in is as good.
     fn program(&mut self, before: &Program) -> Result<Option<Program>> {
-        if !self.cheaper && self.encoded.steps.is_empty() {
+        if !self.found || !self.cheaper && self.encoded.steps.is_empty() {
             return Ok(None);
         }
         let Run { graph, encoded, model, table, selection, .. } = self;
@@ -525,7 +527,9 @@ fn run<'a>(
     };
     let given = table.selection(&nodes.iter().map(now).collect::<Vec<_>>());
     let roots: Vec<egg::Id> = encoded.roots.iter().flatten().map(|id| graph.egraph.find(*id)).collect();
-    let (selection, cheaper) = if large { (given, false) } else { table.extract(&roots, &given)? };
+    let extracted = if large { Some((given, false)) } else { table.extract(&roots, &given)? };
+    let found = extracted.is_some();
+    let (selection, cheaper) = extracted.unwrap_or_else(|| (table.nothing(), false));
     let encoding = Encoding { nodes, roots: encoded.roots.clone(), names: encoded.names.clone() };
-    Ok((Run { graph, encoded, saturation, model, table, selection, cheaper, large }, encoding))
+    Ok((Run { graph, encoded, saturation, model, table, selection, found, cheaper, large }, encoding))
 }

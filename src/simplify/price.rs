@@ -137,7 +137,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
 enum Kept {
     /// All of it.
     Whole,
-    /// The points of its guard: it stands between the factors of other products and their results.
+    /// The points of its guard: it is a factor of other products, each of which has it at hand at the one point that reads it.
     Points,
     /// Nothing: it is one of several statements that are computed together, a sum of many terms or a product with a literal.
     Nothing,
@@ -146,14 +146,18 @@ enum Kept {
 /// What of each result is stored.
 fn kept(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<VarId, Kept> {
     let mut uses = SideTable::new(program.stmts.len(), 0_usize);
-    // How many of the uses are factors of other products.
+    // How many of the uses are factors of other products, read at each of their points once.
     let mut multiplied = uses.clone();
     for (_, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         stmt.rhs.for_each_operand(|x| uses[x] += 1);
-        if let Rhs::Contract { operands, .. } = &stmt.rhs
+        if let Rhs::Contract { sums, operands, .. } = &stmt.rhs
             && operands.len() == 2
         {
-            operands.iter().for_each(|operand| multiplied[operand.var] += 1);
+            let count = stmt.dims.len() + sums.len();
+            for operand in operands {
+                let reads_all = (0..count).all(|at| operand.indices.contains(&IndexId::from_index(at)));
+                multiplied[operand.var] += usize::from(reads_all);
+            }
         }
     }
     program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| uses[*x] += 1);

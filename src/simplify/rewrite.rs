@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::instantiate::instantiate;
-use super::matching::{Goal, Match, Subject, matches};
+use super::matching::{Context, Goal, Match, Subject, matches};
 use super::rule::{Mode, Rule, Tier};
 use crate::base::work;
 use crate::error::Result;
@@ -266,7 +266,13 @@ fn result(
     one: &mut Match,
 ) -> Result<Option<Expr>> {
     let mark = one.bindings.mark();
-    let replacement = replacement(graph, rule, around, one)?;
+    let replacement = match &one.context {
+        Context::Read(whole, number) => {
+            let around = scope.iter().cloned().chain(whole.sums_around(*number)).collect();
+            replacement(graph, rule, &around, one)?
+        }
+        Context::Product(_) | Context::Sum(_) => replacement(graph, rule, around, one)?,
+    };
     one.bindings.undo(mark);
     let Some(replacement) = replacement else { return Ok(None) };
     let result = without_targets(graph, scope, one.context.around(replacement))?;

@@ -7,16 +7,16 @@
 //! sum i < n, j < m. u[i]^2 * v[j]^2  ==  (sum i < n. u[i]^2) * (sum j < m. v[j]^2)      also for m = 0, where u[0] is no number
 //! ```
 //!
-//! Whether a tensor is zero for the sizes alone is known as soon as these are: it is a sum over an empty range, stands under a guard that no place
-//! satisfies, is 0 as a literal or as an index expression, is made of such tensors by an addition or a function that keeps zero, or is a product
-//! with one of them. Evaluators and kernels take the program with these tensors replaced by the literal 0. Nothing of it remains where no range is
-//! empty, no bracket on sizes fails and no size is 0.
+//! Whether a tensor is zero for the sizes alone is known as soon as these are: it is a sum over an empty range, stands under a guard that they
+//! refute, is 0 as a literal or as an index expression without indices, is made of such tensors by an addition or a function that keeps zero, or
+//! is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the literal 0. Nothing of it remains where no range is
+//! empty, no bracket on sizes fails, no size is 0 and no literal is.
 
 use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
-use crate::base::{IndexId, SideTable, SizeId, VarId};
+use crate::base::{SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Facts, Pred, Size, Var};
+use crate::index::{Pred, Size, Var};
 use crate::scalar::{Function, Number, Op, Primitive, try_evaluate};
 use crate::ty::Signature;
 
@@ -26,9 +26,11 @@ use crate::ty::Signature;
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn without_vanishing(program: &Program, size: &dyn Fn(SizeId) -> Result<i64>) -> Result<Option<Program>> {
     let live = program.live();
-    let mut sizes = Sizes { size, facts: None, signature: &program.signature };
+    let sizes = Sizes { size };
     let mut some = false;
+    let is_zero = |x: VarId| matches!(program.stmts[x].rhs, Rhs::Number(Number::Literal(0.0)));
     for (_, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+        stmt.rhs.for_each_operand(|x| some |= is_zero(x));
         some = some || sizes.leave_nothing(stmt)?;
     }
     if !some {
@@ -37,7 +39,7 @@ pub fn without_vanishing(program: &Program, size: &dyn Fn(SizeId) -> Result<i64>
     let mut zero = SideTable::new(program.stmts.len(), false);
     let mut replaced = false;
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-        let vanishes = sizes.vanishes(stmt, &zero)?;
+        let vanishes = sizes.vanishes(&program.signature, stmt, &zero)?;
         zero.set(x, vanishes);
         replaced |= vanishes && !matches!(stmt.rhs, Rhs::Number(Number::Literal(_)));
     }
@@ -63,11 +65,9 @@ pub fn without_vanishing(program: &Program, size: &dyn Fn(SizeId) -> Result<i64>
     builder.finish(outputs).prune().map(Some)
 }
 
-/// The values of sizes, and what follows from them.
+/// The values of sizes.
 struct Sizes<'s> {
     size: &'s dyn Fn(SizeId) -> Result<i64>,
-    facts: Option<Facts>,
-    signature: &'s Signature,
 }
 
 impl Sizes<'_> {
@@ -84,21 +84,11 @@ impl Sizes<'_> {
         }
     }
 
-    /// Whether a statement has a range without places, or a guard on sizes that fails, or is a size that is 0.
-    fn leave_nothing(&self, stmt: &Stmt) -> Result<bool> {
-        if let Rhs::Number(Number::Index(a)) = &stmt.rhs
-            && a.is_size()
-            && self.value(a)? == 0
-        {
-            return Ok(true);
-        }
-        for n in stmt.dims.iter().chain(stmt.rhs.sums()) {
-            if self.value(n)? <= 0 {
-                return Ok(true);
-            }
-        }
-        for p in stmt.rhs.guards().flat_map(|p| p.conjuncts()) {
+    /// Whether the sizes alone say that a guard holds nowhere.
+    fn fails(&self, guard: &Pred) -> Result<bool> {
+        for p in guard.conjuncts() {
             let fails = match p {
+                Pred::False => true,
                 Pred::NonNegative(a) if a.is_size() => self.value(a)? < 0,
                 Pred::Zero(a) if a.is_size() => self.value(a)? != 0,
                 Pred::NonZero(a) if a.is_size() => self.value(a)? == 0,
@@ -111,43 +101,36 @@ impl Sizes<'_> {
         Ok(false)
     }
 
-    /// What holds of sizes and of indices with their ranges.
-    fn facts(&mut self, ranges: &[&Size]) -> Result<Facts> {
-        let mut facts = match self.facts.take() {
-            Some(facts) => facts,
-            None => {
-                let mut facts = self.signature.facts();
-                for n in self.signature.sizes.ids() {
-                    facts.assume(&Pred::zero(Affine::size(n).sub(&Affine::constant((self.size)(n)?))?));
-                }
-                facts
-            }
-        };
-        self.facts = Some(facts.clone());
-        (0..).map(IndexId).zip(ranges).for_each(|(i, n)| facts.range(i, n));
-        Ok(facts)
-    }
-
-    /// Whether no place satisfies a guard.
-    fn fails(&mut self, ranges: &[&Size], guard: &Pred) -> Result<bool> {
-        if guard.is_true() || guard.is_false() {
-            return Ok(guard.is_false());
+    /// Whether a statement is a size that is 0, or has a range without places or a guard that the sizes refute.
+    fn leave_nothing(&self, stmt: &Stmt) -> Result<bool> {
+        if let Rhs::Number(Number::Index(a)) = &stmt.rhs
+            && a.is_size()
+            && self.value(a)? == 0
+        {
+            return Ok(true);
         }
-        let mut facts = self.facts(ranges)?;
-        facts.assume(guard);
-        Ok(facts.contradictory())
+        for n in stmt.dims.iter().chain(stmt.rhs.sums()) {
+            if self.value(n)? <= 0 {
+                return Ok(true);
+            }
+        }
+        for guard in stmt.rhs.guards() {
+            if self.fails(guard)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a statement is zero, where that is known of its operands.
-    fn vanishes(&mut self, stmt: &Stmt, zero: &SideTable<VarId, bool>) -> Result<bool> {
-        let gens: Vec<&Size> = stmt.dims.iter().collect();
+    fn vanishes(&self, signature: &Signature, stmt: &Stmt, zero: &SideTable<VarId, bool>) -> Result<bool> {
         Ok(match &stmt.rhs {
             Rhs::Input { .. } => false,
             Rhs::Number(Number::Literal(c)) => *c == 0.0,
-            Rhs::Number(Number::Index(a)) => self.facts(&gens)?.proves(&Pred::zero(a.clone())),
+            Rhs::Number(Number::Index(a)) => a.is_size() && self.value(a)? == 0,
             Rhs::Add(sides) => {
                 for (p, x) in sides {
-                    if !zero[*x] && !self.fails(&gens, p)? {
+                    if !zero[*x] && !self.fails(p)? {
                         return Ok(false);
                     }
                 }
@@ -155,7 +138,7 @@ impl Sizes<'_> {
             }
             Rhs::Map { guard, function, args } => {
                 let args: Vec<bool> = args.iter().map(|x| zero[*x]).collect();
-                keeps_zero(self.signature, *function, &args) || self.fails(&gens, guard)?
+                keeps_zero(signature, *function, &args) || self.fails(guard)?
             }
             Rhs::Contract { sums, guard, operands } => {
                 for n in sums {
@@ -163,8 +146,7 @@ impl Sizes<'_> {
                         return Ok(true);
                     }
                 }
-                let all: Vec<&Size> = gens.iter().copied().chain(sums).collect();
-                operands.iter().any(|operand| zero[operand.var]) || self.fails(&all, guard)?
+                operands.iter().any(|operand| zero[operand.var]) || self.fails(guard)?
             }
         })
     }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | finite, of integers | the same number |
 //! | finite | a number within four times the running error bound ([`Rounded`]) |
-//! | NaN or infinite | the same, or what comes out where what is not there makes a product zero ([`Masked`]) |
+//! | NaN or infinite | NaN or infinite, or what comes out where what is not there makes a product zero ([`Masked`]) |
+//! | a function of sums or products that are NaN or infinite, which in another order are another of these | anything |
 //! | NaN or infinite, and the program simplified | anything |
 //!
 //! No tolerance is written anywhere else. Where a comparison may go either way the element is *undecided*, and is counted.
@@ -112,6 +113,11 @@ impl Expected {
         Expected::at(program, &Environment::from_bindings(&bindings).map_err(words)?)
     }
 
+    /// Whether some element may be anything, and with it what its derivatives are made of.
+    pub fn is_open(&self) -> bool {
+        self.elements.iter().any(|x| x.plain.is_open())
+    }
+
     /// Whether all elements are finite.
     pub fn is_finite(&self) -> bool {
         self.elements.iter().all(|x| x.plain.value.is_finite())
@@ -140,11 +146,6 @@ impl Expected {
     }
 }
 
-/// Whether two numbers that are not both finite are of one class.
-fn same_class(x: f64, y: f64) -> bool {
-    (x.is_nan() && y.is_nan()) || x == y
-}
-
 fn within(x: f64, y: Rounded, tally: &mut Tally) -> bool {
     let bound = y.bound();
     if bound.is_infinite() {
@@ -169,9 +170,10 @@ impl Element {
         tally.not_finite += 1;
         let masked = |y: Rounded| match y.value.is_finite() {
             true => within(x, y, &mut Tally::default()),
-            false => same_class(x, y.value),
+            false => y.is_open() || !x.is_finite(),
         };
-        ways == Ways::Simplified || same_class(x, self.plain.value) || self.masked.is_some_and(masked)
+        // Sums in another order, and factors outside of them, give another of NaN and infinities.
+        ways == Ways::Simplified || self.plain.is_open() || !x.is_finite() || self.masked.is_some_and(masked)
     }
 }
 

@@ -160,6 +160,9 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     if simplify {
         report.judge(what("simplified"), &expected, judge_simplified(&function, &expected, &at, &inputs));
     }
+    if expected.is_open() {
+        return Ok(());
+    }
     let single = function.tensor_ssa().outputs.iter().all(|output| output.ty == Types::REAL);
     let loss = match single {
         true => function,
@@ -195,32 +198,51 @@ fn campaign(name: &str, first: u64, count: u64, how: Campaign) {
 
 #[test]
 fn exact_programs() {
-    campaign("exact", 0, setting("IVERSON_PROGRAMS", 2500), Campaign { family: Family::Exact, simplify: false });
+    campaign(
+        "exact",
+        setting("IVERSON_SEED", 0),
+        setting("IVERSON_PROGRAMS", 2500),
+        Campaign { family: Family::Exact, simplify: false },
+    );
     // A sparse result that is zero everywhere, since its guard is false.
     campaign("exact", 12_771, 1, Campaign { family: Family::Exact, simplify: false });
 }
 
 #[test]
 fn smooth_programs() {
-    campaign("smooth", 0, setting("IVERSON_PROGRAMS", 1000), Campaign { family: Family::Smooth, simplify: false });
+    campaign(
+        "smooth",
+        setting("IVERSON_SEED", 0),
+        setting("IVERSON_PROGRAMS", 1000),
+        Campaign { family: Family::Smooth, simplify: false },
+    );
 }
 
 #[test]
-#[ignore = "about one program in a hundred differs, where the source is not finite or a mask leaks; see CONTRIBUTING.md"]
 fn special_programs() {
-    campaign("special", 0, setting("IVERSON_PROGRAMS", 2000), Campaign { family: Family::Special, simplify: false });
+    campaign(
+        "special",
+        setting("IVERSON_SEED", 0),
+        setting("IVERSON_PROGRAMS", 2000),
+        Campaign { family: Family::Special, simplify: false },
+    );
 }
 
 #[test]
 fn wide_programs() {
-    campaign("wide", 0, setting("IVERSON_PROGRAMS", 300), Campaign { family: Family::Wide, simplify: false });
+    campaign(
+        "wide",
+        setting("IVERSON_SEED", 0),
+        setting("IVERSON_PROGRAMS", 300),
+        Campaign { family: Family::Wide, simplify: false },
+    );
 }
 
 #[test]
 fn simplified_wide_programs() {
     campaign(
         "simplified wide",
-        5000,
+        setting("IVERSON_SEED", 5000),
         setting("IVERSON_PROGRAMS", 150),
         Campaign { family: Family::Wide, simplify: true },
     );
@@ -230,7 +252,7 @@ fn simplified_wide_programs() {
 fn simplified_exact_programs() {
     campaign(
         "simplified exact",
-        5000,
+        setting("IVERSON_SEED", 5000),
         setting("IVERSON_PROGRAMS", 300),
         Campaign { family: Family::Exact, simplify: true },
     );
@@ -240,18 +262,17 @@ fn simplified_exact_programs() {
 fn simplified_smooth_programs() {
     campaign(
         "simplified smooth",
-        5000,
+        setting("IVERSON_SEED", 5000),
         setting("IVERSON_PROGRAMS", 150),
         Campaign { family: Family::Smooth, simplify: true },
     );
 }
 
 #[test]
-#[ignore = "about one program in a hundred differs, where the source is not finite or a mask leaks; see CONTRIBUTING.md"]
 fn simplified_special_programs() {
     campaign(
         "simplified special",
-        5000,
+        setting("IVERSON_SEED", 5000),
         setting("IVERSON_PROGRAMS", 250),
         Campaign { family: Family::Special, simplify: true },
     );

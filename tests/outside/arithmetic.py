@@ -7,7 +7,7 @@ A number is a tuple (v, e, x, f, t):
        last place each; bounds of any order of the same operations are small multiples
     x  how many binary places after the point it has, where it is certain that every order of operations gives it exactly, else -1
     f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products here;
-       EMPTY: it is one because ranges are empty, so every engine has it annihilate products;
+       EMPTY: it is one because ranges are empty or a literal is 0, so every engine has it annihilate products;
        ANNIHILATED: what another structural zero annihilated is not finite, so that an engine may give something else
     t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
 """
@@ -21,6 +21,7 @@ NONE = {}
 INF = math.inf
 NAN = math.nan
 TINY = 1e-290  # below this, numbers lose places
+HUGE = 1e100  # above this, sums and products in another order may overflow, so nothing is known of what is made of them
 PLACES, LEAF = 24, 1000  # so many places stay exact; a leaf is exact until something is computed of it
 
 
@@ -39,6 +40,9 @@ class Arithmetic:
     def constant(self, v):
         v = float(v)
         return (v, 0.0 if v == int(v) else U * abs(v), places(v), 0, NONE)
+
+    def literal(self, v):
+        return self.constant(v) if v else self.nothing
 
     def leaf(self, v, key):
         if not math.isfinite(v):
@@ -60,7 +64,7 @@ class Arithmetic:
             return (a[0], a[1], a[2], f, a[4])
         v = a[0] + sign * b[0]
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
-        e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0]))
+        e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
         return self.made(v, e, x, f, self.chain(((1.0, 0.0, a[4]), (sign, 0.0, b[4]))))
 
     def sub(self, a, b):
@@ -83,9 +87,13 @@ class Arithmetic:
         e = times(a[0], b[1]) + times(b[0], a[1]) + a[1] * b[1] + U * abs(v)
         if abs(v) < TINY and a[0] != 0.0 and b[0] != 0.0:
             e += TINY
+        if not within(a[0], b[0]):
+            e, x = INF, -1
         return self.made(v, e, x, f, self.chain(((b[0], b[1], a[4]), (a[0], a[1], b[4]))))
 
     def div(self, a, b):
+        if a[3] & EMPTY:
+            return self.nothing
         f = (a[3] | b[3]) & ANNIHILATED
         if b[0] == 0.0:
             self.tainted = True
@@ -99,7 +107,7 @@ class Arithmetic:
             return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
         r = 1.0 / b[0]
         e = times(r, a[1]) + times(times(v, r), b[1]) + 2 * U * abs(v)
-        if b[1] >= abs(b[0]):
+        if b[1] >= abs(b[0]) or not within(a[0], r):
             e = INF
         d = (r, times(times(r, r), b[1]) + U * abs(r), a[4])
         by = -v * r
@@ -110,6 +118,8 @@ class Arithmetic:
             return (1.0, 0.0, 0, 0, NONE)
         if k == 1:
             return a
+        if a[3] & EMPTY and k > 0:
+            return self.nothing
         f = a[3] & ANNIHILATED
         if a[3] & STRUCTURAL and k > 0:
             return (0.0, 0.0, 0, STRUCTURAL | f, NONE)
@@ -122,6 +132,8 @@ class Arithmetic:
         slope = max(abs(p), abs(low), abs(high))
         e = times(slope, a[1]) + abs(k) * U * abs(v)
         ep = spread(p, low, high) + (abs(k) + 2) * U * abs(p)
+        if not within(a[0]):
+            e, x = INF, -1
         return self.made(v, e, x, f, self.chain(((p, ep, a[4]),)))
 
     # -- functions
@@ -141,6 +153,8 @@ class Arithmetic:
         else:
             kink = False
         v = total(function.value, values)
+        if v == 0.0 and all(a[3] & EMPTY for a in args):
+            return self.nothing
         by = []
         e = function.units * U * abs(v) + function.floor
         for k, a in enumerate(args):
@@ -186,7 +200,7 @@ class Arithmetic:
                 self.tainted = True
             for key, (d, ed) in t.items():
                 v = p * d
-                e = times(p, ed) + times(d, ep) + ep * ed + U * abs(v)
+                e = times(p, ed) + times(d, ep) + ep * ed + U * abs(v) if within(p, d) else INF
                 if key in out:
                     w, ew = out[key]
                     e = e + ew + U * (abs(v) + abs(w))
@@ -208,6 +222,10 @@ def places(v):
         if x > PLACES:
             return -1
     return x
+
+
+def within(*numbers):
+    return all(abs(v) <= HUGE for v in numbers)
 
 
 def exact(x, v):

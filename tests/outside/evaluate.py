@@ -6,7 +6,7 @@ afterwards which inputs the result depends on.
 
 import math
 
-from arithmetic import ANNIHILATED, NONE, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
+from arithmetic import ANNIHILATED, EMPTY, NONE, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
 from functions import FUNCTIONS
 
 
@@ -189,13 +189,17 @@ class Evaluator:
         return getattr(self, "_" + e[0])(e, env)
 
     def _num(self, e, env):
-        return self.ops.constant(e[1])
+        return self.ops.literal(e[1])
 
     def _ixv(self, e, env):
         k = self.index(e[1], env)
         if k is None:
             raise Undecided
-        return self.ops.constant(k)
+        if k:
+            return self.ops.constant(k)
+        # What is 0 for the sizes alone annihilates; of indices an engine may find that there is one place only.
+        alone = all(isinstance(atom, str) and atom in self.data.sizes for _, atom in e[1][2])
+        return self.ops.nothing if alone else self.ops.zero
 
     def _var(self, e, env):
         v = env[e[1]]
@@ -263,7 +267,7 @@ class Evaluator:
         return self.term(e[2], env) if self.holds(e[1], env) else self.ops.zero
 
     def _select(self, e, env):
-        return self.term(e[2] if self.holds(e[1], env) else e[3], env)
+        return apart(self.term(e[2] if self.holds(e[1], env) else e[3], env))
 
     def _sum(self, e, env):
         out = self.ops.nothing
@@ -276,7 +280,7 @@ class Evaluator:
         if v is None:
             self.ops.tainted = True
             return (-math.inf if e[0] == "max" else math.inf, math.inf, -1, 0, NONE)
-        return v if not v[3] & STRUCTURAL else (*v[:3], v[3] & ANNIHILATED, v[4])
+        return apart(v) if v[3] & EMPTY else v if not v[3] & STRUCTURAL else (*v[:3], v[3] & ANNIHILATED, v[4])
 
     _max = _min = extremum
 
@@ -338,6 +342,13 @@ class Evaluator:
             out.append((path, value.shape, elements))
         else:
             out.append((path, (), {(): value}))
+
+
+def apart(v):
+    """A number of one place: what annihilates here does so in no engine for sure, since other places may not be zero."""
+    if isinstance(v, Tensor):
+        return Tensor(v.shape, lambda place: apart(v.get(place)))
+    return (*v[:3], v[3] & ~EMPTY, v[4]) if len(v) == 5 else tuple(apart(one) for one in v)
 
 
 def places(shape):

@@ -145,7 +145,7 @@ def differs(expected, reference, got, raw, is_reference):
         return None
     if expected.sure and math.isfinite(expected.value):
         if not math.isfinite(got):
-            return "not finite"
+            return "not finite" if math.isfinite(expected.error) else None
         return None if expected.within(got) else "value"
     if is_reference:
         if expected.sure:
@@ -156,13 +156,15 @@ def differs(expected, reference, got, raw, is_reference):
     if reference is None:
         return None
     if math.isfinite(reference):
+        if not math.isfinite(expected.error):
+            return None
         if not math.isfinite(got):
             return "not finite"
-        if math.isfinite(expected.error) and abs(got - reference) > 2 * SLACK * expected.error + 1e-300:
+        if abs(got - reference) > 2 * SLACK * expected.error + 1e-300:
             return "value"
         return None
-    if raw and expected.sure and kind_of(got) != kind_of(reference):
-        return "class"
+    if raw and expected.sure and math.isfinite(got):
+        return "finite"
     return None
 
 
