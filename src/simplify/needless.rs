@@ -489,6 +489,8 @@ impl Pass<'_> {
         let may_go = self.final_only && self.weaker[x].is_none();
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
+            // What is 0 at one place annihilates nothing there.
+            Rhs::Number(Number::Index(a)) if self.trust == Trust::Sizes && !a.is_size() => return Ok(()),
             Rhs::Number(Number::Index(a)) => {
                 let p = Pred::non_zero(a.substitute(&|i| at.get(i.index()).cloned())?);
                 cases.iter_mut().for_each(|facts| facts.assume(&p));

@@ -263,7 +263,10 @@ fn programs_on_small_budgets() {
             evaluate(function.tensor_ssa(), &environment).iter().map(|leaves| flat(leaves)).collect()
         };
         let expected = value(&function);
-        for units in [0, 1 << 8, 1 << 11, 1 << 14, 1 << 17] {
+        let whole = function.simplify(&simplify::Options::default()).unwrap().report.work;
+        // Of shares of what the whole takes, some end while a form is chosen.
+        let shares = (1..8).map(|k| whole * k / 8);
+        for units in [0, 1 << 8, 1 << 11, 1 << 14, 1 << 17].into_iter().chain(shares) {
             let options = simplify::Options { work: Some(units), ..simplify::Options::default() };
             let simplified = function.simplify(&options).unwrap();
             check("simplify", simplified.function.tensor_ssa()).unwrap();

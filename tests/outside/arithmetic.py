@@ -8,7 +8,8 @@ A number is a tuple (v, e, x, f, t):
     x  how many binary places after the point it has, where it is certain that every order of operations gives it exactly, else -1
     f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products here;
        EMPTY: it is one because ranges are empty or a literal is 0, so every engine has it annihilate products;
-       ANNIHILATED: what another structural zero annihilated is not finite, so that an engine may give something else
+       ANNIHILATED: what another structural zero annihilated is not finite, or may not be in another order, so that an engine may give
+           something else
     t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
 """
 
@@ -80,6 +81,7 @@ class Arithmetic:
         if (a[3] | b[3]) & STRUCTURAL:
             if not (math.isfinite(a[0]) and math.isfinite(b[0])):
                 self.tainted = True
+            if not within(a[0], b[0]):
                 f = ANNIHILATED
             return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
         v = a[0] * b[0]
@@ -225,7 +227,7 @@ def places(v):
 
 
 def within(*numbers):
-    return all(abs(v) <= HUGE for v in numbers)
+    return all(abs(v) <= HUGE for v in numbers)  # and no NaN
 
 
 def exact(x, v):
@@ -271,10 +273,10 @@ def total(function, values):
 
 def clear(a, b):
     """Whether the comparison of a with b does not depend on rounding."""
-    if a[2] >= 0 and b[2] >= 0:
-        return True
     if (a[3] | b[3]) & ANNIHILATED:
         return False
+    if a[2] >= 0 and b[2] >= 0:
+        return True
     if not (math.isfinite(a[0]) and math.isfinite(b[0])):
         return True
     return abs(a[0] - b[0]) > 64 * (a[1] + b[1])

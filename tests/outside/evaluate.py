@@ -195,11 +195,9 @@ class Evaluator:
         k = self.index(e[1], env)
         if k is None:
             raise Undecided
-        if k:
-            return self.ops.constant(k)
-        # What is 0 for the sizes alone annihilates; of indices an engine may find that there is one place only.
+        # What is 0 for the sizes alone annihilates.
         alone = all(isinstance(atom, str) and atom in self.data.sizes for _, atom in e[1][2])
-        return self.ops.nothing if alone else self.ops.zero
+        return self.ops.literal(k) if alone else self.ops.constant(k)
 
     def _var(self, e, env):
         v = env[e[1]]
