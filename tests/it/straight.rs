@@ -172,7 +172,8 @@ fn rows_in_steps() {
     let bodies = [
         ("sum i < n. x[i]^3", Some(1)),
         ("sum i < n - 1. 100 * (x[i + 1] - x[i]^2)^2 + (1 - x[i])^2", Some(3)),
-        // Its parts are stored by themselves, so the rows are not of one shape.
+        ("sum i < n - 2. x[i + 2] * x[i + 1] * x[i] + x[i]^3", Some(5)),
+        // What entries of both triangles share is stored by itself, so the rows are not of one shape.
         ("sum i < n - 2. (x[i + 2] * x[i + 1] * x[i])^2 + x[i]^3", None),
     ];
     for (body, step) in bodies {
