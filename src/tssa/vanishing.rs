@@ -8,9 +8,12 @@
 //! ```
 //!
 //! Whether a tensor is zero for the sizes alone is known as soon as these are: it is a sum over an empty range, stands under a guard whose
-//! comparisons no place satisfies, is 0 as a literal or as an index expression without indices, is made of such tensors by an addition or a function that keeps zero, or
-//! is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the literal 0. Nothing of it remains where no range is
-//! empty, no bracket on sizes fails, no size is 0 and no literal is.
+//! comparisons no place satisfies, is 0 as a literal or as an index expression without indices, is made of such tensors by an addition or a
+//! function that keeps zero, or is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the
+//! literal 0. Nothing of it remains where no range is empty, every guard holds somewhere, no size is 0 and no literal is.
+//!
+//! Whether a guard holds somewhere is decided by a place that is looked for, and by the [facts](crate::index::Facts) where none is found; what
+//! relations say is left out.
 
 use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
@@ -75,7 +78,7 @@ impl Sizes<'_> {
         }
     }
 
-    /// An index expression with numbers for its sizes; nothing where it applies a map.
+    /// An index expression with numbers for its sizes; nothing where it applies a map or leaves the range of numbers.
     fn at_sizes(&self, a: &Affine) -> Result<Option<Affine>> {
         let (mut found, mut applies) = (Affine::constant(a.offset()), false);
         for (v, k) in a.terms() {
@@ -87,7 +90,8 @@ impl Sizes<'_> {
                     continue;
                 }
             };
-            found = found.add(&term.scale(*k)?)?;
+            let Ok(sum) = term.scale(*k).and_then(|term| found.add(&term)) else { return Ok(None) };
+            found = sum;
         }
         Ok((!applies).then_some(found))
     }
