@@ -9,8 +9,9 @@
 //!
 //! Whether a tensor is zero for the sizes alone is known as soon as these are: it is a sum over an empty range, stands under a guard that they
 //! refute, is 0 as a literal or as an index expression without indices, is made of such tensors by an addition or a function that keeps zero, or
-//! is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the literal 0. Nothing of it remains where no range is
-//! empty, no bracket on sizes fails, no size is 0 and no literal is.
+//! is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the literal 0; sources that are emitted, and
+//! kernels of results on patterns that are found out, do not. Nothing of it remains where no range is empty, no bracket on sizes fails, no size is
+//! 0 and no literal is.
 
 use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
