@@ -56,8 +56,7 @@
 //!                              └───> lower ───> loops ───> kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] is the only module that knows this order. After every pass a verifier runs, always in debug builds, and an error names
-//! the guilty pass.
+//! [`driver`] is the only module that knows this order. In debug builds a verifier runs after every pass, and an error names the guilty pass.
 //!
 //! # The intermediate representations
 //!
@@ -69,8 +68,8 @@
 //! | [`loops`] | loop nests over buffers and the arrays of relations | operands first; no `+=` to memory; every sum in a fixed order |
 //! | [`diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
-//! All are arenas in which operands come before their users. A pass is a loop forwards, or backwards and then forwards; nothing
-//! recurses on the depth of a program, so a million nested `let`s need no more stack than one.
+//! Expressions, terms and statements lie in arenas, operands before their users. A pass is a loop forwards, or backwards and then forwards;
+//! nothing recurses on the depth of a program, so a million nested `let`s need no more stack than one.
 //!
 //! # The modules, in the order of the pipeline
 //!

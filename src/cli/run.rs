@@ -235,7 +235,8 @@ fn summary(name: &str, value: &Value) -> String {
                     Tensor::Dense(_) => String::new(),
                     sparse => format!(" {} with {} entries", sparse.format(), data.len()),
                 };
-                let norm = short(data.iter().map(|x| x * x).sum::<f64>().sqrt());
+                // Sums of the standard library begin with -0.
+                let norm = short(data.iter().fold(0.0, |sum, x| sum + x * x).sqrt());
                 let first: Vec<String> = data.iter().take(6).map(|x| short(*x)).collect();
                 let more = if data.len() > 6 { " .." } else { "" };
                 text.push_str(&format!(

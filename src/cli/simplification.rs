@@ -17,7 +17,7 @@ pub(super) struct SimplifyArguments {
     /// Leave derivatives as the rules of differentiation give them.
     #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds", "matches", "work"])]
     no_simplify: bool,
-    /// Simplify by rules that keep every bit of every result.
+    /// Simplify by rules that keep every bit, up to the order of factors and terms.
     #[arg(long)]
     strict: bool,
     /// How large a size is compared with the others; 1 where nothing is said.

@@ -13,11 +13,11 @@
 //! 5. The programs on the way are [priced](self) statement by statement as the evaluator counts. The last one that costs no more than what came
 //!    in is the result. The order is that of growth; programs that grow alike are counted at some small sizes.
 //!
-//! A larger budget is used in steps, the default one and twice as much each time, and each step begins with the result of the last one. So twice a
-//! budget never gives a dearer program, from the default budget on.
+//! A larger budget is used in steps, the default one and twice as much each time, and each step begins with the result of the last one. So twice,
+//! four times, .. the default budget never gives a dearer program.
 //!
-//! **Why it is right.** Every step is an instance of a rule, whose two sides are equal wherever the reads of the left one are defined. A rule
-//! that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
+//! **Why it is right.** Every step is an instance of a rule, whose two sides agree as far as its [`Tier`] says, wherever the reads of the left one
+//! are defined, or of one of the steps that are [`BUILT_IN`]. A rule that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
 //!
 //! **What of `egg` is used.** Its e-graph: hash-consing, union-find, rebuilding and the analysis of classes. Not used are
 //!
@@ -175,7 +175,7 @@ pub struct Simplified {
 }
 
 /// A result is simplified again as long as that makes it cheaper: what was shared, or summed first, opens new ways. Every pass has the
-/// whole budget, so the last one, which finds nothing, shows that simplifying the result once more changes nothing. Programs that cost the
+/// whole budget, so where it ends because the last one finds nothing, simplifying the result once more changes nothing. Programs that cost the
 /// same may become each other in turn; then it ends with the first of them in the order of their text, whichever came in.
 const MAX_PASSES: usize = 12;
 
@@ -244,8 +244,8 @@ struct Weakening<'p> {
 }
 
 impl Budget {
-    /// The budgets that a search goes through: the default one doubled again and again as far as this one allows, then this one. A budget
-    /// that is twice another begins with all of its steps, so its result costs no more.
+    /// The budgets that a search goes through: the default one doubled again and again as far as this one allows, then this one. So the default
+    /// budget doubled begins with all steps of the one before, and its result costs no more.
     fn steps(self) -> Vec<Budget> {
         let (mut steps, mut step) = (Vec::new(), Budget::default());
         loop {

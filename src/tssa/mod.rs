@@ -9,8 +9,9 @@
 //! values, and hash-conses them. To work on the body of a statement under names of its own, [`Builder::open`] it.
 //!
 //! **Guards are selects**: a false guard gives 0 whatever the operands hold; operands are read only where the guard holds. A sum over nothing is 0,
-//! and so is every product with a sum over an empty range ([`vanishing`]); all other arithmetic is that of IEEE 754, on NaN and infinities too. A guard of
-//! Tensor-SSA holds no map application: `x[cam(o)]` is `sum k. [cam(o, k)] x[k]`.
+//! and so is every product with a sum over an empty range, with what else is zero for the sizes alone, or with the literal 0 ([`vanishing`]); all
+//! other arithmetic is that of IEEE 754, on NaN and infinities too. A guard of Tensor-SSA holds no map application: `x[cam(o)]` is
+//! `sum k. [cam(o, k)] x[k]`.
 //!
 //! **Zeros have signs.** A guard that fails and a sum over nothing give +0. A sum begins with +0, so it is never -0, unless it is an
 //! [access](Stmt::is_access): one whose guard determines all `sum` indices by equations and maps has the value of its only summand, -0 too.
