@@ -188,10 +188,8 @@ fn holds_near(comparisons: &[Pred], extents: &[i64], start: fn(i64) -> i64) -> b
 
 /// The value of an index expression at a place.
 fn at(a: &Affine, place: &[i64]) -> Option<i64> {
-    a.terms().iter().try_fold(a.offset(), |sum, (v, k)| match v {
-        Var::Index(i) => sum.checked_add(k.checked_mul(*place.get(i.index())?)?),
-        _ => None,
-    })
+    let mut index = |v: &Var| if let Var::Index(i) = v { place.get(i.index()).copied() } else { None };
+    a.evaluate(&mut index)?.ok()
 }
 
 /// Whether a function is zero for arguments of which some are. A quotient is a product with a reciprocal.

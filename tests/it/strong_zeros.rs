@@ -268,9 +268,10 @@ fn masked_numbers_stay_behind_their_masks() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Programs that show the signs of zeros, and what they give: by a division, or an angle.
+/// A program, its data, and the numbers that it gives.
 type SignCase = (&'static str, &'static [(&'static str, Datum)], &'static [f64]);
 
+/// Programs that show the signs of zeros, and what they give: by a division, or an angle.
 const SIGNS: &[SignCase] = &[
     // A sum begins with 0, however many summands it has.
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0]))], &[INF]),

@@ -33,9 +33,10 @@ fn before(j: usize) -> String {
     if j == 0 { "x".to_owned() } else { format!("y{}", j - 1) }
 }
 
-/// Texts that grow with a number, by name.
+/// A name, and the text for each number.
 type TextFamily = (&'static str, fn(usize) -> String);
 
+/// Texts that grow with a number.
 const FAMILIES: &[TextFamily] = &[
     ("union of equations", |k| {
         format!("param x : [n] real\nsum i < n. [{}] * x[i]", parts(k, " or ", |j| format!("i = {}", 3 * j)))
