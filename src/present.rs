@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Application, Facts, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, View, value_of};
 use crate::scalar::{Function, Number};
 use crate::term::{self, NormalForm, Term, TermId};
 use crate::tssa::{Operand, Output, Program, Rhs};
@@ -814,36 +814,17 @@ impl<'a> Presenter<'a> {
     /// The value that an atom fixes for an index, and when it has one.
     fn fixed(&self, p: &Pred, index: IndexId, extent: &Size) -> Result<Option<(Affine, Pred)>> {
         match p {
-            // k*s + b = 0 with k = 1 or -1
-            Pred::Zero(a) => {
-                let k = a.coefficient(&Var::Index(index));
-                if k.unsigned_abs() != 1 {
-                    return Ok(None);
-                }
-                let rest = a.sub(&Affine::index(index).scale(k)?)?;
-                if rest.mentions(index) {
-                    return Ok(None);
-                }
-                let value = rest.scale(-k)?;
+            Pred::Zero(_) => {
+                let Some(value) = value_of(index, p, &|_| false) else { return Ok(None) };
                 let condition = Pred::in_range(&value, extent)?;
                 Ok(Some((value, condition)))
             }
             Pred::Relation { relation, args, holds: true } => {
-                let Some((target, source)) = args.split_last() else { return Ok(None) };
-                let is_map = self.is_map(*relation);
+                let Some(value) = value_of(index, p, &|map| self.is_map(map)) else { return Ok(None) };
                 let shape = self.shape(*relation);
-                let nested = source.iter().any(|a| a.nesting() >= Affine::MAX_NESTING);
-                if !is_map
-                    || nested
-                    || target.as_index() != Some(index)
-                    || source.iter().any(|a| a.mentions(index))
-                    || shape.len() != args.len()
-                {
-                    return Ok(None);
-                }
+                let (Some((_, source)), true) = (args.split_last(), shape.len() == args.len()) else { return Ok(None) };
                 let ranges = source.iter().zip(&shape).map(|(a, n)| Pred::in_range(a, n));
                 let mut condition = Pred::all(ranges.collect::<std::result::Result<Vec<_>, _>>()?);
-                let value = Affine::var(Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() })));
                 if shape.last() != Some(extent) {
                     condition = condition.and(Pred::in_range(&value, extent)?);
                 }
@@ -952,13 +933,28 @@ impl<'a> Presenter<'a> {
                     _ => self.is_variable(x),
                 };
                 dense
-                    && place
-                        .iter()
-                        .zip(&self.source.stmts[x].dims)
-                        .all(|(a, n)| Pred::in_range(a, n).is_ok_and(|range| self.proves(&range, &rest, context)))
+                    && place.iter().zip(&self.source.stmts[x].dims).all(|(a, n)| {
+                        Pred::in_range(a, n).is_ok_and(|range| self.proves(&range, &rest, context))
+                            && self.has_value(a, &rest, context)
+                    })
             }
         });
         if free { atoms } else { vec![None; operands.len()] }
+    }
+
+    /// Whether the sources of all maps that an expression applies are known to be in range.
+    fn has_value(&self, a: &Affine, more: &[Pred], context: Context) -> bool {
+        let mut all = true;
+        a.visit(&mut |v| {
+            if let Var::Apply(application) = v {
+                let shape = self.shape(application.map);
+                all &=
+                    application.args.iter().zip(&shape).all(|(source, n)| {
+                        Pred::in_range(source, n).is_ok_and(|range| self.proves(&range, more, context))
+                    });
+            }
+        });
+        all
     }
 
     /// What is known at a place, as far as it is connected with a predicate.

@@ -1,6 +1,6 @@
-//! Sums that have at most one summand, since their guard gives each `sum` index a value.
+//! Guards that give indices their values, so that a sum over these has at most one summand.
 
-use super::{Affine, Pred, RelationRef, Var};
+use super::{Affine, Application, Pred, RelationRef, Var};
 use crate::base::IndexId;
 
 /// Whether a guard gives every index of `open` one value where all other indices are known: by an equation in which the index has the
@@ -29,6 +29,26 @@ pub fn are_determined(open: &[IndexId], guard: &Pred, is_map: &dyn Fn(RelationRe
         };
     }
     true
+}
+
+/// The value that an atom gives an index where everything else in it is known: `a` by `i = a`, and `f(a)` by `f(a, i)` for a map, which
+/// has a value where the atom holds.
+pub fn value_of(i: IndexId, atom: &Pred, is_map: &dyn Fn(RelationRef) -> bool) -> Option<Affine> {
+    match atom {
+        // k * i + rest = 0 with k = 1 or -1
+        Pred::Zero(a) => {
+            let k = a.coefficient(&Var::Index(i));
+            let rest = a.sub(&Affine::index(i).scale(k).ok()?).ok()?;
+            (k.unsigned_abs() == 1 && !rest.mentions(i)).then(|| rest.scale(-k).ok()).flatten()
+        }
+        Pred::Relation { relation, args, holds: true } if is_map(*relation) => {
+            let (target, source) = args.split_last()?;
+            let known = source.iter().all(|a| !a.mentions(i) && a.nesting() < Affine::MAX_NESTING);
+            let value = || Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() }));
+            (known && target.as_index() == Some(i)).then(|| Affine::var(value()))
+        }
+        _ => None,
+    }
 }
 
 /// Whether an index occurs in the source of a map that an expression applies.

@@ -2,8 +2,8 @@
 //!
 //! `facts |- goal` is shown by refuting `facts and not goal` over the integers:
 //!
-//! 1. facts are flattened into linear constraints, relation atoms and clauses; an `exists` becomes a name of its own
-//!    (a Skolem constant, which is exact for facts), `a != 0` becomes the clause `a >= 1 or a <= -1`;
+//! 1. facts are flattened into linear constraints, relation atoms and clauses; what an `exists` says is said of the value that an equation or a
+//!    map gives its index, else of a name of its own (a Skolem constant, which is exact for facts); `a != 0` becomes the clause `a >= 1 or a <= -1`;
 //! 2. first only facts about the variables of the goal take part, then all that are connected to it through shared variables;
 //! 3. equations are solved exactly: by substitution where a coefficient is 1, else after Euclid's algorithm on the coefficients,
 //!    which renames unknowns until one is 1; a common divisor that the constant lacks excludes all solutions;
@@ -29,7 +29,7 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::linear::{Feasible, System, solve};
-use super::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use super::{Affine, Application, Pred, RelationRef, Size, Var, View, value_of};
 use crate::base::{IndexId, work};
 
 /// How many inequalities may be written down, for one conjunction and for one goal.
@@ -307,8 +307,10 @@ fn compile(p: &Pred, columns: &mut impl Interner, into: &mut Conj) {
             into.clauses.push(ps.iter().map(case).collect());
         }
         Pred::Exists { index, extent, body } => {
-            let Some(fresh) = columns.skolem() else { return };
-            let witness = Affine::index(fresh);
+            // exists i < n. i = a and p(i)   ==   a in range n and p(a)
+            let mut given = body.conjuncts().iter().filter_map(|p| value_of(*index, p, &|map| columns.is_map(map)));
+            let given = given.next();
+            let Some(witness) = given.or_else(|| columns.skolem().map(Affine::index)) else { return };
             if let Ok(range) = Pred::in_range(&witness, extent) {
                 compile(&range, columns, into);
             }

@@ -31,7 +31,7 @@ mod set;
 pub(crate) use affine::readable;
 pub use affine::{Affine, Application, Overflow, Var};
 pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
-pub use determined::are_determined;
+pub use determined::{are_determined, value_of};
 pub use eliminate::{exists, exists_all, solution};
 pub use facts::Facts;
 pub use points::{Plan, World, holds};

@@ -353,7 +353,7 @@ impl<'a, T: Numeric> Variables<'a, '_, T> {
 impl<T: Numeric> Tensors for Variables<'_, '_, T> {
     fn supports(&self, var: VarId, place: &[i64]) -> Result<bool> {
         match self.part(var, place)? {
-            Some((value, Types::REAL)) => Ok(!real(&value)?.is_zero()),
+            Some((value, Types::REAL)) => Ok(!real(&value)?.is_zero()?),
             Some(_) => Err(Error::bug(PASS, "a relation with too few arguments")),
             None => Ok(false),
         }
@@ -382,8 +382,8 @@ impl<T: Numeric> Tensors for Variables<'_, '_, T> {
 /// Whether an element takes the place of the best one before it: if strictly beyond, where a NaN is beyond everything.
 pub(super) fn better<T: Numeric>(view: RelationView, x: &T, best: Option<&T>) -> Result<bool> {
     let Some(best) = best else { return Ok(true) };
-    if best.is_nan() || x.is_nan() {
-        return Ok(!best.is_nan());
+    if best.is_nan()? || x.is_nan()? {
+        return Ok(!best.is_nan()?);
     }
     Ok(match view {
         RelationView::ArgMax => x.compare(best)? == Some(Ordering::Greater),

@@ -168,7 +168,10 @@ impl<'a, T: Numeric> Alive<'a, T> {
 
 impl<T: Numeric> Tensors for Alive<'_, T> {
     fn supports(&self, var: VarId, place: &[i64]) -> Result<bool> {
-        Ok(self.read(var, place)?.is_some_and(|x| !x.is_zero()))
+        Ok(match self.read(var, place)? {
+            Some(x) => !x.is_zero()?,
+            None => false,
+        })
     }
 
     fn extremum(&self, var: VarId, view: View, source: &[i64]) -> Result<Option<i64>> {

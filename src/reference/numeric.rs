@@ -55,16 +55,22 @@ pub trait Numeric: Clone + fmt::Debug {
     fn apply(function: Function, users: &Users, args: &[Self]) -> Result<Self>;
 
     /// Whether the number is zero, for the view `Support`. A NaN is not.
-    fn is_zero(&self) -> bool;
+    ///
+    /// # Errors
+    /// [`Error::Limitation`] where another way to compute the number may give another answer.
+    fn is_zero(&self) -> Result<bool>;
 
     /// The order of two numbers, for the views `ArgMax` and `ArgMin`; nothing where one is a NaN.
     ///
     /// # Errors
-    /// [`Error::Limitation`] where these numbers have no order.
+    /// [`Error::Limitation`] where these numbers have no order, or may have another one.
     fn compare(&self, other: &Self) -> Result<Option<Ordering>>;
 
     /// Whether the number is a NaN.
-    fn is_nan(&self) -> bool;
+    ///
+    /// # Errors
+    /// [`Error::Limitation`] where another way to compute the number may give another answer.
+    fn is_nan(&self) -> Result<bool>;
 }
 
 /// A feature that these numbers do not have.
@@ -138,16 +144,16 @@ impl Numeric for f64 {
         scalar::try_evaluate(function, users, args)
     }
 
-    fn is_zero(&self) -> bool {
-        *self == 0.0
+    fn is_zero(&self) -> Result<bool> {
+        Ok(*self == 0.0)
     }
 
     fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
         Ok(self.partial_cmp(other))
     }
 
-    fn is_nan(&self) -> bool {
-        f64::is_nan(*self)
+    fn is_nan(&self) -> Result<bool> {
+        Ok(f64::is_nan(*self))
     }
 }
 
@@ -180,16 +186,16 @@ impl Numeric for Complex64 {
         }
     }
 
-    fn is_zero(&self) -> bool {
-        self.re == 0.0
+    fn is_zero(&self) -> Result<bool> {
+        Ok(self.re == 0.0)
     }
 
     fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
         Ok(self.re.partial_cmp(&other.re))
     }
 
-    fn is_nan(&self) -> bool {
-        self.re.is_nan()
+    fn is_nan(&self) -> Result<bool> {
+        Ok(self.re.is_nan())
     }
 }
 
@@ -261,7 +267,7 @@ impl<T: Numeric> Numeric for Dual<T> {
             let term = match scalar::partial(primitive, k, users) {
                 // Selects the tangent: 0 even beside an infinite one.
                 Partial::Zero => T::zero(),
-                Partial::Indicator(..) if partial.is_zero() => T::zero(),
+                Partial::Indicator(..) if partial.is_zero()? => T::zero(),
                 Partial::Indicator(..) => da.clone(),
                 Partial::Expr(_) => partial.mul(da),
             };
@@ -270,7 +276,7 @@ impl<T: Numeric> Numeric for Dual<T> {
         Ok(Dual { value, tangent })
     }
 
-    fn is_zero(&self) -> bool {
+    fn is_zero(&self) -> Result<bool> {
         self.value.is_zero()
     }
 
@@ -278,7 +284,7 @@ impl<T: Numeric> Numeric for Dual<T> {
         self.value.compare(&other.value)
     }
 
-    fn is_nan(&self) -> bool {
+    fn is_nan(&self) -> Result<bool> {
         self.value.is_nan()
     }
 }
@@ -395,16 +401,16 @@ impl Numeric for Field {
         }
     }
 
-    fn is_zero(&self) -> bool {
-        self.0 == 0
+    fn is_zero(&self) -> Result<bool> {
+        Ok(self.0 == 0)
     }
 
     fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
         if self == other { Ok(Some(Ordering::Equal)) } else { unsupported("an order", Field::NAME) }
     }
 
-    fn is_nan(&self) -> bool {
-        false
+    fn is_nan(&self) -> Result<bool> {
+        Ok(false)
     }
 }
 

@@ -18,6 +18,7 @@
 //!
 //! Where a comparison is as close as the bounds of its sides, either answer may come out: the size is infinite, and nothing is said. Nor is it of
 //! functions of what is not finite, if that came of a sum or a product: in another order NaN may be an infinity there, or an infinity NaN.
+//! Where a bracket or an extremum tests such a number, nothing is said of the program: the test is refused, with [`Rounded::UNDECIDED`].
 //!
 //! [`Masked`] is the other meaning that a program may have where it is not finite: a structural zero, which is the value of a false
 //! bracket, of a place where nothing is stored, of an empty sum and of the literal 0, makes a product zero, whatever the other factor is.
@@ -25,7 +26,7 @@
 use std::cmp::Ordering;
 
 use super::numeric::{Numeric, Users, by_formula};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::scalar::{self, Function, Op, Partial, Primitive};
 
 /// The distance of 1 from the next number: twice the unit roundoff, since functions are not rounded to the nearest number.
@@ -60,6 +61,14 @@ enum Open {
 }
 
 impl Rounded {
+    /// The feature that [`Error::Limitation`] names where a bracket or an extremum tests a number that may be on either side.
+    pub const UNDECIDED: &str = "a test that another order of sums may decide otherwise";
+
+    /// A number of which nothing is said.
+    pub fn anything() -> Self {
+        Rounded { open: Open::Everything, ..Rounded::unknown(f64::NAN) }
+    }
+
     /// A number that is given.
     pub fn new(value: f64) -> Self {
         Rounded { value, size: value.abs(), depth: 0.0, open: Open::Nothing }
@@ -113,6 +122,11 @@ impl Rounded {
         let gap = (self.value - other.value).abs();
         reach > 0.0 && (gap <= 4.0 * reach || gap.is_nan())
     }
+}
+
+/// A bracket or an extremum tests a number, and the test may go either way.
+fn undecided<T>() -> Result<T> {
+    Err(Error::Limitation { feature: Rounded::UNDECIDED.into(), span: None })
 }
 
 /// The size and the depth of a function by its partial derivatives.
@@ -194,16 +208,19 @@ impl Numeric for Rounded {
         })
     }
 
-    fn is_zero(&self) -> bool {
-        self.value == 0.0
+    fn is_zero(&self) -> Result<bool> {
+        // Of NaN and the infinities none is zero.
+        let decided = self.value.is_nan() && !self.is_open() || !self.may_swap(&Rounded::new(0.0));
+        if decided { Ok(self.value == 0.0) } else { undecided() }
     }
 
     fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
-        Ok(self.value.partial_cmp(&other.value))
+        let open = self.open.max(other.open) > Open::Nothing;
+        if open || self.may_swap(other) { undecided() } else { Ok(self.value.partial_cmp(&other.value)) }
     }
 
-    fn is_nan(&self) -> bool {
-        self.value.is_nan()
+    fn is_nan(&self) -> Result<bool> {
+        if self.open > Open::Nothing { undecided() } else { Ok(self.value.is_nan()) }
     }
 }
 
@@ -258,19 +275,19 @@ impl<T: Numeric> Numeric for Masked<T> {
         // A quotient is a product with a reciprocal, and functions that keep zero keep what is nothing.
         let all = !args.is_empty() && args.iter().all(|a| a.nothing);
         let divides = function == Function::Value(Primitive::Op(Op::Div));
-        if all && value.value.is_zero() || divides && args.first().is_some_and(|a| a.nothing) {
+        if all && value.value.is_zero()? || divides && args.first().is_some_and(|a| a.nothing) {
             return Ok(Masked::zero());
         }
         // A comparison that fails, as a derivative, selects nothing.
         let Function::Partial(primitive, k) = function else { return Ok(value) };
         Ok(match scalar::partial(primitive, k, users) {
             Partial::Zero => Masked::zero(),
-            Partial::Indicator(..) if value.value.is_zero() => Masked::zero(),
+            Partial::Indicator(..) if value.value.is_zero()? => Masked::zero(),
             _ => value,
         })
     }
 
-    fn is_zero(&self) -> bool {
+    fn is_zero(&self) -> Result<bool> {
         self.value.is_zero()
     }
 
@@ -278,7 +295,7 @@ impl<T: Numeric> Numeric for Masked<T> {
         self.value.compare(&other.value)
     }
 
-    fn is_nan(&self) -> bool {
+    fn is_nan(&self) -> Result<bool> {
         self.value.is_nan()
     }
 }

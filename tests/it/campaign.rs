@@ -29,7 +29,7 @@ use iverson::{Function, normalize, present, term, tssa};
 use num_complex::Complex64;
 
 use crate::generate::{self, Generated};
-use crate::judge::{Expected, Ways};
+use crate::judge::{Expected, Ways, is_undecided};
 use crate::support::{Numbers, dot, environment, evaluate, evaluate_term, flat, inputs, like, setting};
 
 /// What a campaign saw.
@@ -500,10 +500,12 @@ impl Judge<'_> {
         // Dual numbers, which know nothing of rules.
         let dual = |x: &f64, dx: &f64| Dual::new(Rounded::new(*x), Rounded::new(*dx));
         let duals = environment.map(|p, k, leaf| leaf.zip(&tangents[p.0 as usize][k], dual));
-        let by_duals = evaluate(program, &duals.map_err(words)?).map_err(words)?;
-        let by_duals = by_duals.iter().flat_map(|leaf| leaf.values().iter().map(Dual::derivative).collect::<Vec<_>>());
+        let derivatives = |leaf: &Leaf<Dual<Rounded>>| leaf.values().iter().map(Dual::derivative).collect::<Vec<_>>();
+        let by_duals = match evaluate(program, &duals.map_err(words)?) {
+            Err(error) if is_undecided(&error) => Expected::anything(df.len()),
+            leaves => Expected::from(leaves.map_err(words)?.iter().flat_map(derivatives).collect::<Vec<Rounded>>()),
+        };
         // Beside a structural zero these have a number where the derivative has nothing.
-        let by_duals = Expected::from(by_duals.collect::<Vec<Rounded>>());
         by_duals
             .compare("dual numbers", &df, Ways::Simplified)
             .map_err(|e| format!("{e}\n{program}\n{}", forward.program))?;

@@ -218,16 +218,16 @@ impl Numeric for Weighed {
         Ok(result)
     }
 
-    fn is_zero(&self) -> bool {
-        self.value == 0.0
+    fn is_zero(&self) -> iverson::Result<bool> {
+        Ok(self.value == 0.0)
     }
 
     fn compare(&self, other: &Self) -> iverson::Result<Option<std::cmp::Ordering>> {
         Ok(self.value.partial_cmp(&other.value))
     }
 
-    fn is_nan(&self) -> bool {
-        self.value.is_nan()
+    fn is_nan(&self) -> iverson::Result<bool> {
+        Ok(self.value.is_nan())
     }
 }
 

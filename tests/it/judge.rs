@@ -7,10 +7,12 @@
 //! | NaN or infinite | NaN or infinite, or what comes out where what is not there makes a product zero ([`Masked`]) |
 //! | a function of sums or products that are NaN or infinite, which in another order are another of these | anything |
 //! | NaN or infinite, and the program simplified | anything |
+//! | a derivative of what is NaN or infinite, and simplified | anything |
 //!
-//! No tolerance is written anywhere else. Where a comparison may go either way the element is *undecided*, and is counted.
+//! No tolerance is written anywhere else. Where a comparison may go either way the element is *undecided*, and is counted; where a bracket or
+//! an extremum tests one, all elements are.
 
-use iverson::reference::{Environment, Leaf, Masked, Rounded};
+use iverson::reference::{Environment, Masked, Numeric, Rounded};
 use iverson::tensor::{Inputs, Tensor, Value, bind};
 use iverson::term;
 use iverson::tssa::Program;
@@ -70,9 +72,26 @@ pub fn numbers_as<T>(environment: &Environment<f64>, number: impl Fn(f64) -> T) 
     environment.map(|_, _, leaf| leaf.map(|x| Ok(number(*x)))).expect("nothing fails")
 }
 
-fn all<T: Clone>(leaves: iverson::Result<Vec<Leaf<T>>>) -> Result<Vec<T>, String> {
-    let leaves = leaves.map_err(|error| error.to_string())?;
-    Ok(leaves.iter().flat_map(|leaf| leaf.values().iter().cloned()).collect())
+/// A program in one of two languages.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Term(&'a term::Program),
+    TensorSsa(&'a Program),
+}
+
+impl Source<'_> {
+    fn numbers<T: Numeric>(self, environment: &Environment<T>) -> iverson::Result<Vec<T>> {
+        let leaves = match self {
+            Source::Term(program) => evaluate_term(program, environment),
+            Source::TensorSsa(program) => evaluate(program, environment),
+        };
+        Ok(leaves?.iter().flat_map(|leaf| leaf.values().iter().cloned()).collect())
+    }
+}
+
+/// Whether an evaluation met a test of which it cannot say how it ends.
+pub fn is_undecided(error: &iverson::Error) -> bool {
+    matches!(error, iverson::Error::Limitation { feature, .. } if feature == Rounded::UNDECIDED)
 }
 
 /// Numbers that were computed in another way.
@@ -83,27 +102,43 @@ impl From<Vec<Rounded>> for Expected {
 }
 
 impl Expected {
+    /// As many numbers, of which nothing is said.
+    pub fn anything(count: usize) -> Self {
+        Expected::from(vec![Rounded::anything(); count])
+    }
+
     /// The numbers of two evaluations, the second of which is asked where the first is not finite somewhere.
-    fn new(plain: Vec<Rounded>, masked: impl FnOnce() -> Result<Vec<Masked<Rounded>>, String>) -> Result<Self, String> {
-        let Expected { mut elements } = Expected::from(plain);
-        if elements.iter().any(|x| !x.plain.value.is_finite()) {
-            for (element, masked) in elements.iter_mut().zip(masked()?) {
-                element.masked = Some(masked.value).filter(|_| !element.plain.value.is_finite());
-            }
+    fn new(source: Source<'_>, environment: &Environment<f64>) -> iverson::Result<Self> {
+        let mut expected = match source.numbers(&numbers_as(environment, Rounded::new)) {
+            Err(error) if is_undecided(&error) => return Ok(Expected::anything(source.numbers(environment)?.len())),
+            numbers => Expected::from(numbers?),
+        };
+        if expected.is_finite() {
+            return Ok(expected);
         }
-        Ok(Expected { elements })
+        let masked = match source.numbers(&numbers_as(environment, masked)) {
+            Err(error) if is_undecided(&error) => vec![Masked::new(Rounded::anything()); expected.elements.len()],
+            numbers => numbers?,
+        };
+        for (element, masked) in expected.elements.iter_mut().zip(masked) {
+            element.masked = Some(masked.value).filter(|_| !element.plain.value.is_finite());
+        }
+        Ok(expected)
     }
 
     /// What a program gives, as the reference evaluates it.
     pub fn at(program: &Program, environment: &Environment<f64>) -> Result<Self, String> {
-        let plain = all(evaluate(program, &numbers_as(environment, Rounded::new)))?;
-        Expected::new(plain, || all(evaluate(program, &numbers_as(environment, masked))))
+        Expected::new(Source::TensorSsa(program), environment).map_err(|error| error.to_string())
     }
 
     /// The same of a program as it was written.
     pub fn of_term(program: &term::Program, environment: &Environment<f64>) -> Result<Self, String> {
-        let plain = all(evaluate_term(program, &numbers_as(environment, Rounded::new)))?;
-        Expected::new(plain, || all(evaluate_term(program, &numbers_as(environment, masked))))
+        Expected::new(Source::Term(program), environment).map_err(|error| error.to_string())
+    }
+
+    /// What is expected of a simplified derivative of what gives these numbers.
+    pub fn of_derivative(self, value: &Expected) -> Self {
+        if value.is_finite() { self } else { Expected::anything(self.elements.len()) }
     }
 
     /// What a program gives for inputs.
@@ -164,7 +199,7 @@ fn within(x: f64, y: Rounded, tally: &mut Tally) -> bool {
 
 impl Element {
     fn allows(&self, x: f64, ways: Ways, tally: &mut Tally) -> bool {
-        if self.plain.value.is_finite() {
+        if self.plain.value.is_finite() || self.plain.is_open() {
             return within(x, self.plain, tally);
         }
         tally.not_finite += 1;
@@ -173,7 +208,7 @@ impl Element {
             false => y.is_open() || !x.is_finite(),
         };
         // Sums in another order, and factors outside of them, give another of NaN and infinities.
-        ways == Ways::Simplified || self.plain.is_open() || !x.is_finite() || self.masked.is_some_and(masked)
+        ways == Ways::Simplified || !x.is_finite() || self.masked.is_some_and(masked)
     }
 }
 

@@ -139,16 +139,16 @@ impl Numeric for Precise {
         value.ok_or_else(|| Error::Limitation { feature: format!("{function:?} with many bits"), span: None })
     }
 
-    fn is_zero(&self) -> bool {
-        self.0.is_zero()
+    fn is_zero(&self) -> Result<bool> {
+        Ok(self.0.is_zero())
     }
 
     fn compare(&self, other: &Self) -> Result<Option<Ordering>> {
         Ok(self.less(other))
     }
 
-    fn is_nan(&self) -> bool {
-        self.0.is_nan()
+    fn is_nan(&self) -> Result<bool> {
+        Ok(self.0.is_nan())
     }
 }
 
