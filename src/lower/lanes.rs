@@ -32,7 +32,6 @@ use super::{products, straight};
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
 use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
-use crate::scalar::{Function, Op, Primitive};
 
 /// How many iterations are interleaved, before vectors are exchanged for iterations.
 const JAM: u32 = 4;
@@ -231,7 +230,7 @@ pub(super) fn has_loop(stmt: &Stmt) -> bool {
 pub(super) fn has_functions(body: &[Stmt]) -> bool {
     let mut found = false;
     for stmt in body {
-        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if is_long(*f)));
+        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if f.is_call()));
     }
     found
 }
@@ -328,12 +327,6 @@ fn literal(domain: &Domain) -> Option<i64> {
     last.sub(first).ok()?.as_constant()?.checked_add(1)
 }
 
-/// Whether a function is more than a few instructions.
-fn is_long(function: Function) -> bool {
-    let Function::Value(Primitive::Op(op)) = function else { return true };
-    !matches!(op, Op::Div | Op::Sqrt | Op::Powi(_) | Op::Min | Op::Max | Op::Sign | Op::Abs | Op::Compare(_))
-}
-
 /// What the body of a loop does that differs from lane to lane.
 struct Seen {
     index: IndexId,
@@ -424,7 +417,7 @@ impl Seen {
                 match real {
                     Real::Load(place) => self.place(place),
                     Real::Apply(function, _) => {
-                        self.has_functions |= is_long(*function);
+                        self.has_functions |= function.is_call();
                         self.operations += 1;
                     }
                     Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) => self.operations += 1,

@@ -37,8 +37,6 @@ use crate::ty::Storage;
 
 /// Work that is rather done again than stored.
 const CHEAP: u64 = 6;
-/// The work of a function that is more than a few instructions.
-pub(super) const FUNCTION: u64 = 20;
 /// The work of a loop, whatever it does.
 const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
@@ -173,7 +171,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             continue;
         }
         if let Rhs::Map { function, args, .. } = &stmt.rhs
-            && is_function(*function)
+            && function.is_call()
             && !stmt.dims.is_empty()
         {
             for arg in args {
@@ -499,7 +497,7 @@ impl Plan {
         let own = match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => 0,
             Rhs::Add([(p, _), (q, _)]) => 1 + guard_work(p) + guard_work(q),
-            Rhs::Map { guard, function, .. } => function_work(*function) + guard_work(guard),
+            Rhs::Map { guard, function, .. } => function.work() + guard_work(guard),
             Rhs::Contract { sums, guard, operands } => {
                 let product = operands.len().saturating_sub(1) as u64;
                 let loops = if sums_are_solved(program, stmt, sums.len(), guard) { 0 } else { LOOP };
@@ -541,23 +539,6 @@ fn guard_work(p: &Pred) -> u64 {
         Pred::All(ps) | Pred::Any(ps) => ps.iter().map(guard_work).sum(),
         Pred::Exists { body, .. } => 4 + guard_work(body),
     }
-}
-
-pub(super) fn function_work(function: Function) -> u64 {
-    match function {
-        Function::Value(Primitive::Op(op)) => match op {
-            Op::Compare(_) | Op::Min | Op::Max | Op::Sign | Op::Abs => 1,
-            Op::Powi(k) => u64::from(u32::BITS - k.unsigned_abs().leading_zeros()) + u64::from(k < 0) * 4,
-            Op::Div | Op::Sqrt => 4,
-            _ => FUNCTION,
-        },
-        _ => FUNCTION,
-    }
-}
-
-/// Whether a function is more than a few instructions.
-pub(super) fn is_function(function: Function) -> bool {
-    function_work(function) >= FUNCTION
 }
 
 /// Whether every element is a quotient or a root.

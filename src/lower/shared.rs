@@ -26,7 +26,7 @@
 use std::borrow::Cow;
 
 use super::guard::visit_free;
-use super::plan::{FUNCTION, function_work, sums_are_solved};
+use super::plan::sums_are_solved;
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size};
@@ -44,7 +44,7 @@ const MAX_DEPTH: usize = 16;
 /// The program in which such functions are shared.
 pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
     let is_long = |stmt: &Stmt| match &stmt.rhs {
-        Rhs::Map { guard: Pred::True, function, .. } => function_work(*function) >= FUNCTION,
+        Rhs::Map { guard: Pred::True, function, .. } => function.is_call(),
         _ => false,
     };
     let has_map = program.signature.relations.ids().any(|r| program.signature.is_map(RelationRef::Input(r)));

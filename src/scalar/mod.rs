@@ -28,7 +28,7 @@ pub use evaluate::{evaluate, try_evaluate};
 pub use expr::{Expr, Names};
 pub use number::Number;
 pub use partial::{Partial, expanded_cost, expansion_cost, partial};
-pub use table::{Facts, Monotone, Op, Parity, Row, complex};
+pub use table::{CALL, Facts, Monotone, Op, Parity, Row, complex};
 pub use user::{Native, UserFunction, UserValue, check, check_functions, register};
 
 use user::wrong_arity;
@@ -104,6 +104,21 @@ pub enum Function {
     Value(Primitive),
     /// The partial derivative of `f(x0, ..)` by its argument of the given number, a function of all arguments.
     Partial(Primitive, u8),
+}
+
+impl Function {
+    /// How long it takes, in multiplications; partial derivatives and registered functions are taken for calls.
+    pub fn work(self) -> u64 {
+        match self {
+            Function::Value(Primitive::Op(op)) => op.work(),
+            Function::Value(Primitive::User(_)) | Function::Partial(..) => CALL,
+        }
+    }
+
+    /// Whether it is more than a few instructions.
+    pub fn is_call(self) -> bool {
+        self.work() >= CALL
+    }
 }
 
 impl From<Op> for Primitive {

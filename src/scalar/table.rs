@@ -9,7 +9,7 @@
 //! - `value`, and `complex` over the complex numbers, where there is an elementary formula, for checks;
 //! - `partials`: one for each argument, in terms of the arguments and of the value of the function (`y`), which saves work. The set of
 //!   functions is closed under partial derivatives, so derivatives of any order exist;
-//! - `domain`: where the value is a number; `facts`: what rewriting may use; `note`: what was decided where mathematics does not.
+//! - `domain`: where the value is a number; `facts`: what rewriting may use; `work`: how long it takes; `note`: what was decided where mathematics does not.
 
 use std::borrow::Cow;
 
@@ -118,6 +118,9 @@ fn is_zero(e: &Expr) -> Expr {
     Op::Compare(Comparison::Equal).of([e, &Expr::Number(0.0)])
 }
 
+/// The [work](Op::work) of a function that is more than a few instructions.
+pub const CALL: u64 = 20;
+
 macro_rules! operators {
     ($(
         $(#[$doc:meta])*
@@ -129,6 +132,7 @@ macro_rules! operators {
             partials: |$y:pat_param| [$($partial:expr),+],
             domain: $domain:literal,
             facts: $facts:expr,
+            work: $work:expr,
             note: $note:literal,
         }
     )+) => {
@@ -180,6 +184,11 @@ macro_rules! operators {
                 match self { $( Op::$op $(($k))? => $facts, )+ }
             }
 
+            /// How long it takes, in multiplications: [`CALL`] and more where it is a series or a loop.
+            pub fn work(self) -> u64 {
+                match self { $( Op::$op $(($k))? => $work, )+ }
+            }
+
             /// What was decided where mathematics leaves it open; empty where it does not.
             pub fn note(self) -> &'static str {
                 match self { $( Op::$op $(($k))? => $note, )+ }
@@ -217,6 +226,7 @@ operators! {
         partials: |y| [1.0 / b, -(y / b)],
         domain: "b != 0",
         facts: Facts::NONE,
+        work: 4,
         note: "as IEEE 754 where b = 0",
     }
     /// `a^k` for an integer constant `k`.
@@ -234,6 +244,7 @@ operators! {
         }],
         domain: "all a; a != 0 where k < 0",
         facts: Facts::powi(k),
+        work: (u64::from(u32::BITS - k.unsigned_abs().leading_zeros()) + u64::from(k < 0) * 4).min(CALL - 1),
         note: "a^0 is 1 with derivative 0 and a^1 has derivative 1, for all a; a^-k is 1 / a^k",
     }
     /// `pow(a, b)`, real exponent.
@@ -250,6 +261,7 @@ operators! {
         ],
         domain: "a > 0; a = 0 and b >= 0; a < 0 and b an integer",
         facts: Facts::NONE,
+        work: CALL,
         note: "as IEEE 754, so pow(a, 0) = pow(1, b) = 1 for all a and b; at (0, 0) the partial by a is 0, that by b is -inf, from the right; \
                the partial by b is 0 where the value is 0",
     }
@@ -265,6 +277,7 @@ operators! {
         ],
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
+        work: 1,
         note: "the first argument wins ties; NaN where either is",
     }
     /// The larger; the first where equal.
@@ -279,6 +292,7 @@ operators! {
         ],
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
+        work: 1,
         note: "the first argument wins ties; NaN where either is",
     }
     /// `1` where the comparison holds, else `0`.
@@ -290,6 +304,7 @@ operators! {
         partials: |_| [Partial::Zero, Partial::Zero],
         domain: "all a, b",
         facts: Facts::compare(k),
+        work: 1,
         note: "comparisons with NaN are false, except !=; the derivative is 0 everywhere",
     }
     /// `-1`, `0` or `1`.
@@ -301,6 +316,7 @@ operators! {
         partials: |_| [Partial::Zero],
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
+        work: 1,
         note: "zeros keep their sign; the derivative is 0 everywhere",
     }
     /// `|a|`.
@@ -312,6 +328,7 @@ operators! {
         partials: |_| [Op::Sign.of([a])],
         domain: "all a",
         facts: Facts::NONE.even().zero(),
+        work: 1,
         note: "the derivative at 0 is 0",
     }
     /// `e^a`.
@@ -323,6 +340,7 @@ operators! {
         partials: |y| [y],
         domain: "all a",
         facts: Facts::NONE.increasing(),
+        work: CALL,
         note: "",
     }
     /// Natural logarithm.
@@ -334,6 +352,7 @@ operators! {
         partials: |_| [1.0 / a],
         domain: "a > 0",
         facts: Facts::NONE.increasing(),
+        work: CALL,
         note: "-inf at 0; the partial is 1 / a also outside of the domain, where the value is NaN",
     }
     /// `ln(1 + a)`.
@@ -345,6 +364,7 @@ operators! {
         partials: |_| [1.0 / (1.0 + a)],
         domain: "a > -1",
         facts: Facts::NONE.increasing().zero(),
+        work: CALL,
         note: "-inf at -1",
     }
     /// `e^a - 1`.
@@ -356,6 +376,7 @@ operators! {
         partials: |_| [Op::Exp.of([a])],
         domain: "all a",
         facts: Facts::NONE.increasing().zero(),
+        work: CALL,
         note: "the partial is not y + 1, which loses its precision for negative a",
     }
     /// Square root.
@@ -367,6 +388,7 @@ operators! {
         partials: |y| [0.5 / y],
         domain: "a >= 0",
         facts: Facts::NONE.increasing().zero(),
+        work: 4,
         note: "the derivative at 0 is inf",
     }
     /// Sine.
@@ -378,6 +400,7 @@ operators! {
         partials: |_| [Op::Cos.of([a])],
         domain: "finite a",
         facts: Facts::NONE.odd().zero(),
+        work: CALL,
         note: "",
     }
     /// Cosine.
@@ -389,6 +412,7 @@ operators! {
         partials: |_| [-Op::Sin.of([a])],
         domain: "finite a",
         facts: Facts::NONE.even(),
+        work: CALL,
         note: "",
     }
     /// Tangent.
@@ -400,6 +424,7 @@ operators! {
         partials: |y| [1.0 + y.powi(2)],
         domain: "finite a",
         facts: Facts::NONE.odd().zero(),
+        work: CALL,
         note: "no float is a pole",
     }
     /// Hyperbolic tangent.
@@ -411,6 +436,7 @@ operators! {
         partials: |y| [1.0 - y.powi(2)],
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
         note: "",
     }
     /// Arc tangent.
@@ -422,6 +448,7 @@ operators! {
         partials: |_| [1.0 / (1.0 + a.powi(2))],
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
         note: "",
     }
     /// `atan2(y, x)`: the angle of the point `(x, y)`.
@@ -433,6 +460,7 @@ operators! {
         partials: |_| [b / (a.powi(2) + b.powi(2)), -(a / (a.powi(2) + b.powi(2)))],
         domain: "all a, b",
         facts: Facts::NONE.zero(),
+        work: CALL,
         note: "zeros as IEEE 754; the partials at the origin are NaN, and need squares that neither overflow nor vanish",
     }
     /// The error function.
@@ -444,6 +472,7 @@ operators! {
         partials: |_| [std::f64::consts::FRAC_2_SQRT_PI * Op::Exp.of([&-a.powi(2)])],
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
         note: "",
     }
     /// `1 / (1 + e^-a)`.
@@ -455,6 +484,7 @@ operators! {
         partials: |y| [y * Op::Sigmoid.of([&-a])],
         domain: "all a",
         facts: Facts::NONE.increasing(),
+        work: CALL,
         note: "the partial is not y * (1 - y), which loses its precision for positive a",
     }
     /// `ln(1 + e^a)`.
@@ -466,6 +496,7 @@ operators! {
         partials: |_| [Op::Sigmoid.of([a])],
         domain: "all a",
         facts: Facts::NONE.increasing(),
+        work: CALL,
         note: "",
     }
     /// `ln |gamma(a)|`.
@@ -477,6 +508,7 @@ operators! {
         partials: |_| [Op::Polygamma(0).of([a])],
         domain: "all a but 0, -1, -2, ..",
         facts: Facts::NONE,
+        work: CALL,
         note: "inf at the poles",
     }
     /// The derivative of order `k + 1` of `lgamma`. Order 0 is called `digamma`, order 1 `trigamma`, others `polygamma2` and so on.
@@ -496,6 +528,7 @@ operators! {
         }],
         domain: "all a but 0, -1, -2, ..",
         facts: Facts::NONE,
+        work: CALL,
         note: "at the poles inf for odd k; for even k at 0 the limit from the side of the sign of zero, elsewhere NaN",
     }
     /// `a * ln(b)`, and 0 where `a` is 0: the partial of `pow` by its exponent.
@@ -507,6 +540,7 @@ operators! {
         partials: |_| [Op::Ln.of([b]), a / b],
         domain: "b > 0; a = 0",
         facts: Facts::NONE.zero(),
+        work: CALL,
         note: "0 where a = 0, whatever b is",
     }
 }

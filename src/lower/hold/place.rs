@@ -19,7 +19,6 @@ use super::graph::{Graph, Index, Register, index};
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Size};
 use crate::loops::{Array, ArrayId, BufferId, Domain, Part, Place, Program, Real, Stmt};
-use crate::lower::plan::is_function;
 
 /// Where a number is held.
 pub(super) struct Home {
@@ -99,7 +98,7 @@ fn takes_time(program: &Program, graph: &Graph<'_>, at: usize) -> bool {
     let node = &graph.nodes[at];
     match node.stmt {
         Stmt::For { .. } | Stmt::Extremum { .. } | Stmt::Find { .. } => true,
-        Stmt::Define(_, Real::Apply(function, _)) => is_function(*function),
+        Stmt::Define(_, Real::Apply(function, _)) => function.is_call(),
         Stmt::Define(_, Real::Load(_)) => {
             graph.mentions(at).into_iter().any(|i| through_places(program, graph, i).is_some())
         }
