@@ -1,5 +1,7 @@
 //! The pipeline: which passes run, and in which order. No other module knows.
 
+mod back_end;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +15,9 @@ use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::tensor::{self, Inputs};
 use crate::ty::Block;
-use crate::{loops, lower as lowering, normalize, present, simplify, surface, term, tssa};
+use crate::{loops, normalize, present, schedule, simplify, surface, term, tssa};
+
+pub use back_end::passes;
 
 /// A stage of the pipeline, named as its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,7 +243,7 @@ impl Derived {
         if self.blocks.is_empty() {
             return Err(Error::Request("this derivative is no matrix".to_owned()));
         }
-        Matrix::new(&self.function.tssa, &self.blocks)
+        self.function.matrix(&self.blocks, &mut Stages::new())
     }
 }
 
@@ -439,7 +443,7 @@ impl Function {
     /// # Errors
     /// [`Error::Overflow`] and [`Error::Bug`].
     pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
-        stages.run("lower", || lowering::lower(&self.tssa))
+        back_end::loops(&self.tssa, stages)
     }
 
     /// The program as loop nests for the sizes of inputs: products with sums over empty ranges are zero, whatever the other factors are. Only
@@ -453,7 +457,7 @@ impl Function {
         let unknown = || Error::bug("lower", "a size without a value");
         let size = |n: SizeId| sizes.get(n).copied().ok_or_else(unknown);
         match tssa::vanishing::without_vanishing(&self.tssa, &size)? {
-            Some(program) => lowering::lower(&program),
+            Some(program) => back_end::loops(&program, &mut Stages::new()),
             None => self.loops(&mut Stages::new()),
         }
     }
@@ -462,9 +466,9 @@ impl Function {
     ///
     /// # Errors
     /// [`Error::Request`] for a name that no parameter has, and as [`Function::loops`].
-    pub fn split(&self, constants: &[&str]) -> Result<lowering::Split> {
-        let constants = lowering::constants_by_name(&self.tssa.signature, constants)?;
-        lowering::hold(&self.loops(&mut Stages::new())?, &constants)
+    pub fn split(&self, constants: &[&str]) -> Result<schedule::Split> {
+        let constants = schedule::constants_by_name(&self.tssa.signature, constants)?;
+        schedule::hold(&self.loops(&mut Stages::new())?, &constants)
     }
 
     /// The program as a kernel for the sizes and relations of inputs.
@@ -490,7 +494,7 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Kernel::bind`] and [`Assembly::new`], and [`Error::Bug`].
+    /// Those of [`Kernel::bind`] and [`Function::assemble`], and [`Error::Bug`].
     pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         self.kernel_with_constants(inputs, &[], engine)
     }
@@ -558,7 +562,24 @@ impl Function {
     /// # Errors
     /// [`Error::Request`] for results that are not there or cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
     pub fn assemble(&self, results: &[&str]) -> Result<Assembly> {
-        Assembly::new(&self.tssa, results)
+        self.assemble_in(results, &mut Stages::new())
+    }
+
+    /// The same, with its passes shown.
+    ///
+    /// # Errors
+    /// As [`Function::assemble`].
+    pub fn assemble_in(&self, results: &[&str], stages: &mut Stages<'_>) -> Result<Assembly> {
+        let results: Vec<(&str, usize)> = results.iter().map(|name| (*name, 0)).collect();
+        back_end::assemble(&self.tssa, &results, false, stages)
+    }
+
+    /// Results that are [blocks](Derived::blocks) of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
+    ///
+    /// # Errors
+    /// As [`Function::assemble`].
+    pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
+        back_end::matrix(&self.tssa, blocks, stages)
     }
 
     /// A derivative.

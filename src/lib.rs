@@ -131,6 +131,8 @@ pub mod tensor;
 
 pub mod loops;
 pub mod lower;
+pub mod prepare;
+pub mod schedule;
 
 pub mod codegen;
 pub mod kernel;

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::Error;
-use iverson::driver::{Function, Request, Stage, Staged, lower};
-use iverson::kernel::Matrix;
+use iverson::driver::{Function, Request, Stage, Staged, lower, passes};
 use iverson::loops::Program;
-use iverson::lower::{constants_by_name, hold, in_bins};
+use iverson::schedule::{constants_by_name, hold, in_bins};
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -44,6 +43,9 @@ pub(super) struct Arguments {
     /// each call.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     constant: Vec<String>,
+    /// Of the stage loops, the pass after which to print: extrema, per-target, structure, lower, or one of those of the schedule.
+    #[arg(long, value_name = "PASS", conflicts_with_all = ["explain", "constant"])]
+    after: Option<String>,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -97,6 +99,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --explain
   iverson show loss.iv --derivative gradient --wrt w --stage loops --explain
   iverson show loss.iv --derivative gradient --wrt w --stage loops --constant X,y
+  iverson show loss.iv --derivative gradient --wrt w --stage loops --after fuse
   iverson show loss.iv --stage e-graph --rounds 1 --format dot | dot -Tsvg > e-graph.svg
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
@@ -113,6 +116,9 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let options = arguments.simplification.options(&program.signature)?;
     if arguments.stage != StageName::Loops && stage == Stage::Simplify && options.is_none() {
         return Err(Error::Request("with --no-simplify nothing is simplified".to_owned()).into());
+    }
+    if arguments.after.is_some() && arguments.stage != StageName::Loops {
+        return Err(Error::Request("--after is for the stage loops".to_owned()).into());
     }
     let mut stages = Stages::new();
     if arguments.explain && !matches!(arguments.stage, StageName::Surface | StageName::Loops) {
@@ -183,20 +189,38 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
     if arguments.format != Format::Text {
         return Err(Error::Request("loop nests are printed as text".to_owned()).into());
     }
+    if let Some(pass) = arguments.after.as_deref().filter(|pass| !passes().any(|known| known == *pass)) {
+        let known: Vec<&str> = passes().collect();
+        return Err(Error::Request(format!("no pass is named `{pass}`; there are {}", known.join(", "))).into());
+    }
     let (function, blocks) = compiled(&arguments.derivative, program, options)?;
+    let mut shown = None;
+    let mut stages = Stages::observed(|pass, program| {
+        if arguments.after.as_deref() == Some(pass) {
+            shown = Some(program.to_string());
+        }
+    });
     let text = |nests: &Program| -> iverson::Result<String> {
         let nests = in_bins(nests)?;
         Ok(if arguments.explain { nests.explained() } else { nests.to_string() })
     };
     let assembled = match (blocks.as_slice(), function.sparse_results().as_slice()) {
         ([], []) => None,
-        ([], sparse) => Some(function.assemble(sparse)?),
-        (blocks, _) => Some(Matrix::new(function.tensor_ssa(), blocks)?.assembly().clone()),
+        ([], sparse) => Some(function.assemble_in(sparse, &mut stages)?),
+        (blocks, _) => Some(function.matrix(blocks, &mut stages)?.assembly().clone()),
     };
     let (structure, nests) = match assembled {
-        None => (None, function.loops(&mut Stages::new())?),
+        None => (None, function.loops(&mut stages)?),
         Some(assembly) => (Some(text(assembly.structure())?), assembly.values().clone()),
     };
+    drop(stages);
+    if arguments.after.is_some() {
+        let Some(shown) = shown else {
+            return Err(Error::Request("the pass `structure` runs for sparse results alone".to_owned()).into());
+        };
+        print(&shown)?;
+        return Ok(true);
+    }
     let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
     if let Some(structure) = &structure {
         print(&format!("# entries, once\n{structure}\n"))?;

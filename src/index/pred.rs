@@ -481,6 +481,18 @@ impl Pred {
         self.visit_relations(&mut |r| r.computed_from().into_iter().for_each(&mut *visit));
     }
 
+    /// Calls `visit` on the indices that the predicate does not bind. `exists` binds indices that occur nowhere else.
+    pub fn visit_free(&self, visit: &mut dyn FnMut(IndexId)) {
+        let mut bound = Vec::new();
+        self.visit_binders(&mut |i| bound.push(i));
+        self.visit_affine(&mut |a| {
+            a.visit(&mut |v| match v {
+                Var::Index(i) if !bound.contains(i) => visit(*i),
+                _ => {}
+            });
+        });
+    }
+
     /// Calls `visit` on every index that is bound, outside in.
     pub fn visit_binders(&self, visit: &mut dyn FnMut(IndexId)) {
         match self {

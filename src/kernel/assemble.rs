@@ -22,13 +22,7 @@ use crate::kernel::interpret::Memory;
 use crate::kernel::registers::Registers;
 use crate::kernel::slices::{Given, Wanted};
 use crate::loops;
-use crate::lower;
 use crate::tensor::{Bindings, Inputs, Relation, bind};
-use crate::tssa::Program;
-use crate::ty::{self, RelationKind, Storage};
-
-/// How the names of patterns that are found out begin. No name of the language has a space.
-pub(super) const PLACES: &str = "places of ";
 
 /// A program of which some results are sparse, with patterns that are found out when it is bound.
 #[derive(Clone, Debug)]
@@ -56,7 +50,7 @@ impl Found {
             all.relation(name.clone(), relation.clone());
         }
         if let Some(entries) = self.entries {
-            all.size(lower::MATRIX, entries);
+            all.size(loops::MATRIX, entries);
         }
         all
     }
@@ -67,50 +61,15 @@ impl Found {
 }
 
 impl Assembly {
-    /// Takes these outputs of a program, tensors of reals, to be sparse: matrices in CSR, others in COO format.
-    ///
-    /// # Errors
-    /// [`Error::Request`] for an output that there is not or that cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
-    pub fn new(program: &Program, outputs: &[&str]) -> Result<Assembly> {
-        let outputs: Vec<(&str, usize)> = outputs.iter().map(|name| (*name, 0)).collect();
-        Assembly::of(program, &outputs, false)
-    }
-
-    /// The same with the number of leading axes of each output that are rows, if these are all blocks of one matrix: the values program then has
-    /// one output, the numbers of the matrix, where they can be stored in its order.
-    pub(super) fn of(program: &Program, outputs: &[(&str, usize)], matrix: bool) -> Result<Assembly> {
-        let mut numbers = Vec::new();
-        for (name, row_axes) in outputs {
-            let known = program.outputs.iter().position(|output| output.name == *name);
-            let known = known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?;
-            numbers.push((known, *row_axes));
-        }
-        let mut values = program.clone();
-        let mut signature = (*values.signature).clone();
-        let entries = matrix.then(|| signature.sizes.push(lower::MATRIX.to_owned()));
-        let (mut patterns, mut sparse) = (Vec::new(), Vec::new());
-        for (number, row_axes) in numbers {
-            let Some(output) = values.outputs.get_mut(number) else { continue };
-            let [leaf] = output.leaves.as_slice() else {
-                return Err(Error::Request(format!("`{}` is no tensor of reals", output.name)));
-            };
-            let shape = program.stmts[*leaf].dims.clone();
-            if output.storage != Storage::Dense || shape.is_empty() {
-                return Err(Error::Request(format!("`{}` has a format already, or no axes", output.name)));
-            }
-            let name = format!("{PLACES}{}", output.name);
-            let relation = ty::Relation { name: name.clone(), shape: shape.clone(), kind: RelationKind::Free };
-            let relation: RelationId = signature.relations.push(relation);
-            output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
-            patterns.push((name, shape));
-            sparse.push(lower::Sparse { output: number, relation, row_axes });
-        }
-        values.signature = Arc::new(signature);
-        let (mut structure, values) = lower::assembled(&values, &sparse, entries)?;
-        // It finds out the relations that the signature of the other has beyond its own.
-        structure.signature = program.signature.clone();
-        let relations = sparse.iter().map(|sparse| sparse.relation).collect();
-        Ok(Assembly { structure: Arc::new(structure), values: Arc::new(values), patterns, relations })
+    /// The programs that list the places of results, and compute the results on these places; with the names and shapes of the patterns, and the
+    /// relations that the second takes for them.
+    pub(crate) fn new(
+        structure: Arc<loops::Program>,
+        values: Arc<loops::Program>,
+        patterns: Vec<(String, Vec<Size>)>,
+        relations: Vec<RelationId>,
+    ) -> Assembly {
+        Assembly { structure, values, patterns, relations }
     }
 
     /// The program that lists the places of the results.

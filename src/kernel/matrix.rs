@@ -19,9 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::slices::Wanted;
 use super::{Assembly, Copied, Engine, Input, Kernel, Output, Status};
 use crate::error::{Error, Result};
-use crate::lower::MATRIX;
+use crate::loops::MATRIX;
 use crate::tensor::{Csr, CsrPattern, Inputs, Relation, Value};
-use crate::tssa::Program;
 use crate::ty::Block;
 
 /// A derivative whose blocks are put together as one matrix.
@@ -33,27 +32,10 @@ pub struct Matrix {
     blocks: Vec<Block>,
 }
 
-/// A block without axes is one number.
-fn has_axes(block: &Block) -> bool {
-    block.row_axes + block.column_axes > 0
-}
-
 impl Matrix {
-    /// The blocks of a program as one matrix.
-    ///
-    /// # Errors
-    /// Those of [`Assembly::new`].
-    pub fn new(program: &Program, blocks: &[Block]) -> Result<Matrix> {
-        let mut blocks = blocks.to_vec();
-        blocks.sort_by_key(|block| program.outputs.iter().position(|output| output.name == block.result));
-        let sparse: Vec<(&str, usize)> = blocks
-            .iter()
-            .filter(|block| has_axes(block))
-            .map(|block| (block.result.as_str(), block.row_axes))
-            .collect();
-        let whole = sparse.len() > 1 && sparse.len() == blocks.len();
-        let assembly = Assembly::of(program, &sparse, whole)?;
-        Ok(Matrix { assembly, whole, blocks })
+    /// Blocks in the order of the results, those with axes on the patterns of an assembly, which takes the number of all entries if it is the `whole`.
+    pub(crate) fn new(assembly: Assembly, whole: bool, blocks: Vec<Block>) -> Matrix {
+        Matrix { assembly, whole, blocks }
     }
 
     /// The programs that list the entries of the blocks, and compute their numbers.
@@ -76,7 +58,7 @@ impl Matrix {
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<MatrixKernel> {
         let mut found = self.assembly.find(inputs)?;
         let mut patterns = found.patterns.iter().map(|(_, pattern)| pattern.as_ref());
-        let blocks = self.blocks.iter().map(|block| (block, if has_axes(block) { patterns.next() } else { None }));
+        let blocks = self.blocks.iter().map(|block| (block, if block.has_axes() { patterns.next() } else { None }));
         let order = Order::new(&blocks.collect::<Vec<_>>())?;
         found.entries = self.whole.then_some(order.pattern.len() as i64);
         let starts = self.assembly.relations().iter().copied().zip(order.starts).collect();

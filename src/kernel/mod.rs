@@ -9,12 +9,12 @@
 //! of the entries of a sparse one.
 //!
 //! **Constants.** Where the numbers of some parameters are the same at each call, as data are in an optimiser,
-//! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`lower::hold`]): sums of squares, Gram
+//! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`schedule::hold`](fn@crate::schedule::hold)): sums of squares, Gram
 //! matrices, logarithms of data; and the values of a sparse constant that are read in the order of another view, such as the columns of a CSR
 //! matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
 //!
 //! **Bins.** Sums along the columns of a CSR matrix take its values from all over memory. Where they do not fit the caches, their terms are computed
-//! in two passes, each from start to end ([`lower::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
+//! in two passes, each from start to end ([`schedule::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
 //! one more number for each entry.
 //!
 //! **Threads.** Native code shares much work among the threads of the `rayon` pool that a call comes from, or else of one pool for all kernels, of
@@ -49,8 +49,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::{Arena, Id, RelationId};
 use crate::error::{Error, Result};
-use crate::loops::{Array, BufferId, BufferKind, Program, Rounded};
-use crate::lower;
+use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded};
+use crate::schedule;
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
 use crate::codegen::compile::Note;
@@ -163,7 +163,7 @@ impl Kernel {
         limit: u64,
     ) -> Result<Kernel> {
         // The program relies on them.
-        if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(assemble::PLACES)) {
+        if let Some(found) = program.signature.relations.values().find(|r| r.name.starts_with(PLACES)) {
             return Err(Error::Request(format!("the {} are found out, not given", found.name)));
         }
         Kernel::bind_on(program, inputs, constants, (engine, limit), BTreeMap::new())
@@ -177,7 +177,7 @@ impl Kernel {
         (engine, limit): (Engine, u64),
         mut arrays: BTreeMap<Array, Vec<u32>>,
     ) -> Result<Kernel> {
-        let constants = lower::constants_by_name(&program.signature, constants)?;
+        let constants = schedule::constants_by_name(&program.signature, constants)?;
         let bindings = bind(&program.signature, inputs)?;
         let program = in_bound_precision(program, &bindings)?;
         let outputs = output_leaves(&program, &bindings)?;
@@ -185,7 +185,7 @@ impl Kernel {
             let parts = Parts { outputs, held: Held::default(), arrays, limit };
             return Kernel::over(program, &bindings, parts, engine);
         }
-        let lower::Split { setup, main } = lower::hold(&program, &constants)?;
+        let schedule::Split { setup, main } = schedule::hold(&program, &constants)?;
         let held::SetUp { computed, arrays: read, notes } = held::set_up(setup, &bindings, engine)?;
         arrays.extend(read);
         let held = Held::new(&program.signature, &bindings, &constants, computed);
@@ -198,7 +198,7 @@ impl Kernel {
     /// The kernel of a program over bindings.
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
         let Parts { outputs, held, arrays, limit } = parts;
-        let program = Arc::new(lower::in_bins(&program)?);
+        let program = Arc::new(schedule::in_bins(&program)?);
         let arrays = structure::arrays(&program.arrays, bindings, arrays, program.bins)?;
         effort::check(&program, bindings, &arrays, limit)?;
         layout::check(&program, bindings)?;

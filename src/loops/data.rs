@@ -25,6 +25,12 @@ define_id!(
     "s"
 );
 
+/// The name of the output that is a whole matrix, where its blocks are stored in its order. No name of the language has a space.
+pub const MATRIX: &str = "entries of the matrix";
+
+/// How the names of patterns begin that are found out when a program is bound. No name of the language has a space.
+pub const PLACES: &str = "places of ";
+
 /// What an array of a view holds. A node of level `k` is a distinct prefix of length `k + 1`; nodes of the last level are the tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {

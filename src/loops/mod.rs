@@ -32,18 +32,22 @@
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod data;
+mod effects;
 mod onwards;
 mod precision;
 mod print;
+mod rename;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod visit;
 
 pub use data::{
-    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real,
+    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place, Program, Real,
     RealId, Rounded, Segment, Stmt,
 };
 pub use onwards::searches_onwards;
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
+pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
+pub(crate) use rename::{Names, inside_of_loops};
 pub(crate) use visit::{loads, stores};

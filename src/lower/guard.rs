@@ -4,20 +4,8 @@ use super::PASS;
 use super::scope::Nester;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Relations, Size, View};
 use crate::loops::{Cond, Part, Real, Segment, Stmt};
-
-/// Calls `visit` on the indices of a predicate that it does not bind. `exists` binds indices that occur nowhere else.
-pub(super) fn visit_free(p: &Pred, visit: &mut dyn FnMut(IndexId)) {
-    let mut bound = Vec::new();
-    p.visit_binders(&mut |i| bound.push(i));
-    p.visit_affine(&mut |a| {
-        a.visit(&mut |v| match v {
-            Var::Index(i) if !bound.contains(i) => visit(*i),
-            _ => {}
-        });
-    });
-}
 
 /// What a search has found.
 pub(super) struct Found {

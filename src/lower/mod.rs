@@ -36,71 +36,45 @@
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
-mod bins;
-mod blocks;
 mod element;
-mod extrema;
-mod factors;
-mod fuse;
 mod guard;
-mod hold;
-mod in_order;
-mod lanes;
-mod layout;
-mod names;
-mod order;
-mod pack;
-mod panels;
-mod peel;
-mod per_part;
+mod matrix_order;
 mod plan;
 mod points;
-mod products;
 mod rows;
 mod scope;
-mod searches;
-mod shared;
-mod split;
-mod straight;
 mod support;
-mod tiles;
 mod witness;
 
 use crate::base::{Arena, Id, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred};
-use crate::loops::{self, Buffer, BufferId, BufferKind, Nest, Stmt};
+use crate::loops::{self, BufferKind, Nest, Stmt};
+use crate::prepare::{Prepared, Sparse};
 use crate::tssa;
 
-use in_order::InOrder;
+use matrix_order::MatrixOrder;
 use plan::{Placement, Plan};
 use scope::Nester;
 
-pub use bins::in_bins;
-pub use hold::{Split, constants_by_name, hold};
-pub use in_order::{MATRIX, Sparse};
 
 const PASS: &str = "lower";
 
-/// Lowers a program.
+/// Lowers a program to one nest for each stored tensor.
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
-    let program = &extrema::kept(program)?;
-    let program = &shared::shared(program)?;
     nests(program, plan::plan(program)?)
 }
 
 fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let mut arrays = crate::base::Interner::new();
     let mut nests = Vec::new();
-    let mut stored = Vec::new();
     for x in program.stmts.ids() {
         if let Placement::Stored(_) = plan.placements[x] {
             let mut nester = Nester::new(program, &plan, &mut arrays);
-            nests.push(nester.stored(x, 0)?);
-            stored.push(x);
+            nests.push(nester.stored(x)?);
         }
     }
     let mut outputs = Vec::new();
@@ -122,80 +96,36 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
         }
         outputs.push((output.name.clone(), leaves));
     }
-    let mut joined = together(nests.clone(), &plan.buffers)?;
-    for (at, x) in stored.into_iter().enumerate() {
-        let Some(outermost) = order::wanted(&nests, &plan.buffers, at) else { continue };
-        let mut others = nests.clone();
-        others[at] = Nester::new(program, &plan, &mut arrays).stored(x, outermost)?;
-        let other = together(others.clone(), &plan.buffers)?;
-        if order::traffic(&other.0, &other.1) < order::traffic(&joined.0, &joined.1) {
-            (nests, joined) = (others, other);
-        }
-    }
-    let mut nests;
-    (nests, plan.buffers) = joined;
-    let arrays: Arena<_, _> = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
-    let unrolled = straight::unroll(&mut nests, &plan.buffers, &program.signature.facts())?;
-    for nest in &mut nests {
-        factors::hoist(nest, &arrays);
-        products::add_unless(
-            &|stmt| bins::Gather::of(&arrays, stmt).is_some_and(|gather| gather.alone),
-            &mut nest.body,
-        );
-        peel::peel(nest)?;
-        lanes::assign(nest);
-        panels::put(nest, &mut plan.buffers)?;
-        tiles::cut(nest)?;
-    }
-    let mut nests = blocks::cut(nests, &mut plan.buffers)?;
-    per_part::keep(&mut nests, &mut plan.buffers)?;
-    nests.iter_mut().for_each(|nest| searches::place(&arrays, nest));
-    let Plan { buffers, in_order, .. } = plan;
+    let arrays = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
+    let Plan { buffers, matrix_order, .. } = plan;
     let signature = program.signature.clone();
     let mut lowered =
         loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new(), bins: Default::default() };
-    if let Some(matrix) = in_order {
+    if let Some(matrix) = matrix_order {
         matrix.put_together(&mut lowered);
-    }
-    if unrolled {
-        hold::compact(&mut lowered);
     }
     Ok(lowered)
 }
 
-/// The nests with their copies of parameters, the layouts that suit them, and those over the same rows as one.
-fn together(mut nests: Vec<Nest>, buffers: &Arena<BufferId, Buffer>) -> Result<(Vec<Nest>, Arena<BufferId, Buffer>)> {
-    let mut buffers = buffers.clone();
-    for nest in &mut nests {
-        split::split(nest)?;
-    }
-    let copies = pack::pack(&mut nests, &mut buffers)?;
-    layout::choose(&mut nests, &mut buffers, &|buffer| copies.iter().any(|copy| copy.to == buffer));
-    pack::serve(&mut nests, &copies);
-    Ok((fuse::fuse(nests)?, buffers))
-}
-
 /// Lowers a program of which some outputs are on patterns that are found out. First the nests that list the patterns, one tuple or more for each
 /// place; then the program on these places. If all of the outputs are the blocks of a matrix, with so many entries as a size says, they are
-/// [one output](MATRIX) where their numbers can be stored in its order.
+/// [one output](loops::MATRIX) where their numbers can be stored in its order.
 ///
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
-pub fn assembled(
-    program: &tssa::Program,
+pub fn on_patterns(
+    prepared: &Prepared,
     outputs: &[Sparse],
     entries: Option<SizeId>,
 ) -> Result<(loops::Program, loops::Program)> {
-    let kept = extrema::kept(program)?;
-    let program = &shared::shared(&kept)?;
+    let Prepared { program, unshared } = prepared;
     let mut plan = plan::plan(program)?;
-    // What is shared says more of the same: the supports are those of the program before.
-    let supports = support::supports(&kept)?;
+    let supports = support::supports(unshared)?;
     let mut arrays = crate::base::Interner::new();
     let (mut structure, mut found) = (Vec::new(), Vec::new());
     for (number, sparse) in outputs.iter().enumerate() {
         let leaves = |program: &tssa::Program| program.outputs.get(sparse.output).map(|output| output.leaves.clone());
-        let (now, before) = (leaves(program).unwrap_or_default(), leaves(&kept).unwrap_or_default());
+        let (now, before) = (leaves(program).unwrap_or_default(), leaves(unshared).unwrap_or_default());
         let ([x], [before]) = (now.as_slice(), before.as_slice()) else {
             return Err(Error::bug(PASS, "a pattern of an output that is no tensor"));
         };
@@ -215,9 +145,9 @@ pub fn assembled(
     }
     let blocks = outputs.iter().zip(&found).map(|(sparse, (x, rows))| {
         let dims = program.stmts[*x].dims.as_slice();
-        in_order::Block { sparse: *sparse, tensor: *x, dims, rows: rows.as_ref() }
+        matrix_order::Block { sparse: *sparse, tensor: *x, dims, rows: rows.as_ref() }
     });
-    plan.in_order = entries.and_then(|entries| InOrder::new(&blocks.collect::<Vec<_>>(), entries));
+    plan.matrix_order = entries.and_then(|entries| MatrixOrder::new(&blocks.collect::<Vec<_>>(), entries));
     for (sparse, (_, rows)) in outputs.iter().zip(found) {
         plan.rows.extend(rows.map(|rows| (sparse.relation, rows)));
     }
@@ -262,38 +192,32 @@ impl Nester<'_> {
         Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
     }
 
-    /// The nest that computes a stored tensor, with the loop over one of its axes around the others.
-    fn stored(&mut self, x: VarId, outermost: usize) -> Result<Nest> {
+    /// The nest that computes a stored tensor.
+    fn stored(&mut self, x: VarId) -> Result<Nest> {
         let Placement::Stored(storage) = &self.plan.placements[x] else {
             return Err(Error::bug(PASS, format!("{x} is not stored")));
         };
         let storage = storage.clone();
-        self.nest(x, outermost, &storage, &mut |nester, at| nester.value(x, at))
+        self.nest(x, &storage, &mut |nester, at| nester.value(x, at))
     }
 
     /// The nest that copies a tensor to an output.
     fn copied(&mut self, x: VarId, storage: &plan::Stored) -> Result<Nest> {
-        self.nest(x, 0, storage, &mut |nester, at| nester.element(x, at))
+        self.nest(x, storage, &mut |nester, at| nester.element(x, at))
     }
 
     /// `buffer[at] = element(at)` for all places of the buffer.
     fn nest(
         &mut self,
         x: VarId,
-        outermost: usize,
         storage: &plan::Stored,
         element: &mut dyn FnMut(&mut Self, &[Affine]) -> Result<loops::RealId>,
     ) -> Result<Nest> {
         let program = self.program;
         let dims = program.stmts[x].dims.clone();
-        let mut gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+        let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let indices: Vec<Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
         self.reasons.push(storage.reason.clone());
-        if 0 < outermost && outermost < gens.len() {
-            let outer = gens.remove(outermost);
-            gens.insert(0, outer);
-            self.reasons.push("its loops begin with that of the nest that has written what it reads".to_owned());
-        }
         let plan = self.plan;
         if let Some((relation, rows)) =
             storage.entries.as_ref().and_then(|pattern| plan.rows.get_key_value(&pattern.relation))
@@ -301,7 +225,7 @@ impl Nester<'_> {
             self.reasons
                 .push("its entries are written row by row, in the order in which they are known to be".to_owned());
             let rank = dims.len();
-            let row_axes = plan.in_order.as_ref().and_then(|matrix| matrix.row_axes.get(relation)).copied();
+            let row_axes = plan.matrix_order.as_ref().and_then(|matrix| matrix.row_axes.get(relation)).copied();
             let mut start = |nester: &mut Self, row: &Affine, step| match row_axes {
                 Some(_) => Ok(Affine::constant(0)),
                 None => nester.start(*relation, row, rank, step),
@@ -367,7 +291,7 @@ impl Nester<'_> {
         let mut outer = Vec::new();
         for p in guard.conjuncts().iter().chain(guard.is_false().then_some(guard)) {
             let mut free = true;
-            guard::visit_free(p, &mut |i| free &= i.index() < rank);
+            p.visit_free(&mut |i| free &= i.index() < rank);
             if free {
                 outer.push(self.open(p, &at)?);
             }

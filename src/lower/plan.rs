@@ -22,14 +22,13 @@
 
 use std::collections::BTreeMap;
 
-use super::guard::visit_free;
-use super::in_order::InOrder;
+use super::matrix_order::MatrixOrder;
 use super::rows::Rows;
 use super::support::{as_guard, supports, targets_in_use};
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Relations, Size, Var, View, are_determined};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
@@ -106,7 +105,7 @@ pub(super) struct Plan {
     /// The entries of patterns that were found out, by their relations.
     pub rows: BTreeMap<RelationId, Rows>,
     /// The outputs that are stored in the order of a matrix.
-    pub in_order: Option<InOrder>,
+    pub matrix_order: Option<MatrixOrder>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
     /// What reasons call the tensors.
@@ -152,7 +151,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         targets: SideTable::new(len, Pred::True),
         buffers: Arena::new(),
         rows: BTreeMap::new(),
-        in_order: None,
+        matrix_order: None,
         work: SideTable::new(len, 0),
         names: program.stmt_names(),
         read_in_use: read_in_use(program, &live),
@@ -322,7 +321,7 @@ fn axis_in_use(program: &Program, stmt: &Stmt) -> Option<(RelationId, usize)> {
     let of = |guard: &Pred| {
         let mut outer = guard.conjuncts().iter().filter(|p| {
             let mut inside = false;
-            visit_free(p, &mut |i| inside |= i.index() >= rank);
+            p.visit_free(&mut |i| inside |= i.index() >= rank);
             !inside
         });
         let used = outer.next().and_then(|p| InUse::of(&program.signature, p))?;
@@ -498,9 +497,9 @@ impl Plan {
             Rhs::Input { .. } | Rhs::Number(_) => 0,
             Rhs::Add([(p, _), (q, _)]) => 1 + guard_work(p) + guard_work(q),
             Rhs::Map { guard, function, .. } => function.work() + guard_work(guard),
-            Rhs::Contract { sums, guard, operands } => {
+            Rhs::Contract { guard, operands, .. } => {
                 let product = operands.len().saturating_sub(1) as u64;
-                let loops = if sums_are_solved(program, stmt, sums.len(), guard) { 0 } else { LOOP };
+                let loops = if stmt.has_no_loop(&program.signature) { 0 } else { LOOP };
                 product + loops + guard_work(guard)
             }
         };
@@ -549,11 +548,4 @@ fn divides(stmt: &Stmt) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether every `sum` index has a value that the `gen` indices determine, so that there is no loop.
-pub(super) fn sums_are_solved(program: &Program, stmt: &Stmt, sums: usize, guard: &Pred) -> bool {
-    let rank = stmt.dims.len();
-    let open: Vec<IndexId> = (rank..rank + sums).map(IndexId::from_index).collect();
-    are_determined(&open, guard, &|relation| program.signature.is_map(relation))
 }

@@ -15,7 +15,7 @@
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
 
 use super::PASS;
-use super::guard::{Found, visit_free};
+use super::guard::Found;
 use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
@@ -89,7 +89,7 @@ impl Open {
 
     fn pred_waits(&self, p: &Pred) -> bool {
         let mut waits = false;
-        visit_free(p, &mut |i| waits |= self.is_unbound(i));
+        p.visit_free(&mut |i| waits |= self.is_unbound(i));
         waits
     }
 

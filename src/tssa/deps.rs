@@ -9,7 +9,7 @@ use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::dot::Graph;
 use crate::base::{Arena, Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Pred, RelationRef, are_determined};
+use crate::index::{Pred, RelationRef, Relations, are_determined};
 use crate::ty::Signature;
 
 impl Program {
@@ -85,10 +85,20 @@ impl Stmt {
     /// Whether a contraction has at most one summand at each place, since its guard determines all `sum` indices by equations and maps. It is an
     /// access then: its value is that of the summand, with the sign of a zero.
     pub fn is_access(&self, signature: &Signature) -> bool {
-        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return false };
+        !self.rhs.sums().is_empty() && self.determines_sums(&|relation| signature.gives_targets(relation))
+    }
+
+    /// Whether the guard gives every `sum` index a value that the `gen` indices determine by equations and maps of the data, so that it takes
+    /// neither a loop nor a search.
+    pub fn has_no_loop(&self, signature: &Signature) -> bool {
+        self.determines_sums(&|relation| signature.is_map(relation))
+    }
+
+    fn determines_sums(&self, is_map: &dyn Fn(RelationRef) -> bool) -> bool {
+        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return true };
         let rank = self.dims.len();
         let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
-        !sums.is_empty() && are_determined(&open, guard, &|relation| signature.gives_targets(relation))
+        are_determined(&open, guard, is_map)
     }
 
     /// The same statement over renamed tensors.

@@ -62,6 +62,13 @@ pub struct Block {
     pub column_axes: usize,
 }
 
+impl Block {
+    /// Whether it is no single number.
+    pub fn has_axes(&self) -> bool {
+        self.row_axes + self.column_axes > 0
+    }
+}
+
 /// Hash-consed types: equal types have equal ids, so a type that doubles at each of 1000 levels takes 1000 entries.
 #[derive(Clone, Debug)]
 pub struct Types {

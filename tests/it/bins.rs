@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iverson::codegen::source::{Target, source};
 use iverson::kernel::{Engine, Kernel};
 use iverson::loops::{Bins, Program};
-use iverson::lower::in_bins;
+use iverson::schedule::in_bins;
 use iverson::stages::Stages;
 use iverson::{Error, Function, reference};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, Kernel};
 use iverson::loops::{BufferKind, Part, Program};
-use iverson::lower::Split;
+use iverson::schedule::Split;
 use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Precision, Slice, Tensor, Value, bind};
 use iverson::ty::RelationKind;

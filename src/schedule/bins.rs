@@ -29,11 +29,11 @@
 
 use std::collections::BTreeSet;
 
-use super::PASS;
-use super::hold::graph::{Graph, index};
-use super::hold::place::visits_all;
-use super::names::Names;
-use super::straight::needed;
+use super::machine::VECTOR;
+use super::specialise::graph::{Graph, index};
+use super::specialise::place::visits_all;
+use crate::loops::Names;
+use super::unroll::needed;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
@@ -88,9 +88,6 @@ fn through(stmt: &Stmt, entry: IndexId) -> bool {
     stmt.load().is_some_and(|place| place.at.first().and_then(Affine::as_index) == Some(entry))
 }
 
-/// How many terms are taken at a time.
-const LANES: u32 = 8;
-
 /// Computes terms in bins, where the relations are large enough.
 ///
 /// # Errors
@@ -140,7 +137,7 @@ pub fn in_bins(program: &Program) -> Result<Program> {
         binned.nests.push(rewritten);
     }
     if cfg!(debug_assertions) {
-        crate::stages::check(PASS, &binned)?;
+        crate::stages::check("bins", &binned)?;
     }
     Ok(binned)
 }
@@ -285,7 +282,7 @@ impl Terms {
         body.push(Stmt::Store(Place { buffer: terms, at: vec![at()] }, self.term));
         let all = Segment { pointers: self.part(Binned::All, arrays), at: Affine::constant(0) };
         let domain = Domain::Segment(all);
-        let mut stmts = vec![Stmt::For { index: self.index, domain, lanes: LANES, jam: 1, parallel: true, body }];
+        let mut stmts = vec![Stmt::For { index: self.index, domain, lanes: VECTOR, jam: 1, parallel: true, body }];
         for (r, stmt) in shared.iter().rev() {
             let mut needed = false;
             stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| needed |= reads(stmt, |read| read == *r)));

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
+use super::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
 
 /// Rewrites the bodies of the loops of a nest with fresh names; says why, if the rewriting reports that something was found.
-pub(super) fn inside_of_loops(
+pub(crate) fn inside_of_loops(
     nest: &mut Nest,
     reason: &str,
     rewrite: fn(&mut Vec<Stmt>, &mut Names, &mut bool) -> Checked<()>,
@@ -24,7 +24,7 @@ pub(super) fn inside_of_loops(
 }
 
 /// New names for the indices and registers that statements define.
-pub(super) struct Names {
+pub(crate) struct Names {
     indices: BTreeMap<IndexId, IndexId>,
     reals: BTreeMap<RealId, RealId>,
     next_index: usize,

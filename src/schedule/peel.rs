@@ -12,14 +12,18 @@
 //! Each value of `i` is in exactly one of them, also where the middle is empty. The middle one can then run in lanes, which is why this is
 //! done; where it cannot, the loop stays whole.
 
-use super::lanes::independent;
-use super::names::Names;
+use super::vectorise::independent;
 use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Domain, Nest, Stmt};
+use crate::loops::{Bound, Domain, Names, Nest, Program, Stmt};
 
-/// Cuts the outer loops of a nest whose middle can run in lanes.
-pub(super) fn peel(nest: &mut Nest) -> Checked<()> {
+/// Cuts the outer loops whose middle can run in lanes.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    Ok(program.nests.iter_mut().try_for_each(peel)?)
+}
+
+fn peel(nest: &mut Nest) -> Checked<()> {
     let mut names = Names::after(&nest.body);
     let mut body = Vec::with_capacity(nest.body.len());
     let mut cut = false;

@@ -85,7 +85,7 @@ impl Edit {
 }
 
 /// Forgets the buffers and arrays that do not occur, and renumbers the others.
-pub(in crate::lower) fn compact(program: &mut Program) {
+pub(in crate::schedule) fn compact(program: &mut Program) {
     let (mut buffers, mut arrays) = (BTreeSet::new(), BTreeSet::new());
     for nest in &mut program.nests {
         buffers.extend(&nest.buffers);

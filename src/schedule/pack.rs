@@ -5,15 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use super::PASS;
-use super::layout::{INNERMOST, Last, Path, paths, permute, strided, weight};
+use super::layout::{Last, Path, move_last, paths, permute, strided, weight};
+use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, RealId, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, Real, RealId, Stmt};
 
 /// How deep the loops must be that gain from a copy, and how much.
 const DEPTH: usize = 3;
-const GAIN: u64 = INNERMOST / 2;
+const GAIN: u64 = machine::INNERMOST / 2;
 
 /// A copy of a parameter in which an axis is the last.
 pub(super) struct Copy {
@@ -23,13 +23,14 @@ pub(super) struct Copy {
 }
 
 /// Copies parameters where that pays, in nests before all others.
-pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<Copy>> {
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { buffers, nests, .. } = program;
     let params: Vec<BufferId> = buffers
         .iter()
         .filter(|(_, b)| matches!(b.kind, BufferKind::Param(..)) && b.entries.is_none() && b.dims.len() >= 2)
         .map(|(id, _)| id)
         .collect();
-    let (mut copies, mut made) = (Vec::new(), Vec::new());
+    let mut made = Vec::new();
     for param in params {
         let rank = buffers[param].dims.len();
         let mut axes = BTreeSet::new();
@@ -42,19 +43,38 @@ pub(super) fn pack(nests: &mut Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>)
             {
                 continue;
             }
-            let (to, nest) = copied(param, axis, buffers)?;
-            made.push(Copy { param, axis, to });
-            copies.push(nest);
+            made.push(copied(param, axis, buffers)?);
         }
     }
-    serve(nests, &made);
-    nests.splice(0..0, copies);
-    Ok(made)
+    nests.splice(0..0, made);
+    serve(program);
+    Ok(())
+}
+
+/// The copies that a program begins with.
+pub(super) fn copies(program: &Program) -> Vec<Copy> {
+    program.nests.iter().map_while(|nest| copy(nest, &program.buffers)).collect()
+}
+
+/// A nest as a copy of a parameter into a tensor that nobody sees from outside.
+fn copy(nest: &Nest, buffers: &Arena<BufferId, Buffer>) -> Option<Copy> {
+    let mut body = nest.body.as_slice();
+    while let [Stmt::For { body: inner, .. }] = body {
+        body = inner;
+    }
+    let [Stmt::Define(r, Real::Load(from)), Stmt::Store(to, value)] = body else { return None };
+    let kind = |place: &Place| buffers.get(place.buffer).map(|buffer| buffer.kind);
+    let is_copy = matches!(kind(from), Some(BufferKind::Param(..))) && kind(to) == Some(BufferKind::Workspace);
+    let axis = from.at.iter().position(|a| Some(a) == to.at.last())?;
+    let mut order = from.at.clone();
+    move_last(&mut order, axis);
+    (is_copy && r == value && order == to.at).then_some(Copy { param: from.buffer, axis, to: to.buffer })
 }
 
 /// Has nests read copies where that is better; one that is there anyway serves all.
-pub(super) fn serve(nests: &mut [Nest], made: &[Copy]) {
-    for nest in nests.iter_mut().filter(|nest| !made.iter().any(|copy| nest.buffers.contains(&copy.to))) {
+pub(super) fn serve(program: &mut Program) {
+    let made = copies(program);
+    for nest in program.nests.iter_mut().skip(made.len()) {
         for param in made.iter().map(|copy| copy.param).collect::<BTreeSet<_>>() {
             let cost = |copy: &Copy| strided(nest, &Last::from([(param, copy.axis)]));
             let best =
@@ -90,7 +110,7 @@ fn from_an_end(domain: &Domain, whole: &Domain) -> bool {
 }
 
 /// A copy of a buffer in which an axis is the last.
-fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) -> Result<(BufferId, Nest)> {
+fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) -> Result<Nest> {
     let Buffer { name, dims, .. } = buffers[from].clone();
     let mut order: Vec<usize> = (0..dims.len()).filter(|k| *k != axis).collect();
     order.push(axis);
@@ -103,11 +123,11 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     let store = Stmt::Store(Place { buffer: to, at: order.iter().map(|k| index(k).into()).collect() }, RealId(0));
     let mut body = vec![load, store];
     for k in order.iter().rev() {
-        let domain = Domain::whole(&dims[*k]).map_err(|_| Error::bug(PASS, "an axis that overflows"))?;
+        let domain = Domain::whole(&dims[*k]).map_err(|_| Error::bug("pack", "an axis that overflows"))?;
         body = vec![Stmt::one_by_one(index(k), domain, body)];
     }
     let reasons = vec![format!("a copy with its axes in another order: {name} is read in lanes, more than once")];
-    Ok((to, Nest { buffers: vec![to], reasons, body }))
+    Ok(Nest { buffers: vec![to], reasons, body })
 }
 
 fn rename(body: &mut [Stmt], from: BufferId, to: BufferId) {

@@ -14,17 +14,15 @@
 
 use std::collections::BTreeMap;
 
-use super::blocks::PARTS;
-use super::names::Names;
-use crate::base::{Arena, IndexId};
+use super::machine::{PARTS, PRIVATE_ROW};
+use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, Stmt};
-
-/// How many elements a row may have, as a literal: there are rows for all parts, also where there are fewer iterations.
-const MAX_ROW: i64 = 1024;
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Names, Nest, Place, Program, Real, Stmt};
 
 /// Keeps rows of intermediate tensors for each part only.
-pub(super) fn keep(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { buffers, nests, .. } = program;
     let homes = homes(nests);
     for (at, nest) in nests.iter_mut().enumerate() {
         for stmt in 0..nest.body.len() {
@@ -89,7 +87,7 @@ fn is_short(buffer: &Buffer, axis: usize) -> bool {
     let others = buffer.dims.iter().enumerate().filter(|(k, _)| k + usize::from(buffer.entries.is_some()) != axis);
     let len = others.map(|(_, n)| n.as_constant()).try_fold(1_i64, |len, n| len.checked_mul(n?));
     let is_dense = buffer.entries.is_none() || axis == 0;
-    buffer.kind == BufferKind::Workspace && is_dense && len.is_some_and(|len| len <= MAX_ROW)
+    buffer.kind == BufferKind::Workspace && is_dense && len.is_some_and(|len| len <= PRIVATE_ROW)
 }
 
 /// The index of a loop whose iterations come one after the other within a part, and the index of the parts if it is cut already.

@@ -18,27 +18,18 @@
 //! element is the same sum in the same order, so this changes no bit.
 //!
 //! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
-//! between [`LEAST_ROWS`] and [`MOST_ROWS`] rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
+//! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
 //! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
-use super::lanes;
-use super::names::Names;
-use super::products;
+use super::machine::{
+    PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS, PANEL_PARTS,
+};
+use super::vectorise;
+use super::contract;
 use crate::base::{Arena, IndexId};
+use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Nest, Place, Real, Stmt};
-
-/// The columns of a panel: those of two blocks of registers. The interpreter takes all of them at a time.
-const COLUMNS: i64 = 32;
-/// The lanes of a block of registers, and of what is copied.
-const LANES: u32 = 16;
-/// Into how many parts panels are cut, each with room for one.
-const PARTS: u32 = 16;
-const LEAST_ROWS: i64 = 64;
-const MOST_ROWS: i64 = 1024;
-/// How many columns there are at least, and how many rows of the result.
-const LEAST_COLUMNS: i64 = 256;
-const LEAST_RESULTS: i64 = 32;
+use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Names, Nest, Place, Program, Real, Stmt, has_loop};
 
 /// A product that may be computed in panels.
 struct Product<'a> {
@@ -56,18 +47,23 @@ struct Product<'a> {
     operand: &'a Place,
 }
 
-/// Puts a matrix product into panels.
-pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
+/// Puts matrix products into panels.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { buffers, nests, .. } = program;
+    Ok(nests.iter_mut().try_for_each(|nest| put(nest, buffers))?)
+}
+
+fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     let Some(product) = product(nest) else { return Ok(()) };
     let title = buffers.get(product.operand.buffer).map_or_else(String::new, |buffer| buffer.name.clone());
-    let dims = [i64::from(PARTS), MOST_ROWS, COLUMNS].map(Affine::constant).to_vec();
+    let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
     let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
     let mut names = Names::after(&nest.body);
     let [part, number, row] = [(); 3].map(|()| names.fresh_index());
-    let first = Affine::index(number).scale(COLUMNS)?;
+    let first = Affine::index(number).scale(PANEL_COLUMNS)?;
     let columns = Domain::Range {
         lower: vec![Bound::exact(first.clone())],
-        upper: vec![Bound::exact(product.last_column.clone()), Bound::exact(first.add_constant(COLUMNS - 1)?)],
+        upper: vec![Bound::exact(product.last_column.clone()), Bound::exact(first.add_constant(PANEL_COLUMNS - 1)?)],
     };
     let inside = |k: IndexId, j: IndexId| -> Checked<Place> {
         Ok(Place { buffer: panel, at: vec![part.into(), k.into(), Affine::index(j).sub(&first)?] })
@@ -84,7 +80,7 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
         let load = Stmt::Define(value, Real::Load(Place { buffer: product.operand.buffer, at }));
         let store = Stmt::Store(inside(row, column)?, value);
         let (index, domain, body) = (column, columns.clone(), vec![load, store]);
-        let lanes = Stmt::For { index, domain, lanes: LANES, jam: 1, parallel: false, body };
+        let lanes = Stmt::For { index, domain, lanes: PANEL_LANES, jam: 1, parallel: false, body };
         Stmt::one_by_one(row, Domain::whole(&product.last_summed.add_constant(1)?)?, vec![lanes])
     };
     let mut multiplied = product.rows.clone();
@@ -96,23 +92,23 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
 
     let blocks = Domain::Range {
         lower: vec![Bound::exact(Affine::constant(0))],
-        upper: vec![Bound { numerator: product.last_column.clone(), divisor: COLUMNS }],
+        upper: vec![Bound { numerator: product.last_column.clone(), divisor: PANEL_COLUMNS }],
     };
-    let blocks = Domain::Part { whole: Box::new(blocks), part: part.into(), parts: PARTS, grain: 1 };
+    let blocks = Domain::Part { whole: Box::new(blocks), part: part.into(), parts: PANEL_PARTS, grain: 1 };
     let body = [vec![copied], multiplied].concat();
     let panels = Stmt::For {
         index: part,
-        domain: Domain::whole(&Affine::constant(i64::from(PARTS)))?,
+        domain: Domain::whole(&Affine::constant(i64::from(PANEL_PARTS)))?,
         lanes: 1,
         jam: 1,
         parallel: true,
         body: vec![Stmt::one_by_one(number, blocks, body)],
     };
     let limits = [
-        product.last_column.add_constant(1 - LEAST_COLUMNS)?,
-        product.last_row.add_constant(1 - LEAST_RESULTS)?,
-        product.last_summed.add_constant(1 - LEAST_ROWS)?,
-        product.last_summed.scale(-1)?.add_constant(MOST_ROWS - 1)?,
+        product.last_column.add_constant(1 - PANEL_LEAST_COLUMNS)?,
+        product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?,
+        product.last_summed.add_constant(1 - PANEL_LEAST_ROWS)?,
+        product.last_summed.scale(-1)?.add_constant(PANEL_MOST_ROWS - 1)?,
     ];
     let others = limits.iter().map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
     let others = Cond::Any(others.collect::<Checked<_>>()?);
@@ -123,15 +119,15 @@ pub(super) fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Che
     all.push(Stmt::If { cond: others, body: vec![rows] });
     nest.body = all;
     nest.buffers.push(panel);
-    nest.reasons.push(format!("{title} is read in panels of {COLUMNS} columns that lie together, where it is large"));
+    nest.reasons.push(format!("{title} is read in panels of {PANEL_COLUMNS} columns that lie together, where it is large"));
     Ok(())
 }
 
 /// Whether a nest is a matrix product that may be computed in panels.
 pub(super) fn applies(nest: &Nest) -> bool {
     let mut nest = nest.clone();
-    products::add(&mut nest);
-    lanes::assign(&mut nest);
+    contract::add_in(&mut nest.body);
+    vectorise::assign(&mut nest);
     product(&nest).is_some()
 }
 
@@ -145,7 +141,7 @@ pub(super) fn last(domain: &Domain) -> Option<&Affine> {
 
 /// The only loop among statements, where the others are numbers, sums and stores.
 fn only_loop(body: &[Stmt]) -> Option<&Stmt> {
-    let mut loops = body.iter().filter(|stmt| lanes::has_loop(stmt));
+    let mut loops = body.iter().filter(|stmt| has_loop(stmt));
     let found = loops.next()?;
     let simple = |stmt: &Stmt| {
         let plain = matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) | Stmt::For { .. });
@@ -167,7 +163,7 @@ fn product(nest: &Nest) -> Option<Product<'_>> {
     let Stmt::For { index: j, domain, lanes, jam: 1, body, .. } = only_loop(body).filter(|_| !again)? else {
         return None;
     };
-    let last_column = last(domain).filter(|_| *lanes == LANES)?;
+    let last_column = last(domain).filter(|_| *lanes == PANEL_LANES)?;
     let Stmt::For { index: k, domain, lanes: 1, jam: 1, body, .. } = only_loop(body)? else { return None };
     let last_summed = last(domain)?;
     let is_panel = |place: &&Place| {

@@ -34,7 +34,6 @@ mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::PASS;
 use crate::base::{Id, ParamId};
 use crate::error::{Error, Result};
 use crate::loops::{ArrayId, Buffer, BufferId, BufferKind, Place, Program, RealId, Stmt};
@@ -242,7 +241,7 @@ impl Splitter<'_> {
                 Held::Buffer(buffer) => {
                     let known = program.buffers.get(*buffer).cloned();
                     program.buffers[*buffer].kind = held(number);
-                    known.ok_or_else(|| Error::bug(PASS, "a tensor is held that is not there"))?
+                    known.ok_or_else(|| Error::bug("specialise", "a tensor is held that is not there"))?
                 }
                 Held::Real { buffer, .. } => Buffer { kind: held(number), ..buffer.clone() },
             };

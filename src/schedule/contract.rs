@@ -10,11 +10,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::loops::{Nest, Real, RealId, Stmt};
+use super::bins;
+use crate::error::Result;
+use crate::loops::{Program, Real, RealId, Stmt};
 
-/// Puts products into the sums of a nest.
-pub(super) fn add(nest: &mut Nest) {
-    add_in(&mut nest.body);
+/// Puts products into sums.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { arrays, nests, .. } = program;
+    let stored_before = |stmt: &Stmt| bins::Gather::of(arrays, stmt).is_some_and(|gather| gather.alone);
+    nests.iter_mut().for_each(|nest| add_unless(&stored_before, &mut nest.body));
+    Ok(())
 }
 
 /// Puts products into the sums of statements.
@@ -23,7 +28,7 @@ pub(super) fn add_in(stmts: &mut Vec<Stmt>) {
 }
 
 /// Puts products into the sums of statements, but for those inside of some.
-pub(super) fn add_unless(stay: &dyn Fn(&Stmt) -> bool, stmts: &mut Vec<Stmt>) {
+fn add_unless(stay: &dyn Fn(&Stmt) -> bool, stmts: &mut Vec<Stmt>) {
     let mut uses: BTreeMap<RealId, usize> = BTreeMap::new();
     for stmt in stmts.iter() {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));

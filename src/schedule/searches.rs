@@ -6,12 +6,17 @@
 use std::collections::BTreeSet;
 
 use crate::base::{Arena, IndexId};
-use crate::loops::{Array, ArrayId, Nest, Stmt, defined, searches_onwards};
+use crate::error::Result;
+use crate::loops::{Array, ArrayId, Program, Stmt, defined, searches_onwards};
 
-/// Places the searches of a nest.
-pub(super) fn place(arrays: &Arena<ArrayId, Array>, nest: &mut Nest) {
-    hoist(&mut nest.body);
-    mark(arrays, &mut nest.body, &BTreeSet::new());
+/// Places searches.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { arrays, nests, .. } = program;
+    for nest in nests {
+        hoist(&mut nest.body);
+        mark(arrays, &mut nest.body, &BTreeSet::new());
+    }
+    Ok(())
 }
 
 /// `for i. (k = find ..; e)  ==  k = find ..; for i. e`, where the search mentions nothing that the loop defines.

@@ -18,26 +18,24 @@
 
 use std::collections::BTreeSet;
 
-use super::names::Names;
-use super::{PASS, lanes};
+use super::machine::PARTS;
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
-use crate::loops::{Buffer, BufferId, Domain, Nest, Place, Real, RealId, Stmt, outer_sums};
-
-/// How many parts there are.
-pub(super) const PARTS: u32 = 64;
+use crate::loops::{Buffer, BufferId, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums, outer_sums};
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
-pub(super) fn cut(nests: Vec<Nest>, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<Nest>> {
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { buffers, nests, .. } = program;
     let mut all = Vec::with_capacity(nests.len());
-    for nest in nests {
+    for nest in std::mem::take(nests) {
         match in_parts(&nest, buffers)? {
             Some(both) => all.extend(both),
             None => all.push(nest),
         }
     }
-    Ok(all)
+    *nests = all;
+    Ok(())
 }
 
 fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option<[Nest; 2]>> {
@@ -48,7 +46,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     };
     let shared = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Fill(_));
     let sums = outer_sums(body);
-    if sums.is_empty() || !before.iter().all(shared) || !lanes::only_sums(body) || after.iter().any(lanes::has_loop) {
+    if sums.is_empty() || !before.iter().all(shared) || !only_sums(body) || after.iter().any(has_loop) {
         return Ok(None);
     }
     let stored = |stmts: &[Stmt]| -> BTreeSet<BufferId> {
@@ -117,5 +115,5 @@ fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Result<Stmt> {
 /// `for p { r += sums[p] }`
 fn combine(r: RealId, buffer: BufferId, part: IndexId, x: RealId) -> Result<Stmt> {
     let load = Stmt::Define(x, Real::Load(Place { buffer, at: vec![part.into()] }));
-    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)]).map_err(|_| Error::bug(PASS, "a number of parts"))
+    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)]).map_err(|_| Error::bug("partial-sums", "a number of parts"))
 }

@@ -25,7 +25,7 @@
 //! expressions, and no other row stores to them.
 //!
 //! **Where it is done.** In a nest that is one loop over a range, which has no lanes as it is, nor a loop inside that is not short, with all tests
-//! decided, and with at least [`WORK`] operations, and [`DENSITY`] for each number that is loaded from afar or stored afar. Anything else
+//! decided, and with at least 48 operations, and three for each number that is loaded from afar or stored afar. Anything else
 //! stays.
 //!
 //! What depends on the target of a map alone is computed anew for each source, but for what is stored over targets already. To collect
@@ -34,39 +34,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::names::Names;
-use super::{lanes, products};
-use crate::base::{Arena, IndexId};
+use super::machine::{ROW_STATEMENTS, SHORT};
+use super::{contract, specialise, vectorise};
+use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Checked, Facts, Pred, Var};
 use crate::loops::{
-    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Place, Real, RealId, Stmt, loads,
+    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, loads,
 };
 use crate::scalar::Function;
 
-/// The least operations of a row.
-pub(super) const WORK: usize = 48;
-/// The least operations for each place far apart.
-pub(super) const DENSITY: usize = 3;
-/// The most statements of a row, and how many may be looked at.
-const MAX_STATEMENTS: usize = 4096;
-
-/// Makes rows straight-line code where that gives them lanes, and says whether there are any. `facts` are those about sizes.
-pub(super) fn unroll(nests: &mut [Nest], buffers: &Arena<BufferId, Buffer>, facts: &Facts) -> Checked<bool> {
+/// Makes rows straight-line code where that gives them lanes.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let facts = program.signature.facts();
+    let mut readers: BTreeMap<BufferId, BTreeSet<usize>> = BTreeMap::new();
+    for (at, nest) in program.nests.iter().enumerate() {
+        for place in loads(&nest.body) {
+            readers.entry(place.buffer).or_default().insert(at);
+        }
+    }
     let mut found = false;
-    for at in 0..nests.len() {
-        let Some(nest) = nests.get(at) else { continue };
-        let Some(row) = straight(nest, facts)? else { continue };
-        let read_elsewhere = |buffer: BufferId| {
-            let others = nests.iter().enumerate().filter(|(k, _)| *k != at);
-            loads(others.flat_map(|(_, nest)| &nest.body)).iter().any(|place| place.buffer == buffer)
-        };
-        let gone: BTreeSet<BufferId> = nest
-            .buffers
-            .iter()
-            .copied()
-            .filter(|b| buffers.get(*b).is_some_and(|buffer| buffer.kind == BufferKind::Workspace))
-            .filter(|b| !read_elsewhere(*b))
-            .collect();
+    for (at, nest) in program.nests.iter_mut().enumerate() {
+        let Some(row) = straight(nest, &facts)? else { continue };
+        let read_elsewhere = |b: &BufferId| readers.get(b).is_some_and(|nests| nests.iter().any(|k| *k != at));
+        let own = nest.buffers.iter().copied().filter(|b| !read_elsewhere(b));
+        let is_workspace = |b: &Buffer| b.kind == BufferKind::Workspace;
+        let gone: BTreeSet<BufferId> = own.filter(|b| program.buffers.get(*b).is_some_and(is_workspace)).collect();
         let mut whole = nest.clone();
         whole.buffers.retain(|b| !gone.contains(b));
         whole.body.retain(|stmt| !matches!(stmt, Stmt::Fill(buffer) if gone.contains(buffer)));
@@ -75,17 +68,18 @@ pub(super) fn unroll(nests: &mut [Nest], buffers: &Arena<BufferId, Buffer>, fact
             Stmt::Store(place, _) => !gone.contains(&place.buffer),
             stmt => !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }),
         });
-        products::add_in(body);
-        if !lanes::is_long_row(*index, body) {
+        contract::add_in(body);
+        if !vectorise::is_long_row(*index, body) {
             continue;
         }
         whole.reasons.push("rows are straight-line code, which runs in lanes".to_owned());
-        if let Some(nest) = nests.get_mut(at) {
-            *nest = whole;
-            found = true;
-        }
+        *nest = whole;
+        found = true;
     }
-    Ok(found)
+    if found {
+        specialise::compact(program);
+    }
+    Ok(())
 }
 
 /// The statements that are wanted, and those before them that compute what these read.
@@ -126,7 +120,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
         Stmt::Define(_, Real::Load(place)) => !nest.buffers.contains(&place.buffer),
         stmt => matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)),
     };
-    let [rows, inside] = lanes::runs_in_lanes(nest);
+    let [rows, inside] = vectorise::runs_in_lanes(nest);
     if !before.iter().all(shared) || rows {
         return Ok(None);
     }
@@ -172,7 +166,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
             _ => {}
         }
     }
-    if row.body(body)?.is_none() || (inside && row.longest >= lanes::SHORT) {
+    if row.body(body)?.is_none() || (inside && row.longest >= SHORT) {
         return Ok(None);
     }
     // What is read again may be at no other places.
@@ -235,7 +229,7 @@ impl Row<'_> {
     fn body(&mut self, body: &[Stmt]) -> Found<()> {
         for stmt in body {
             self.steps += 1;
-            if self.steps > MAX_STATEMENTS || self.stmt(stmt)?.is_none() {
+            if self.steps > ROW_STATEMENTS || self.stmt(stmt)?.is_none() {
                 return Ok(None);
             }
         }
@@ -252,7 +246,7 @@ impl Row<'_> {
                 while value <= to {
                     self.steps += 1;
                     self.indices.insert(*index, Affine::constant(value));
-                    if self.steps > MAX_STATEMENTS || self.body(body)?.is_none() {
+                    if self.steps > ROW_STATEMENTS || self.body(body)?.is_none() {
                         return Ok(None);
                     }
                     value += 1;

@@ -11,9 +11,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Arena, IndexId};
+use super::{machine, pack};
+use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Size, Var};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, Real, Stmt};
 
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
@@ -23,8 +25,17 @@ const MAX_STARTS: usize = 6;
 /// The axes that are the last ones of some buffers, instead of their last ones.
 pub(super) type Last = BTreeMap<BufferId, usize>;
 
-/// Puts the axes of intermediate tensors in the order that suits the nests, but for those that stay.
-pub(super) fn choose(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>, stays: &dyn Fn(BufferId) -> bool) {
+/// Puts the axes of intermediate tensors in the order that suits the nests, but for copies of parameters; of these nests then read others, where
+/// that is better now.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let copies = pack::copies(program);
+    choose(program, &|buffer| copies.iter().any(|copy| copy.to == buffer));
+    pack::serve(program);
+    Ok(())
+}
+
+fn choose(program: &mut Program, stays: &dyn Fn(BufferId) -> bool) {
+    let Program { buffers, nests, .. } = program;
     let is_free = |b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && b.dims.len() >= 2;
     let mut free: Vec<Free> = Vec::new();
     let mut starts = vec![Last::new()];
@@ -85,7 +96,7 @@ fn settled(nests: &[Nest], free: &[Free], mut last: Last) -> Last {
     last
 }
 
-fn move_last<T>(list: &mut Vec<T>, at: usize) {
+pub(super) fn move_last<T>(list: &mut Vec<T>, at: usize) {
     if at < list.len() {
         let one = list.remove(at);
         list.push(one);
@@ -104,12 +115,9 @@ pub(super) fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
     }
 }
 
-/// How many times more often an innermost loop runs than what is around it, at least.
-pub(super) const INNERMOST: u64 = 4;
-
 /// How often so many nested loops run, beside one loop.
 pub(super) fn weight(depth: usize) -> u64 {
-    INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).max(1))
+    machine::INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).max(1))
 }
 
 /// The sum, as far as it goes.
@@ -157,7 +165,7 @@ pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
             inside.saturating_mul(weight(around.len())).saturating_add(after)
         });
         // A loop without lanes does one number at a time.
-        each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(INNERMOST)
+        each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(machine::INNERMOST)
     };
     total(paths.iter().map(cost))
 }

@@ -23,25 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rows::Rows;
 use crate::base::{RelationId, SizeId, VarId};
 use crate::index::{Affine, Size};
-use crate::loops::{BufferKind, Program};
-
-/// The name of the output that is the matrix. No name of the language has a space.
-pub const MATRIX: &str = "entries of the matrix";
-
-/// An output on a pattern that is found out.
-#[derive(Clone, Copy, Debug)]
-pub struct Sparse {
-    /// Its number.
-    pub output: usize,
-    /// The pattern.
-    pub relation: RelationId,
-    /// How many of its leading axes are rows, of a block of a matrix.
-    pub row_axes: usize,
-}
+use crate::loops::{BufferKind, MATRIX, Program};
+use crate::prepare::Sparse;
 
 /// The blocks that become one output.
 #[derive(Clone, Debug)]
-pub(super) struct InOrder {
+pub(super) struct MatrixOrder {
     outputs: BTreeSet<usize>,
     /// How many entries the matrix has.
     entries: SizeId,
@@ -57,9 +44,9 @@ pub(super) struct Block<'a> {
     pub rows: Option<&'a Rows>,
 }
 
-impl InOrder {
+impl MatrixOrder {
     /// The blocks of a matrix with so many entries; nothing where they have to be put in order afterwards, or are in order anyway.
-    pub fn new(blocks: &[Block<'_>], entries: SizeId) -> Option<InOrder> {
+    pub fn new(blocks: &[Block<'_>], entries: SizeId) -> Option<MatrixOrder> {
         let mut stored = BTreeSet::new();
         let fits = |block: &Block<'_>| {
             let Some((first, others)) = block.dims.get(..block.sparse.row_axes).and_then(<[Size]>::split_first) else {
@@ -69,7 +56,7 @@ impl InOrder {
             let flat = others.iter().all(literal) && (first.is_size() || literal(first));
             block.rows.is_some_and(|rows| flat && (rows.is_empty() || stored.insert(block.tensor)))
         };
-        (blocks.len() > 1 && blocks.iter().all(fits)).then(|| InOrder {
+        (blocks.len() > 1 && blocks.iter().all(fits)).then(|| MatrixOrder {
             outputs: blocks.iter().map(|block| block.sparse.output).collect(),
             entries,
             row_axes: blocks.iter().map(|block| (block.sparse.relation, block.sparse.row_axes)).collect(),

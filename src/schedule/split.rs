@@ -13,18 +13,20 @@
 //! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
 //! again and again.
 
-use super::lanes::has_loop;
-use super::names::{self, Names};
 use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Domain, Nest, Stmt};
+use crate::loops::{Bound, Cond, Domain, Names, Program, Stmt, has_loop, inside_of_loops};
 
 /// How many statements may be copied.
 const MAX_COPIED: usize = 64;
 
-/// Cuts loops of a nest.
-pub(super) fn split(nest: &mut Nest) -> Checked<()> {
-    names::inside_of_loops(nest, "loops are cut where a test of their index begins or ceases to hold", inside)
+/// Cuts loops.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    for nest in &mut program.nests {
+        inside_of_loops(nest, "loops are cut where a test of their index begins or ceases to hold", inside)?;
+    }
+    Ok(())
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {

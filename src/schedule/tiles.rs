@@ -15,19 +15,22 @@
 //! bit. It is refused where columns have other bounds in other rows, where anything else is done for a row, and where the loops read what
 //! they store. (Products at the top of a nest are [put in panels](super::panels) that lie together, since threads share their rows.)
 
-use super::names::{self, Names};
-use super::{lanes, panels};
+use super::machine::TILE_COLUMNS;
+use super::panels;
 use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Domain, Nest, Place, Stmt, loads, stores};
-
-/// The columns of a panel.
-const COLUMNS: i64 = 256;
+use crate::loops::{
+    Bound, Domain, Names, Place, Program, Stmt, changes_outside, has_loop, inside_of_loops, loads, stores,
+};
 
 /// Cuts the columns of products inside of loops.
-pub(super) fn cut(nest: &mut Nest) -> Checked<()> {
-    let reason = format!("products are computed for {COLUMNS} columns at a time, which stay in the cache");
-    names::inside_of_loops(nest, &reason, inside)
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let reason = format!("products are computed for {TILE_COLUMNS} columns at a time, which stay in the cache");
+    for nest in &mut program.nests {
+        inside_of_loops(nest, &reason, inside)?;
+    }
+    Ok(())
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {
@@ -42,10 +45,10 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<
         };
         *found = true;
         let panel = names.fresh_index();
-        let first = Affine::index(panel).scale(COLUMNS)?;
+        let first = Affine::index(panel).scale(TILE_COLUMNS)?;
         let columns = Domain::Range {
             lower: vec![Bound::exact(first.clone())],
-            upper: vec![Bound::exact(last.clone()), Bound::exact(first.add_constant(COLUMNS - 1)?)],
+            upper: vec![Bound::exact(last.clone()), Bound::exact(first.add_constant(TILE_COLUMNS - 1)?)],
         };
         let mut together = Vec::new();
         let all = Domain::whole(&last.add_constant(1)?)?;
@@ -67,7 +70,7 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<
         }
         let panels = Domain::Range {
             lower: vec![Bound::exact(Affine::constant(0))],
-            upper: vec![Bound { numerator: last, divisor: COLUMNS }],
+            upper: vec![Bound { numerator: last, divisor: TILE_COLUMNS }],
         };
         body.push(Stmt::one_by_one(panel, panels, together));
     }
@@ -100,7 +103,7 @@ fn follows(rows: &Stmt, column: IndexId, all: &Domain, next: &Stmt) -> bool {
     next.visit(&mut |stmt| once |= matches!(stmt, Stmt::Fill(_) | Stmt::Tuple(..)));
     domain == all
         && !once
-        && !lanes::changes_outside(body)
+        && !changes_outside(body)
         && !reads_what_it_stores(next)
         && loads([next]).into_iter().all(same)
         && stores([next]).into_iter().all(own)
@@ -113,9 +116,9 @@ fn last_column(rows: &Stmt) -> Option<(IndexId, Affine)> {
         return None;
     };
     let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
-    if !plain || !column.iter().any(lanes::has_loop) || lanes::changes_outside(body) || reads_what_it_stores(rows) {
+    if !plain || !column.iter().any(has_loop) || changes_outside(body) || reads_what_it_stores(rows) {
         return None;
     }
     let last = panels::last(domain)?;
-    last.as_constant().is_none_or(|last| COLUMNS <= last).then(|| (*index, last.clone()))
+    last.as_constant().is_none_or(|last| TILE_COLUMNS <= last).then(|| (*index, last.clone()))
 }

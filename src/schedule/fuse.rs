@@ -10,24 +10,24 @@
 
 use std::collections::BTreeMap;
 
-use super::lanes::{self, has_functions, has_loop, independent};
-use super::names::Names;
 use super::panels;
+use super::vectorise::{self, independent};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{ArrayId, Domain, Nest, Place, Segment, Stmt, loads, stores};
+use crate::loops::{ArrayId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores};
 
 /// Puts nests together, each with the first one that it can join.
-pub(super) fn fuse(nests: Vec<Nest>) -> Result<Vec<Nest>> {
-    let mut fused: Vec<Candidate> = Vec::with_capacity(nests.len());
-    for nest in nests {
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let mut fused: Vec<Candidate> = Vec::with_capacity(program.nests.len());
+    for nest in std::mem::take(&mut program.nests) {
         let candidate = Candidate::new(nest);
         match partner(&fused, &candidate) {
             Some(at) => fused[at] = Candidate::new(join(&fused[at].nest, &candidate.nest)?),
             None => fused.push(candidate),
         }
     }
-    Ok(fused.into_iter().map(|candidate| candidate.nest).collect())
+    program.nests = fused.into_iter().map(|candidate| candidate.nest).collect();
+    Ok(())
 }
 
 /// A nest, and whether it is a product in panels, which nothing joins.
@@ -66,7 +66,7 @@ pub(super) fn parts(nest: &Nest) -> Option<Parts<'_>> {
 fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
     let Some(both) = parts(joined) else { return false };
     let jam = |parts: &Parts<'_>| {
-        lanes::interleaves(parts.index, parts.body) && !reads_once(parts.body, &mut vec![parts.index])
+        vectorise::interleaves(parts.index, parts.body) && !reads_once(parts.body, &mut vec![parts.index])
     };
     if (jam(left) || jam(right)) && !jam(&both) {
         return false;
@@ -76,7 +76,7 @@ fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
     match (loops(left), loops(right)) {
         (true, true) => !(independent(left) || independent(right)) || independent(&both),
         (true, false) if independent(left) => independent(&both),
-        (true, false) => !has_functions(right.body),
+        (true, false) => !has_calls(right.body),
         (false, true) => false,
         (false, false) => true,
     }
@@ -106,13 +106,21 @@ fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Optio
     let reads = |other: &Candidate| loads(&nest.body).iter().any(|place| other.nest.buffers.contains(&place.buffer));
     // It can move up to the last nest of which it reads something.
     let first = fused.iter().rposition(reads).unwrap_or(0);
-    (first..fused.len()).find(|at| {
-        let Candidate { nest: other, panels } = &fused[*at];
-        let Some(left) = parts(other).filter(|_| !panels) else { return false };
-        left.domain == right.domain
-            && reads_its_row(other, &left, &right)
-            && join(other, nest).is_ok_and(|joined| keeps_lanes(&left, &right, &joined))
-    })
+    (first..fused.len()).find(|at| !fused[*at].panels && can_follow(&fused[*at].nest, &right, nest))
+}
+
+/// Whether one nest can join another one, right behind it.
+pub(super) fn can_join(left: &Nest, right: &Nest) -> bool {
+    let may = || !panels::applies(left) && !panels::applies(right);
+    parts(right).is_some_and(|parts| can_follow(left, &parts, right)) && may()
+}
+
+/// Whether the loops of two nests may be one, and what runs in lanes goes on to do so.
+fn can_follow(other: &Nest, right: &Parts<'_>, nest: &Nest) -> bool {
+    let Some(left) = parts(other) else { return false };
+    left.domain == right.domain
+        && reads_its_row(other, &left, right)
+        && join(other, nest).is_ok_and(|joined| keeps_lanes(&left, right, &joined))
 }
 
 /// What of a place belongs to an iteration of the outer loop.

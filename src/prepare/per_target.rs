@@ -25,8 +25,6 @@
 
 use std::borrow::Cow;
 
-use super::guard::visit_free;
-use super::plan::sums_are_solved;
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Relations, Size};
@@ -144,7 +142,7 @@ impl Demand {
         let mut chosen = Vec::new();
         for p in &open {
             let mut own = Vec::new();
-            visit_free(p, &mut |i| own.push(i));
+            p.visit_free(&mut |i| own.push(i));
             if own.iter().any(|i| is_fixed(*i)) {
                 return nothing;
             }
@@ -161,7 +159,7 @@ impl Demand {
         for p in self.holds.iter().chain(open) {
             let mut all = true;
             p.visit_binders(&mut |_| all = false);
-            visit_free(p, &mut |i| all &= axis(i).is_some());
+            p.visit_free(&mut |i| all &= axis(i).is_some());
             if let (true, Ok(p)) = (all, p.substitute(&|i| axis(i).map(Affine::index))) {
                 holds.push(p);
             }
@@ -249,10 +247,10 @@ impl Sharing<'_> {
         // A guard on other `gen` indices would choose among the targets.
         let sums_only = |p: &Pred| {
             let mut some = false;
-            visit_free(p, &mut |i| some |= i.index() >= rank);
+            p.visit_free(&mut |i| some |= i.index() >= rank);
             some && !p.mentions(index)
         };
-        if !sums_are_solved(program, stmt, sums.len(), guard) {
+        if !stmt.has_no_loop(&program.signature) {
             return Ok(None);
         }
         let along = guard.conjuncts().iter().find_map(|p| self.map_along(stmt, sums, p, index));
@@ -386,7 +384,7 @@ impl Sharing<'_> {
         let p = p.map_relations(&mut |r| {
             Ok::<_, crate::Error>(match r {
                 RelationRef::Computed { var, view } => {
-                    let var = vars[var].ok_or_else(|| crate::Error::bug(super::PASS, "a guard reads ahead"))?;
+                    let var = vars[var].ok_or_else(|| crate::Error::bug("per-target", "a guard reads ahead"))?;
                     RelationRef::Computed { var, view }
                 }
                 input @ RelationRef::Input(_) => input,

@@ -28,20 +28,22 @@
 
 use std::collections::BTreeSet;
 
-use super::{products, straight};
+use super::contract;
+use super::machine::{
+    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY, ROW_WORK, SHORT, VECTOR,
+};
 use crate::base::IndexId;
+use crate::error::Result;
 use crate::index::{Affine, Var};
-use crate::loops::{Domain, Nest, Place, Real, RealId, Stmt, can_jam};
+use crate::loops::{Domain, Nest, Place, Program, Real, RealId, Stmt, can_jam, changes_outside, has_calls, has_loop};
 
-/// How many iterations are interleaved, before vectors are exchanged for iterations.
-const JAM: u32 = 4;
-/// How many partial sums interleaved iterations may have in vectors of eight lanes: half of the registers of a processor that has 32.
-const SUMS: u32 = 16;
+/// Sets lanes, interleaved iterations and parallel loops.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    program.nests.iter_mut().for_each(assign);
+    Ok(())
+}
 
-/// Innermost loops of fewer values, as a literal, have no lanes.
-pub(super) const SHORT: i64 = 8;
-
-/// Sets lanes and parallel loops of a nest.
+/// The same of a nest.
 pub(super) fn assign(nest: &mut Nest) {
     run_parallel(&mut nest.body);
     lanes(&mut nest.body);
@@ -54,7 +56,7 @@ pub(super) fn assign(nest: &mut Nest) {
 /// Whether the iterations of a loop without lanes would be interleaved.
 pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
     let mut body = body.to_vec();
-    products::add_in(&mut body);
+    contract::add_in(&mut body);
     lanes(&mut body);
     !independent(index, &body) && !jam(&mut body, 1) && shares(index, &body, 1)
 }
@@ -62,7 +64,7 @@ pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
 /// Whether the loops of a nest would have lanes or interleaved iterations: those at the top, and some of those inside.
 pub(super) fn runs_in_lanes(nest: &Nest) -> [bool; 2] {
     let mut trial = nest.clone();
-    products::add(&mut trial);
+    contract::add_in(&mut trial.body);
     assign(&mut trial);
     let has_some = |stmt: &Stmt| matches!(stmt, Stmt::For { lanes: 2.., .. } | Stmt::For { jam: 2.., .. });
     let mut inside = false;
@@ -119,7 +121,7 @@ impl Blocks {
     fn body(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
-                Stmt::For { lanes: 32, body, .. } => body.iter().for_each(|stmt| self.inside += products_in(stmt)),
+                Stmt::For { lanes: LANES_OF_ELEMENTS, body, .. } => body.iter().for_each(|stmt| self.inside += products_in(stmt)),
                 Stmt::MulAdd(..) => self.outside += 1,
                 stmt => self.body(stmt.body()),
             }
@@ -136,7 +138,7 @@ fn products_in(stmt: &Stmt) -> usize {
 fn halve(body: &mut [Stmt]) {
     for stmt in body {
         if let Stmt::For { lanes, jam, body, .. } = stmt {
-            if *lanes == 32 {
+            if *lanes == LANES_OF_ELEMENTS {
                 *lanes /= 2;
             }
             if *jam == JAM {
@@ -184,8 +186,8 @@ impl Gain {
         }
         let loads = || body.iter().filter_map(Stmt::load);
         let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
-        self.fits &= !has_functions(body) && products as u32 * lanes.div_ceil(8) * JAM <= SUMS;
-        let shared = lanes > 8 && loads().any(mentions) && loads().any(|place| !mentions(place));
+        self.fits &= !has_calls(body) && products as u32 * lanes.div_ceil(VECTOR) * JAM <= PARTIAL_SUMS;
+        let shared = lanes > VECTOR && loads().any(mentions) && loads().any(|place| !mentions(place));
         self.pays |= shared;
         // Nothing else would be loaded once, but more of memory would be in use at a time.
         self.fits &= shared;
@@ -201,55 +203,6 @@ fn run_parallel(body: &mut [Stmt]) {
             _ => {}
         }
     }
-}
-
-/// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.
-pub(super) fn only_sums(body: &[Stmt]) -> bool {
-    let (mut inside, mut assigned, mut fills) = (BTreeSet::new(), BTreeSet::new(), false);
-    for stmt in body {
-        stmt.visit(&mut |stmt| match stmt {
-            Stmt::Local(r) => {
-                inside.insert(*r);
-            }
-            Stmt::Assign(r, _) => {
-                assigned.insert(*r);
-            }
-            Stmt::Fill(_) => fills = true,
-            _ => {}
-        });
-    }
-    assigned.is_subset(&inside) && !fills
-}
-
-/// Whether a statement is a loop or has one inside.
-pub(super) fn has_loop(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::For { .. } | Stmt::Extremum { .. }) || stmt.body().iter().any(has_loop)
-}
-
-/// Whether statements have functions of more than a few instructions.
-pub(super) fn has_functions(body: &[Stmt]) -> bool {
-    let mut found = false;
-    for stmt in body {
-        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if f.is_call()));
-    }
-    found
-}
-
-/// Whether statements give a value to a register that is declared outside.
-pub(super) fn changes_outside(body: &[Stmt]) -> bool {
-    let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
-    for stmt in body {
-        stmt.visit(&mut |stmt| match stmt {
-            Stmt::Local(r) => {
-                inside.insert(*r);
-            }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
-                changed.insert(*r);
-            }
-            _ => {}
-        });
-    }
-    !changed.is_subset(&inside)
 }
 
 fn lanes(body: &mut [Stmt]) {
@@ -277,7 +230,7 @@ fn stores_neighbours_inside(index: IndexId, body: &[Stmt]) -> bool {
     let mut stores = inside.iter().filter_map(|stmt| if let Stmt::Store(place, _) = stmt { Some(place) } else { None });
     let mut better = stores.clone().next().is_some();
     better &= stores.all(|place| next(place, *inner) && !next(place, index));
-    better && inside.iter().any(has_loop) && choose(*inner, domain, inside).is_some() && shares(index, body, 32)
+    better && inside.iter().any(has_loop) && choose(*inner, domain, inside).is_some() && shares(index, body, LANES_OF_ELEMENTS)
 }
 
 /// Whether a loop around others runs in lanes that are independent of each other.
@@ -294,21 +247,21 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     // What a short loop has stored one by one, a vector would have to wait for.
-    if !seen.has_loops && !seen.has_functions && literal(domain).is_some_and(|n| n < SHORT) {
+    if !seen.has_loops && !seen.has_calls && literal(domain).is_some_and(|n| n < SHORT) {
         return None;
     }
     match (seen.has_loops, changes_outside(body)) {
-        (false, false) if seen.is_long() => Some(8),
+        (false, false) if seen.is_long() => Some(VECTOR),
         // Lanes would be taken apart again.
-        (false, false) if seen.scatters && !seen.has_functions => None,
+        (false, false) if seen.scatters && !seen.has_calls => None,
         (true, _) if seen.gathers || !seen.neighbours => None,
-        (true, _) if seen.has_functions => Some(16),
-        (true, _) if seen.over_entries => Some(64),
-        (true, _) => Some(32),
-        (false, true) if over_entries => Some(8),
-        (false, true) => Some(16),
-        (false, false) if over_entries || seen.has_functions => Some(8),
-        (false, false) => Some(32),
+        (true, _) if seen.has_calls => Some(LANES_AROUND_CALLS),
+        (true, _) if seen.over_entries => Some(LANES_AROUND_ENTRIES),
+        (true, _) => Some(LANES_OF_ELEMENTS),
+        (false, true) if over_entries => Some(VECTOR),
+        (false, true) => Some(LANES_OF_SUMS),
+        (false, false) if over_entries || seen.has_calls => Some(VECTOR),
+        (false, false) => Some(LANES_OF_ELEMENTS),
     }
 }
 
@@ -339,7 +292,7 @@ struct Seen {
     has_loops: bool,
     /// Some of them over entries.
     over_entries: bool,
-    has_functions: bool,
+    has_calls: bool,
     /// Neighbours are loaded or stored.
     neighbours: bool,
     /// Places far apart are, in the innermost loops.
@@ -361,7 +314,7 @@ impl Seen {
             reals: BTreeSet::new(),
             has_loops: false,
             over_entries: false,
-            has_functions: false,
+            has_calls: false,
             neighbours: false,
             gathers: false,
             scatters: false,
@@ -372,7 +325,7 @@ impl Seen {
 
     /// Whether there is so much arithmetic that it pays for places far apart.
     fn is_long(&self) -> bool {
-        self.far > 0 && self.operations >= straight::WORK.max(straight::DENSITY.saturating_mul(self.far))
+        self.far > 0 && self.operations >= ROW_WORK.max(ROW_DENSITY.saturating_mul(self.far))
     }
 
     fn varies(&self, a: &Affine) -> bool {
@@ -417,7 +370,7 @@ impl Seen {
                 match real {
                     Real::Load(place) => self.place(place),
                     Real::Apply(function, _) => {
-                        self.has_functions |= function.is_call();
+                        self.has_calls |= function.is_call();
                         self.operations += 1;
                     }
                     Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) => self.operations += 1,

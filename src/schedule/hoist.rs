@@ -22,13 +22,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::names::Names;
 use crate::base::{Arena, IndexId};
+use crate::error::Result;
 use crate::index::{Affine, Size};
-use crate::loops::{Array, ArrayId, Bound, Domain, Nest, Part, Real, RealId, Segment, Stmt};
+use crate::loops::{Array, ArrayId, Bound, Domain, Names, Nest, Part, Program, Real, RealId, Segment, Stmt};
 
-/// Takes factors out of the innermost loops of a nest.
-pub(super) fn hoist(nest: &mut Nest, arrays: &Arena<ArrayId, Array>) {
+/// Takes factors out of innermost loops.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { arrays, nests, .. } = program;
+    nests.iter_mut().for_each(|nest| hoist(nest, arrays));
+    Ok(())
+}
+
+fn hoist(nest: &mut Nest, arrays: &Arena<ArrayId, Array>) {
     let mut uses: BTreeMap<RealId, usize> = BTreeMap::new();
     for stmt in &nest.body {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));

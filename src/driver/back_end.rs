@@ -1,0 +1,59 @@
+//! The pipeline behind Tensor-SSA: which passes make loop nests, and in which order.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::kernel::{Assembly, Matrix};
+use crate::stages::Stages;
+use crate::ty::Block;
+use crate::{loops, lower, prepare, schedule, tssa};
+
+/// The passes between Tensor-SSA and kernels, in their order, as [`Stages`] names them.
+pub fn passes() -> impl Iterator<Item = &'static str> {
+    ["extrema", "per-target", "structure", "lower"].into_iter().chain(schedule::PASSES.iter().map(|pass| pass.name))
+}
+
+/// The loop nests of a program.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
+    let prepared = prepare::prepare(program, stages)?;
+    let lowered = stages.run("lower", || lower::lower(&prepared.program))?;
+    schedule::schedule(lowered, stages)
+}
+
+/// The loop nests of a program with results on patterns that are found out.
+///
+/// # Errors
+/// [`Error::Request`](crate::Error::Request) for a result that there is not or that cannot be sparse, and as [`loops`].
+pub fn assemble(
+    program: &tssa::Program,
+    results: &[(&str, usize)],
+    matrix: bool,
+    stages: &mut Stages<'_>,
+) -> Result<Assembly> {
+    let found = prepare::on_patterns(program, results, matrix)?;
+    let prepared = prepare::prepare(&found.program, stages)?;
+    let (structure, values) = lower::on_patterns(&prepared, &found.sparse, found.entries)?;
+    let mut structure = stages.run("structure", || Ok(structure))?;
+    let values = schedule::schedule(stages.run("lower", || Ok(values))?, stages)?;
+    // It finds out the relations that the signature of the other has beyond its own.
+    structure.signature = program.signature.clone();
+    let relations = found.sparse.iter().map(|sparse| sparse.relation).collect();
+    Ok(Assembly::new(Arc::new(structure), Arc::new(values), found.patterns, relations))
+}
+
+/// The blocks of a program as one matrix.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn matrix(program: &tssa::Program, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
+    let mut blocks = blocks.to_vec();
+    blocks.sort_by_key(|block| program.outputs.iter().position(|output| output.name == block.result));
+    let with_axes = blocks.iter().filter(|block| block.has_axes());
+    let sparse: Vec<(&str, usize)> = with_axes.map(|block| (block.result.as_str(), block.row_axes)).collect();
+    let whole = sparse.len() > 1 && sparse.len() == blocks.len();
+    let assembly = assemble(program, &sparse, whole, stages)?;
+    Ok(Matrix::new(assembly, whole, blocks))
+}

@@ -1,0 +1,54 @@
+//! What statements do to what is outside of them.
+
+use std::collections::BTreeSet;
+
+use super::{Real, Stmt};
+
+/// Whether a statement is a loop or has one inside.
+pub(crate) fn has_loop(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { .. } | Stmt::Extremum { .. }) || stmt.body().iter().any(has_loop)
+}
+
+/// Whether statements have functions of more than a few instructions.
+pub(crate) fn has_calls(body: &[Stmt]) -> bool {
+    let mut found = false;
+    for stmt in body {
+        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Define(_, Real::Apply(f, _)) if f.is_call()));
+    }
+    found
+}
+
+/// Whether statements give a value to a register that is declared outside.
+pub(crate) fn changes_outside(body: &[Stmt]) -> bool {
+    let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => {
+                inside.insert(*r);
+            }
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+                changed.insert(*r);
+            }
+            _ => {}
+        });
+    }
+    !changed.is_subset(&inside)
+}
+
+/// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.
+pub(crate) fn only_sums(body: &[Stmt]) -> bool {
+    let (mut inside, mut assigned, mut fills) = (BTreeSet::new(), BTreeSet::new(), false);
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => {
+                inside.insert(*r);
+            }
+            Stmt::Assign(r, _) => {
+                assigned.insert(*r);
+            }
+            Stmt::Fill(_) => fills = true,
+            _ => {}
+        });
+    }
+    assigned.is_subset(&inside) && !fills
+}

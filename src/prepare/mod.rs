@@ -1,0 +1,37 @@
+//! Tensor-SSA to Tensor-SSA, for lowering: what would be computed again and again becomes a tensor of its own.
+//!
+//! | pass | what it does | results |
+//! |---|---|---|
+//! | `extrema` | places of extrema that would be looked for again and again become tensors of truth values | exact |
+//! | `per-target` | functions of what is read through a map are computed once for each target | exact |
+//!
+//! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
+
+mod extrema;
+mod patterns;
+mod per_target;
+
+use crate::error::Result;
+use crate::stages::Stages;
+use crate::tssa::Program;
+
+pub use patterns::{OnPatterns, Sparse, on_patterns};
+
+/// A program that is ready to be lowered.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The program.
+    pub program: Program,
+    /// The same before functions were shared: its guards say less of the same, so the supports of results are read off it.
+    pub unshared: Program,
+}
+
+/// Runs the passes.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
+    let unshared = stages.run("extrema", || Ok(extrema::kept(program)?.into_owned()))?;
+    let program = stages.run("per-target", || Ok(per_target::shared(&unshared)?.into_owned()))?;
+    Ok(Prepared { program, unshared })
+}

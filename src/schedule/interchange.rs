@@ -1,0 +1,132 @@
+//! In which order the loops over a stored tensor come.
+//!
+//! ```text
+//! for a { for b { x[a, b] = e } }          for a { for b { x[a, b] = e }
+//! for c { for a { y[c, a] = f(x[a, _]) } } ==      for c { y[c, a] = f(x[a, _]) } }
+//! ```
+//!
+//! They come in the order of its axes, which says nothing of what they read. Where the nest that has written the largest part of that runs over
+//! another axis, that axis comes outermost here too, if the nests can [join](super::fuse) then, and could not before.
+//!
+//! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
+//! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
+
+use std::collections::BTreeMap;
+
+use super::fuse;
+use crate::base::{Arena, IndexId};
+use crate::error::Result;
+use crate::index::Var;
+use crate::loops::{Buffer, BufferId, Domain, Nest, Place, Program, RealId, Stmt, loads};
+
+/// Reorders loops.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { buffers, nests, .. } = program;
+    let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+    for at in 0..nests.len() {
+        if let Some((writer, axis)) = wanted(nests, buffers, &writers, at)
+            && let (Some(writer), Some(nest)) = (nests.get(writer), nests.get(at))
+            && let Some(other) = with_outermost(nest, axis)
+            && !fuse::can_join(writer, nest)
+            && fuse::can_join(writer, &other)
+        {
+            nests[at] = other;
+        }
+        writers.extend(nests[at].buffers.iter().map(|b| (*b, at)));
+    }
+    Ok(())
+}
+
+/// The nest that has written the largest tensor that one reads, and the axis over which it runs, where that is not the first one here already.
+fn wanted(
+    nests: &[Nest],
+    buffers: &Arena<BufferId, Buffer>,
+    writers: &BTreeMap<BufferId, usize>,
+    at: usize,
+) -> Option<(usize, usize)> {
+    let nest = nests.get(at)?;
+    let own = chain(nest)?;
+    let rank = |place: &Place| buffers.get(place.buffer).map_or(0, Buffer::rank);
+    let (place, writer) = loads(&nest.body)
+        .into_iter()
+        .filter_map(|place| Some((place, *writers.get(&place.buffer)?)))
+        .max_by_key(|(place, _)| rank(place))?;
+    let before = nests.get(writer)?;
+    let (written, outer) = (chain(before)?, fuse::parts(before)?);
+    let axis = written.loops.iter().position(|(i, _)| *i == outer.index)?;
+    let index = place.at.get(axis)?.as_index()?;
+    let wanted = own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)?;
+    (wanted > 0).then_some((writer, wanted))
+}
+
+/// Loops over the axes of a tensor, in the order of axes, where nothing but numbers is between them.
+struct Chain<'a> {
+    loops: Vec<(IndexId, &'a Domain)>,
+    /// The numbers between them.
+    between: Vec<&'a Stmt>,
+    /// What the innermost loop does.
+    innermost: &'a [Stmt],
+}
+
+fn chain(nest: &Nest) -> Option<Chain<'_>> {
+    let (mut body, mut loops, mut between) = (nest.body.as_slice(), Vec::new(), Vec::new());
+    loop {
+        if let Some(place) = body.iter().find_map(Stmt::store) {
+            let order = place.at.iter().map(|a| a.as_index());
+            let is_order = order.eq(loops.iter().map(|(i, _)| Some(*i)));
+            return is_order.then_some(Chain { loops, between, innermost: body });
+        }
+        let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body: inner, .. }, before) =
+            body.split_last()?
+        else {
+            return None;
+        };
+        if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) {
+            return None;
+        }
+        between.extend(before);
+        loops.push((*index, domain));
+        body = inner;
+    }
+}
+
+/// The nest with a loop around the others; nothing where its bounds depend on these.
+fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
+    let Chain { mut loops, between, innermost } = chain(nest)?;
+    let (index, domain) = (axis < loops.len()).then(|| loops.remove(axis))?;
+    let mut depends = false;
+    domain.visit_affine(&mut |a| depends |= loops.iter().any(|(i, _)| a.mentions(*i)));
+    if depends {
+        return None;
+    }
+    loops.insert(0, (index, domain));
+    // Inside of how many loops a number is known.
+    let level = |i: &IndexId| loops.iter().position(|(j, _)| i == j).map_or(0, |at| at + 1);
+    let mut levels: BTreeMap<RealId, usize> = BTreeMap::new();
+    let mut numbers: Vec<Vec<Stmt>> = vec![Vec::new(); loops.len() + 1];
+    for stmt in between {
+        let mut deepest = 0;
+        stmt.visit_reads(&mut |r| deepest = deepest.max(levels.get(&r).copied().unwrap_or(0)));
+        stmt.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v {
+                    deepest = deepest.max(level(i));
+                }
+            });
+        });
+        if let Stmt::Define(r, _) = stmt {
+            levels.insert(*r, deepest);
+        }
+        numbers[deepest].push(stmt.clone());
+    }
+    let mut body = numbers.pop()?;
+    body.extend(innermost.iter().cloned());
+    for ((index, domain), before) in loops.into_iter().zip(numbers).rev() {
+        let inner = std::mem::take(&mut body);
+        body = before;
+        body.push(Stmt::one_by_one(index, domain.clone(), inner));
+    }
+    let mut reasons = nest.reasons.clone();
+    reasons.push("its loops begin with that of the nest that has written what it reads".to_owned());
+    Some(Nest { buffers: nest.buffers.clone(), reasons, body })
+}

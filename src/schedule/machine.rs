@@ -1,0 +1,58 @@
+//! The machine: all that passes assume of processors and caches, in numbers.
+//!
+//! They are those of x86-64 servers since 2017, of which registers of 512 bits hold eight numbers; with 256 bits a vector is two of them. The
+//! numbers of lanes and parts also fix the order of sums, so results are the same on all machines.
+
+/// Numbers in a vector register.
+pub const VECTOR: u32 = 8;
+/// Lanes of a loop that adds to a register: enough partial sums to hide the latency of an addition, four rounds of two units with vectors of
+/// half the length.
+pub const LANES_OF_SUMS: u32 = 2 * VECTOR;
+/// Lanes of a loop over elements, with loops inside or not: what is loaded inside is loaded once for four vectors.
+pub const LANES_OF_ELEMENTS: u32 = 4 * VECTOR;
+/// Lanes of a loop over elements around loops over entries: indices are loaded once for eight vectors.
+pub const LANES_AROUND_ENTRIES: u32 = 8 * VECTOR;
+/// Lanes of a loop around loops with calls of functions, which need registers themselves.
+pub const LANES_AROUND_CALLS: u32 = 2 * VECTOR;
+
+/// How many iterations are interleaved, before vectors are exchanged for iterations.
+pub const JAM: u32 = 4;
+/// How many partial sums interleaved iterations may have in vectors: half of the registers of a processor that has 32.
+pub const PARTIAL_SUMS: u32 = 16;
+
+/// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
+pub const SHORT: i64 = 8;
+
+/// Into how many parts a nest is cut that may run at the same time: more than there are threads, as parts take different times, and few enough
+/// that to add them up is nothing.
+pub const PARTS: u32 = 64;
+/// How many numbers a row may have that each part keeps for itself: 8 KiB, a quarter of the nearest cache.
+pub const PRIVATE_ROW: i64 = 1024;
+
+/// The columns of a panel of a matrix product: those of two blocks of registers.
+pub const PANEL_COLUMNS: i64 = 32;
+/// Lanes of a block of registers in a panel.
+pub const PANEL_LANES: u32 = 16;
+/// Into how many parts panels are cut, each with room for one.
+pub const PANEL_PARTS: u32 = 16;
+/// How many rows a panel has at least: fewer are in the nearest cache anyway.
+pub const PANEL_LEAST_ROWS: i64 = 64;
+/// How many rows a panel has at most: 256 KiB, a quarter of the second cache.
+pub const PANEL_MOST_ROWS: i64 = 1024;
+/// How many columns the factor has at least, so that there are panels for several threads.
+pub const PANEL_LEAST_COLUMNS: i64 = 256;
+/// How many rows the result has at least, which read a panel again.
+pub const PANEL_LEAST_RESULTS: i64 = 32;
+/// How many columns of a product inside of other loops are computed at a time: what is read of a factor for eight rows is in the second cache
+/// for the next eight.
+pub const TILE_COLUMNS: i64 = 256;
+
+/// The least operations of a row that becomes straight-line code.
+pub const ROW_WORK: usize = 48;
+/// The least operations of such a row for each place far apart, which takes as long as that many.
+pub const ROW_DENSITY: usize = 3;
+/// The most statements of such a row: 64 KiB of code.
+pub const ROW_STATEMENTS: usize = 4096;
+
+/// How many times more often an innermost loop runs than what is around it, at least.
+pub const INNERMOST: u64 = 4;

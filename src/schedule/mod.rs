@@ -1,0 +1,123 @@
+//! Loop nests to loop nests: the same numbers, sooner.
+//!
+//! [`lower`](mod@crate::lower) writes one nest for each stored tensor, in the order of its axes. The passes here, in the order of [`PASSES`], cut,
+//! join and reorder loops, and choose lanes and parts. Each is a function of the program alone, and each leaves a program that the verifier
+//! accepts, so any of them may be left out:
+//!
+//! | pass | what it does | needs | results |
+//! |---|---|---|---|
+//! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
+//! | `split` | loops are cut where a test of their index begins to hold | | exact |
+//! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
+//! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
+//! | `fuse` | nests over the same rows become one | layouts | exact |
+//! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero, contracts |
+//! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
+//! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
+//! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
+//! | `vectorise` | lanes, interleaved iterations, parallel loops | contracted sums | reassociates |
+//! | `panels` | a factor of a large matrix product is copied in panels | lanes | exact |
+//! | `tiles` | products inside of loops are computed for some columns at a time | lanes | exact |
+//! | `partial-sums` | a sum over a whole nest is that of parts | parallel loops | reassociates |
+//! | `privatise` | rows that only their own iteration reads are kept for each part | parallel loops | exact |
+//! | `searches` | searches leave loops, and go on where the last one ended | lanes | exact |
+//!
+//! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
+//! another order.
+//!
+//! Two more work on a program that is bound: [`in_bins`] has sums along other views of large relations computed in bins, and [`hold()`] splits a
+//! program whose parameters are constant, some of them, in two ([`specialise`]).
+
+mod bins;
+mod contract;
+mod fuse;
+mod hoist;
+mod interchange;
+mod layout;
+pub mod machine;
+mod pack;
+mod panels;
+mod partial_sums;
+mod peel;
+mod privatise;
+mod searches;
+pub mod specialise;
+mod split;
+mod tiles;
+mod unroll;
+mod vectorise;
+
+use crate::error::Result;
+use crate::loops::Program;
+use crate::stages::Stages;
+
+pub use bins::in_bins;
+pub use specialise::{Split, constants_by_name, hold};
+
+/// How far the results of a pass are those of before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exactness {
+    /// The same bits.
+    Exact,
+    /// A product and a sum may be rounded once where they were rounded twice; zeros may have another sign.
+    Contracts,
+    /// Sums and products may be in another order, too.
+    Reassociates,
+}
+
+/// A pass over loop nests.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name, as `show --after` takes it.
+    pub name: &'static str,
+    /// How far results are those of before.
+    pub exactness: Exactness,
+    run: fn(&mut Program) -> Result<()>,
+}
+
+impl Pass {
+    /// The program after the pass.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+    pub fn apply(&self, mut program: Program) -> Result<Program> {
+        (self.run)(&mut program)?;
+        Ok(program)
+    }
+}
+
+/// The passes, in their order.
+pub const PASSES: [Pass; 15] = {
+    use Exactness::{Contracts, Exact, Reassociates};
+    const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
+        Pass { name, exactness, run }
+    }
+    [
+        pass("interchange", Exact, interchange::run),
+        pass("split", Exact, split::run),
+        pass("pack", Exact, pack::run),
+        pass("layout", Exact, layout::run),
+        pass("fuse", Exact, fuse::run),
+        pass("unroll", Contracts, unroll::run),
+        pass("hoist", Reassociates, hoist::run),
+        pass("contract", Contracts, contract::run),
+        pass("peel", Exact, peel::run),
+        pass("vectorise", Reassociates, vectorise::run),
+        pass("panels", Exact, panels::run),
+        pass("tiles", Exact, tiles::run),
+        pass("partial-sums", Reassociates, partial_sums::run),
+        pass("privatise", Exact, privatise::run),
+        pass("searches", Exact, searches::run),
+    ]
+};
+
+/// All passes, one after the other.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn schedule(mut program: Program, stages: &mut Stages<'_>) -> Result<Program> {
+    for pass in PASSES {
+        program = stages.run(pass.name, || pass.apply(program))?;
+    }
+    Ok(program)
+}
