@@ -43,11 +43,11 @@ mod verify;
 mod visit;
 
 pub use data::{
-    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place, Program, Real,
-    RealId, Rounded, Segment, Stmt,
+    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place,
+    Program, Real, RealId, Rounded, Segment, Stmt,
 };
-pub use onwards::searches_onwards;
-pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
 pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
+pub use onwards::searches_onwards;
 pub(crate) use rename::{Names, inside_of_loops};
+pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
 pub(crate) use visit::{loads, stores};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
-use super::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
 
 /// Rewrites the bodies of the loops of a nest with fresh names; says why, if the rewriting reports that something was found.
 pub(crate) fn inside_of_loops(

@@ -57,7 +57,6 @@ use matrix_order::MatrixOrder;
 use plan::{Placement, Plan};
 use scope::Nester;
 
-
 const PASS: &str = "lower";
 
 /// Lowers a program to one nest for each stored tensor.

@@ -32,11 +32,11 @@ use std::collections::BTreeSet;
 use super::machine::VECTOR;
 use super::specialise::graph::{Graph, index};
 use super::specialise::place::visits_all;
-use crate::loops::Names;
 use super::unroll::needed;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
+use crate::loops::Names;
 use crate::loops::{
     Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
 };

@@ -109,12 +109,6 @@ fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Optio
     (first..fused.len()).find(|at| !fused[*at].panels && can_follow(&fused[*at].nest, &right, nest))
 }
 
-/// Whether one nest can join another one, right behind it.
-pub(super) fn can_join(left: &Nest, right: &Nest) -> bool {
-    let may = || !panels::applies(left) && !panels::applies(right);
-    parts(right).is_some_and(|parts| can_follow(left, &parts, right)) && may()
-}
-
 /// Whether the loops of two nests may be one, and what runs in lanes goes on to do so.
 fn can_follow(other: &Nest, right: &Parts<'_>, nest: &Nest) -> bool {
     let Some(left) = parts(other) else { return false };

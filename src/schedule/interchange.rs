@@ -6,44 +6,60 @@
 //! ```
 //!
 //! They come in the order of its axes, which says nothing of what they read. Where the nest that has written the largest part of that runs over
-//! another axis, that axis comes outermost here too, if the nests can [join](super::fuse) then, and could not before.
+//! another axis, that axis comes outermost here too, if nests then [join](super::fuse) such that less is read that another nest has written.
 //!
 //! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
 //! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::fuse;
-use crate::base::{Arena, IndexId};
+use super::layout::{total, weight};
+use super::{fuse, layout, pack, split};
+use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::Var;
-use crate::loops::{Buffer, BufferId, Domain, Nest, Place, Program, RealId, Stmt, loads};
+use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, RealId, Stmt, loads};
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let Program { buffers, nests, .. } = program;
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
-    for at in 0..nests.len() {
-        if let Some((writer, axis)) = wanted(nests, buffers, &writers, at)
-            && let (Some(writer), Some(nest)) = (nests.get(writer), nests.get(at))
-            && let Some(other) = with_outermost(nest, axis)
-            && !fuse::can_join(writer, nest)
-            && fuse::can_join(writer, &other)
-        {
-            nests[at] = other;
+    let mut now = None;
+    for at in 0..program.nests.len() {
+        if let Some(other) = wanted(program, &writers, at) {
+            let before = match now {
+                Some(before) => before,
+                None => traffic(program)?,
+            };
+            now = Some(before);
+            let nest = std::mem::replace(&mut program.nests[at], other);
+            match traffic(program)? {
+                after if after < before => now = Some(after),
+                _ => program.nests[at] = nest,
+            }
         }
-        writers.extend(nests[at].buffers.iter().map(|b| (*b, at)));
+        writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
     }
     Ok(())
 }
 
-/// The nest that has written the largest tensor that one reads, and the axis over which it runs, where that is not the first one here already.
-fn wanted(
-    nests: &[Nest],
-    buffers: &Arena<BufferId, Buffer>,
-    writers: &BTreeMap<BufferId, usize>,
-    at: usize,
-) -> Option<(usize, usize)> {
+/// How much nests read that others have written, beside one row, once they are joined. Which nests join depends on the layouts that suit them, so
+/// this looks at what the passes between make of them.
+fn traffic(program: &Program) -> Result<u64> {
+    let mut joined = program.clone();
+    for pass in [split::run, pack::run, layout::run, fuse::run] {
+        pass(&mut joined)?;
+    }
+    let read = |nest: &Nest| -> u64 {
+        let read: BTreeSet<BufferId> = loads(&nest.body).into_iter().map(|place| place.buffer).collect();
+        let others = read.iter().filter(|b| !nest.buffers.contains(b)).filter_map(|b| joined.buffers.get(*b));
+        total(others.filter(|b| !matches!(b.kind, BufferKind::Param(..))).map(|b| weight(b.rank())))
+    };
+    Ok(total(joined.nests.iter().map(read)))
+}
+
+/// A nest with the loop outermost over which the nest runs that has written the largest tensor that it reads, where it is not so already.
+fn wanted(program: &Program, writers: &BTreeMap<BufferId, usize>, at: usize) -> Option<Nest> {
+    let Program { buffers, nests, .. } = program;
     let nest = nests.get(at)?;
     let own = chain(nest)?;
     let rank = |place: &Place| buffers.get(place.buffer).map_or(0, Buffer::rank);
@@ -56,7 +72,7 @@ fn wanted(
     let axis = written.loops.iter().position(|(i, _)| *i == outer.index)?;
     let index = place.at.get(axis)?.as_index()?;
     let wanted = own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)?;
-    (wanted > 0).then_some((writer, wanted))
+    if wanted == 0 { None } else { with_outermost(nest, wanted) }
 }
 
 /// Loops over the axes of a tensor, in the order of axes, where nothing but numbers is between them.

@@ -21,11 +21,12 @@
 //! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
 //! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
+use super::contract;
 use super::machine::{
-    PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS, PANEL_PARTS,
+    PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS,
+    PANEL_PARTS,
 };
 use super::vectorise;
-use super::contract;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
@@ -119,7 +120,8 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     all.push(Stmt::If { cond: others, body: vec![rows] });
     nest.body = all;
     nest.buffers.push(panel);
-    nest.reasons.push(format!("{title} is read in panels of {PANEL_COLUMNS} columns that lie together, where it is large"));
+    nest.reasons
+        .push(format!("{title} is read in panels of {PANEL_COLUMNS} columns that lie together, where it is large"));
     Ok(())
 }
 

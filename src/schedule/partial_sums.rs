@@ -22,7 +22,9 @@ use super::machine::PARTS;
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
-use crate::loops::{Buffer, BufferId, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums, outer_sums};
+use crate::loops::{
+    Buffer, BufferId, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums, outer_sums,
+};
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -115,5 +117,6 @@ fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Result<Stmt> {
 /// `for p { r += sums[p] }`
 fn combine(r: RealId, buffer: BufferId, part: IndexId, x: RealId) -> Result<Stmt> {
     let load = Stmt::Define(x, Real::Load(Place { buffer, at: vec![part.into()] }));
-    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)]).map_err(|_| Error::bug("partial-sums", "a number of parts"))
+    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)])
+        .map_err(|_| Error::bug("partial-sums", "a number of parts"))
 }

@@ -30,7 +30,8 @@ use std::collections::BTreeSet;
 
 use super::contract;
 use super::machine::{
-    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY, ROW_WORK, SHORT, VECTOR,
+    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY,
+    ROW_WORK, SHORT, VECTOR,
 };
 use crate::base::IndexId;
 use crate::error::Result;
@@ -121,7 +122,9 @@ impl Blocks {
     fn body(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
-                Stmt::For { lanes: LANES_OF_ELEMENTS, body, .. } => body.iter().for_each(|stmt| self.inside += products_in(stmt)),
+                Stmt::For { lanes: LANES_OF_ELEMENTS, body, .. } => {
+                    body.iter().for_each(|stmt| self.inside += products_in(stmt))
+                }
                 Stmt::MulAdd(..) => self.outside += 1,
                 stmt => self.body(stmt.body()),
             }
@@ -230,7 +233,10 @@ fn stores_neighbours_inside(index: IndexId, body: &[Stmt]) -> bool {
     let mut stores = inside.iter().filter_map(|stmt| if let Stmt::Store(place, _) = stmt { Some(place) } else { None });
     let mut better = stores.clone().next().is_some();
     better &= stores.all(|place| next(place, *inner) && !next(place, index));
-    better && inside.iter().any(has_loop) && choose(*inner, domain, inside).is_some() && shares(index, body, LANES_OF_ELEMENTS)
+    better
+        && inside.iter().any(has_loop)
+        && choose(*inner, domain, inside).is_some()
+        && shares(index, body, LANES_OF_ELEMENTS)
 }
 
 /// Whether a loop around others runs in lanes that are independent of each other.
