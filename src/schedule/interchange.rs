@@ -106,6 +106,11 @@ fn chain(nest: &Nest) -> Option<Chain<'_>> {
     }
 }
 
+/// Whether a statement computes a number or an index and does nothing else.
+fn is_value(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Define(..) | Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Extremum { .. })
+}
+
 /// The nest with a loop around the others; nothing where its bounds depend on these.
 fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
     let Chain { mut loops, between, innermost } = chain(nest)?;
@@ -116,28 +121,31 @@ fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
         return None;
     }
     loops.insert(0, (index, domain));
-    // Inside of how many loops a number is known.
-    let level = |i: &IndexId| loops.iter().position(|(j, _)| i == j).map_or(0, |at| at + 1);
-    let mut levels: BTreeMap<RealId, usize> = BTreeMap::new();
-    let mut numbers: Vec<Vec<Stmt>> = vec![Vec::new(); loops.len() + 1];
-    for stmt in between {
-        let mut deepest = 0;
-        stmt.visit_reads(&mut |r| deepest = deepest.max(levels.get(&r).copied().unwrap_or(0)));
-        stmt.visit_affine(&mut |a| {
-            a.visit(&mut |v| {
-                if let Var::Index(i) = v {
-                    deepest = deepest.max(level(i));
-                }
+    // Inside of how many loops an index and a number are known.
+    let depth = loops.len();
+    let mut indices: BTreeMap<IndexId, usize> = loops.iter().zip(1..).map(|((i, _), level)| (*i, level)).collect();
+    let mut reals: BTreeMap<RealId, usize> = BTreeMap::new();
+    let mut levels: Vec<Vec<Stmt>> = vec![Vec::new(); depth + 1];
+    for stmt in between.into_iter().chain(innermost) {
+        let mut level = if is_value(stmt) { 0 } else { depth };
+        stmt.visit(&mut |inner| {
+            inner.visit_reads(&mut |r| level = level.max(reals.get(&r).copied().unwrap_or(0)));
+            inner.visit_affine(&mut |a| {
+                a.visit(&mut |v| {
+                    if let Var::Index(i) = v {
+                        level = level.max(indices.get(i).copied().unwrap_or(0));
+                    }
+                });
             });
         });
-        if let Stmt::Define(r, _) = stmt {
-            levels.insert(*r, deepest);
+        indices.extend(stmt.defines().map(|i| (i, level)));
+        if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+            reals.insert(*r, level);
         }
-        numbers[deepest].push(stmt.clone());
+        levels[level].push(stmt.clone());
     }
-    let mut body = numbers.pop()?;
-    body.extend(innermost.iter().cloned());
-    for ((index, domain), before) in loops.into_iter().zip(numbers).rev() {
+    let mut body = levels.pop()?;
+    for ((index, domain), before) in loops.into_iter().zip(levels).rev() {
         let inner = std::mem::take(&mut body);
         body = before;
         body.push(Stmt::one_by_one(index, domain.clone(), inner));
