@@ -29,6 +29,7 @@ mod maps;
 mod merging;
 mod negated;
 mod outside;
+mod passes;
 mod powers;
 mod precise;
 mod products;

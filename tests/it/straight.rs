@@ -20,7 +20,7 @@ fn is_straight(function: &Function) -> bool {
 }
 
 /// Residuals of observations that read a camera and a point: sums over short axes, with guards on them, one after the other.
-fn residuals(seed: u64) -> String {
+pub fn residuals(seed: u64) -> String {
     let mut rng = Rng::with_seed(seed);
     let mut text = "param c : [n, 4] real\nparam x : [n, 3] real\nparam w : [p] real\nmap f : [p] -> [n]\n\
                     map g : [p] -> [n]\nlet t0 = gen o < p, a < 3. x[g(o), a] - c[f(o), a] in\n"
