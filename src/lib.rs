@@ -111,7 +111,6 @@
 //! | `$[e]` | cost, operation count | [`certificate::Cost`], [`mod@reference`] |
 
 pub mod base;
-pub mod error;
 pub mod index;
 pub mod scalar;
 pub mod ty;
@@ -142,6 +141,7 @@ pub mod reference;
 pub mod driver;
 pub mod stages;
 
+pub use base::error;
 pub use driver::Function;
 pub use error::{Diagnostic, Error, Result};
 pub use ndarray;

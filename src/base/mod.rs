@@ -1,8 +1,9 @@
 //! What every layer may use and that knows nothing of tensors: typed ids, arenas, side tables, source spans,
-//! and the writers shared by all printers.
+//! errors by who is to blame, counted work, and the writers shared by all printers.
 
 mod arena;
 pub mod dot;
+pub mod error;
 pub mod layout;
 mod span;
 pub mod work;

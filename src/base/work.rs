@@ -24,7 +24,7 @@
 
 use std::cell::Cell;
 
-use crate::error::{Error, Result};
+use super::error::{Error, Result};
 
 /// What any pass may spend, however small the program.
 pub const BASE: u64 = 1 << 26;

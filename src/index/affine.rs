@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Checked, RelationRef};
 use crate::base::{IndexId, SizeId, work};
+use crate::error::Error;
 
 /// Index arithmetic left the range of `i64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +77,12 @@ impl TryFrom<Parts> for Affine {
 impl From<Affine> for Parts {
     fn from(affine: Affine) -> Parts {
         Parts(affine.terms.into_vec(), affine.constant)
+    }
+}
+
+impl From<Overflow> for Error {
+    fn from(_: Overflow) -> Error {
+        Error::Overflow
     }
 }
 

@@ -6,7 +6,7 @@ use crate::base::{Arena, IndexId, RelationId};
 use crate::define_id;
 use crate::index::{Affine, Checked, Size, View};
 use crate::scalar::Function;
-use crate::tensor::Precision;
+use crate::ty::Precision;
 use crate::ty::Signature;
 
 define_id!(

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::data::{Buffer, BufferId, BufferKind, Program, Rounded};
 use crate::error::{Error, Result};
-use crate::tensor::{Precision, is_part, leaf_name};
+use crate::ty::{Precision, is_part, leaf_name};
 
 impl Program {
     /// Stores the parameters and the results of these names in single precision.

@@ -21,7 +21,7 @@ use super::data::{
 };
 use crate::index::{Affine, Var, View};
 use crate::scalar::{Function, Op, Primitive};
-use crate::tensor::Precision;
+use crate::ty::Precision;
 
 /// Writes nests with the names of a program.
 struct Printer<'a> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Size};
-use crate::tensor::Precision;
+use crate::ty::Precision;
 use crate::ty::{Relation, RelationKind, Signature};
 
 const I: IndexId = IndexId(0);

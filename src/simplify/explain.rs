@@ -29,7 +29,6 @@ use super::{Event, Options, Run, Weakening, search};
 use crate::base::VarId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef};
-use crate::tensor::Value;
 use crate::tssa::{Builder, Output, Program};
 use crate::ty::{Storage, Types};
 
@@ -170,7 +169,7 @@ impl Explanation {
     ///
     /// # Errors
     /// Those of evaluation.
-    pub fn replay(&self, evaluate: &mut dyn FnMut(&Program) -> Result<Vec<Value>>) -> Result<Vec<[Value; 2]>> {
+    pub fn replay<T>(&self, evaluate: &mut dyn FnMut(&Program) -> Result<Vec<T>>) -> Result<Vec<[T; 2]>> {
         let mut pairs = Vec::new();
         for part in &self.parts {
             if let Some(sides) = &part.sides {

@@ -18,7 +18,7 @@ use super::{Precision, Relation, Tensor, Value};
 use crate::base::{Arena, Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::ty::{RelationKind, Side, Signature, Storage};
+use crate::ty::{RelationKind, Signature, Storage, is_part, leaf_name};
 
 /// What a program is given, by name; validated by [`bind`]. A name that is given again replaces what it had.
 #[derive(Clone, Debug, Default)]
@@ -312,23 +312,6 @@ fn collect_relations(
         }
     }
     Ok(relations)
-}
-
-/// Whether a name is that of a whole, or of a component of it: `ab.0.1` of `ab`, and of `ab.0`.
-pub(crate) fn is_part(name: &str, whole: &str) -> bool {
-    name.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// `ab.0.1`
-pub(crate) fn leaf_name(param: &str, path: &[Side]) -> String {
-    let mut name = param.to_string();
-    for side in path {
-        name.push_str(match side {
-            Side::Fst => ".0",
-            Side::Snd => ".1",
-        });
-    }
-    name
 }
 
 fn check_format(subject: &str, storage: Storage, tensor: &Tensor) -> Result<()> {

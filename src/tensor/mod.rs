@@ -28,8 +28,8 @@ mod serial;
 mod shape;
 mod value;
 
+pub(crate) use crate::ty::is_part;
 pub use bind::{Bindings, Inputs, bind, sizes};
-pub(crate) use bind::{is_part, leaf_name};
 pub use coo::Coo;
 pub use csr::{Csr, CsrPattern, Transposed};
 pub use dense::Dense;

@@ -1,7 +1,9 @@
 //! Types, and the signature of a program: what it takes from outside.
 
+mod precision;
 mod signature;
 
+pub use precision::Precision;
 pub use signature::{Param, Relation, RelationKind, Signature, Storage};
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,23 @@ pub enum Side {
     Fst,
     /// The second component.
     Snd,
+}
+
+/// Whether a name is that of a whole, or of a component of it: `ab.0.1` of `ab`, and of `ab.0`.
+pub(crate) fn is_part(name: &str, whole: &str) -> bool {
+    name.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// `ab.0.1`
+pub(crate) fn leaf_name(param: &str, path: &[Side]) -> String {
+    let mut name = param.to_string();
+    for side in path {
+        name.push_str(match side {
+            Side::Fst => ".0",
+            Side::Snd => ".1",
+        });
+    }
+    name
 }
 
 /// A leaf of a type in struct-of-arrays form: `[n] (real, [m] real)` has the leaves `[n] real` and `[n, m] real`.

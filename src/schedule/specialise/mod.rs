@@ -38,7 +38,7 @@ use crate::base::{Id, ParamId};
 use crate::error::{Error, Result};
 use crate::loops::{ArrayId, Buffer, BufferId, BufferKind, Place, Program, RealId, Stmt};
 use crate::stages::check;
-use crate::tensor::Precision;
+use crate::ty::Precision;
 use crate::ty::Signature;
 
 pub(super) use edit::compact;

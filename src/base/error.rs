@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::Span;
+use super::Span;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -75,12 +75,6 @@ impl Error {
     /// A broken promise of a pass.
     pub fn bug(pass: &'static str, message: impl Into<String>) -> Error {
         Error::Bug { pass, message: message.into(), program: String::new() }
-    }
-}
-
-impl From<crate::index::Overflow> for Error {
-    fn from(_: crate::index::Overflow) -> Error {
-        Error::Overflow
     }
 }
 
