@@ -53,10 +53,14 @@
 //!                              ├─────────┤ simplify            the same function for no more work
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
-//!                              └───> lower ───> loops ───> kernel: interpreted, or compiled by `rustc`
+//!                              └───> prepare, lower ───> loops
+//!                                                          │ schedule     the same numbers, sooner: 15 passes
+//!                                                          v
+//!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] is the only module that knows this order. In debug builds a verifier runs after every pass, and an error names the guilty pass.
+//! [`driver`] knows this order; that of the passes over loops is one table, [`schedule::PASSES`]. In debug builds a verifier runs after every pass,
+//! and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
 //! # The intermediate representations
 //!
@@ -86,11 +90,42 @@
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
 //! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
-//! | [`loops`], [`mod@lower`] | loop nests; how guards become loops, what is stored and what is computed in place |
+//! | [`loops`] | loop nests, what they mean, and their verifier |
+//! | [`prepare`], [`mod@lower`] | Tensor-SSA to loop nests: what is stored and what is computed in place, how guards become loops |
+//! | [`mod@schedule`] | loop nests to loop nests: interchange, fusion, layouts, lanes, parts; constants and bins |
 //! | [`kernel`] | programs bound to sizes and relations: the interpreter, memory, calls |
 //! | [`codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
+//!
+//! # Who uses whom
+//!
+//! Every module may use [`base`]; of the others it uses these, and there is no circle:
+//!
+//! | module | uses |
+//! |---|---|
+//! | `base` | |
+//! | `index` | |
+//! | `scalar` | `index` |
+//! | `ty` | `index`, `scalar` |
+//! | `surface` | `index`, `scalar`, `term`, `ty` |
+//! | `term` | `index`, `scalar`, `ty` |
+//! | `normalize` | `index`, `scalar`, `term`, `tssa`, `ty` |
+//! | `tssa` | `index`, `scalar`, `surface`, `ty` |
+//! | `certificate` | `index`, `scalar`, `tssa`, `ty` |
+//! | `diff` | `certificate`, `index`, `scalar`, `term`, `tssa`, `ty` |
+//! | `simplify` | `index`, `scalar`, `stages`, `tssa`, `ty` |
+//! | `present` | `index`, `scalar`, `term`, `tssa`, `ty` |
+//! | `tensor` | `index`, `scalar`, `ty` |
+//! | `loops` | `index`, `scalar`, `ty` |
+//! | `prepare` | `index`, `loops`, `scalar`, `stages`, `tssa`, `ty` |
+//! | `lower` | `index`, `loops`, `prepare`, `scalar`, `tssa`, `ty` |
+//! | `schedule` | `index`, `loops`, `scalar`, `stages`, `ty` |
+//! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
+//! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
+//! | `reference` | `index`, `scalar`, `tensor`, `term`, `tssa`, `ty` |
+//! | `stages` | `loops`, `term`, `tssa` |
+//! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `schedule`, `simplify`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
 //!
 //! # Glossary
 //!

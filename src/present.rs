@@ -748,7 +748,12 @@ impl<'a> Presenter<'a> {
     fn solve(&mut self, mut contraction: Contraction, context: Context) -> Result<Contraction> {
         // That the sources of maps are in range, where this was known.
         let mut sources: Vec<Pred> = Vec::new();
+        // That there are targets, since there is one.
+        let mut targets: Vec<Pred> = Vec::new();
         while let Some(Solution { index, atom, value, condition, known }) = self.solution(&contraction, context)? {
+            if let Some((_, extent)) = contraction.sums.iter().find(|(s, _)| *s == index && value.nesting() > 0) {
+                targets.push(Pred::non_negative(extent.add_constant(-1)?));
+            }
             let replace = |i: IndexId| (i == index).then(|| value.clone());
             let replaced = |p: &Pred| -> Result<Pred> { Ok(p.substitute(&replace)?) };
             sources = sources.iter().map(replaced).collect::<Result<_>>()?;
@@ -774,8 +779,25 @@ impl<'a> Presenter<'a> {
                 contraction.guard = contraction.guard.and(p);
             }
         }
+        for p in targets {
+            if self.reads_need(&contraction, &p, context) {
+                contraction.guard = contraction.guard.and(p);
+            }
+        }
         contraction.guard = self.simplify(&contraction.guard, context);
         Ok(contraction)
+    }
+
+    /// Whether an operand is known to be read within its axes by a predicate alone, but for what maps say.
+    fn reads_need(&self, contraction: &Contraction, p: &Pred, context: Context) -> bool {
+        let plain = contraction.guard.conjuncts().iter().filter(|p| !p.applies_maps()).cloned().collect::<Vec<_>>();
+        let with: Vec<Pred> = plain.iter().chain([p]).cloned().collect();
+        contraction.operands.iter().any(|(x, place)| {
+            place.iter().zip(&self.source.stmts[*x].dims).filter(|(a, _)| a.nesting() == 0).any(|(a, n)| {
+                Pred::in_range(a, n)
+                    .is_ok_and(|range| !self.proves(&range, &plain, context) && self.proves(&range, &with, context))
+            })
+        })
     }
 
     /// The best index to replace: one whose value is known to be in range, else that of the operand which is least known to the reader, so

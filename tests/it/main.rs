@@ -21,6 +21,7 @@ mod generate;
 mod gradbench;
 mod guards;
 mod hygiene;
+mod imports;
 mod jacobians;
 mod judge;
 mod kernel_memory;

@@ -34,6 +34,7 @@ fn regressions() {
         };
         let once = simplified(&function);
         assert_eq!(simplified(&once).to_string(), once.to_string());
+        surface::read(&once.to_string(), &[]).unwrap_or_else(|error| panic!("{error}\n{once}"));
         let raw = |mode| {
             let request = Request::new(mode, &wrt).raw();
             function.derive(&request, &mut Stages::new()).expect("it has a derivative").function

@@ -157,6 +157,8 @@ class Arithmetic:
         v = total(function.value, values)
         if v == 0.0 and all(a[3] & EMPTY for a in args):
             return self.nothing
+        if v == 0.0 and all(a[3] & STRUCTURAL for a in args):
+            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
         by = []
         e = function.units * U * abs(v) + function.floor
         for k, a in enumerate(args):
