@@ -1,11 +1,20 @@
-//! Tensor-SSA to loop nests.
+//! Tensor-SSA to loop nests: generation only. Which loops are joined, cut, or run in lanes is decided [afterwards](mod@crate::schedule).
 //!
-//! Places of extrema that would be looked for again and again become tensors (`extrema`), and so do functions of what is read through a map
-//! (`shared`). Then two steps:
 //! 1. `plan` decides which tensors are stored, and how; the others are computed where they are read.
 //! 2. One nest for each stored tensor: loops over the points of its guard (`points`), and in them the element
-//!    (`element`), with everything that it reads and that is not stored. `lanes` then gives loops their lanes; rows of much arithmetic become
-//!    straight-line code before (`straight`), so that they have some.
+//!    (`element`), with everything that it reads and that is not stored.
+//!
+//! | file | job |
+//! |---|---|
+//! | `plan` | which tensors are stored, dense or on the entries of a relation |
+//! | `support` | where the elements of a tensor may be other than 0 |
+//! | `scope` | the nest on the way: what is known, what has been read, what is open |
+//! | `points` | loops over the points of a guard |
+//! | `witness` | loops over the places for which something exists |
+//! | `guard` | tests of what is left of a guard |
+//! | `element` | an element of a statement |
+//! | `rows` | the entries of a pattern that is found out, row by row |
+//! | `matrix_order` | blocks of a matrix whose numbers are stored where the matrix has them |
 //!
 //! **Guards become loops.** A guard is a conjunction, and `points` takes its atoms one by one: an equation gives an index, bounds
 //! become the bounds of a loop, a relation becomes a walk over its nodes, in the order of axes in which the known ones come first. What
@@ -13,25 +22,17 @@
 //!
 //! **Patterns that are found out become rows.** Where the entries of a sparse result are known symbolically, row by row, they are written one
 //! after the other (`rows`), and all guards on them are decided here; else the places of the pattern are walked, and tested. The blocks of a matrix
-//! that are written so have each number stored where the matrix has it (`in_order`).
-//!
-//! **What nests share is near.** Nests over the same rows become one (`fuse`), and loops take an order in which they can (`order`); axes lie
-//! in the order of the lanes (`pack`, `layout`); products are computed for so many columns at a time as stay in a cache (`panels`, `tiles`).
+//! that are written so have each number stored where the matrix has it (`matrix_order`).
 //!
 //! **What is read is read as far out as possible.** An element depends on its indices only, so it is computed in the outermost scope in
 //! which these are known to lie in its axes: nothing that a loop does not change is computed inside the loop, and what is read twice
 //! at one place is computed once.
 //!
-//! **Where relations meet**, one is walked and the others are searched: before the loops that do not matter, and onwards where the entries come
-//! in order (`searches`).
+//! **Where relations meet**, one is walked and the others are searched.
 //!
 //! **Why a load is in bounds.** An index expression is used at an axis only where the scopes around say that it lies within: as the index
 //! of a loop over that axis, as a coordinate of a relation with that axis, or because its range was tested. A sparse parameter is read at
 //! an entry that a walk or a search has found. Rows agree with the pattern since the program that finds it runs over the same rows.
-//!
-//! **Bins.** Sums along other views of relations larger than the caches have their terms computed in two passes, at the end ([`in_bins`]).
-//!
-//! **Constants.** A program whose parameters are constant, some of them, is split in two afterwards ([`hold()`]).
 //!
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
