@@ -31,10 +31,14 @@
 //!
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
+mod canonical;
 mod data;
+mod names;
 mod onwards;
+mod parse;
 mod precision;
 mod print;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -45,5 +49,6 @@ pub use data::{
     RealId, Rounded, Segment, Stmt,
 };
 pub use onwards::searches_onwards;
+pub use parse::parse;
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
 pub(crate) use visit::{loads, stores};
