@@ -699,8 +699,7 @@ impl<'a> Parser<'a> {
 
     fn real(&mut self) -> Result<Real> {
         let word = self.line.word();
-        let first = self.line.rest().chars().next().unwrap_or(' ');
-        if first == '-' || first.is_ascii_digit() || matches!(word, "inf" | "NaN") {
+        if self.line.rest().starts_with('-') || self.line.at_digit() || matches!(word, "inf" | "NaN") {
             return Ok(Real::Literal(self.line.real()?));
         }
         if self.line.eat("[") {
@@ -854,7 +853,7 @@ impl<'a> Parser<'a> {
         let (mut terms, mut constant) = (Vec::new(), 0_i64);
         let mut sign = if self.line.eat("-") { -1 } else { 1 };
         loop {
-            let number = self.line.rest().starts_with(|c: char| c.is_ascii_digit());
+            let number = self.line.at_digit();
             let k: i64 = if number { self.line.integer("an integer of 64 bits")? } else { 1 };
             if !number || self.line.eat("*") {
                 terms.push((self.variable()?, sign * k));

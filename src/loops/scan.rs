@@ -127,6 +127,12 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Whether the next token begins with a digit.
+    pub fn at_digit(&mut self) -> bool {
+        self.skip();
+        self.rest().starts_with(|c: char| c.is_ascii_digit())
+    }
+
     /// Whether the next token is a word before a bracket, as in a call.
     pub fn at_call(&mut self) -> bool {
         let word = self.word();
