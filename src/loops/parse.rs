@@ -801,11 +801,12 @@ impl<'a> Parser<'a> {
             while self.line.eat(word) {
                 conds.push(self.cond(depth + 1)?);
             }
-            if conds.len() < 2 {
-                return self.line.expected("`and` or `or`");
-            }
             self.line.expect(")")?;
-            return Ok(if word == "or" { Cond::Any(conds) } else { Cond::All(conds) });
+            return Ok(match (conds.pop(), word) {
+                (Some(cond), _) if conds.is_empty() => cond,
+                (last, "or") => Cond::Any(conds.into_iter().chain(last).collect()),
+                (last, _) => Cond::All(conds.into_iter().chain(last).collect()),
+            });
         }
         if self.line.at_id('r') {
             let r = self.register()?;
