@@ -55,7 +55,7 @@ use crate::tensor::Precision;
 use crate::ty::Signature;
 
 /// How deep loops and tests, parts, and conditions nest.
-const MAX_NESTING: usize = 256;
+const MAX_NESTING: usize = 512;
 const MAX_PARTS: usize = 16;
 const MAX_COND: usize = 64;
 

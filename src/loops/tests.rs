@@ -6,7 +6,7 @@ use super::*;
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Size};
 use crate::tensor::Precision;
-use crate::ty::{Relation, RelationKind, Signature};
+use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Types};
 
 const I: IndexId = IndexId(0);
 const J: IndexId = IndexId(1);
@@ -33,6 +33,8 @@ fn load(r: u32, i: IndexId) -> Stmt {
 fn program(body: Vec<Stmt>) -> Program {
     let mut signature = Signature::default();
     signature.sizes.push("n".to_owned());
+    let ty = signature.types.tensor(n(), Types::REAL);
+    signature.params.push(Param { name: "x".to_owned(), ty, storage: Storage::Dense });
     signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
     let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
     let buffer = |name: &str, kind| Buffer {

@@ -306,8 +306,8 @@ fn problems_have_places() {
         ("y:\n  r0 = §1e999", "expected a number such as `2.0` or `1e-9`"),
         ("y:\n  r0 = -§z", "expected a number, found `z`"),
         ("y:\n  r0 = §g(r1)", "there is no function `g`"),
-        ("y:\n  r0 = §exp(r1, r2)", "`exp` takes 1 argument, not 2"),
-        ("y:\n  r0 = §f'2(r1, r2)", "`f` has no argument 2"),
+        ("y:\n  r0 = §exp(r1, r2)", "`exp` takes 1 argument and was given 2"),
+        ("y:\n  r0 = §f'2(r1, r2)", "`f` has no derivative by argument 3 of 2"),
         ("y:\n  r0 = real(§9223372036854775808)", "expected an integer of 64 bits, found a larger number"),
         ("y:\n  r0 = [r1 != §1] r2", "expected `0`, found `1`"),
         ("y:\n  i0 = §E(0, 1)[0]", "expected an array such as `rows E(0, 1)`, found `E`"),
@@ -320,7 +320,7 @@ fn problems_have_places() {
         ("y:\n  for §n in 0 .. n", "expected an index such as `i0`, found `n`"),
         ("y:\n  for i0 in 0 §to n", "expected `..`, found `to`"),
         ("y:\n  for i0 in 0 .. floor((n) / §0)", "expected a divisor above 0"),
-        ("y:\n  for i0 in 0 .. n, §loops 3", "expected the end of the line, found `,`"),
+        ("y:\n  for i0 in 0 .. n§, loops 3", "expected the end of the line, found `,`"),
         ("y:\n  if (0 <= n and §)", "expected an index, a size or an integer, found `)`"),
         ("y:\n  if (0 <= n§", "expected `)`, found the end of the line"),
         ("y:\n  if (0 <= n and 0 <= m §or 0 <= n)", "expected `)`, found `or`"),
@@ -349,8 +349,8 @@ fn hostile_texts_are_refused() {
     };
     let deep = "y:\n  if ";
     for text in [
-        nested("for i# in 0 .. 1", 1000),
-        nested("if 0 <= n", 1000),
+        nested("for i# in 0 .. 1", 1100),
+        nested("if 0 <= n", 1100),
         format!("{deep}{}0 <= n", "(".repeat(100_000)),
         format!("{deep}{}0 <= n", "all(".repeat(100_000)),
         format!("y:\n  for i0 in {}0 .. 1", "part 0 of 2 of ".repeat(100_000)),
@@ -362,10 +362,42 @@ fn hostile_texts_are_refused() {
         assert!(loops::parse(&text, &signature()).is_err());
     }
     // What is allowed needs little stack.
-    let allowed = nested("for i# in 0 .. 1", 256);
-    let run = move || round_trip(&loops::parse(&allowed, &signature()).expect("it is not too deep")).nests.len();
+    let allowed = nested("for i# in 0 .. 1", 512);
+    let run = move || {
+        let program = loops::parse(&allowed, &signature()).expect("it is not too deep");
+        assert_eq!(program.to_string(), allowed);
+        assert_eq!(program.canonical(), program);
+        program.nests.len()
+    };
     let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).expect("a thread");
     assert_eq!(thread.join().expect("the stack is enough"), 1);
+}
+
+/// Time is linear in the text: in the square of it, each of these would take minutes.
+#[test]
+fn long_texts_are_read() {
+    let repeat = |count: usize, line: &dyn Fn(usize) -> String| -> String { (0..count).map(line).collect() };
+    for text in [
+        format!(
+            "y:\n{}{}",
+            repeat(20_000, &|k| format!("  local r{k}\n")),
+            repeat(20_000, &|_| "  if 0 <= n\n".to_owned())
+        ),
+        format!("y:\n  r0 = real({}1)\n", repeat(100_000, &|k| format!("{k}*n - {k}*m + "))),
+        repeat(20_000, &|k| format!("y{k}:\n  y{k} = 0\n")) + &repeat(20_000, &|k| format!("out y{k} = y{k}\n")),
+        format!(
+            "y:\n  for i0 in 0 .. n - 1\n{}",
+            repeat(10_000, &|k| format!("    i{} = find i0 in rows E(0, 1) at 0 of nodes 1 E(0, 1)\n", k + 1))
+        ),
+        format!("y[n]{}:\n{}", repeat(20_000, &|k| format!(", y{k}")), repeat(20_000, &|k| format!("  y{k} = 0\n"))),
+        format!(
+            "y[n], z[n]:\n{}  r0 = 1.0\n{}out y = y and z\n",
+            repeat(10_000, &|k| format!("  i{k} = starts E(0, 1)[0]\n")),
+            repeat(10_000, &|k| format!("  y[i{k}] = r0\n"))
+        ),
+    ] {
+        round_trip(&loops::parse(&text, &signature()).unwrap_or_else(|error| panic!("{error}")));
+    }
 }
 
 /// Names of the signature that are no words, or that mean something else: `i0`, `r1`, `max`, the same one twice.
