@@ -85,6 +85,11 @@ fn nests_print() {
     let expected = "y[n]:\n  for i0 in 0 .. n - 1\n    local r0\n    for i2 in rows E(0, 1) at i0, lanes 4\n      \
         i1 = nodes 1 E(0, 1)[i2]\n      r1 = x[i1]\n      r0 += r1\n    y[i0] = r0\nout y = y\n";
     assert_eq!(program.to_string(), expected);
+    let read = parse(expected, &program.signature).unwrap();
+    assert_eq!(read, program.canonical());
+    // As the text mentions them: the output before the parameter.
+    let names: Vec<&str> = read.buffers.values().map(|buffer| buffer.name.as_str()).collect();
+    assert_eq!((names, read.arrays.len()), (vec!["y", "x"], 2));
 }
 
 #[test]
