@@ -68,6 +68,9 @@ const LEAST_LIMIT: usize = 1 << 20;
 /// Reads what a program of loop nests prints, with or without its reasons: the [canonical form](Program::canonical) of that program, which
 /// [`Program::verify`] accepts. Loops and tests may nest to a depth of 512.
 ///
+/// Nobody checks that places are in range: the interpreter says where one is not, native code relies on it, so a text that was edited is for the
+/// interpreter, or for those who vouch for it.
+///
 /// # Errors
 /// [`Error::Program`] with the first problem in the text, or with what the verifier says; [`Error::Limit`] for a text that is too long;
 /// [`Error::Overflow`].

@@ -9,12 +9,13 @@ use iverson::kernel::{Engine, Kernel};
 use iverson::loops::{self, Bins, Program};
 use iverson::lower::in_bins;
 use iverson::stages::Stages;
-use iverson::tensor::{Inputs, Value};
+use iverson::tensor::{Inputs, Precision, Value};
 use iverson::ty::{Signature, Storage};
 use iverson::{Error, Function, surface};
 
 use crate::generate::{self, Family};
-use crate::support::{Numbers, compile, inputs};
+use crate::kernels::fitting;
+use crate::support::{Numbers, compile, inputs, setting};
 
 /// All but the signature. Numbers differ where their bits do, but for NaNs, which are one.
 fn content(program: &Program) -> String {
@@ -140,20 +141,21 @@ fn examples_are_read_back() {
     programs_in("examples", &[false, true]);
 }
 
-/// What was read gives the same bits.
+/// What was read gives the same bits, in either precision.
 fn runs_alike(function: &Function, inputs: &Inputs) {
-    let nests = function.loops_for(inputs).expect("it lowers");
-    let back = round_trip(&nests);
+    let mut nests = function.loops_for(inputs).expect("it lowers");
     let run = |program: &Program| {
         let kernel = Kernel::bind(Arc::new(program.clone()), inputs, Engine::Interpreter);
         kernel.and_then(|kernel| kernel.call(inputs)).map(|results| bits(&results))
     };
-    assert_eq!(run(&back), run(&nests), "{nests}");
+    assert_eq!(run(&round_trip(&nests)), run(&nests), "{nests}");
+    nests.store_results_in_single().expect("it has results");
+    assert_eq!(run(&round_trip(&nests)), run(&nests), "{nests}");
 }
 
 fn bits(results: &[(String, Value)]) -> Vec<u64> {
     let leaves = results.iter().flat_map(|(_, value)| value.leaves());
-    let numbers = leaves.flat_map(|leaf| leaf.data().to_vec());
+    let numbers = leaves.flat_map(|leaf| leaf.in_precision(Precision::Double).data().to_vec());
     numbers.map(|x| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }).collect()
 }
 
@@ -211,27 +213,29 @@ fn signature() -> Arc<Signature> {
 }
 
 /// Texts that are printed as they are.
+const BY_HAND: &[&str] = &[
+    "",
+    "y[n]:\n  parallel for i0 in 0 .. n - 1, lanes 8\n    r0 = x[i0]\n    y[i0] = r0\nout y = y\n",
+    "y:\n  local r0\n  for i0 in 0 .. n - 1, jam 4\n    r1 = x[i0]\n    r2 = s\n    r0 += r1 * r2\n  y = r0\nout value = y\n",
+    // Names of buffers that say something else, or that a parameter has.
+    "\"r1\"[n]:\n  \"r1\" = 0\nx@2[n]:\n  for i0 in 0 .. n - 1\n    r0 = x[i0]\n    x@2[i0] = r0\nx@3:\n  r0 = 1.0\n  x@3 = r0\nout x = x@2, \"r1\"\n",
+    "\"a b\\\"\\\\\\n\\u{7}\":\n  r0 = -inf\n  \"a b\\\"\\\\\\n\\u{7}\" = r0\nout held 0 = \"a b\\\"\\\\\\n\\u{7}\"\n",
+    "bins of 2 from 0 tuples on\nparam x[n] in single precision\nparam second[n], leaf 1 of p\nheld x_held[A?, m]\nheld y_held in single precision, number 3\ny[n]:\n  y = 0\nz[n] in single precision = y, rounded\nout z = z\n",
+    // Everything that defines a register.
+    "y[n]:\n  r0 = s\n  r1 = real(m - 2*n - 3)\n  r2 = r0 + r1\n  r3 = r0 * r1\n  r4 = r0 * r1 + r2\n  r5 = r0 / r1\n  r6 = r0^-2147483648\n  r7 = exp(r0)\n  r8 = f(r0, r1)\n  r9 = f'1(r0, r1)\n  r10 = powi'_3'0(r0)\n  r11 = div'1(r0, r1)\n  r12 = [r0 != 0] r1\n  r13 = NaN\n  r14 = 1e-300\n  r15 = -0.0\n  local r16\n  if r0 != 0\n    r16 := r1\n  r16 += r2\n  y = 0\nout y = y\n",
+    // Everything that defines an index, and all domains.
+    "y[A?]:\n  for i0 in max(0, floor((n - 1) / 2), -m) .. min(n - 1, m)\n    for i1 in rows A?(0, 1) at i0\n      i2 = nodes 1 A?(0, 1)[i1]\n      i3 = find i2 in rows E(1, 0) at i0 of nodes 1 E(1, 0), onwards\n      i4 = first in children 0 E(0, 1) at i0\n      r0 = A[i1]\n      y[i1] = r0\n  i5 = argmin i6 < n + 1. r1 where\n    r1 = x[i6]\n  i7 = bins E(0, 1)[1]\n  for i8 in part i7 of 4 (grain 3) of part 1 of 2 of roots E(0, 1) at 0\n  for i9 in 0 .. 7\n    i10 = entries of bins E(1, 0)[i9], in steps of -2\n    i11 = axis 1 of bins E(1, 0)[i10]\n    i12 = places in bins E(1, 0)[i11]\n    i13 = entries E(1, 0)[i12]\nout y = y\n",
+    // All conditions.
+    "y:\n  r0 = 1.0\n  if (0 <= n - 1 and (n - m = 0 or m != 0) and any(r0 = 0) and all(true) and false)\n    y = r0\nout y = y\n",
+    "entries:\n  for i0 in 0 .. n - 1\n    pattern 0 has (i0, n - i0 - 1)\n",
+];
+
 #[test]
 fn texts_by_hand() {
-    for text in [
-        "",
-        "y[n]:\n  parallel for i0 in 0 .. n - 1, lanes 8\n    r0 = x[i0]\n    y[i0] = r0\nout y = y\n",
-        "y:\n  local r0\n  for i0 in 0 .. n - 1, jam 4\n    r1 = x[i0]\n    r2 = s\n    r0 += r1 * r2\n  y = r0\nout value = y\n",
-        // Names of buffers that say something else, or that a parameter has.
-        "\"r1\"[n]:\n  \"r1\" = 0\nx@2[n]:\n  for i0 in 0 .. n - 1\n    r0 = x[i0]\n    x@2[i0] = r0\nx@3:\n  r0 = 1.0\n  x@3 = r0\nout x = x@2, \"r1\"\n",
-        "\"a b\\\"\\\\\\n\\u{7}\":\n  r0 = -inf\n  \"a b\\\"\\\\\\n\\u{7}\" = r0\nout held 0 = \"a b\\\"\\\\\\n\\u{7}\"\n",
-        "bins of 2 from 0 tuples on\nparam x[n] in single precision\nparam second[n], leaf 1 of p\nheld x_held[A?, m]\nheld y_held in single precision, number 3\ny[n]:\n  y = 0\nz[n] in single precision = y, rounded\nout z = z\n",
-        // Everything that defines a register.
-        "y[n]:\n  r0 = s\n  r1 = real(m - 2*n - 3)\n  r2 = r0 + r1\n  r3 = r0 * r1\n  r4 = r0 * r1 + r2\n  r5 = r0 / r1\n  r6 = r0^-2147483648\n  r7 = exp(r0)\n  r8 = f(r0, r1)\n  r9 = f'1(r0, r1)\n  r10 = powi'_3'0(r0)\n  r11 = div'1(r0, r1)\n  r12 = [r0 != 0] r1\n  r13 = NaN\n  r14 = 1e-300\n  r15 = -0.0\n  local r16\n  if r0 != 0\n    r16 := r1\n  r16 += r2\n  y = 0\nout y = y\n",
-        // Everything that defines an index, and all domains.
-        "y[A?]:\n  for i0 in max(0, floor((n - 1) / 2), -m) .. min(n - 1, m)\n    for i1 in rows A?(0, 1) at i0\n      i2 = nodes 1 A?(0, 1)[i1]\n      i3 = find i2 in rows E(1, 0) at i0 of nodes 1 E(1, 0), onwards\n      i4 = first in children 0 E(0, 1) at i0\n      r0 = A[i1]\n      y[i1] = r0\n  i5 = argmin i6 < n + 1. r1 where\n    r1 = x[i6]\n  i7 = bins E(0, 1)[1]\n  for i8 in part i7 of 4 (grain 3) of part 1 of 2 of roots E(0, 1) at 0\n  for i9 in 0 .. 7\n    i10 = entries of bins E(1, 0)[i9], in steps of -2\n    i11 = axis 1 of bins E(1, 0)[i10]\n    i12 = places in bins E(1, 0)[i11]\n    i13 = entries E(1, 0)[i12]\nout y = y\n",
-        // All conditions.
-        "y:\n  r0 = 1.0\n  if (0 <= n - 1 and (n - m = 0 or m != 0) and any(r0 = 0) and all(true) and false)\n    y = r0\nout y = y\n",
-        "entries:\n  for i0 in 0 .. n - 1\n    pattern 0 has (i0, n - i0 - 1)\n",
-    ] {
+    for text in BY_HAND {
         let read = loops::parse(text, &signature());
         let read = read.unwrap_or_else(|error| panic!("{error}\n{}\n{text}", place(&error, text)));
-        assert_eq!(read.to_string(), text);
+        assert_eq!(read.to_string(), *text);
         round_trip(&read);
     }
 }
@@ -431,7 +435,8 @@ fn names_of_all_kinds_are_read_back() {
     }
 }
 
-/// Texts with characters and lines that are gone, doubled, exchanged or replaced are read or refused.
+/// Texts with characters and lines that are gone, doubled, exchanged or replaced are read or refused. What is read runs, or goes outside of a
+/// tensor, which the interpreter says.
 #[test]
 fn mutated_texts_do_no_harm() {
     let sources = [
@@ -439,7 +444,7 @@ fn mutated_texts_do_no_harm() {
         "param x : [n] real\nparam w : [k] real\nrel E : [n, n]\nsum i < n. (sum j < n. [E(i, j) and not E(j, i)] * x[j]) * w[argmax k < k. w[k]]",
         include_str!("../programs/k03_sparse_logistic_regression.iv"),
     ];
-    let (mut read, mut refused) = (0, 0);
+    let (mut read, mut refused, mut outside) = (0, 0, 0);
     for (seed, source) in sources.into_iter().enumerate() {
         let function = compile(source);
         let gradient = derivative(&function, false).expect("it has one");
@@ -447,10 +452,14 @@ fn mutated_texts_do_no_harm() {
             let nests = in_bins(&function.loops(&mut Stages::new()).expect("it lowers")).expect("small numbers");
             let text = nests.explained();
             let mut rng = Rng::with_seed(seed as u64);
-            for _ in 0..2000 {
+            let inputs = fitting(&function, 5, &mut Numbers::new(seed as u64, false));
+            for _ in 0..setting("IVERSON_PROGRAMS", 2000) {
                 match loops::parse(&mutated(&text, &mut rng), &nests.signature) {
                     Ok(program) => {
-                        round_trip(&program);
+                        let back = Arc::new(round_trip(&program));
+                        let kernel = Kernel::bind_within(back, &inputs, &[], Engine::Interpreter, 1 << 20);
+                        let ran = kernel.and_then(|kernel| kernel.call(&inputs));
+                        outside += usize::from(ran.is_err());
                         read += 1;
                     }
                     Err(error) => {
@@ -461,8 +470,24 @@ fn mutated_texts_do_no_harm() {
             }
         }
     }
-    println!("{read} texts are read, {refused} are refused");
-    assert!(read > 500 && refused > 2000, "{read} texts are read, {refused} are refused");
+    println!("{read} texts are read, {refused} are refused; {outside} read or write outside");
+    assert!(read > 500 && refused > 2000 && outside < read / 10);
+}
+
+/// The same with all there is in the text.
+#[test]
+fn mutated_texts_by_hand_do_no_harm() {
+    let mut rng = Rng::with_seed(7);
+    let mut read = 0;
+    for _ in 0..setting("IVERSON_PROGRAMS", 1000) {
+        for text in BY_HAND {
+            if let Ok(program) = loops::parse(&mutated(text, &mut rng), &signature()) {
+                round_trip(&program);
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 1000, "{read} texts are read");
 }
 
 /// A text with one to three changes.
