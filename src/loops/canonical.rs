@@ -16,7 +16,7 @@ impl Program {
     /// The same program with buffers and arrays numbered as its text mentions them. Equal arrays become one; what the text does not mention is
     /// left out: what no nest uses, but for what is held, and parameters that are stored in another way than their declaration says.
     ///
-    /// It is what is read from the text: for a program that [`verify`](Program::verify) accepts, [`parse`](super::parse) of the text with its
+    /// It is what is read from the text: for a program that [`verify`](Program::verify) accepts, [`parse`](super::parse()) of the text with its
     /// reasons gives this one.
     pub fn canonical(&self) -> Program {
         let (mut buffers, mut arrays) = (BTreeMap::new(), BTreeMap::new());

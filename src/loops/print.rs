@@ -13,7 +13,7 @@
 //!     t3[i0] = r0
 //! ```
 //!
-//! The text says all that [`parse`](super::parse) needs to give the program again, and leaves out what it would take for granted: where a buffer
+//! The text says all that [`parse`](super::parse()) needs to give the program again, and leaves out what it would take for granted: where a buffer
 //! comes from, if it is a leaf of a parameter under its own name, what a nest writes, or what an output is made of; and of the parts of a loop
 //! what their length is a multiple of, if it is its lanes or how many iterations are interleaved.
 
@@ -155,7 +155,7 @@ impl<'a> Printer<'a> {
         format!(", leaf {leaf} of {}", name.unwrap_or_else(|| param.to_string()))
     }
 
-    /// `t3[n, entries of E]`
+    /// `t3[E, n] in single precision`
     fn head(&self, b: BufferId) -> String {
         let buffer = self.program.buffers.get(b);
         let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
