@@ -108,10 +108,11 @@
 //! | `index` | |
 //! | `scalar` | `index` |
 //! | `ty` | `index`, `scalar` |
-//! | `surface` | `index`, `scalar`, `term`, `ty` |
+//! | `lexer` | |
+//! | `surface` | `index`, `lexer`, `scalar`, `term`, `ty` |
 //! | `term` | `index`, `scalar`, `ty` |
 //! | `normalize` | `index`, `scalar`, `term`, `tssa`, `ty` |
-//! | `tssa` | `index`, `scalar`, `surface`, `ty` |
+//! | `tssa` | `index`, `lexer`, `scalar`, `ty` |
 //! | `certificate` | `index`, `scalar`, `tssa`, `ty` |
 //! | `diff` | `certificate`, `index`, `scalar`, `term`, `tssa`, `ty` |
 //! | `simplify` | `index`, `scalar`, `stages`, `tssa`, `ty` |
@@ -150,6 +151,7 @@ pub mod index;
 pub mod scalar;
 pub mod ty;
 
+mod lexer;
 pub mod surface;
 pub mod term;
 

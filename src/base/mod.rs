@@ -9,7 +9,7 @@ mod span;
 pub mod work;
 
 pub use arena::{Arena, Id, Interner, SideTable};
-pub use span::Span;
+pub use span::{MAX_TEXT, Span};
 
 /// Declares an id type: a `u32` newtype that indexes one arena and prints as its prefix and number.
 #[macro_export]

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The longest text, in bytes.
+pub const MAX_TEXT: usize = 256 << 20;
+
 /// A half-open range of byte offsets in a source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
@@ -14,7 +17,7 @@ pub struct Span {
 impl Span {
     /// The span from `start` to `end`.
     pub fn new(start: usize, end: usize) -> Self {
-        // Source texts are limited to `surface::MAX_TEXT` bytes, so offsets fit.
+        // Source texts are limited to [`MAX_TEXT`] bytes, so offsets fit.
         Span { start: start as u32, end: end as u32 }
     }
 

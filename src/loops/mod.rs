@@ -29,14 +29,47 @@
 //! precision. A load widens, which is exact; a store rounds, and what was rounded is read by no nest. So all engines, and all ways to cut a
 //! nest into parts, agree, and a result is as if everything had been computed in double precision and rounded at the end.
 //!
+//! **Text.** A program prints, a statement a line, and [`parse()`] reads it back:
+//!
+//! ```text
+//! y[n], y_sums[64]:                                          a nest, and the buffers that it writes
+//!   parallel for i1 in 0 .. 63
+//!     local r0
+//!     for i0 in part i1 of 64 of 0 .. n - 1, lanes 16        blanks before a line say what it is part of
+//!       r1 = x[i0]
+//!       r2 = exp(r1)
+//!       y[i0] = r2
+//!       r0 += r2
+//!     y_sums[i1] = r0
+//! out y = y                                                  y is an output, y_sums a workspace
+//! ```
+//!
+//! Sizes, relations, functions and parameters such as `x` are those of a signature, which is not part of the text. What is read is the
+//! [canonical form](Program::canonical) of the program that was printed: buffers and arrays are numbered as the text mentions them. Where several
+//! buffers have one name, the first mentioned has it alone, a parameter before all others, and the others are `y@2`, `y@3`; a name that the text
+//! could mistake for something else is in quotes: `"r1"`.
+//!
+//! ```
+//! use iverson::{Function, loops, stages::Stages};
+//!
+//! let nests = Function::parse("param x : [n] real\ngen i < n. x[i] * x[i]")?.loops(&mut Stages::new())?;
+//! let text = nests.explained();
+//! assert_eq!(loops::parse(&text, &nests.signature)?, nests.canonical());
+//! # Ok::<(), iverson::Error>(())
+//! ```
+//!
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
+mod canonical;
 mod data;
 mod effects;
+mod names;
 mod onwards;
+mod parse;
 mod precision;
 mod print;
 mod rename;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -48,6 +81,7 @@ pub use data::{
 };
 pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
 pub use onwards::searches_onwards;
+pub use parse::parse;
 pub(crate) use rename::{Names, inside_of_loops};
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
 pub(crate) use visit::{loads, stores};

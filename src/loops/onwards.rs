@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::{Array, ArrayId, Domain, Part, Segment, Stmt, defined, outside_loops};
 use crate::base::{Arena, IndexId};
-use crate::index::Var;
+use crate::index::{Affine, Var};
 
 /// The indices that searches in a loop define, of those that may go on: in order, in tests or not, in no further loop. None where the
 /// loop takes several values at a time.
@@ -30,9 +30,14 @@ pub fn searches_onwards(arrays: &Arena<ArrayId, Array>, stmt: &Stmt) -> BTreeSet
                 }
             }
             Stmt::Find { index, segment, key: Some((_, key)), .. } => {
-                let stays = !changing.iter().any(|i| segment.at.mentions(*i));
-                let mut moving = changing.iter().filter(|i| key.mentions(**i));
-                if let (true, Some(i), None) = (stays, moving.next(), moving.next())
+                let changing = |a: &Affine| -> Vec<IndexId> {
+                    let index = |(v, _): &(Var, i64)| match v {
+                        Var::Index(i) => Some(*i).filter(|i| changing.contains(i)),
+                        Var::Size(_) | Var::Apply(_) => None,
+                    };
+                    a.terms().iter().filter_map(index).collect()
+                };
+                if let (true, [i]) = (changing(&segment.at).is_empty(), changing(key).as_slice())
                     && increasing.contains(i)
                     && key.coefficient(&Var::Index(*i)) > 0
                 {

@@ -12,13 +12,19 @@
 //!       r0 += r3
 //!     t3[i0] = r0
 //! ```
+//!
+//! The text says all that [`parse`](super::parse()) needs to give the program again, and leaves out what it would take for granted: where a buffer
+//! comes from, if it is a leaf of a parameter under its own name, what a nest writes, or what an output is made of; and of the parts of a loop
+//! what their length is a multiple of, if it is its lanes or how many iterations are interleaved.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::data::{
-    Array, ArrayId, Binned, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment,
-    Stmt,
+    Array, ArrayId, Binned, Bins, Bound, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment, Stmt,
 };
+use super::names::{self, Counts, Names};
+use crate::base::{Id, RelationId};
 use crate::index::{Affine, Var, View};
 use crate::scalar::{Function, Op, Primitive};
 use crate::ty::Precision;
@@ -26,12 +32,17 @@ use crate::ty::Precision;
 /// Writes nests with the names of a program.
 struct Printer<'a> {
     program: &'a Program,
+    /// Nothing where a parameter has too many leaves.
+    names: Option<Names>,
+    buffers: BTreeMap<BufferId, String>,
+    /// The buffers of each leaf of an output.
+    parts: BTreeMap<(usize, usize), Vec<BufferId>>,
     explain: bool,
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Printer { program: self, explain: false }.program(f)
+        Printer::new(self, false).program(f)
     }
 }
 
@@ -40,7 +51,7 @@ impl Program {
     pub fn explained(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = Printer { program: self, explain: true }.program(&mut text);
+        let _ = Printer::new(self, true).program(&mut text);
         text
     }
 
@@ -72,35 +83,78 @@ impl Program {
     }
 }
 
-impl Printer<'_> {
-    fn program(&self, f: &mut dyn Write) -> fmt::Result {
-        let is_param = |buffer: &Buffer| matches!(buffer.kind, BufferKind::Param(..)) && !buffer.precision.is_double();
-        for (b, _) in self.program.buffers.iter().filter(|(_, buffer)| is_param(buffer)) {
-            writeln!(f, "param {}", self.head(b))?;
+impl<'a> Printer<'a> {
+    fn new(program: &'a Program, explain: bool) -> Self {
+        let mentioned = program.mentioned_buffers();
+        let is_given = |b: &&BufferId| {
+            let kind = program.buffers.get(**b).map(|buffer| buffer.kind);
+            matches!(kind, Some(BufferKind::Param(..) | BufferKind::Held(_)))
+        };
+        let (given, others): (Vec<_>, Vec<_>) = mentioned.iter().partition(is_given);
+        let mut counts = Counts::default();
+        let mut buffers = BTreeMap::new();
+        let mut parts: BTreeMap<_, Vec<BufferId>> = BTreeMap::new();
+        for b in given.into_iter().chain(others) {
+            if let (false, Some(buffer)) = (buffers.contains_key(b), program.buffers.get(*b)) {
+                buffers.insert(*b, names::buffer(&buffer.name, counts.next(&buffer.name)));
+                if let BufferKind::Output(output, leaf) = buffer.kind {
+                    parts.entry((output, leaf)).or_default().push(*b);
+                }
+            }
         }
-        for (b, _) in self.program.buffers.iter().filter(|(_, buffer)| matches!(buffer.kind, BufferKind::Held(_))) {
-            writeln!(f, "held {}", self.head(b))?;
+        Printer { program, names: Names::new(&program.signature).ok(), buffers, parts, explain }
+    }
+
+    fn program(&self, f: &mut dyn Write) -> fmt::Result {
+        if self.program.bins != Bins::default() {
+            let Bins { least, size } = self.program.bins;
+            writeln!(f, "bins of {size} from {least} tuples on")?;
+        }
+        for b in self.program.declared_params(self.names.as_ref()) {
+            writeln!(f, "param {}{}", self.head(b), self.leaf(b))?;
+        }
+        for (at, (number, b)) in self.program.held().into_iter().enumerate() {
+            let counted = if number == at { String::new() } else { format!(", number {number}") };
+            writeln!(f, "held {}{counted}", self.head(b))?;
         }
         for nest in &self.program.nests {
             let heads: Vec<String> = nest.buffers.iter().map(|b| self.head(*b)).collect();
             let heads = if heads.is_empty() { "entries".to_owned() } else { heads.join(", ") };
             writeln!(f, "{heads}:")?;
             if self.explain {
-                nest.reasons.iter().try_for_each(|reason| writeln!(f, "  # {reason}"))?;
+                let line = |reason: &String| writeln!(f, "  # {}", reason.replace('\n', " "));
+                nest.reasons.iter().try_for_each(line)?;
             }
             self.body(f, &nest.body, 1)?;
         }
         for rounded in &self.program.rounded {
             writeln!(f, "{} = {}, rounded", self.head(rounded.to), self.buffer(rounded.from))?;
         }
-        for (name, leaves) in &self.program.outputs {
-            let leaves: Vec<String> = leaves.iter().map(|b| self.buffer(*b)).collect();
-            writeln!(f, "out {name} = {}", leaves.join(", "))?;
+        for (at, (name, leaves)) in self.program.outputs.iter().enumerate() {
+            let leaf = |(leaf, b): (usize, &BufferId)| {
+                let others = self.parts.get(&(at, leaf)).into_iter().flatten().filter(|other| *other != b);
+                let all: Vec<String> = std::iter::once(b).chain(others).map(|b| self.buffer(*b)).collect();
+                all.join(" and ")
+            };
+            let leaves: Vec<String> = leaves.iter().enumerate().map(leaf).collect();
+            writeln!(f, "out {} = {}", names::output(name), leaves.join(", "))?;
         }
         Ok(())
     }
 
-    /// `t3[n, entries of E]`
+    /// `, leaf 1 of x`, where the name does not say so.
+    fn leaf(&self, b: BufferId) -> String {
+        let Some(buffer) = self.program.buffers.get(b) else { return String::new() };
+        let known = self.names.as_ref().and_then(|names| names.leaves.get(&buffer.name));
+        let BufferKind::Param(param, leaf) = buffer.kind else { return String::new() };
+        if known.is_some_and(|known| known.kind == buffer.kind) {
+            return String::new();
+        }
+        let name = self.program.signature.params.get(param).map(|param| names::param(&param.name));
+        format!(", leaf {leaf} of {}", name.unwrap_or_else(|| param.to_string()))
+    }
+
+    /// `t3[E, n] in single precision`
     fn head(&self, b: BufferId) -> String {
         let buffer = self.program.buffers.get(b);
         let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
@@ -125,7 +179,7 @@ impl Printer<'_> {
         match stmt {
             Stmt::For { index, domain, lanes, jam, parallel, body } => {
                 let word = if *parallel { "parallel for" } else { "for" };
-                write!(f, "{word} {index} in {}", self.domain(domain))?;
+                write!(f, "{word} {index} in {}", self.domain(domain, (*lanes).max(*jam)))?;
                 if *lanes > 1 {
                     write!(f, ", lanes {lanes}")?;
                 }
@@ -140,15 +194,16 @@ impl Printer<'_> {
                 step.iter().try_for_each(|step| write!(f, ", in steps of {step}"))?;
                 writeln!(f)
             }
-            Stmt::Find { index, segment, key: None, .. } => writeln!(f, "{index} = first in {}", self.segment(segment)),
-            Stmt::Find { index, segment, key: Some((nodes, key)), onwards } => writeln!(
-                f,
-                "{index} = find {} in {} of {}{}",
-                self.affine(key),
-                self.segment(segment),
-                self.array(*nodes),
-                if *onwards { ", onwards" } else { "" }
-            ),
+            Stmt::Find { index, segment, key, onwards } => {
+                match key {
+                    None => write!(f, "{index} = first in {}", self.segment(segment))?,
+                    Some((nodes, key)) => {
+                        let (key, nodes) = (self.affine(key), self.array(*nodes));
+                        write!(f, "{index} = find {key} in {} of {nodes}", self.segment(segment))?;
+                    }
+                }
+                writeln!(f, "{}", if *onwards { ", onwards" } else { "" })
+            }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let word = if *view == View::ArgMin { "argmin" } else { "argmax" };
                 writeln!(f, "{index} = {word} {at} < {}. {value} where", self.affine(extent))?;
@@ -173,15 +228,27 @@ impl Printer<'_> {
     }
 
     fn buffer(&self, b: BufferId) -> String {
-        self.program.buffers.get(b).map_or_else(|| b.to_string(), |buffer| buffer.name.clone())
+        self.buffers.get(&b).cloned().unwrap_or_else(|| b.to_string())
     }
 
-    fn relation(&self, r: crate::base::RelationId) -> String {
-        self.program.signature.relations.get(r).map_or_else(|| r.to_string(), |relation| relation.name.clone())
+    fn relation(&self, r: RelationId) -> String {
+        let name = self.names.as_ref().and_then(|names| names.relations.get(r.index()));
+        name.cloned().unwrap_or_else(|| r.to_string())
     }
 
     fn affine(&self, a: &Affine) -> String {
-        self.program.affine_text(a)
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = a.write(&mut text, &mut |v| match v {
+            Var::Index(i) => i.to_string(),
+            Var::Size(n) => {
+                let name = self.names.as_ref().and_then(|names| names.sizes.get(n.index()));
+                name.cloned().unwrap_or_else(|| n.to_string())
+            }
+            // Nests hold no applications; the verifier says so.
+            Var::Apply(application) => format!("{:?}", application.map),
+        });
+        text
     }
 
     fn array(&self, array: ArrayId) -> String {
@@ -218,20 +285,25 @@ impl Printer<'_> {
         }
     }
 
-    fn domain(&self, domain: &Domain) -> String {
+    fn domain(&self, domain: &Domain, usual: u32) -> String {
         match domain {
             Domain::Range { lower, upper } => format!("{} .. {}", self.bounds(lower, "max"), self.bounds(upper, "min")),
             Domain::Segment(segment) => self.segment(segment),
-            Domain::Part { whole, part, parts, grain: _ } => {
-                format!("part {} of {parts} of {}", self.affine(part), self.domain(whole))
+            Domain::Part { whole, part, parts, grain } => {
+                let grain = if *grain == usual { String::new() } else { format!(" (grain {grain})") };
+                format!("part {} of {parts}{grain} of {}", self.affine(part), self.domain(whole, usual))
             }
         }
     }
 
     fn cond(&self, cond: &Cond) -> String {
-        let list = |conds: &[Cond], word: &str| {
+        let list = |conds: &[Cond], none: &str, one: &str, word: &str| {
             let texts: Vec<String> = conds.iter().map(|cond| self.cond(cond)).collect();
-            format!("({})", texts.join(word))
+            match texts.as_slice() {
+                [] => none.to_owned(),
+                [text] => format!("{one}({text})"),
+                texts => format!("({})", texts.join(word)),
+            }
         };
         match cond {
             Cond::NonNegative(a) => format!("0 <= {}", self.affine(a)),
@@ -239,8 +311,8 @@ impl Printer<'_> {
             Cond::NonZero(a) => format!("{} != 0", self.affine(a)),
             Cond::Support(r) => format!("{r} != 0"),
             Cond::NoSupport(r) => format!("{r} = 0"),
-            Cond::All(conds) => list(conds, " and "),
-            Cond::Any(conds) => list(conds, " or "),
+            Cond::All(conds) => list(conds, "true", "all", " and "),
+            Cond::Any(conds) => list(conds, "false", "any", " or "),
         }
     }
 
@@ -260,15 +332,9 @@ impl Printer<'_> {
             Real::Add(a, b) => format!("{a} + {b}"),
             Real::Mul(a, b) => format!("{a} * {b}"),
             Real::MulAdd(a, b, c) => format!("{a} * {b} + {c}"),
-            Real::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 => {
-                format!("{} / {}", args[0], args[1])
-            }
-            Real::Apply(Function::Value(Primitive::Op(Op::Powi(k))), args) if args.len() == 1 => {
-                format!("{}^{k}", args[0])
-            }
             Real::Apply(function, args) => {
                 let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-                format!("{}({})", self.program.function_text(*function), args.join(", "))
+                self.program.signature.function_text(*function, &args)
             }
             Real::Select(p, x) => format!("[{p} != 0] {x}"),
         }

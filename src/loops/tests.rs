@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::base::{Arena, IndexId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Size};
-use crate::ty::Precision;
-use crate::ty::{Relation, RelationKind, Signature};
+use crate::ty::{Param, Precision, Relation, RelationKind, Signature, Storage, Types};
 
 const I: IndexId = IndexId(0);
 const J: IndexId = IndexId(1);
@@ -33,6 +32,8 @@ fn load(r: u32, i: IndexId) -> Stmt {
 fn program(body: Vec<Stmt>) -> Program {
     let mut signature = Signature::default();
     signature.sizes.push("n".to_owned());
+    let ty = signature.types.tensor(n(), Types::REAL);
+    signature.params.push(Param { name: "x".to_owned(), ty, storage: Storage::Dense });
     signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
     let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
     let buffer = |name: &str, kind| Buffer {
@@ -83,6 +84,11 @@ fn nests_print() {
     let expected = "y[n]:\n  for i0 in 0 .. n - 1\n    local r0\n    for i2 in rows E(0, 1) at i0, lanes 4\n      \
         i1 = nodes 1 E(0, 1)[i2]\n      r1 = x[i1]\n      r0 += r1\n    y[i0] = r0\nout y = y\n";
     assert_eq!(program.to_string(), expected);
+    let read = parse(expected, &program.signature).unwrap();
+    assert_eq!(read, program.canonical());
+    // As the text mentions them: the output before the parameter.
+    let names: Vec<&str> = read.buffers.values().map(|buffer| buffer.name.as_str()).collect();
+    assert_eq!((names, read.arrays.len()), (vec!["y", "x"], 2));
 }
 
 #[test]

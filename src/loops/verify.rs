@@ -37,11 +37,14 @@ impl Program {
     pub fn verify(&self) -> Result<(), Vec<String>> {
         let mut complaints = Vec::new();
         let mut written = BTreeSet::new();
+        let parts = self.parts();
         for nest in &self.nests {
             let mut check = Check {
                 program: self,
                 nest,
+                own: nest.buffers.iter().copied().collect(),
                 written: &written,
+                parts: &parts,
                 stored: BTreeSet::new(),
                 blocks: BTreeMap::new(),
                 complaints: Vec::new(),
@@ -85,10 +88,20 @@ impl Program {
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
+
+    /// The leaves of outputs that are several buffers.
+    fn parts(&self) -> BTreeSet<(usize, usize)> {
+        let mut seen = BTreeSet::new();
+        let leaf = |buffer: &Buffer| match buffer.kind {
+            BufferKind::Output(output, leaf) => Some((output, leaf)),
+            _ => None,
+        };
+        self.buffers.values().filter_map(leaf).filter(|leaf| !seen.insert(*leaf)).collect()
+    }
 }
 
 /// What is in scope.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Scope {
     indices: BTreeSet<IndexId>,
     /// Those of loops over ranges.
@@ -97,19 +110,78 @@ struct Scope {
     varying: BTreeSet<IndexId>,
     varying_reals: BTreeSet<RealId>,
     reals: BTreeSet<RealId>,
-    /// Registers that may be accumulated here.
-    locals: BTreeSet<RealId>,
+    /// Registers that are declared, by the number of parallel loops around. They may be accumulated in no further one.
+    locals: BTreeMap<RealId, usize>,
+    parallel: usize,
     in_lanes: bool,
     /// Searches that may go on where the last one in the loop around ended.
     onwards: BTreeSet<IndexId>,
     /// Where rows start in a matrix, with the array that says so.
     starts: BTreeMap<IndexId, ArrayId>,
+    /// What has come into scope, in order.
+    entered: Vec<Entered>,
+}
+
+/// Something that leaves the scope with the body that it is defined in.
+enum Entered {
+    Index(IndexId),
+    Range(IndexId),
+    Varying(IndexId),
+    VaryingReal(RealId),
+    Real(RealId),
+    Local(RealId),
+    Start(IndexId),
+}
+
+impl Scope {
+    fn enter(&mut self, what: Entered) {
+        let new = match what {
+            Entered::Index(i) => self.indices.insert(i),
+            Entered::Range(i) => self.ranges.insert(i),
+            Entered::Varying(i) => self.varying.insert(i),
+            Entered::VaryingReal(r) => self.varying_reals.insert(r),
+            Entered::Real(r) => self.reals.insert(r),
+            Entered::Local(r) => self.locals.insert(r, self.parallel).is_none(),
+            Entered::Start(_) => true,
+        };
+        if new {
+            self.entered.push(what);
+        }
+    }
+
+    fn start(&mut self, i: IndexId, array: ArrayId) {
+        self.starts.insert(i, array);
+        self.enter(Entered::Start(i));
+    }
+
+    /// Goes back to where so much had come into scope.
+    fn leave(&mut self, len: usize) {
+        for what in self.entered.drain(len..) {
+            match what {
+                Entered::Index(i) => drop(self.indices.remove(&i)),
+                Entered::Range(i) => drop(self.ranges.remove(&i)),
+                Entered::Varying(i) => drop(self.varying.remove(&i)),
+                Entered::VaryingReal(r) => drop(self.varying_reals.remove(&r)),
+                Entered::Real(r) => drop(self.reals.remove(&r)),
+                Entered::Local(r) => drop(self.locals.remove(&r)),
+                Entered::Start(i) => drop(self.starts.remove(&i)),
+            }
+        }
+    }
+
+    fn is_local(&self, r: RealId) -> bool {
+        self.locals.get(&r) == Some(&self.parallel)
+    }
 }
 
 struct Check<'a> {
     program: &'a Program,
     nest: &'a Nest,
+    /// The buffers that it writes.
+    own: BTreeSet<BufferId>,
     written: &'a BTreeSet<usize>,
+    /// The leaves of outputs that are several buffers.
+    parts: &'a BTreeSet<(usize, usize)>,
     /// The buffers that the statements so far store to.
     stored: BTreeSet<BufferId>,
     /// The array that says where the rows of a block start.
@@ -148,11 +220,13 @@ impl Check<'_> {
         if repeated {
             self.complain("an index or a register is defined twice");
         }
-        self.body(&nest.body, Scope::default());
+        self.body(&nest.body, &mut Scope::default());
     }
 
-    fn body(&mut self, body: &[Stmt], mut scope: Scope) {
-        body.iter().for_each(|stmt| self.stmt(stmt, &mut scope));
+    fn body(&mut self, body: &[Stmt], scope: &mut Scope) {
+        let before = scope.entered.len();
+        body.iter().for_each(|stmt| self.stmt(stmt, scope));
+        scope.leave(before);
     }
 
     fn stmt(&mut self, stmt: &Stmt, scope: &mut Scope) {
@@ -174,29 +248,30 @@ impl Check<'_> {
                     self.complain(format_args!("{index} has no bounds"));
                 }
                 self.uniform(stmt, scope);
-                let mut inner = scope.clone();
-                inner.indices.insert(*index);
-                if matches!(whole, Domain::Range { .. }) {
-                    inner.ranges.insert(*index);
-                }
-                if *parallel {
-                    inner.locals.clear();
-                }
-                inner.onwards = searches_onwards(&self.program.arrays, stmt);
                 if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
                     self.complain(format_args!("{lanes} lanes"));
                 }
-                if *lanes > 1 {
-                    if scope.in_lanes {
-                        self.complain("lanes inside of lanes");
-                    }
-                    inner.in_lanes = true;
-                    inner.varying.insert(*index);
+                if *lanes > 1 && scope.in_lanes {
+                    self.complain("lanes inside of lanes");
                 }
                 if *jam == 0 || *jam > 1 && (*lanes > 1 || !can_jam(*index, body)) {
                     self.complain(format_args!("{jam} iterations of {index} cannot be interleaved"));
                 }
-                self.body(body, inner);
+                let before = (scope.entered.len(), scope.parallel, scope.in_lanes);
+                let onwards = searches_onwards(&self.program.arrays, stmt);
+                let onwards = std::mem::replace(&mut scope.onwards, onwards);
+                scope.enter(Entered::Index(*index));
+                if matches!(whole, Domain::Range { .. }) {
+                    scope.enter(Entered::Range(*index));
+                }
+                scope.parallel += usize::from(*parallel);
+                if *lanes > 1 {
+                    scope.in_lanes = true;
+                    scope.enter(Entered::Varying(*index));
+                }
+                self.body(body, scope);
+                (scope.parallel, scope.in_lanes, scope.onwards) = (before.1, before.2, onwards);
+                scope.leave(before.0);
             }
             Stmt::Let { index, array, at, step } => {
                 if step.is_some() && at.as_index().is_none_or(|i| !scope.ranges.contains(&i)) {
@@ -214,12 +289,12 @@ impl Check<'_> {
                     )
                 });
                 if varies(at, scope) {
-                    scope.varying.insert(*index);
+                    scope.enter(Entered::Varying(*index));
                 }
                 if self.program.arrays.get(*array).is_some_and(|array| array.part == Part::Starts) {
-                    scope.starts.insert(*index, *array);
+                    scope.start(*index, *array);
                 }
-                scope.indices.insert(*index);
+                scope.enter(Entered::Index(*index));
             }
             Stmt::Find { index, segment, key, onwards } => {
                 self.segment(segment);
@@ -230,49 +305,49 @@ impl Check<'_> {
                 if let Some((nodes, _)) = key {
                     self.part(*nodes, |part| matches!(part, Part::Nodes(_)));
                 }
-                scope.indices.insert(*index);
+                scope.enter(Entered::Index(*index));
             }
             Stmt::Extremum { index, view: _, extent: _, at, body, value } => {
                 self.uniform(stmt, scope);
                 if scope.in_lanes {
                     self.complain("an extremum inside of lanes");
                 }
-                let mut inner = scope.clone();
-                inner.onwards.clear();
-                inner.indices.insert(*at);
-                for stmt in body {
-                    self.stmt(stmt, &mut inner);
-                }
-                self.read(*value, &inner);
-                scope.indices.insert(*index);
+                let before = scope.entered.len();
+                let onwards = std::mem::take(&mut scope.onwards);
+                scope.enter(Entered::Index(*at));
+                body.iter().for_each(|stmt| self.stmt(stmt, scope));
+                self.read(*value, scope);
+                scope.onwards = onwards;
+                scope.leave(before);
+                scope.enter(Entered::Index(*index));
             }
             Stmt::If { cond, body } => {
                 self.uniform(stmt, scope);
                 self.varying_cond(cond, scope);
-                self.body(body, scope.clone());
+                self.body(body, scope);
             }
             Stmt::Define(r, real) => {
                 let mut varying = false;
                 real.visit_reads(&mut |a| varying |= scope.varying_reals.contains(&a));
                 stmt.visit_affine(&mut |a| varying |= varies(a, scope));
                 if varying {
-                    scope.varying_reals.insert(*r);
+                    scope.enter(Entered::VaryingReal(*r));
                 }
                 if let Real::Load(place) = real {
                     self.place(place, false);
                 }
-                scope.reals.insert(*r);
+                scope.enter(Entered::Real(*r));
             }
             Stmt::Local(r) => {
                 // A register declared in lanes may hold a number for each lane.
                 if scope.in_lanes {
-                    scope.varying_reals.insert(*r);
+                    scope.enter(Entered::VaryingReal(*r));
                 }
-                scope.reals.insert(*r);
-                scope.locals.insert(*r);
+                scope.enter(Entered::Real(*r));
+                scope.enter(Entered::Local(*r));
             }
             Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
-                if !scope.locals.contains(r) {
+                if !scope.is_local(*r) {
                     self.complain(format_args!("{r} is no local of this iteration"));
                 }
                 if matches!(stmt, Stmt::Assign(..)) && scope.in_lanes && !scope.varying_reals.contains(r) {
@@ -289,7 +364,13 @@ impl Check<'_> {
     /// Where a row starts is used for stores to a matrix, each block of which has an array of its own.
     fn starts(&mut self, stmt: &Stmt, scope: &Scope) {
         let mut used = Vec::new();
-        stmt.visit_affine(&mut |a| used.extend(scope.starts.iter().filter(|(i, _)| a.mentions(**i)).map(|(_, s)| *s)));
+        stmt.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v {
+                    used.extend(scope.starts.get(i));
+                }
+            })
+        });
         let Some(array) = used.first() else { return };
         let fits = match stmt {
             Stmt::Store(place, _) => {
@@ -357,7 +438,7 @@ impl Check<'_> {
         if matches!(kind, Some(BufferKind::Param(..) | BufferKind::Held(_))) {
             self.complain(format_args!("it writes {buffer}, which is given"));
         }
-        if !self.nest.buffers.contains(&buffer) {
+        if !self.own.contains(&buffer) {
             self.complain(format_args!("it writes {buffer}"));
         }
     }
@@ -365,8 +446,7 @@ impl Check<'_> {
     /// Whether another buffer is the same leaf of an output.
     fn is_part(&self, buffer: BufferId) -> bool {
         let kind = self.program.buffers.get(buffer).map(|buffer| buffer.kind);
-        let same = |(id, other): (BufferId, &Buffer)| id != buffer && Some(other.kind) == kind;
-        matches!(kind, Some(BufferKind::Output(..))) && self.program.buffers.iter().any(same)
+        matches!(kind, Some(BufferKind::Output(output, leaf)) if self.parts.contains(&(output, leaf)))
     }
 
     fn place(&mut self, place: &Place, store: bool) {

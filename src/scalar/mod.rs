@@ -14,6 +14,7 @@
 mod complex;
 mod evaluate;
 mod expr;
+pub(crate) mod names;
 mod number;
 mod partial;
 mod polygamma;

@@ -11,7 +11,6 @@ use crate::base::{IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Op, Primitive};
-use crate::tssa::print::function_text;
 use crate::ty::{Side, Signature};
 
 /// How tightly the place of an expression binds.
@@ -176,7 +175,7 @@ impl Open<'_, '_> {
             Expr::Apply(function, args) => {
                 let infix = matches!(function, Function::Value(Primitive::Op(Op::Div | Op::Powi(_))));
                 let args: Vec<String> = args.iter().map(|e| self.expr(e, if infix { ATOM } else { SUM })).collect();
-                (if infix { PRODUCT } else { ATOM }, function_text(self.text.signature, *function, &args))
+                (if infix { PRODUCT } else { ATOM }, self.text.signature.function_text(*function, &args))
             }
         };
         if own < level { format!("({text})") } else { text }

@@ -52,11 +52,12 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::emit::Emit;
+use super::MAX_TYPE_NESTING;
 use super::ast::{Ast, BinaryOp, BinderKind, StorageKind, UnaryOp};
-use super::lexer::is_name;
-use super::parser::{MAX_EXPRS, MAX_TYPE_NESTING};
+use super::parser::MAX_EXPRS;
 use crate::base::Span;
 use crate::error::{Diagnostic, Error, Result};
+use crate::lexer::is_name;
 
 /// The largest guard, in nodes, that is put around a shared value.
 pub const MAX_GUARD: usize = 256;

@@ -9,12 +9,12 @@ pub mod ast;
 pub mod builder;
 mod diagnostics;
 mod elaborate;
-pub(crate) mod lexer;
 mod parser;
 #[cfg(test)]
 mod sexpr;
 
+pub use crate::base::MAX_TEXT;
+pub use crate::ty::MAX_NESTING as MAX_TYPE_NESTING;
 pub use diagnostics::{render, render_error};
-pub(crate) use elaborate::builtin;
 pub use elaborate::{elaborate, read};
-pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, MAX_TEXT, MAX_TYPE_NESTING, parse};
+pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};

@@ -31,18 +31,16 @@
 use crate::base::Span;
 use crate::error::Diagnostic;
 
+use super::MAX_TYPE_NESTING;
 use super::ast::{Ast, BinaryOp, BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind, UnaryOp};
 use super::elaborate::closest;
-use super::lexer::{Lexeme, Lexer, Token};
+use crate::base::MAX_TEXT;
+use crate::lexer::{Lexeme, Lexer, Token};
 
-/// The longest text, in bytes.
-pub const MAX_TEXT: usize = 256 << 20;
 /// The most expressions in a program.
 pub const MAX_EXPRS: usize = 16 << 20;
 /// The most constructs open at once.
 pub const MAX_NESTING: usize = 4 << 20;
-/// The deepest nesting of a type; the components of a tuple nest to the right.
-pub const MAX_TYPE_NESTING: usize = 64;
 /// The most problems reported for one text.
 pub const MAX_DIAGNOSTICS: usize = 100;
 

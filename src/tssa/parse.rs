@@ -22,13 +22,14 @@ use std::sync::Arc;
 
 use super::build::Builder;
 use super::data::{Operand, Output, Program};
+use crate::base::MAX_TEXT;
 use crate::base::{Id, IndexId, ParamId, RelationId, SizeId, Span, VarId};
 use crate::error::{Diagnostic, Error, Result};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
+use crate::lexer::{Lexeme, Lexer, Token};
+use crate::scalar::names::builtin;
 use crate::scalar::{self, Function, Number, Op, Primitive};
-use crate::surface::lexer::{Lexeme, Lexer, Token};
-use crate::surface::{MAX_TEXT, MAX_TYPE_NESTING, builtin};
-use crate::ty::{RelationKind, Side, Signature, Storage, TypeId, Types};
+use crate::ty::{self, RelationKind, Side, Signature, Storage, TypeId, Types};
 
 /// Reads what a program in Tensor-SSA prints.
 ///
@@ -248,8 +249,8 @@ impl<'a> Parser<'a> {
 
     /// `real`, `[n, m] T`, `(T, U)`
     fn ty(&mut self, depth: usize) -> Result<TypeId> {
-        if depth > MAX_TYPE_NESTING {
-            let (limit, found) = (MAX_TYPE_NESTING as u64, depth as u64);
+        if depth > ty::MAX_NESTING {
+            let (limit, found) = (ty::MAX_NESTING as u64, depth as u64);
             return Err(Error::Limit { what: "nesting of types", limit, found });
         }
         if self.eat(Token::Real) {

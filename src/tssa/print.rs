@@ -18,7 +18,7 @@ use super::data::{Operand, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Count, Piece, Pred, Size};
-use crate::scalar::{Function, Number, Op, Primitive};
+use crate::scalar::Number;
 use crate::ty::{Param, Side, Signature, Storage, Type, TypeId};
 
 /// Distinct names for the statements of a program.
@@ -126,23 +126,6 @@ impl Names for Scope<'_> {
     }
 }
 
-/// A scalar function applied to arguments that are already text.
-pub(crate) fn function_text(signature: &Signature, function: Function, args: &[String]) -> String {
-    let name = |primitive: Primitive| match primitive {
-        Primitive::Op(Op::Div) => "div".to_owned(),
-        Primitive::Op(Op::Powi(k)) if k < 0 => format!("powi'_{}", k.unsigned_abs()),
-        Primitive::Op(Op::Powi(k)) => format!("powi'{k}"),
-        Primitive::Op(op) => op.name().into_owned(),
-        Primitive::User(f) => signature.functions.get(f).map_or_else(|| f.to_string(), |f| f.name().to_owned()),
-    };
-    match (function, args) {
-        (Function::Value(Primitive::Op(Op::Div)), [a, b]) => format!("{a} / {b}"),
-        (Function::Value(Primitive::Op(Op::Powi(k))), [a]) => format!("{a}^{k}"),
-        (Function::Value(primitive), _) => format!("{}({})", name(primitive), args.join(", ")),
-        (Function::Partial(primitive, at), _) => format!("{}'{at}({})", name(primitive), args.join(", ")),
-    }
-}
-
 impl Scope<'_> {
     fn binders(&self, f: &mut dyn fmt::Write, word: &str, first: usize, ranges: &[Size]) -> fmt::Result {
         for (at, n) in ranges.iter().enumerate() {
@@ -207,7 +190,7 @@ impl Scope<'_> {
                 self.binders(f, "gen", 0, &stmt.dims)?;
                 self.guarded(f, guard)?;
                 let args: Vec<String> = args.iter().map(|x| self.read(*x, &gens)).collect();
-                f.write_str(&function_text(self.signature, *function, &args))
+                f.write_str(&self.signature.function_text(*function, &args))
             }
             Rhs::Contract { sums, guard, operands } => {
                 self.binders(f, "gen", 0, &stmt.dims)?;

@@ -12,6 +12,9 @@ use crate::base::{Id, Interner};
 use crate::error::{Error, Result};
 use crate::index::Size;
 
+/// The deepest nesting of a type; the components of a tuple nest to the right.
+pub const MAX_NESTING: usize = 64;
+
 crate::define_id!(
     /// A type in a [`Types`] table.
     TypeId,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var, View};
-use crate::scalar::{self, UserFunction, UserValue};
+use crate::scalar::{self, Function, Op, Primitive, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -123,6 +123,23 @@ impl Signature {
         match relation {
             RelationRef::Input(_) => self.is_map(relation),
             RelationRef::Computed { view, .. } => view != View::Support,
+        }
+    }
+
+    /// A scalar function applied to arguments that are already text.
+    pub(crate) fn function_text(&self, function: Function, args: &[String]) -> String {
+        let name = |primitive: Primitive| match primitive {
+            Primitive::Op(Op::Div) => "div".to_owned(),
+            Primitive::Op(Op::Powi(k)) if k < 0 => format!("powi'_{}", k.unsigned_abs()),
+            Primitive::Op(Op::Powi(k)) => format!("powi'{k}"),
+            Primitive::Op(op) => op.name().into_owned(),
+            Primitive::User(f) => self.functions.get(f).map_or_else(|| f.to_string(), |f| f.name().to_owned()),
+        };
+        match (function, args) {
+            (Function::Value(Primitive::Op(Op::Div)), [a, b]) => format!("{a} / {b}"),
+            (Function::Value(Primitive::Op(Op::Powi(k))), [a]) => format!("{a}^{k}"),
+            (Function::Value(primitive), _) => format!("{}({})", name(primitive), args.join(", ")),
+            (Function::Partial(primitive, at), _) => format!("{}'{at}({})", name(primitive), args.join(", ")),
         }
     }
 

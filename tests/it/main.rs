@@ -26,6 +26,7 @@ mod jacobians;
 mod judge;
 mod kernel_memory;
 mod kernels;
+mod loops_text;
 mod maps;
 mod merging;
 mod negated;

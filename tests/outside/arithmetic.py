@@ -274,11 +274,12 @@ def total(function, values):
 
 
 def clear(a, b):
-    """Whether the comparison of a with b does not depend on rounding."""
+    """Whether the comparison of a with b depends neither on rounding nor on the order of sums."""
     if (a[3] | b[3]) & ANNIHILATED:
         return False
     if a[2] >= 0 and b[2] >= 0:
         return True
     if not (math.isfinite(a[0]) and math.isfinite(b[0])):
-        return True
+        # Which of NaN and the infinities it is may depend on the order of sums.
+        return False
     return abs(a[0] - b[0]) > 64 * (a[1] + b[1])

@@ -278,7 +278,8 @@ class Evaluator:
         if v is None:
             self.ops.tainted = True
             return (-math.inf if e[0] == "max" else math.inf, math.inf, -1, 0, NONE)
-        return apart(v) if v[3] & EMPTY else v if not v[3] & STRUCTURAL else (*v[:3], v[3] & ANNIHILATED, v[4])
+        # All elements may be zero for the sizes alone, and then it annihilates.
+        return (*v[:3], ANNIHILATED, v[4]) if v[3] & STRUCTURAL else v
 
     _max = _min = extremum
 

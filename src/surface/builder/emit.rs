@@ -8,8 +8,8 @@ use super::sharing::{Fact, Formula, Sharing, check_size};
 use super::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use crate::base::Span;
 use crate::error::{Error, Result};
+use crate::surface::MAX_TYPE_NESTING;
 use crate::surface::ast::{self, Ast, BinaryOp, BinderKind, Decl, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
-use crate::surface::parser::MAX_TYPE_NESTING;
 
 /// What is left to do while a tree is written; results are on a stack of their own.
 enum Work {

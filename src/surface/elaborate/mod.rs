@@ -54,7 +54,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::bounds::Knowledge;
 use self::calls::Definition;
-pub(crate) use self::calls::builtin;
 use self::computed::{Anchor, Hoist};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
