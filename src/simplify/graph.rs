@@ -702,11 +702,18 @@ impl<'a> Graph<'a> {
         function: crate::scalar::Function,
         args: &[Expr],
     ) -> Result<Id> {
-        let leaves = args.iter().map(|e| self.leaf(gens, guard, e)).collect::<Result<Vec<_>>>()?;
-        let guard = self.guarded(gens, guard.clone(), &leaves)?;
+        let mut leaves = Vec::with_capacity(args.len());
+        for e in args {
+            let leaf = self.leaf(gens, guard, e)?;
+            // What is read outside of its axes is 0, and the function is applied there all the same.
+            leaves.push(match self.guarded(gens, guard.clone(), std::slice::from_ref(&leaf))? {
+                needed if needed == *guard => leaf,
+                needed => self.close(gens, &Expr::product(Vec::new(), needed, vec![leaf]))?,
+            });
+        }
         let mut closing = Closing::new(gens, &[]);
         let args = leaves.iter().map(|e| closing.slot(e)).collect::<Result<Vec<_>>>()?;
-        let guard = closing.guard(&guard)?;
+        let guard = closing.guard(guard)?;
         let children = closing.children;
         Ok(self.insert(Node::new(Head::Apply { dims: dims(gens), guard, function, args }, children)))
     }
