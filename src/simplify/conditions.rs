@@ -8,6 +8,7 @@ use super::bindings::{Bindings, Params, Value};
 use super::expr::Expr;
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Slot};
+use super::needless::is_about_sizes;
 use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -234,9 +235,7 @@ impl Condition {
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
             }
             (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => {
-                let mut sizes_only = true;
-                p.visit_affine(&mut |a| sizes_only &= a.is_size());
-                return Ok(sizes_only && graph.vanishes(scope, e, p)?);
+                return Ok(is_about_sizes(p) && graph.vanishes(scope, e, p)?);
             }
             (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
             (Name::Known, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {

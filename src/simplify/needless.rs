@@ -561,7 +561,8 @@ fn element(operand: &Operand) -> Element {
 }
 
 /// Whether a predicate mentions sizes only.
-fn is_about_sizes(p: &Pred) -> bool {
+/// Whether a predicate holds for the sizes alone: it mentions no index, no relation, and binds nothing.
+pub(super) fn is_about_sizes(p: &Pred) -> bool {
     let mut plain = !matches!(p, Pred::Exists { .. });
     p.visit_affine(&mut |a| plain &= a.is_size());
     p.visit_relations(&mut |_| plain = false);
