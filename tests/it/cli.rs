@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use iverson::driver;
 use iverson::tensor::io::{FileValue, read_value, write_value};
 use iverson::tensor::{Coo, Csr, Dense};
 use iverson::{surface, term, tssa};
@@ -204,6 +205,27 @@ fn show() {
         "show blur.iv --derivative hessian --wrt w --stage loops",
     ];
     insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+/// Every pass between Tensor-SSA and kernels can be looked at, and what it made of a program is read back.
+#[test]
+fn show_after_every_pass() {
+    let place = Place::new();
+    let after = |derivative: &str, pass: &str| {
+        place.good(&format!("show blur.iv --derivative {derivative} --wrt w --stage loops --after {pass}"))
+    };
+    let text = place.good("show blur.iv --derivative hessian --wrt w --stage tensor-ssa");
+    assert!(text.contains("out hessian_w_w"), "{text}");
+    for pass in driver::passes() {
+        let shown = after("hessian", pass);
+        assert!(!shown.is_empty(), "{pass}");
+        if !["extrema", "per-target", "structure"].contains(&pass) {
+            assert!(shown.contains("out hessian_w_w = "), "{pass}: {shown}");
+        }
+    }
+    assert_ne!(after("gradient", "lower"), after("gradient", "searches"));
+    assert!(after("gradient", "vectorise").contains("lanes"));
+    assert!(!after("gradient", "peel").contains("lanes"));
 }
 
 /// What the simplifier leaves, and how it came there.
@@ -498,6 +520,9 @@ fn failures() {
         (2, "show blur.iv --cost --stage surface"),
         (2, "show blur.iv --constant x"),
         (2, "show blur.iv --stage loops --constant q"),
+        (2, "show blur.iv --stage loops --after q"),
+        (2, "show blur.iv --stage loops --after structure"),
+        (2, "show blur.iv --after fuse"),
         (2, "show mixed.iv --stage loops --constant E"),
         (2, "show blur.iv --cost --derivative adjoint --derivation"),
         (2, "show blur.iv --derivative backward"),
