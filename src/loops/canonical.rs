@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{ArrayId, Buffer, BufferId, BufferKind, Domain, Nest, Program, Real, Stmt};
+use super::data::{ArrayId, Buffer, BufferId, BufferKind, Domain, Program, Real, Stmt};
 use super::names::Names;
 use crate::base::{Arena, Interner};
 
@@ -35,17 +35,9 @@ impl Program {
                 }
             }
         }
-        let buffer = |b: &mut BufferId| *b = buffers.get(b).copied().unwrap_or(*b);
-        let array = |s: &mut ArrayId| *s = arrays.get(s).copied().unwrap_or(*s);
         let mut program = Program { buffers: named, arrays: distinct.into_items().collect(), ..self.clone() };
-        for Nest { buffers, body, .. } in &mut program.nests {
-            buffers.iter_mut().for_each(buffer);
-            rename(body, &buffer, &array);
-        }
-        program.outputs.iter_mut().flat_map(|(_, leaves)| leaves).for_each(buffer);
-        program.rounded.iter_mut().for_each(|rounded| {
-            buffer(&mut rounded.from);
-            buffer(&mut rounded.to);
+        program.visit_mentions_mut(&mut |b| *b = buffers.get(b).copied().unwrap_or(*b), &mut |s| {
+            *s = arrays.get(s).copied().unwrap_or(*s)
         });
         program
     }
@@ -122,37 +114,5 @@ fn of_stmt(stmt: &Stmt, found: &mut Vec<Mention>) {
         | Stmt::Accumulate(..)
         | Stmt::MulAdd(..)
         | Stmt::Tuple(..) => {}
-    }
-}
-
-/// Other numbers for the buffers and arrays of statements. Recursion is on the nesting of loops and tests.
-fn rename(body: &mut [Stmt], buffer: &dyn Fn(&mut BufferId), array: &dyn Fn(&mut ArrayId)) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { domain, body, .. } => {
-                let mut whole = domain;
-                while let Domain::Part { whole: inner, .. } = whole {
-                    whole = inner;
-                }
-                if let Domain::Segment(segment) = whole {
-                    array(&mut segment.pointers);
-                }
-                rename(body, buffer, array);
-            }
-            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => rename(body, buffer, array),
-            Stmt::Let { array: from, .. } => array(from),
-            Stmt::Find { segment, key, .. } => {
-                array(&mut segment.pointers);
-                key.iter_mut().for_each(|(nodes, _)| array(nodes));
-            }
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
-            Stmt::Fill(filled) => buffer(filled),
-            Stmt::Define(..)
-            | Stmt::Local(_)
-            | Stmt::Assign(..)
-            | Stmt::Accumulate(..)
-            | Stmt::MulAdd(..)
-            | Stmt::Tuple(..) => {}
-        }
     }
 }

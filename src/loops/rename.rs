@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Bound, Cond, Domain, Nest, Place, Real, RealId, Segment, Stmt};
+use super::{ArrayId, Bound, BufferId, Cond, Domain, Nest, Place, Program, Real, RealId, Rounded, Segment, Stmt};
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
 
@@ -21,6 +21,56 @@ pub(crate) fn inside_of_loops(
     }
     nest.reasons.extend(found.then(|| reason.to_owned()));
     Ok(())
+}
+
+impl Program {
+    /// Calls functions on each mention of a buffer and of an array: in nests, among the outputs, and where numbers are rounded.
+    pub(crate) fn visit_mentions_mut(
+        &mut self,
+        buffer: &mut dyn FnMut(&mut BufferId),
+        array: &mut dyn FnMut(&mut ArrayId),
+    ) {
+        for nest in &mut self.nests {
+            nest.buffers.iter_mut().for_each(&mut *buffer);
+            visit_mentions_mut(&mut nest.body, buffer, array);
+        }
+        self.outputs.iter_mut().flat_map(|(_, leaves)| leaves).for_each(&mut *buffer);
+        for Rounded { from, to } in &mut self.rounded {
+            buffer(from);
+            buffer(to);
+        }
+    }
+}
+
+fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), array: &mut dyn FnMut(&mut ArrayId)) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { domain, body, .. } => {
+                let mut whole = domain;
+                while let Domain::Part { whole: inner, .. } = whole {
+                    whole = inner;
+                }
+                if let Domain::Segment(segment) = whole {
+                    array(&mut segment.pointers);
+                }
+                visit_mentions_mut(body, buffer, array);
+            }
+            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => visit_mentions_mut(body, buffer, array),
+            Stmt::Let { array: from, .. } => array(from),
+            Stmt::Find { segment, key, .. } => {
+                array(&mut segment.pointers);
+                key.iter_mut().for_each(|(nodes, _)| array(nodes));
+            }
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
+            Stmt::Fill(filled) => buffer(filled),
+            Stmt::Define(..)
+            | Stmt::Local(_)
+            | Stmt::Assign(..)
+            | Stmt::Accumulate(..)
+            | Stmt::MulAdd(..)
+            | Stmt::Tuple(..) => {}
+        }
+    }
 }
 
 /// New names for the indices and registers that statements define.

@@ -23,19 +23,17 @@ use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, R
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+    // Asked where some nest may change, and then known.
     let mut now = None;
     for at in 0..program.nests.len() {
         if let Some(other) = wanted(program, &writers, at) {
-            let before = match now {
-                Some(before) => before,
-                None => traffic(program)?,
-            };
-            now = Some(before);
+            let before = now.map_or_else(|| traffic(program), Ok)?;
             let nest = std::mem::replace(&mut program.nests[at], other);
-            match traffic(program)? {
-                after if after < before => now = Some(after),
-                _ => program.nests[at] = nest,
+            let after = traffic(program)?;
+            if after >= before {
+                program.nests[at] = nest;
             }
+            now = Some(after.min(before));
         }
         writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
     }

@@ -27,8 +27,7 @@ use crate::base::{Id, IndexId, ParamId, RelationId, SizeId, Span, VarId};
 use crate::error::{Diagnostic, Error, Result};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::lexer::{Lexeme, Lexer, Token};
-use crate::scalar::names::builtin;
-use crate::scalar::{self, Function, Number, Op, Primitive};
+use crate::scalar::{self, Function, Number, Op};
 use crate::ty::{self, RelationKind, Side, Signature, Storage, TypeId, Types};
 
 /// Reads what a program in Tensor-SSA prints.
@@ -443,18 +442,7 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&self, name: &str, span: Span) -> Result<Function> {
-        if let Some(function) = builtin(name) {
-            return Ok(function);
-        }
-        let user = |name: &str| {
-            let found = self.signature.functions.iter().find(|(_, f)| f.name() == name);
-            found.map(|(id, _)| Primitive::User(id))
-        };
-        let partial = || {
-            let (name, at) = name.rsplit_once('\'')?;
-            Some(Function::Partial(user(name)?, at.parse().ok()?))
-        };
-        let found = user(name).map(Function::Value).or_else(partial);
+        let found = self.signature.function_named(name);
         found.ok_or_else(|| problem("unknown-name", span, format!("there is no function `{name}`")))
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var, View};
+use crate::scalar::names::builtin;
 use crate::scalar::{self, Function, Op, Primitive, UserFunction, UserValue};
 
 /// The signature of a program, shared by all its stages.
@@ -124,6 +125,19 @@ impl Signature {
             RelationRef::Input(_) => self.is_map(relation),
             RelationRef::Computed { view, .. } => view != View::Support,
         }
+    }
+
+    /// The scalar function, or the black-box derivative of one, that a name means: of the built-in ones, then of the user's.
+    pub(crate) fn function_named(&self, name: &str) -> Option<Function> {
+        let user = |name: &str| {
+            let found = self.functions.iter().find(|(_, f)| f.name() == name);
+            found.map(|(id, _)| Primitive::User(id))
+        };
+        let partial = || {
+            let (name, at) = name.rsplit_once('\'')?;
+            Some(Function::Partial(user(name)?, at.parse().ok()?))
+        };
+        builtin(name).or_else(|| user(name).map(Function::Value)).or_else(partial)
     }
 
     /// A scalar function applied to arguments that are already text.

@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Size, Var};
 use crate::loops::scan::problem;
 use crate::loops::{Cond, Real, Stmt};
-use crate::scalar::names::builtin;
-use crate::scalar::{self, Function, Op, Primitive};
+use crate::scalar::{self, Op};
 
 impl Parser<'_> {
     /// What defines a register or adds to it.
@@ -85,7 +84,7 @@ impl Parser<'_> {
             return Ok(Real::Index(value));
         }
         let unknown = || problem("unknown-name", span, format!("there is no function `{name}`"));
-        let function = self.function(name).ok_or_else(unknown)?;
+        let function = self.signature.function_named(name).ok_or_else(unknown)?;
         let mut args = vec![self.register()?];
         while self.line.eat(",") {
             args.push(self.register()?);
@@ -94,18 +93,6 @@ impl Parser<'_> {
         scalar::check(function, args.len(), &self.signature.functions)
             .map_err(|error| problem("wrong-call", span, error.to_string()))?;
         Ok(Real::Apply(function, args))
-    }
-
-    fn function(&self, name: &str) -> Option<Function> {
-        let user = |name: &str| {
-            let found = self.signature.functions.iter().find(|(_, f)| f.name() == name);
-            found.map(|(id, _)| Primitive::User(id))
-        };
-        let partial = || {
-            let (name, at) = name.rsplit_once('\'')?;
-            Some(Function::Partial(user(name)?, at.parse().ok()?))
-        };
-        builtin(name).or_else(|| user(name).map(Function::Value)).or_else(partial)
     }
 
     /// A condition inside of so many.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, Id};
-use crate::loops::{Array, ArrayId, Buffer, BufferId, Domain, Nest, Place, Program, Real, RealId, Segment, Stmt};
+use crate::loops::{Array, ArrayId, Buffer, BufferId, Nest, Place, Program, Real, RealId, Stmt};
 
 /// What becomes of statements, by their numbers.
 pub(super) struct Edit {
@@ -87,21 +87,11 @@ impl Edit {
 /// Forgets the buffers and arrays that do not occur, and renumbers the others.
 pub(in crate::schedule) fn compact(program: &mut Program) {
     let (mut buffers, mut arrays) = (BTreeSet::new(), BTreeSet::new());
-    for nest in &mut program.nests {
-        buffers.extend(&nest.buffers);
-        each(&mut nest.body, &mut |b| buffers.extend([*b]), &mut |s| arrays.extend([*s]));
-    }
-    buffers.extend(program.outputs.iter().flat_map(|(_, leaves)| leaves));
-    buffers.extend(program.rounded.iter().flat_map(|rounded| [rounded.from, rounded.to]));
-    let buffer = number(&buffers);
-    let array = number(&arrays);
-    let rename = |b: &mut BufferId| *b = buffer.get(b).copied().unwrap_or(*b);
-    for nest in &mut program.nests {
-        nest.buffers.iter_mut().for_each(rename);
-        each(&mut nest.body, &mut |b| rename(b), &mut |s| *s = array.get(s).copied().unwrap_or(*s));
-    }
-    program.outputs.iter_mut().flat_map(|(_, leaves)| leaves).for_each(rename);
-    program.rounded.iter_mut().for_each(|rounded| [&mut rounded.from, &mut rounded.to].into_iter().for_each(rename));
+    program.visit_mentions_mut(&mut |b| buffers.extend([*b]), &mut |s| arrays.extend([*s]));
+    let (buffer, array) = (number(&buffers), number(&arrays));
+    program.visit_mentions_mut(&mut |b| *b = buffer.get(b).copied().unwrap_or(*b), &mut |s| {
+        *s = array.get(s).copied().unwrap_or(*s)
+    });
     let kept = |b: &(BufferId, &Buffer)| buffers.contains(&b.0);
     program.buffers = program.buffers.iter().filter(kept).map(|(_, buffer)| buffer.clone()).collect();
     let kept = |s: &(ArrayId, &Array)| arrays.contains(&s.0);
@@ -110,38 +100,4 @@ pub(in crate::schedule) fn compact(program: &mut Program) {
 
 fn number<I: Id + Ord>(ids: &BTreeSet<I>) -> BTreeMap<I, I> {
     ids.iter().enumerate().map(|(k, id)| (*id, I::from_index(k))).collect()
-}
-
-/// Calls functions on each mention of a buffer and of an array.
-fn each(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), array: &mut dyn FnMut(&mut ArrayId)) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { domain, body, .. } => {
-                pointers(domain, array);
-                each(body, buffer, array);
-            }
-            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => each(body, buffer, array),
-            Stmt::Let { array: from, .. } => array(from),
-            Stmt::Find { segment, key, .. } => {
-                array(&mut segment.pointers);
-                key.iter_mut().for_each(|(nodes, _)| array(nodes));
-            }
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
-            Stmt::Fill(filled) => buffer(filled),
-            Stmt::Define(..)
-            | Stmt::Local(_)
-            | Stmt::Assign(..)
-            | Stmt::Accumulate(..)
-            | Stmt::MulAdd(..)
-            | Stmt::Tuple(..) => {}
-        }
-    }
-}
-
-fn pointers(domain: &mut Domain, array: &mut dyn FnMut(&mut ArrayId)) {
-    match domain {
-        Domain::Range { .. } => {}
-        Domain::Segment(Segment { pointers: of, .. }) => array(of),
-        Domain::Part { whole, .. } => pointers(whole, array),
-    }
 }
