@@ -226,6 +226,14 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
+    /// Whether the second of two equal products is 0 where the first may be `0 * inf`, since its guard is over more of the factors.
+    pub(super) fn masks_more(&mut self, scope: &[(IndexId, Size)], before: &Expr, after: &Expr) -> Result<bool> {
+        let (Expr::Product(before), Expr::Product(after)) = (before, after) else { return Ok(false) };
+        let scope: Scope = scope.iter().chain(&before.sums).chain(&after.sums).cloned().collect();
+        let more = self.given(&scope, &before.guard, &after.guard)?;
+        Ok(!more.is_true())
+    }
+
     /// `e` as an element of a class: `T[g]` with `T = gen g. e`.
     pub(super) fn close(&mut self, scope: &[(IndexId, Size)], e: &Expr) -> Result<Expr> {
         match e {

@@ -17,7 +17,9 @@
 //! four times, .. the default budget never gives a dearer program.
 //!
 //! **Why it is right.** Every step is an instance of a rule, whose two sides agree as far as its [`Tier`] says, wherever the reads of the left one
-//! are defined, or of one of the steps that are [`BUILT_IN`]. A rule that needs a guard carries the guard on both sides, so no equality is asserted that holds in a context only.
+//! are defined, or of one of the steps that are [`BUILT_IN`]. A rule that needs a guard carries the
+//! guard on both sides, so no equality is asserted that holds in a context only. A rule of the tier `finite` may mask more on its right, as where
+//! a factor goes under the guard of another one; it adds a node to its class then, but does not unite it with a class that others read.
 //!
 //! **What of `egg` is used.** Its e-graph: hash-consing, union-find, rebuilding and the analysis of classes. Not used are
 //!

@@ -208,6 +208,11 @@ impl<'r> Engine<'_, '_, 'r> {
         if self.record {
             self.graph.closed = self.graph.closed_node(result);
         }
+        // Two classes that stand already are read by others, who may have either for the other then.
+        let is_new = self.graph.egraph.total_number_of_nodes() > size;
+        if !is_new && self.graph.masks_more(&scope, before, after)? {
+            return Ok(false);
+        }
         let united = self.graph.unite(class, result);
         if united || self.graph.egraph.total_number_of_nodes() > size {
             for rule in &rules {

@@ -94,6 +94,15 @@ const CASES: &[Case] = &[
         &[("S", HOLES), ("c", LOST), ("x", Vector(&[1.0, 1000.0, 3.0]))],
     ),
     (
+        "a test of a number around a product",
+        "param S : csr [n, k] real\nparam T : csr [n, k] real\nexp([T[0, 0] >= 1] * (sum i < k. T[i, 1] * S[i, i]))",
+        &["S", "T"],
+        &[
+            ("S", Sparse(3, 2, &[(0, 0, INF), (1, 1, NAN)])),
+            ("T", Sparse(3, 2, &[(0, 0, 0.5), (0, 1, 2.0), (1, 1, 3.0)])),
+        ],
+    ),
+    (
         "a triangle whose first row is empty",
         "param u : [n] real\nparam v : [m] real\nsum i < n, j < m. [j < i] * u[i]^2 * v[j]^2",
         &["u", "v"],
