@@ -84,4 +84,4 @@ pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Names, inside_of_loops};
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
-pub(crate) use visit::{loads, stores};
+pub(crate) use visit::{Outlook, could_jam, loads, stores};

@@ -167,8 +167,34 @@ pub fn outer_sums(body: &[Stmt]) -> BTreeSet<RealId> {
 ///   before and after are not. Where it has lanes that are independent, the last value may differ: lanes beyond it store nothing. A loop that
 ///   has nothing to do with numbers of the iteration is run for one after the other, so its bounds may be any.
 pub fn can_jam(index: IndexId, body: &[Stmt]) -> bool {
-    let mut jam =
-        Jam { index, inside: BTreeSet::new(), changed: BTreeSet::new(), differs: BTreeSet::new(), allowed: true };
+    could_jam(&AsItIs, index, body)
+}
+
+/// What loops and sums will be, for questions that are asked before a pass makes them so.
+pub(crate) trait Outlook {
+    /// The lanes of a loop.
+    fn lanes(&self, index: IndexId, now: u32) -> u32;
+    /// Whether a statement adds a product to a register, rounded once.
+    fn adds_product(&self, stmt: &Stmt) -> bool;
+}
+
+/// Nothing changes.
+struct AsItIs;
+
+impl Outlook for AsItIs {
+    fn lanes(&self, _: IndexId, now: u32) -> u32 {
+        now
+    }
+
+    fn adds_product(&self, stmt: &Stmt) -> bool {
+        matches!(stmt, Stmt::MulAdd(..))
+    }
+}
+
+/// Whether [`can_jam`] will hold.
+pub(crate) fn could_jam(outlook: &dyn Outlook, index: IndexId, body: &[Stmt]) -> bool {
+    let (inside, changed, differs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut jam = Jam { outlook, index, inside, changed, differs, allowed: true };
     let mut added: BTreeMap<RealId, usize> = BTreeMap::new();
     for stmt in body {
         match stmt {
@@ -187,7 +213,8 @@ pub fn can_jam(index: IndexId, body: &[Stmt]) -> bool {
 }
 
 /// What iterations do that are to be interleaved.
-struct Jam {
+struct Jam<'a> {
+    outlook: &'a dyn Outlook,
     index: IndexId,
     /// Registers that are defined inside, and those that change.
     inside: BTreeSet<RealId>,
@@ -197,7 +224,7 @@ struct Jam {
     allowed: bool,
 }
 
-impl Jam {
+impl Jam<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         let mut mentions = false;
         stmt.visit_affine(&mut |a| mentions |= a.mentions(self.index));
@@ -230,12 +257,12 @@ impl Jam {
 
     /// Whether a loop may have other bounds in each iteration.
     fn ends_apart(&self, stmt: &Stmt) -> bool {
-        let Stmt::For { domain, lanes, body, .. } = stmt else { return false };
-        if stands_alone(body, &self.differs) {
+        let Stmt::For { index, domain, lanes, body, .. } = stmt else { return false };
+        if would_stand_alone(self.outlook, body, &self.differs) {
             return true;
         }
         let Domain::Range { lower, .. } = domain else { return false };
-        match lanes {
+        match self.outlook.lanes(*index, *lanes) {
             1 => body.iter().all(|stmt| stmt.body().is_empty()),
             _ => {
                 let first_is_one = !lower.iter().any(|bound| bound.numerator.mentions(self.index));
@@ -257,15 +284,18 @@ impl Jam {
 
 /// Whether the body of a loop in interleaved iterations adds no products, and uses none of these registers, which each of them has for itself.
 pub fn stands_alone(body: &[Stmt], own: &BTreeSet<RealId>) -> bool {
+    would_stand_alone(&AsItIs, body, own)
+}
+
+fn would_stand_alone(outlook: &dyn Outlook, body: &[Stmt], own: &BTreeSet<RealId>) -> bool {
     let mut alone = true;
     for stmt in body {
         stmt.visit(&mut |stmt| {
             stmt.visit_reads(&mut |r| alone &= !own.contains(&r));
-            match stmt {
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) => alone &= !own.contains(r),
-                Stmt::MulAdd(..) => alone = false,
-                _ => {}
+            if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) = stmt {
+                alone &= !own.contains(r);
             }
+            alone &= !outlook.adds_product(stmt);
         });
     }
     alone

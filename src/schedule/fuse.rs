@@ -8,38 +8,55 @@
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained;
 //! nor one that is computed in panels with anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::panels;
-use super::vectorise::{self, independent};
+use super::vectorise::Traits;
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{ArrayId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores};
+use crate::loops::{ArrayId, BufferId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop};
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let mut fused: Vec<Candidate> = Vec::with_capacity(program.nests.len());
-    for nest in std::mem::take(&mut program.nests) {
-        let candidate = Candidate::new(nest);
-        match partner(&fused, &candidate) {
-            Some(at) => fused[at] = Candidate::new(join(&fused[at].nest, &candidate.nest)?),
-            None => fused.push(candidate),
+    let nests = std::mem::take(&mut program.nests);
+    let joined = groups(&nests);
+    let mut fused: Vec<(Nest, Option<Names>)> = Vec::with_capacity(nests.len());
+    for (nest, at) in nests.into_iter().zip(joined) {
+        match fused.get_mut(at) {
+            Some((first, names)) => {
+                let names = names.get_or_insert_with(|| Names::after(&first.body));
+                join(first, nest, names)?;
+            }
+            None => fused.push((nest, None)),
         }
     }
-    program.nests = fused.into_iter().map(|candidate| candidate.nest).collect();
+    program.nests = fused.into_iter().map(|(nest, _)| nest).collect();
     Ok(())
 }
 
-/// A nest, and whether it is a product in panels, which nothing joins.
-struct Candidate {
-    nest: Nest,
-    panels: bool,
-}
-
-impl Candidate {
-    fn new(nest: Nest) -> Candidate {
-        Candidate { panels: panels::applies(&nest), nest }
+/// For each nest the number of the one that it becomes part of; nests are numbered as they come, without those that join others.
+pub(super) fn groups(nests: &[Nest]) -> Vec<usize> {
+    let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
+    let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+    let mut found = Vec::with_capacity(nests.len());
+    for nest in nests {
+        let mut reads = BTreeSet::new();
+        nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| reads.extend(stmt.load().map(|place| place.buffer))));
+        let candidate = Candidate::of(nest);
+        // It can move up to the last nest of which it reads something.
+        let first = reads.iter().filter_map(|buffer| writers.get(buffer).copied()).max().unwrap_or(0);
+        let partner = candidate.as_ref().and_then(|candidate| {
+            (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
+        });
+        let at = partner.unwrap_or(groups.len());
+        writers.extend(nest.buffers.iter().map(|buffer| (*buffer, at)));
+        match (groups.get_mut(at), candidate) {
+            (Some(Some(other)), Some(candidate)) => other.extend(candidate),
+            (_, candidate) => groups.push(candidate),
+        }
+        found.push(at);
     }
+    found
 }
 
 /// The parts of a nest: what comes before its only loop, the loop, and what is made of its sums.
@@ -62,63 +79,165 @@ pub(super) fn parts(nest: &Nest) -> Option<Parts<'_>> {
     (shared && !after.iter().any(has_loop)).then_some(Parts { before, index: *index, domain, body, after })
 }
 
-/// Whether what runs in lanes does so in one loop as well.
-fn keeps_lanes(left: &Parts<'_>, right: &Parts<'_>, joined: &Nest) -> bool {
-    let Some(both) = parts(joined) else { return false };
-    let jam = |parts: &Parts<'_>| {
-        vectorise::interleaves(parts.index, parts.body) && !reads_once(parts.body, &mut vec![parts.index])
-    };
-    if (jam(left) || jam(right)) && !jam(&both) {
-        return false;
-    }
-    let independent = |parts: &Parts<'_>| independent(parts.index, parts.body);
-    let loops = |parts: &Parts<'_>| parts.body.iter().any(has_loop);
-    match (loops(left), loops(right)) {
-        (true, true) => !(independent(left) || independent(right)) || independent(&both),
-        (true, false) if independent(left) => independent(&both),
-        (true, false) => !has_calls(right.body),
-        (false, true) => false,
-        (false, false) => true,
-    }
+/// What is to be known of a nest, with those that joined it, to put another one into its loop, or it into that of another one.
+struct Candidate<'a> {
+    domain: &'a Domain,
+    /// What it writes, with the row where all places of a buffer are in the same one.
+    writes: BTreeMap<BufferId, Written>,
+    /// What it reads inside of the loop, with the row, if it is one.
+    reads: Vec<(BufferId, Option<Row>)>,
+    /// What it reads before and after it.
+    reads_once: Vec<BufferId>,
+    traits: Traits,
+    factors: Factors,
+    has_loops: bool,
+    has_calls: bool,
 }
 
-/// Whether each innermost sum inside of loops over these indices reads some factor at all of them, so at each place once.
-fn reads_once(body: &[Stmt], around: &mut Vec<IndexId>) -> bool {
-    let sums = body.iter().any(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
-    if sums && !body.iter().any(has_loop) {
-        let at_all = |place: &Place| around.iter().all(|i| place.at.iter().any(|a| a.mentions(*i)));
-        return body.iter().filter_map(Stmt::load).any(at_all);
-    }
-    body.iter().all(|stmt| match stmt {
-        Stmt::For { index, body, .. } => {
-            around.push(*index);
-            let once = reads_once(body, around);
-            around.pop();
-            once
+/// The places of a buffer that an iteration of the outer loop writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Written {
+    /// Zeros alone, before the loop.
+    Nothing,
+    In(Row),
+    /// Places that no row holds, or several.
+    Anywhere,
+}
+
+impl<'a> Candidate<'a> {
+    /// Nothing for a nest that is no single loop, and for a product in panels, which nothing joins.
+    fn of(nest: &'a Nest) -> Option<Candidate<'a>> {
+        let Parts { before, index, domain, body, after } = parts(nest)?;
+        if panels::applies(nest) {
+            return None;
         }
-        stmt => reads_once(stmt.body(), around),
-    })
+        let segments = segments(body, index);
+        let mut writes: BTreeMap<BufferId, Written> =
+            nest.buffers.iter().map(|buffer| (*buffer, Written::Nothing)).collect();
+        let mut reads: Vec<(BufferId, Option<Row>)> = Vec::new();
+        for stmt in body.iter().chain(after) {
+            stmt.visit(&mut |stmt| {
+                if let Some(place) = stmt.store() {
+                    let here = row(place, index, &segments).map_or(Written::Anywhere, Written::In);
+                    let known = writes.entry(place.buffer).or_insert(Written::Nothing);
+                    *known = if [Written::Nothing, here].contains(known) { here } else { Written::Anywhere };
+                }
+            });
+        }
+        body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| reads.extend(stmt.load().map(|at| (at.buffer, row(at, index, &segments)))))
+        });
+        let mut reads_once = Vec::new();
+        for stmt in before.iter().chain(after) {
+            stmt.visit(&mut |stmt| reads_once.extend(stmt.load().map(|place| place.buffer)));
+        }
+        Some(Candidate {
+            domain,
+            writes,
+            reads,
+            reads_once,
+            traits: Traits::of(index, body),
+            factors: Factors::of(index, body),
+            has_loops: body.iter().any(has_loop),
+            has_calls: has_calls(body),
+        })
+    }
+
+    /// Whether the loop of this nest may go on with that of an earlier one, and what runs in lanes goes on to do so.
+    fn can_follow(&self, left: &Candidate<'_>) -> bool {
+        left.domain == self.domain && self.reads_its_row(left) && self.keeps_lanes(left)
+    }
+
+    /// Whether an iteration reads of what the other nest writes only what its same iteration writes.
+    fn reads_its_row(&self, left: &Candidate<'_>) -> bool {
+        !self.reads_once.iter().any(|buffer| left.writes.contains_key(buffer))
+            && self.reads.iter().all(|(buffer, row)| match (left.writes.get(buffer), row) {
+                (None, _) | (Some(Written::Nothing), Some(_)) => true,
+                (Some(Written::In(written)), Some(read)) => written == read,
+                (Some(_), _) => false,
+            })
+    }
+
+    /// Whether what runs in lanes does so in one loop as well.
+    fn keeps_lanes(&self, left: &Candidate<'_>) -> bool {
+        let both = (left.traits.and(self.traits), left.factors.and(self.factors));
+        let jam = |(traits, factors): (Traits, Factors)| traits.interleaves() && !factors.are_read_once();
+        if (jam((left.traits, left.factors)) || jam((self.traits, self.factors))) && !jam(both) {
+            return false;
+        }
+        let alone = [left.traits, self.traits].map(|traits| traits.is_independent());
+        match (left.has_loops, self.has_loops) {
+            (true, true) => alone == [false; 2] || both.0.is_independent(),
+            (true, false) if alone[0] => both.0.is_independent(),
+            (true, false) => !self.has_calls,
+            (false, true) => false,
+            (false, false) => true,
+        }
+    }
+
+    /// The same loop goes on with that of another nest.
+    fn extend(&mut self, right: Candidate<'_>) {
+        self.writes.extend(right.writes);
+        self.traits = self.traits.and(right.traits);
+        self.factors = self.factors.and(right.factors);
+        self.has_loops |= right.has_loops;
+        self.has_calls |= right.has_calls;
+    }
 }
 
-/// The nest that another one can join.
-fn partner(fused: &[Candidate], Candidate { nest, panels }: &Candidate) -> Option<usize> {
-    let right = parts(nest).filter(|_| !panels)?;
-    let reads = |other: &Candidate| loads(&nest.body).iter().any(|place| other.nest.buffers.contains(&place.buffer));
-    // It can move up to the last nest of which it reads something.
-    let first = fused.iter().rposition(reads).unwrap_or(0);
-    (first..fused.len()).find(|at| !fused[*at].panels && can_follow(&fused[*at].nest, &right, nest))
+/// How often the innermost sums of a loop read their factors.
+#[derive(Clone, Copy)]
+struct Factors {
+    /// There are sums in the body itself, and some factor of it is read at all indices around.
+    has_sums: bool,
+    has_loops: bool,
+    once_here: bool,
+    /// In each loop inside some factor of the sums is read at all indices around, so at each place once.
+    once_inside: bool,
 }
 
-/// Whether the loops of two nests may be one, and what runs in lanes goes on to do so.
-fn can_follow(other: &Nest, right: &Parts<'_>, nest: &Nest) -> bool {
-    let Some(left) = parts(other) else { return false };
-    left.domain == right.domain
-        && reads_its_row(other, &left, right)
-        && join(other, nest).is_ok_and(|joined| keeps_lanes(&left, right, &joined))
+impl Factors {
+    fn of(index: IndexId, body: &[Stmt]) -> Factors {
+        Factors::inside(body, &mut vec![index])
+    }
+
+    fn inside(body: &[Stmt], around: &mut Vec<IndexId>) -> Factors {
+        let at_all = |place: &Place| around.iter().all(|i| place.at.iter().any(|a| a.mentions(*i)));
+        let once_here = body.iter().filter_map(Stmt::load).any(at_all);
+        let once_inside = body.iter().all(|stmt| match stmt {
+            Stmt::For { index, body, .. } => {
+                around.push(*index);
+                let factors = Factors::inside(body, around);
+                around.pop();
+                factors.are_read_once()
+            }
+            stmt => Factors::inside(stmt.body(), around).are_read_once(),
+        });
+        Factors {
+            has_sums: body.iter().any(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))),
+            has_loops: body.iter().any(has_loop),
+            once_here,
+            once_inside,
+        }
+    }
+
+    fn and(self, other: Factors) -> Factors {
+        Factors {
+            has_sums: self.has_sums | other.has_sums,
+            has_loops: self.has_loops | other.has_loops,
+            once_here: self.once_here | other.once_here,
+            once_inside: self.once_inside & other.once_inside,
+        }
+    }
+
+    /// Whether each innermost sum reads some factor at each place once.
+    fn are_read_once(self) -> bool {
+        if self.has_sums && !self.has_loops { self.once_here } else { self.once_inside }
+    }
 }
 
 /// What of a place belongs to an iteration of the outer loop.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Row {
     /// It is the outer index, at this axis.
     Own(usize),
@@ -148,36 +267,20 @@ fn segments(body: &[Stmt], outer: IndexId) -> BTreeMap<IndexId, ArrayId> {
     segments
 }
 
-/// Whether an iteration of the right loop reads of what the left nest writes only what its same iteration writes.
-fn reads_its_row(nest: &Nest, left: &Parts<'_>, right: &Parts<'_>) -> bool {
-    let once = loads(right.before).into_iter().chain(loads(right.after));
-    if once.into_iter().any(|place| nest.buffers.contains(&place.buffer)) {
-        return false;
-    }
-    let written = segments(left.body, left.index);
-    let read = segments(right.body, right.index);
-    let stores = stores(left.body.iter().chain(left.after));
-    loads(right.body).into_iter().filter(|place| nest.buffers.contains(&place.buffer)).all(|place| {
-        let wanted = row(place, right.index, &read);
-        let same = |store: &&&Place| store.buffer == place.buffer;
-        wanted.is_some() && stores.iter().filter(same).all(|store| row(store, left.index, &written) == wanted)
-    })
-}
-
 /// `for i { A(i) B(i) }`, with fresh names in `B`.
-fn join(left: &Nest, right: &Nest) -> Result<Nest> {
-    let (Some(a), Some(b)) = (parts(left), parts(right)) else { return Ok(left.clone()) };
-    let mut names = Names::after(&left.body);
-    names.keep(b.index, a.index);
-    let mut body = a.before.to_vec();
-    body.extend(names.body(b.before)?);
-    let mut inner = a.body.to_vec();
-    inner.extend(names.body(b.body)?);
-    body.push(Stmt::one_by_one(a.index, a.domain.clone(), inner));
-    body.extend(a.after.iter().cloned());
-    body.extend(names.body(b.after)?);
-    let mut reasons = left.reasons.clone();
-    reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
-    reasons.extend(right.reasons.iter().cloned());
-    Ok(Nest { buffers: [left.buffers.as_slice(), &right.buffers].concat(), reasons, body })
+fn join(left: &mut Nest, right: Nest, names: &mut Names) -> Result<()> {
+    let Some(b) = parts(&right) else { return Ok(()) };
+    let Some(at) = left.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. })) else { return Ok(()) };
+    let Some(Stmt::For { index, body, .. }) = left.body.get_mut(at) else { return Ok(()) };
+    names.again();
+    names.keep(b.index, *index);
+    let before = names.body(b.before)?;
+    body.extend(names.body(b.body)?);
+    let after = names.body(b.after)?;
+    left.body.splice(at..at, before);
+    left.body.extend(after);
+    left.buffers.extend(right.buffers);
+    left.reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
+    left.reasons.extend(right.reasons);
+    Ok(())
 }

@@ -21,16 +21,16 @@
 //! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
 //! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
-use super::contract;
+use super::contract::Contraction;
 use super::machine::{
     PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS,
     PANEL_PARTS,
 };
-use super::vectorise;
+use super::vectorise::Plan;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Names, Nest, Place, Program, Real, Stmt, has_loop};
+use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Names, Nest, Outlook, Place, Program, Real, Stmt, has_loop};
 
 /// A product that may be computed in panels.
 struct Product<'a> {
@@ -55,7 +55,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
-    let Some(product) = product(nest) else { return Ok(()) };
+    let Some(product) = product(nest, &Plan::default()) else { return Ok(()) };
     let title = buffers.get(product.operand.buffer).map_or_else(String::new, |buffer| buffer.name.clone());
     let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
     let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
@@ -125,12 +125,9 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     Ok(())
 }
 
-/// Whether a nest is a matrix product that may be computed in panels.
+/// Whether a nest is a matrix product that may be computed in panels, once its sums are contracted and in lanes.
 pub(super) fn applies(nest: &Nest) -> bool {
-    let mut nest = nest.clone();
-    contract::add_in(&mut nest.body);
-    vectorise::assign(&mut nest);
-    product(&nest).is_some()
+    product(nest, &Plan::of(nest, Contraction::of(&nest.body))).is_some()
 }
 
 /// The last value of a loop from 0 on, over a size.
@@ -152,9 +149,13 @@ fn only_loop(body: &[Stmt]) -> Option<&Stmt> {
     (loops.next().is_none() && body.iter().all(simple)).then_some(found)
 }
 
-fn product(nest: &Nest) -> Option<Product<'_>> {
+/// The product that a nest is, as it will be by a plan.
+fn product<'a>(nest: &'a Nest, plan: &Plan) -> Option<Product<'a>> {
     let (rows, before) = nest.body.split_last()?;
-    let Stmt::For { index: i, domain, lanes: 1, jam: 2.., parallel: true, body } = rows else { return None };
+    let Stmt::For { index: i, domain, lanes, jam, parallel, body } = rows else { return None };
+    if plan.lanes(*i, *lanes) > 1 || plan.jam(*i, *jam) < 2 || !plan.is_parallel(*i, *parallel) {
+        return None;
+    }
     let last_row = last(domain)?;
     if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) || body.iter().any(|s| matches!(s, Stmt::Store(..)))
     {
@@ -162,11 +163,13 @@ fn product(nest: &Nest) -> Option<Product<'_>> {
     }
     let mut again = false;
     rows.visit(&mut |stmt| again |= stmt.load().is_some_and(|place| nest.buffers.contains(&place.buffer)));
-    let Stmt::For { index: j, domain, lanes, jam: 1, body, .. } = only_loop(body).filter(|_| !again)? else {
+    let Stmt::For { index: j, domain, lanes, jam, body, .. } = only_loop(body).filter(|_| !again)? else {
         return None;
     };
-    let last_column = last(domain).filter(|_| *lanes == PANEL_LANES)?;
-    let Stmt::For { index: k, domain, lanes: 1, jam: 1, body, .. } = only_loop(body)? else { return None };
+    let in_panels = plan.lanes(*j, *lanes) == PANEL_LANES && plan.jam(*j, *jam) == 1;
+    let last_column = last(domain).filter(|_| in_panels)?;
+    let summed = only_loop(body).filter(|stmt| !plan.is_vector(stmt))?;
+    let Stmt::For { index: k, domain, body, .. } = summed else { return None };
     let last_summed = last(domain)?;
     let is_panel = |place: &&Place| {
         let Some((column, others)) = place.at.split_last() else { return false };
@@ -174,7 +177,7 @@ fn product(nest: &Nest) -> Option<Product<'_>> {
         let elsewhere = rest.iter().all(|a| ![i, j, k].into_iter().any(|index| a.mentions(*index)));
         column.as_index() == Some(*j) && own.len() == 1 && elsewhere
     };
-    let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
+    let products = body.iter().filter(|stmt| plan.adds_product(stmt)).count();
     let operand = body.iter().filter_map(Stmt::load).find(is_panel).filter(|_| products > 0)?;
     Some(Product { before, rows, column: *j, last_column, last_row, last_summed, summed: *k, operand })
 }

@@ -35,7 +35,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{ROW_STATEMENTS, SHORT};
-use super::{contract, specialise, vectorise};
+use super::contract::Contraction;
+use super::specialise;
+use super::vectorise::{Plan, is_long_row};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Facts, Pred, Var};
@@ -68,8 +70,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             Stmt::Store(place, _) => !gone.contains(&place.buffer),
             stmt => !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }),
         });
-        contract::add_in(body);
-        if !vectorise::is_long_row(*index, body) {
+        if !is_long_row(*index, body) {
             continue;
         }
         whole.reasons.push("rows are straight-line code, which runs in lanes".to_owned());
@@ -120,7 +121,12 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
         Stmt::Define(_, Real::Load(place)) => !nest.buffers.contains(&place.buffer),
         stmt => matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)),
     };
-    let [rows, inside] = vectorise::runs_in_lanes(nest);
+    let plan = Plan::of(nest, Contraction::of(&nest.body));
+    let rows = nest.body.iter().any(|stmt| plan.is_vector(stmt));
+    let mut inside = false;
+    for stmt in nest.body.iter().flat_map(Stmt::body) {
+        stmt.visit(&mut |stmt| inside |= plan.is_vector(stmt));
+    }
     if !before.iter().all(shared) || rows {
         return Ok(None);
     }

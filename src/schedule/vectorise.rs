@@ -25,10 +25,12 @@
 //!
 //! Each takes the least from what is read again and again, which is rarely in the nearest cache: vectors for each group of iterations where
 //! these are around, numbers for each group of lanes where those are.
+//!
+//! What comes of a nest is known before anything is done to it: [`Plan`] is a question that other passes ask too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::contract;
+use super::contract::Contraction;
 use super::machine::{
     JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY,
     ROW_WORK, SHORT, VECTOR,
@@ -36,78 +38,249 @@ use super::machine::{
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
-use crate::loops::{Domain, Nest, Place, Program, Real, RealId, Stmt, can_jam, changes_outside, has_calls, has_loop};
+use crate::loops::{
+    Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls, has_loop,
+};
 
 /// Sets lanes, interleaved iterations and parallel loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    program.nests.iter_mut().for_each(assign);
+    for nest in &mut program.nests {
+        let plan = Plan::of(nest, Contraction::default());
+        plan.apply(&mut nest.body);
+        if !plan.jam.is_empty() {
+            nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
+        }
+    }
     Ok(())
 }
 
-/// The same of a nest.
-pub(super) fn assign(nest: &mut Nest) {
-    run_parallel(&mut nest.body);
-    lanes(&mut nest.body);
-    if jam(&mut nest.body, 1) {
-        block(&mut nest.body);
-        nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
+/// The lanes of the loops of a nest, and which are interleaved or parallel. Loops that it does not mention stay as they are.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// The products that go into sums before.
+    contraction: Contraction,
+    lanes: BTreeMap<IndexId, u32>,
+    jam: BTreeMap<IndexId, u32>,
+    parallel: BTreeSet<IndexId>,
+}
+
+impl Outlook for Plan {
+    fn lanes(&self, index: IndexId, now: u32) -> u32 {
+        self.lanes.get(&index).copied().unwrap_or(now)
+    }
+
+    fn adds_product(&self, stmt: &Stmt) -> bool {
+        self.contraction.adds_product(stmt)
     }
 }
 
-/// Whether the iterations of a loop without lanes would be interleaved.
-pub(super) fn interleaves(index: IndexId, body: &[Stmt]) -> bool {
-    let mut body = body.to_vec();
-    contract::add_in(&mut body);
-    lanes(&mut body);
-    !independent(index, &body) && !jam(&mut body, 1) && shares(index, &body, 1)
-}
-
-/// Whether the loops of a nest would have lanes or interleaved iterations: those at the top, and some of those inside.
-pub(super) fn runs_in_lanes(nest: &Nest) -> [bool; 2] {
-    let mut trial = nest.clone();
-    contract::add_in(&mut trial.body);
-    assign(&mut trial);
-    let has_some = |stmt: &Stmt| matches!(stmt, Stmt::For { lanes: 2.., .. } | Stmt::For { jam: 2.., .. });
-    let mut inside = false;
-    for stmt in trial.body.iter().flat_map(Stmt::body) {
-        stmt.visit(&mut |stmt| inside |= has_some(stmt));
+impl Plan {
+    /// What the pass makes of a nest in which these products went into sums.
+    pub(super) fn of(nest: &Nest, contraction: Contraction) -> Plan {
+        let mut plan = Plan { contraction, ..Plan::default() };
+        plan.run_parallel(&nest.body);
+        plan.run_in_lanes(&nest.body);
+        if plan.interleave(&nest.body, 1) {
+            plan.block(&nest.body);
+        }
+        plan
     }
-    [trial.body.iter().any(has_some), inside]
-}
 
-/// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
-fn jam(body: &mut [Stmt], around: u32) -> bool {
-    let mut any = false;
-    for stmt in body {
-        match stmt {
-            Stmt::For { index, domain, lanes, jam: count, body, .. } => {
-                let around = around.max(*lanes);
-                if jam(body, around) {
-                    any = true;
-                } else if *lanes == 1 && matches!(domain, Domain::Range { .. }) && shares(*index, body, around) {
-                    *count = JAM;
-                    any = true;
+    /// How many iterations of a loop are interleaved.
+    pub(super) fn jam(&self, index: IndexId, now: u32) -> u32 {
+        self.jam.get(&index).copied().unwrap_or(now)
+    }
+
+    /// Whether the iterations of a loop may run at the same time.
+    pub(super) fn is_parallel(&self, index: IndexId, now: bool) -> bool {
+        now || self.parallel.contains(&index)
+    }
+
+    /// Whether a loop has lanes or interleaved iterations.
+    pub(super) fn is_vector(&self, stmt: &Stmt) -> bool {
+        let Stmt::For { index, lanes, jam, .. } = stmt else { return false };
+        self.lanes(*index, *lanes) > 1 || self.jam(*index, *jam) > 1
+    }
+
+    fn apply(&self, body: &mut [Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, lanes, jam, parallel, body, .. } => {
+                    *lanes = self.lanes(*index, *lanes);
+                    *jam = self.jam(*index, *jam);
+                    *parallel = self.is_parallel(*index, *parallel);
+                    self.apply(body);
                 }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.apply(body),
+                _ => {}
             }
-            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => any |= jam(body, around),
-            _ => {}
         }
     }
-    any
+
+    /// The outermost loops that add to no register outside.
+    fn run_parallel(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, body, .. } => self.parallel.extend((!changes_outside(body)).then_some(*index)),
+                Stmt::If { body, .. } => self.run_parallel(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn run_in_lanes(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, domain, body, .. } => {
+                    let found = choose(&self.contraction, *index, domain, body);
+                    match found.filter(|_| !self.stores_neighbours_inside(*index, body)) {
+                        Some(found) => {
+                            self.lanes.insert(*index, found);
+                        }
+                        None => self.run_in_lanes(body),
+                    }
+                }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.run_in_lanes(body),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a loop holds one other, which can have lanes as well and stores neighbours, where lanes of its own would store places far apart.
+    fn stores_neighbours_inside(&self, index: IndexId, body: &[Stmt]) -> bool {
+        let mut loops = body.iter().filter(|stmt| has_loop(stmt));
+        let (Some(Stmt::For { index: inner, domain, body: inside, .. }), None) = (loops.next(), loops.next()) else {
+            return false;
+        };
+        let next = |place: &Place, i: IndexId| place.at.last().is_some_and(|a| a.coefficient(&Var::Index(i)) == 1);
+        let mut stores = inside.iter().filter_map(Stmt::store);
+        let mut better = stores.clone().next().is_some();
+        better &= stores.all(|place| next(place, *inner) && !next(place, index));
+        better
+            && inside.iter().any(has_loop)
+            && choose(&self.contraction, *inner, domain, inside).is_some()
+            && self.shares(index, body, LANES_OF_ELEMENTS)
+    }
+
+    /// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
+    fn interleave(&mut self, body: &[Stmt], around: u32) -> bool {
+        let mut any = false;
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, domain, lanes, body, .. } => {
+                    let lanes = self.lanes(*index, *lanes);
+                    let around = around.max(lanes);
+                    if self.interleave(body, around) {
+                        any = true;
+                    } else if lanes == 1
+                        && matches!(domain, Domain::Range { .. })
+                        && self.shares(*index, body, around)
+                    {
+                        self.jam.insert(*index, JAM);
+                        any = true;
+                    }
+                }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => any |= self.interleave(body, around),
+                _ => {}
+            }
+        }
+        any
+    }
+
+    /// Whether iterations of a loop can be interleaved, and it pays.
+    fn shares(&self, index: IndexId, body: &[Stmt], around: u32) -> bool {
+        let gain = Gain::of(self, index, body, around);
+        gain.pays && gain.fits && could_jam(self, index, body)
+    }
+
+    /// Exchanges half of the vectors of lanes inside of interleaved iterations for twice as many iterations, where all products are in them.
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            let mut found = Blocks::default();
+            if let Stmt::For { index, jam, body, .. } = stmt
+                && self.jam(*index, *jam) > 1
+            {
+                found.body(self, body);
+            }
+            match stmt {
+                Stmt::For { .. } if found.inside > 0 && found.outside == 0 => self.halve(std::slice::from_ref(stmt)),
+                Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.block(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn halve(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            let Stmt::For { index, lanes, jam, body, .. } = stmt else { continue };
+            if self.lanes(*index, *lanes) == LANES_OF_ELEMENTS {
+                self.lanes.insert(*index, LANES_OF_ELEMENTS / 2);
+            }
+            if self.jam(*index, *jam) == JAM {
+                self.jam.insert(*index, JAM * 2);
+            }
+            self.halve(body);
+        }
+    }
 }
 
-/// Exchanges half of the vectors of lanes inside of interleaved iterations for twice as many iterations, where all products are in them.
-fn block(body: &mut [Stmt]) {
-    for stmt in body {
-        let mut found = Blocks::default();
-        if let Stmt::For { jam: 2.., body, .. } = stmt {
-            found.body(body);
+/// What the pass would make of a loop over an index, as far as it is known from its body. Of two bodies, one after the other, it is known from
+/// that of each.
+#[derive(Clone, Copy)]
+pub(super) struct Traits {
+    /// There are loops in the body.
+    has_loops: bool,
+    /// It can run in lanes around these, and loads or stores neighbours, and nothing from afar.
+    can: bool,
+    neighbours: bool,
+    gathers: bool,
+    /// Iterations of a loop inside are interleaved.
+    is_interleaved: bool,
+    gain: Gain,
+    can_jam: bool,
+}
+
+impl Traits {
+    /// Those of a body.
+    pub(super) fn of(index: IndexId, body: &[Stmt]) -> Traits {
+        let mut plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
+        let mut seen = Seen::new(&plan.contraction, index);
+        seen.around = true;
+        let can = body.iter().all(|stmt| seen.stmt(stmt));
+        let Seen { neighbours, gathers, .. } = seen;
+        plan.run_in_lanes(body);
+        Traits {
+            has_loops: body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })),
+            can,
+            neighbours,
+            gathers,
+            is_interleaved: plan.interleave(body, 1),
+            gain: Gain::of(&plan, index, body, 1),
+            can_jam: could_jam(&plan, index, body),
         }
-        match stmt {
-            Stmt::For { .. } if found.inside > 0 && found.outside == 0 => halve(std::slice::from_mut(stmt)),
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => block(body),
-            _ => {}
+    }
+
+    /// Those of a body and another one behind it.
+    pub(super) fn and(self, other: Traits) -> Traits {
+        Traits {
+            has_loops: self.has_loops | other.has_loops,
+            can: self.can & other.can,
+            neighbours: self.neighbours | other.neighbours,
+            gathers: self.gathers | other.gathers,
+            is_interleaved: self.is_interleaved | other.is_interleaved,
+            gain: Gain { pays: self.gain.pays | other.gain.pays, fits: self.gain.fits & other.gain.fits },
+            can_jam: self.can_jam & other.can_jam,
         }
+    }
+
+    /// Whether the loop runs in lanes that are independent of each other, around other loops.
+    pub(super) fn is_independent(&self) -> bool {
+        self.has_loops && self.can && self.neighbours && !self.gathers
+    }
+
+    /// Whether its iterations are interleaved, since it has no lanes.
+    pub(super) fn interleaves(&self) -> bool {
+        !self.is_independent() && !self.is_interleaved && self.gain.pays && self.gain.fits && self.can_jam
     }
 }
 
@@ -119,49 +292,24 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn body(&mut self, body: &[Stmt]) {
+    fn body(&mut self, plan: &Plan, body: &[Stmt]) {
         for stmt in body {
             match stmt {
-                Stmt::For { lanes: LANES_OF_ELEMENTS, body, .. } => {
-                    body.iter().for_each(|stmt| self.inside += products_in(stmt))
+                Stmt::For { index, lanes, body, .. } if plan.lanes(*index, *lanes) == LANES_OF_ELEMENTS => {
+                    for stmt in body {
+                        stmt.visit(&mut |stmt| self.inside += usize::from(plan.adds_product(stmt)));
+                    }
                 }
-                Stmt::MulAdd(..) => self.outside += 1,
-                stmt => self.body(stmt.body()),
+                stmt if plan.adds_product(stmt) => self.outside += 1,
+                stmt => self.body(plan, stmt.body()),
             }
         }
     }
-}
-
-fn products_in(stmt: &Stmt) -> usize {
-    let mut count = 0;
-    stmt.visit(&mut |stmt| count += usize::from(matches!(stmt, Stmt::MulAdd(..))));
-    count
-}
-
-fn halve(body: &mut [Stmt]) {
-    for stmt in body {
-        if let Stmt::For { lanes, jam, body, .. } = stmt {
-            if *lanes == LANES_OF_ELEMENTS {
-                *lanes /= 2;
-            }
-            if *jam == JAM {
-                *jam *= 2;
-            }
-            halve(body);
-        }
-    }
-}
-
-/// Whether iterations of a loop can be interleaved, and it pays.
-fn shares(index: IndexId, body: &[Stmt], around: u32) -> bool {
-    let mut gain = Gain { index, pays: false, fits: true };
-    gain.body(body, around);
-    gain.pays && gain.fits && can_jam(index, body)
 }
 
 /// What interleaving the iterations over an index would do to the loops inside.
+#[derive(Clone, Copy)]
 struct Gain {
-    index: IndexId,
     /// Some factor is loaded once for all iterations.
     pays: bool,
     /// All partial sums stay in registers, and every sum gains.
@@ -169,26 +317,35 @@ struct Gain {
 }
 
 impl Gain {
-    fn body(&mut self, body: &[Stmt], around: u32) {
+    fn of(plan: &Plan, index: IndexId, body: &[Stmt], around: u32) -> Gain {
+        let mut gain = Gain { pays: false, fits: true };
+        gain.body(plan, index, body, around);
+        gain
+    }
+
+    fn body(&mut self, plan: &Plan, index: IndexId, body: &[Stmt], around: u32) {
         for stmt in body {
             match stmt {
-                Stmt::For { lanes, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
-                    self.innermost(body, around.max(*lanes));
+                Stmt::For { index: inner, lanes, body, .. } => {
+                    let around = around.max(plan.lanes(*inner, *lanes));
+                    match body.iter().all(|stmt| stmt.body().is_empty()) {
+                        true => self.innermost(plan, index, body, around),
+                        false => self.body(plan, index, body, around),
+                    }
                 }
-                Stmt::For { lanes, body, .. } => self.body(body, around.max(*lanes)),
-                stmt => self.body(stmt.body(), around),
+                stmt => self.body(plan, index, stmt.body(), around),
             }
         }
     }
 
     /// A loop of loads and sums.
-    fn innermost(&mut self, body: &[Stmt], lanes: u32) {
-        let products = body.iter().filter(|stmt| matches!(stmt, Stmt::MulAdd(..))).count();
+    fn innermost(&mut self, plan: &Plan, index: IndexId, body: &[Stmt], lanes: u32) {
+        let products = body.iter().filter(|stmt| plan.adds_product(stmt)).count();
         if products == 0 {
             return;
         }
         let loads = || body.iter().filter_map(Stmt::load);
-        let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
+        let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(index));
         self.fits &= !has_calls(body) && products as u32 * lanes.div_ceil(VECTOR) * JAM <= PARTIAL_SUMS;
         let shared = lanes > VECTOR && loads().any(mentions) && loads().any(|place| !mentions(place));
         self.pays |= shared;
@@ -197,57 +354,16 @@ impl Gain {
     }
 }
 
-/// The outermost loops that add to no register outside.
-fn run_parallel(body: &mut [Stmt]) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { parallel, body, .. } => *parallel = !changes_outside(body),
-            Stmt::If { body, .. } => run_parallel(body),
-            _ => {}
-        }
-    }
-}
-
-fn lanes(body: &mut [Stmt]) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { index, domain, lanes: count, body, .. } => {
-                match choose(*index, domain, body).filter(|_| !stores_neighbours_inside(*index, body)) {
-                    Some(found) => *count = found,
-                    None => lanes(body),
-                }
-            }
-            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => lanes(body),
-            _ => {}
-        }
-    }
-}
-
-/// Whether a loop holds one other, which can have lanes as well and stores neighbours, where lanes of its own would store places far apart.
-fn stores_neighbours_inside(index: IndexId, body: &[Stmt]) -> bool {
-    let mut loops = body.iter().filter(|stmt| has_loop(stmt));
-    let (Some(Stmt::For { index: inner, domain, body: inside, .. }), None) = (loops.next(), loops.next()) else {
-        return false;
-    };
-    let next = |place: &Place, i: IndexId| place.at.last().is_some_and(|a| a.coefficient(&Var::Index(i)) == 1);
-    let mut stores = inside.iter().filter_map(|stmt| if let Stmt::Store(place, _) = stmt { Some(place) } else { None });
-    let mut better = stores.clone().next().is_some();
-    better &= stores.all(|place| next(place, *inner) && !next(place, index));
-    better
-        && inside.iter().any(has_loop)
-        && choose(*inner, domain, inside).is_some()
-        && shares(index, body, LANES_OF_ELEMENTS)
-}
-
 /// Whether a loop around others runs in lanes that are independent of each other.
 pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
     let whole = Domain::Range { lower: Vec::new(), upper: Vec::new() };
-    body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })) && choose(index, &whole, body).is_some()
+    let nothing = Contraction::default();
+    body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })) && choose(&nothing, index, &whole, body).is_some()
 }
 
 /// The lanes of a loop, nothing where it has none.
-fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
-    let mut seen = Seen::new(index);
+fn choose(contraction: &Contraction, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
+    let mut seen = Seen::new(contraction, index);
     if !seen.body(body) {
         return None;
     }
@@ -273,7 +389,8 @@ fn choose(index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
 
 /// Whether a row without loops has so much arithmetic that it runs in lanes, wherever its numbers are.
 pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
-    let mut seen = Seen::new(index);
+    let contraction = Contraction::of(body);
+    let mut seen = Seen::new(&contraction, index);
     seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
@@ -287,7 +404,8 @@ fn literal(domain: &Domain) -> Option<i64> {
 }
 
 /// What the body of a loop does that differs from lane to lane.
-struct Seen {
+struct Seen<'a> {
+    contraction: &'a Contraction,
     index: IndexId,
     /// Whether there are loops beside a statement, which take more time than it.
     around: bool,
@@ -310,9 +428,10 @@ struct Seen {
     operations: usize,
 }
 
-impl Seen {
-    fn new(index: IndexId) -> Seen {
+impl Seen<'_> {
+    fn new(contraction: &Contraction, index: IndexId) -> Seen<'_> {
         Seen {
+            contraction,
             index,
             around: false,
             indices: [index].into(),
@@ -379,6 +498,7 @@ impl Seen {
                         self.has_calls |= function.is_call();
                         self.operations += 1;
                     }
+                    Real::Mul(..) if self.contraction.moves(*r) => {}
                     Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) => self.operations += 1,
                     Real::Literal(_) | Real::Index(_) | Real::Select(..) => {}
                 }
