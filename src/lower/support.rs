@@ -32,6 +32,10 @@ const MAX_CLAUSES: usize = 64;
 /// How many clauses a support may have to be a guard of those who read the tensor.
 const MAX_GUARDED: usize = 8;
 
+/// How many indices a clause binds; what is said of those that are further from the `gen` indices goes. In a chain of products with a sparse matrix
+/// each statement would add one.
+const MAX_BOUND: usize = 8;
+
 /// A conjunction over `gen` indices, numbered from 0 on, and indices behind them that it binds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Clause {
@@ -280,22 +284,29 @@ impl Clause {
             let i = IndexId::from_index(rank + k);
             self.conjuncts.retain(|p| !p.mentions(i));
         }
-        // The indices that are tied to `gen` indices, directly or by others.
-        let mut tied = vec![false; self.bound.len()];
+        // How far indices are from `gen` indices that ties them to these, directly or by others.
+        let mut distance: Vec<Option<usize>> = vec![None; self.bound.len()];
         let mentions = |p: &Pred, k: usize| p.mentions(IndexId::from_index(k));
-        loop {
-            let before = tied.clone();
+        for step in 0..=self.bound.len() {
+            let before = distance.clone();
             for p in &self.conjuncts {
                 let reaches = (0..rank).any(|k| mentions(p, k))
-                    || before.iter().enumerate().any(|(k, tied)| *tied && mentions(p, rank + k));
-                for (k, tied) in tied.iter_mut().enumerate() {
-                    *tied |= reaches && mentions(p, rank + k);
+                    || before.iter().enumerate().any(|(k, tied)| tied.is_some() && mentions(p, rank + k));
+                for (k, tied) in distance.iter_mut().enumerate() {
+                    if reaches && tied.is_none() && mentions(p, rank + k) {
+                        *tied = Some(step);
+                    }
                 }
             }
-            if tied == before {
+            if distance == before {
                 break;
             }
         }
+        let mut nearest: Vec<(usize, usize)> =
+            distance.iter().enumerate().filter_map(|(k, tied)| Some(((*tied)?, k))).collect();
+        nearest.sort_unstable();
+        let mut tied = vec![false; self.bound.len()];
+        nearest.into_iter().take(MAX_BOUND).for_each(|(_, k)| tied[k] = true);
         let mut names = Vec::new();
         let mut kept = Vec::new();
         for (k, extent) in std::mem::take(&mut self.bound).into_iter().enumerate() {

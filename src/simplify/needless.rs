@@ -560,7 +560,6 @@ fn element(operand: &Operand) -> Element {
     (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect())
 }
 
-/// Whether a predicate mentions sizes only.
 /// Whether a predicate holds for the sizes alone: it mentions no index, no relation, and binds nothing.
 pub(super) fn is_about_sizes(p: &Pred) -> bool {
     let mut plain = !matches!(p, Pred::Exists { .. });
@@ -577,7 +576,13 @@ fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
         reading.ranges.iter().filter_map(not_empty).chain(holds).collect()
     };
     let mut each = readings.iter().map(facts);
-    let mut common = each.next().unwrap_or_default();
+    let mut common: Vec<Pred> = Vec::new();
+    for p in each.next().unwrap_or_default() {
+        // The sizes of a chain of statements are few, however long it is.
+        if !common.contains(&p) {
+            common.push(p);
+        }
+    }
     each.for_each(|others| common.retain(|p| others.contains(p)));
     common
 }
