@@ -708,8 +708,14 @@ fn transposition_is_of_linear_programs() {
         "(sum i < n. x[i], x)",
         "gen i < n. [y[i] > 0] * x[i]",
     ];
-    let other =
-        ["gen i < n. x[i]^2", "gen i < n. x[i] + 1", "gen i < n. x[i] * x[i]", "gen i < n. [x[i] > 0] * x[i]", "y"];
+    let other = [
+        "gen i < n. x[i]^2",
+        "gen i < n. x[i] + 1",
+        "gen i < n. x[i] * x[i]",
+        "gen i < n. [x[i] > 0] * x[i]",
+        "gen i < n. exp(x[i]) * 0",
+        "y",
+    ];
     let transposed = |body: &str| derived(&format!("{declared}{body}"), Request::new(Mode::Transpose, &["x"]));
     for body in linear {
         assert!(transposed(body).is_ok(), "{body}: {:?}", transposed(body));
