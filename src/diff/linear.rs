@@ -49,6 +49,8 @@ impl Dependence {
     /// Of a product.
     fn times(self, other: Dependence) -> Dependence {
         match (self, other) {
+            // Beside zero, too: the transpose would read what is not linear.
+            (Dependence::Other, _) | (_, Dependence::Other) => Dependence::Other,
             (Dependence::Zero, _) | (_, Dependence::Zero) => Dependence::Zero,
             (Dependence::Constant, x) | (x, Dependence::Constant) => x,
             _ => Dependence::Other,

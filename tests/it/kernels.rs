@@ -106,7 +106,7 @@ impl Report {
 }
 
 /// Tensors of reals as sparse results, whose patterns are found out, have the numbers of dense ones.
-fn judge_assembled(function: &Function, expected: &Expected, inputs: &Inputs) -> Result<Tally, String> {
+pub fn judge_assembled(function: &Function, expected: &Expected, inputs: &Inputs) -> Result<Tally, String> {
     let words = |error: iverson::Error| format!("{error}\n{function}");
     let program = function.tensor_ssa();
     let is_tensor = |ty| program.signature.types.real_dims(ty).is_some_and(|dims| !dims.is_empty());

@@ -32,6 +32,7 @@ mod merging;
 mod negated;
 mod outside;
 mod passes;
+mod patterns;
 mod powers;
 mod precise;
 mod products;

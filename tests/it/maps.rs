@@ -1,12 +1,32 @@
 //! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more. Gradients by what
-//! is read through a map: the rows in use alone.
+//! is read through a map: the rows in use alone. What a pass does with maps it does with no other relation.
 
 use iverson::kernel::Engine;
-use iverson::stages::Stages;
+use iverson::stages::{Stages, check};
 use iverson::tensor::{Dense, Inputs, Relation, Tensor, Value};
-use iverson::{Function, reference};
+use iverson::ty::RelationKind;
+use iverson::{Function, reference, tssa};
 
-use crate::support::Numbers;
+use crate::jacobians::energy;
+use crate::judge::{Expected, Ways};
+use crate::kernels::{fitting, judge, judge_assembled};
+use crate::support::{Numbers, compile};
+
+/// The program with relations in place of some of its maps: sources have any number of targets.
+fn over_relations(function: &Function, names: &[&str]) -> Function {
+    let program = function.tensor_ssa();
+    let mut signature = (*program.signature).clone();
+    let ids: Vec<_> = signature.relations.ids().collect();
+    for id in ids {
+        let relation = &mut signature.relations[id];
+        if relation.kind == RelationKind::Map && names.contains(&relation.name.as_str()) {
+            relation.kind = RelationKind::Free;
+        }
+    }
+    let program = tssa::Program { signature: signature.into(), ..program.clone() };
+    check("relations in place of maps", &program).expect("Tensor-SSA applies no map");
+    Function::from_tensor_ssa(program)
+}
 
 /// What nests say where targets in use are visited.
 const SHARED: &str = "that are in use are visited";
@@ -140,4 +160,61 @@ fn gradients_of_rows_in_use() {
             }
         }
     }
+}
+
+/// Relations in place of maps: programs that follow maps, and their gradients, as kernels, on relations under which a source has no target, one,
+/// or several.
+#[test]
+fn relations_are_no_maps() {
+    let declared = "param a : [n] real\nparam b : [n] real\nparam E : [n, n] real\nparam w : [p] real\nparam S : csr [n, p] real\n\
+                    map m : [p] -> [n]\nmap g : [n] -> [n]\n";
+    let bodies = [
+        "gen o < p. ln(a[m(o)])",
+        "gen o < p. sin(a[m(o)]) * cos(b[m(o)])",
+        "gen o < p. exp(2 * a[m(o)]) + sin(w[o])",
+        "sum o < p. w[o] * exp(a[m(o)] * b[m(o)])",
+        "gen o < p. sin(a[g(m(o))])",
+        "gen o < p. exp(sum i < n. [g(m(o)) = i and i < 2] * a[i])",
+        "gen o < p, i < n. exp(sum c < n. [m(o) = c and g(i) = c] * a[c])",
+        "gen o < p. exp(sum c < n. [m(o) = c and c = 1] * a[c])",
+        "gen i < n. sum o < p. [m(o) = i] * w[o]",
+        "gen i < n. [exists o < p. m(o) = i] * exp(a[i])",
+        "sum o < p, q < n. (E[m(o), q] - 1)^2",
+        "gen o < p, k < 2, i < n. [m(o) = i] * w[o]",
+        "gen o < p, i < n. [m(o) = i] * w[o] * a[i]",
+        "sum i < n, o < p. S[i, o] * a[m(o)]",
+        "sum i < n, o < p. [m(o) = i] * S[i, o]^2",
+        "max o < p + 1. [o < p] * a[m(o)]",
+    ];
+    let mut exact = 0;
+    for body in bodies {
+        let program = compile(&format!("{declared}{body}"));
+        let loss = match body.starts_with("sum") || body.starts_with("max") {
+            true => program.clone(),
+            false => Function::from_tensor_ssa(energy(program.tensor_ssa()).expect("small")),
+        };
+        let wrt: Vec<&str> = ["a", "b", "E", "w", "S"]
+            .into_iter()
+            .filter(|name| loss.tensor_ssa().signature.param(name).is_some())
+            .collect();
+        let gradient = loss.gradient(&wrt).expect("one real");
+        let over = |names: &[&str]| {
+            let own = over_relations(&loss, names).gradient(&wrt).expect("one real");
+            [over_relations(&program, names), over_relations(&gradient, names), own]
+        };
+        let some = [["m"].as_slice(), &["g"], &["m", "g"]];
+        let follows = |names: &&[&str]| names.iter().all(|name| body.contains(&format!("{name}(")));
+        for function in some.into_iter().filter(follows).flat_map(over) {
+            for size in [1, 3, 5] {
+                let inputs = fitting(&function, size, &mut Numbers::new(size as u64, true));
+                let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
+                let judged = judge(&function, &expected, &inputs, Ways::Raw, false);
+                let tally = judged.unwrap_or_else(|complaint| panic!("{body}, {size}: {complaint}"));
+                exact += tally.exact + tally.bounded;
+                let judged = judge_assembled(&function, &expected, &inputs);
+                judged.unwrap_or_else(|complaint| panic!("{body}, {size}, assembled: {complaint}"));
+            }
+        }
+    }
+    assert!(exact > 2000, "{exact} numbers");
 }

@@ -1,16 +1,17 @@
 //! The passes over loop nests, one by one: on programs as lowering left them, in their order, and all but one of them.
 //!
-//! Each is judged by the interpreter before and after, at the exactness that the pass has, on the programs of the tests with their gradients and
-//! on random ones. The verifier looks at every result.
+//! Each is judged by the interpreter before and after, at the exactness that the pass has, on the programs of the tests with their gradients, on
+//! random ones, and on random nests. The verifier looks at every result.
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::Program;
+use iverson::loops::{self, Program};
 use iverson::schedule::{Exactness, PASSES};
 use iverson::stages::{Stages, check};
-use iverson::tensor::Inputs;
+use iverson::tensor::{Dense, Inputs};
 use iverson::{Function, lower, prepare, tssa};
 
 use crate::generate::{self, Family};
@@ -125,5 +126,207 @@ fn passes_keep_random_programs() {
         let inputs = inputs(&generated, &mut Numbers::new(seed, true));
         let function = compile(&generated.text);
         judge(&format!("seed {seed}"), &function, &inputs, &mut Changes::default());
+    }
+}
+
+/// Random nests, as text: loops whose bounds and tests mention the indices around them.
+struct Nests {
+    rng: Rng,
+    text: String,
+    indices: usize,
+    reals: usize,
+}
+
+/// What is in scope: indices with the sizes of their ranges, and registers.
+#[derive(Clone, Default)]
+struct Scope {
+    indices: Vec<(String, &'static str)>,
+    reals: Vec<String>,
+}
+
+impl Scope {
+    fn with(&self, index: &str, size: &'static str) -> Scope {
+        let mut next = self.clone();
+        next.indices.push((index.to_owned(), size));
+        next
+    }
+}
+
+impl Nests {
+    fn line(&mut self, depth: usize, text: &str) {
+        self.text += &format!("{}{text}\n", "  ".repeat(depth));
+    }
+
+    fn index(&mut self) -> String {
+        self.indices += 1;
+        format!("i{}", self.indices - 1)
+    }
+
+    fn real(&mut self, scope: &mut Scope) -> String {
+        self.reals += 1;
+        scope.reals.push(format!("r{}", self.reals - 1));
+        format!("r{}", self.reals - 1)
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.rng.usize(0..from.len())]
+    }
+
+    /// Of one index or two, the last most often.
+    fn affine(&mut self, scope: &Scope) -> String {
+        let last = scope.indices.len() - 1;
+        let at = if self.rng.bool() { last } else { self.rng.usize(0..=last) };
+        let (i, other) = (&scope.indices[at].0, &scope.indices[self.rng.usize(0..=last)].0);
+        let text = match self.rng.u8(0..6) {
+            0 | 1 => i.clone(),
+            2 | 3 => format!("-{i}"),
+            4 if i != other => format!("{i} - {other}"),
+            _ if i != other => format!("-{i} + {other}"),
+            _ => format!("2*{i}"),
+        };
+        match self.rng.u8(0..4) {
+            0 => text,
+            1 => format!("{text} + {}", self.rng.u8(1..4)),
+            2 => format!("{text} - {}", self.rng.u8(1..4)),
+            _ => format!("{text} + {} - 2", self.pick(&["n", "m"])),
+        }
+    }
+
+    fn value(&mut self, depth: usize, scope: &mut Scope, tensors: &[&str]) -> String {
+        let of = |size: &str| scope.indices.iter().rev().find(|(_, n)| *n == size).map(|(i, _)| i.clone());
+        let (rows, cols) = (of("n").expect("the outer loop"), of("m"));
+        let mut values = vec![format!("x[{rows}]"), format!("real({})", self.affine(scope))];
+        if let Some(cols) = cols {
+            values.push(format!("y[{cols}]"));
+            values.extend(tensors.iter().map(|x| format!("{x}[{rows}, {cols}]")));
+        }
+        let sum = (!scope.reals.is_empty() && self.rng.bool()).then(|| {
+            let pair = [self.pick(&scope.reals).clone(), self.pick(&scope.reals).clone()];
+            pair.join([" + ", " * "][self.rng.usize(0..2)])
+        });
+        let is_load = sum.is_none();
+        let value = sum.unwrap_or_else(|| self.pick(&values).clone());
+        let r = match is_load {
+            true => self.real(scope),
+            // Products of products would be too large for sums in any order.
+            false => self.real(&mut Scope::default()),
+        };
+        self.line(depth, &format!("{r} = {value}"));
+        r
+    }
+
+    /// What adds to a register, and what sets another one.
+    fn body(&mut self, depth: usize, [total, last]: [&str; 2], scope: &Scope, tensors: &[&str], loops: usize) {
+        let mut scope = scope.clone();
+        for _ in 0..self.rng.usize(1..4) {
+            match self.rng.u8(0..12) {
+                0..=3 if loops > 0 => {
+                    let size = *self.pick(&["n", "m"]);
+                    let i = self.index();
+                    let (a, b) = (self.affine(&scope), self.affine(&scope));
+                    let lower = self.pick(&["0", "1", "a", "a"]).replace('a', &format!("max(0, {a})"));
+                    let upper = self.pick(&["z", "z", "b"]).replace('b', &format!("min({size} - 1, {b})"));
+                    let upper = upper.replace('z', &format!("{size} - 1"));
+                    let own = self.rng.bool().then(|| self.real(&mut Scope::default()));
+                    if let Some(sum) = &own {
+                        self.line(depth, &format!("local {sum}"));
+                    }
+                    self.line(depth, &format!("for {i} in {lower} .. {upper}"));
+                    let inner = scope.with(&i, size);
+                    self.body(depth + 1, [own.as_deref().unwrap_or(total), last], &inner, tensors, loops - 1);
+                    if let Some(sum) = own {
+                        self.line(depth, &format!("{total} += {sum}"));
+                    }
+                }
+                4..=6 => {
+                    let a = self.affine(&scope);
+                    let test = self.pick(&["0 <= a", "0 <= a", "0 <= a", "a = 0", "a != 0"]).replace('a', &a);
+                    self.line(depth, &format!("if {test}"));
+                    self.body(depth + 1, [total, last], &scope, tensors, loops);
+                }
+                7 => {
+                    let r = self.value(depth, &mut scope, tensors);
+                    self.line(depth, &format!("{last} := {r}"));
+                }
+                _ => {
+                    let r = self.value(depth, &mut scope, tensors);
+                    let factor =
+                        if self.rng.bool() { format!(" * {}", self.pick(&scope.reals)) } else { String::new() };
+                    self.line(depth, &format!("{total} += {r}{factor}"));
+                }
+            }
+        }
+        let r = self.value(depth, &mut scope, tensors);
+        self.line(depth, &format!("{total} += {r}"));
+    }
+
+    /// A nest that stores each element of a tensor.
+    fn nest(&mut self, name: &str, tensors: &[&str]) {
+        (self.indices, self.reals) = (0, 0);
+        self.line(0, &format!("{name}[n, m]:"));
+        let (i, j) = (self.index(), self.index());
+        self.line(1, &format!("for {i} in 0 .. n - 1"));
+        self.line(2, &format!("for {j} in 0 .. m - 1"));
+        let scope = Scope::default().with(&i, "n").with(&j, "m");
+        self.reals = 2;
+        self.line(3, "local r0");
+        self.line(3, "local r1");
+        self.body(3, ["r0", "r1"], &scope, tensors, 2);
+        self.line(3, "r0 += r1");
+        self.line(3, &format!("{name}[{i}, {j}] = r0"));
+    }
+}
+
+/// A pass takes whatever the verifier accepts, be it what programs become or not.
+#[test]
+fn passes_keep_random_nests() {
+    let declared =
+        "param x : [n] real\nparam y : [m] real\nparam A : [n, m] real\ngen i < n, j < m. x[i] * y[j] * A[i, j]";
+    let signature = compile(declared).tensor_ssa().signature.clone();
+    let mut changes = Changes::default();
+    let first = setting("IVERSON_SEED", 0);
+    for seed in first..first + setting("IVERSON_PROGRAMS", 120) {
+        let mut nests = Nests { rng: Rng::with_seed(seed), text: String::new(), indices: 0, reals: 0 };
+        nests.nest("t", &["A"]);
+        nests.nest("z", &["A", "t"]);
+        let text = nests.text + "out value = z\n";
+        let program = loops::parse(&text, &signature).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        check("by hand", &program).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let mut numbers = Numbers::new(seed, true);
+        let all: Vec<(Inputs, Vec<f64>)> = [(1, 1), (2, 5), (4, 3), (6, 6), (3, 0)]
+            .into_iter()
+            .map(|(n, m)| {
+                let mut inputs = Inputs::new();
+                for (name, shape) in [("x", vec![n]), ("y", vec![m]), ("A", vec![n, m])] {
+                    let data = numbers.vector(shape.iter().product());
+                    inputs.value(name, Dense::new(&shape, data).expect("it fits"));
+                }
+                let expected = run(&program, &inputs);
+                (inputs, expected)
+            })
+            .collect();
+        let mut scheduled = program.clone();
+        for (pass, count) in PASSES.iter().zip(&mut changes) {
+            let mut judged = |from: &Program| {
+                let after = pass.apply(from.clone()).expect("it runs");
+                check(pass.name, &after).unwrap_or_else(|error| panic!("{seed}: {error}\n{text}"));
+                if after.nests == from.nests {
+                    return after;
+                }
+                *count += 1;
+                for (inputs, expected) in &all {
+                    // Sums of integers are the same in any order.
+                    assert_eq!(run(&after, inputs), *expected, "{seed}: {}\n{from}\n{after}", pass.name);
+                }
+                after
+            };
+            judged(&program);
+            scheduled = judged(&scheduled);
+        }
+    }
+    for (pass, count) in PASSES.iter().zip(changes) {
+        println!("{}: {count}", pass.name);
+        let common = ["split", "pack", "layout", "fuse", "contract", "vectorise"].contains(&pass.name);
+        assert!(count > 0 || !common, "{} changed nothing", pass.name);
     }
 }

@@ -246,7 +246,8 @@ impl Source<'_, '_, '_> {
         };
         let class = self.graph.input(param, Vec::new(), dims.clone(), pattern);
         let indices: Vec<Affine> = dims.iter().map(|n| self.place(scope, n)).collect();
-        let mut guard = if pattern.is_some() { Pred::relation(S_PATTERN, indices.clone()) } else { Pred::True };
+        let stored = pattern.is_some() && !self.one_in(8);
+        let mut guard = if stored { Pred::relation(S_PATTERN, indices.clone()) } else { Pred::True };
         for (a, n) in indices.iter().zip(&dims) {
             if !scope.iter().any(|(i, m)| a.as_index() == Some(*i) && m == n) && !self.one_in(8) {
                 guard = guard.and(Pred::in_range(a, n).unwrap());

@@ -1,6 +1,7 @@
 //! Tests of the rules and of the pass.
 
 mod faults;
+mod guards;
 mod instances;
 mod loader;
 mod soundness;

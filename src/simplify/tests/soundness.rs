@@ -260,6 +260,47 @@ fn every_rule_is_sound() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is closed can be evaluated by itself, at every place of its box: it reads nothing outside of axes and patterns, and has the value of what
+/// was closed, in which such reads are zero.
+#[test]
+fn classes_have_values_everywhere() {
+    let signature = signature();
+    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut rng = fastrand::Rng::with_seed(8);
+    let worlds = worlds(&mut rng, Numbers::Finite);
+    let (mut points, mut compared) = (0, 0);
+    for case in 0..1500 {
+        if graph.egraph.total_number_of_nodes() > 4000 {
+            graph = Graph::new(&signature, &super::NO_HINTS);
+        }
+        let mut source = Source { rng: &mut rng, graph: &mut graph };
+        let scope = source.scope();
+        let depth = 1 + case % 3;
+        let e = source.expr(&scope, depth);
+        if matches!(e, Expr::Number(_) | Expr::Index(_) | Expr::Read(_)) || !plain(&e) {
+            continue;
+        }
+        let closed = graph.close(&scope, &e).unwrap();
+        for world in worlds.values().flat_map(|worlds| worlds.first()) {
+            for mut at in world.places(&scope) {
+                let oracle = |lenient| Oracle { world, graph: &graph, lenient, annihilates: false };
+                let after = oracle(false).value::<Bits>(&closed, &mut at);
+                let Some(Bits(after)) = after else { panic!("no value at {at:?} in {world:?}\n  {e:?}\n  {closed:?}") };
+                points += 1;
+                if let Some(Bits(before)) = oracle(true).value::<Bits>(&e, &mut at)
+                    && before.is_finite()
+                {
+                    let same = (before - after).abs() <= 1e-9 * (1.0 + before.abs());
+                    assert!(same, "{before} became {after} at {at:?} in {world:?}\n  {e:?}\n  {closed:?}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    println!("{points} points, {compared} compared");
+    assert!(compared > 10_000, "{compared} of {points}");
+}
+
 #[test]
 fn the_oracle_decides_guards_as_the_index_language_does() {
     let signature = signature();

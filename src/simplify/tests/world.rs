@@ -299,8 +299,8 @@ impl World {
 pub(super) struct Oracle<'w, 'g, 'a> {
     pub(super) world: &'w World,
     pub(super) graph: &'g Graph<'a>,
-    /// A place that a read cannot have makes the product, term or application around it zero, which is what closing adds guards for. Otherwise
-    /// nothing around it has a value.
+    /// A place that a read cannot have makes the product or term around it zero, and so an argument, which is what closing adds guards for.
+    /// Otherwise nothing around it has a value.
     pub(super) lenient: bool,
     /// Whether a product with a sum over an empty range is zero, whatever the other factors are. What comes out of a rule of the tier `finite` is
     /// evaluated so; what goes in is taken at its numbers.
@@ -365,7 +365,7 @@ impl Oracle<'_, '_, '_> {
                 Some(T::total(terms?))
             }
             Expr::Apply(function, args) => {
-                let args: Option<Vec<T>> = args.iter().map(|e| self.value(e, at)).collect();
+                let args: Option<Vec<T>> = args.iter().map(|e| self.or_zero(self.value(e, at))).collect();
                 self.or_zero(args.and_then(|args| T::apply(*function, &args)))
             }
         }

@@ -1,0 +1,127 @@
+//! Guards that go, in random programs where several are reasons for each other: values stay.
+
+use fastrand::Rng;
+
+use super::{NO_HINTS, environment, values};
+use crate::driver::Function;
+use crate::simplify::Tier;
+use crate::simplify::cost::Model;
+use crate::simplify::needless::without_needless_guards;
+
+const DECLARED: &str = "param x : [n] real\nparam y : [n] real\nparam A : [n, n] real\nparam S : csr [n, n] real\n";
+
+const PROGRAMS: u64 = 2000;
+
+/// What guards say of an index `#`, and another one `$`.
+const ATOMS: [&str; 9] = [
+    "n >= 2",
+    "n >= 3",
+    "1 <= #",
+    "# + 1 < n",
+    "# != 0",
+    "exists q < n. S?(#, q)",
+    "exists q < n. S?(q, #)",
+    "S?(#, $)",
+    "# <= $",
+];
+
+/// Tensors over one index or two, each of which is read by those after it.
+struct Guards {
+    rng: Rng,
+    usual: &'static str,
+    tensors: Vec<(String, usize)>,
+}
+
+impl Guards {
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.rng.usize(0..from.len())]
+    }
+
+    /// About sizes, at the border of a range, and that some entry exists; most often one that the program has elsewhere too.
+    fn guard(&mut self, indices: &[&str]) -> String {
+        let atoms: Vec<String> = (0..self.rng.usize(0..3))
+            .map(|_| {
+                let atom = if self.rng.u8(0..3) > 0 { self.usual } else { self.pick(&ATOMS) };
+                let (a, b) = (self.pick(indices), self.pick(indices));
+                format!("({})", atom.replace('#', a).replace('$', b))
+            })
+            .collect();
+        if atoms.is_empty() { String::new() } else { format!("[{}] * ", atoms.join(" and ")) }
+    }
+
+    fn factor(&mut self, indices: &[&str]) -> String {
+        let (a, b) = (self.pick(indices), self.pick(indices));
+        if !self.tensors.is_empty() && self.rng.u8(0..4) > 0 {
+            let (name, rank) = self.tensors[self.rng.usize(0..self.tensors.len())].clone();
+            return if rank == 1 { format!("{name}[{a}]") } else { format!("{name}[{a}, {b}]") };
+        }
+        match self.rng.u8(0..6) {
+            0 | 1 => format!("x[{a}]"),
+            2 => format!("y[{a}]"),
+            3 => format!("A[{a}, {b}]"),
+            4 => format!("S[{a}, {b}]"),
+            _ => "2".to_owned(),
+        }
+    }
+
+    fn body(&mut self, indices: &[&str]) -> String {
+        let summed = [indices, &["s"]].concat();
+        match self.rng.u8(0..8) {
+            0 => {
+                let (g, f) = (self.guard(indices), self.factor(indices));
+                format!("{g}{}({f})", self.pick(&["exp", "sin", "1 + "]))
+            }
+            1 => format!(
+                "({}{} + {}{})",
+                self.guard(indices),
+                self.factor(indices),
+                self.guard(indices),
+                self.factor(indices)
+            ),
+            2..=4 => format!("(sum s < n. {}{} * {})", self.guard(&summed), self.factor(&summed), self.factor(&summed)),
+            5 => {
+                let f = self.factor(indices);
+                format!("{}{f} * {f}", self.guard(indices))
+            }
+            _ => format!("{}{} * {}", self.guard(indices), self.factor(indices), self.factor(indices)),
+        }
+    }
+
+    fn program(&mut self) -> String {
+        let mut text = DECLARED.to_owned();
+        for k in 0..self.rng.usize(1..5) {
+            let rank = self.rng.usize(1..3);
+            let indices = &["i", "j"][..rank];
+            let ranges = ["i < n", "i < n, j < n"][rank - 1];
+            text += &format!("let t{k} = gen {ranges}. {} in\n", self.body(indices));
+            self.tensors.push((format!("t{k}"), rank));
+        }
+        text + &format!("gen i < n, j < n. {}", self.body(&["i", "j"]))
+    }
+}
+
+#[test]
+fn values_stay_where_guards_go() {
+    let mut gone = 0;
+    for seed in 0..PROGRAMS {
+        let mut rng = Rng::with_seed(seed);
+        let usual = ATOMS[rng.usize(0..ATOMS.len())];
+        let text = Guards { rng, usual, tensors: Vec::new() }.program();
+        let before = Function::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")).tensor_ssa().clone();
+        let model = Model::new(&before.signature, &NO_HINTS);
+        let (after, dropped) = without_needless_guards(before.clone(), &model, Tier::Finite).unwrap();
+        gone += dropped.len();
+        if dropped.is_empty() {
+            continue;
+        }
+        for n in 0..5 {
+            let environment = environment(&before, n, 3);
+            let (left, right) = (values(&before, &environment), values(&after, &environment));
+            let agree = |a: f64, b: f64| !a.is_finite() || (a - b).abs() <= 1e-9 * (1.0 + a.abs());
+            let same = left.len() == right.len() && left.iter().zip(&right).all(|(a, b)| agree(*a, *b));
+            assert!(same, "{seed}, n = {n}: {left:?} became {right:?}\n{text}\n{before}\n{after}");
+        }
+    }
+    println!("{gone} statements with fewer guards");
+    assert!(gone > 200, "{gone}");
+}
