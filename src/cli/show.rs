@@ -202,7 +202,11 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
     });
     let text = |nests: &Program| -> iverson::Result<String> {
         let nests = in_bins(nests)?;
-        Ok(if arguments.explain { nests.explained() } else { nests.to_string() })
+        if !arguments.explain {
+            return Ok(nests.to_string());
+        }
+        let unproved = nests.unproved().into_iter().map(|line| format!("# not proved: {line}\n"));
+        Ok(nests.explained() + &unproved.collect::<String>())
     };
     let assembled = match (blocks.as_slice(), function.sparse_results().as_slice()) {
         ([], []) => None,

@@ -146,8 +146,9 @@ const GUARD_WEIGHT: usize = 256;
 const GUARD_WEIGHT_FREE: usize = 8;
 /// Atoms that all guards of one adjoint may have together before longer ones get names, beside the free ones.
 const GUARD_BUDGET: usize = 1 << 12;
-/// How deep a guard that is written out may nest; half of what a predicate may.
-const GUARD_NESTING: usize = Pred::MAX_NESTING / 2;
+/// How deep a guard that is written out may nest: an `exists` in an `exists` three times. In a chain of sparse products it would nest as deep as there
+/// are factors.
+const GUARD_NESTING: usize = 8;
 
 struct Rewriting {
     active: SideTable<VarId, bool>,

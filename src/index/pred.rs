@@ -87,6 +87,16 @@ pub enum Pred {
     },
 }
 
+/// `p or (p and q)  ==  p`
+fn absorb(alternatives: &mut Vec<Pred>) {
+    work::charge(alternatives.len() * alternatives.len());
+    let implies = |p: &Pred, q: &Pred| q.conjuncts().iter().all(|atom| p.conjuncts().contains(atom));
+    let needless: Vec<bool> =
+        alternatives.iter().map(|p| alternatives.iter().any(|q| p != q && implies(p, q))).collect();
+    let mut at = needless.into_iter();
+    alternatives.retain(|_| !at.next().unwrap_or(false));
+}
+
 /// Of predicates that are the same but for names of bound indices the first stays. Those that bind come last.
 fn dedup_bound(sorted: &mut Vec<Pred>) {
     let first = sorted.partition_point(|p| !matches!(p, Pred::Exists { .. }));
@@ -281,6 +291,7 @@ impl Pred {
         });
         atoms.reverse();
         dedup_bound(&mut atoms);
+        absorb(&mut atoms);
         // p or not p. Only for atoms: to negate an `and` builds an `or`, which would come back here, twice at each level.
         let is_atom = |p: &&Pred| !matches!(p, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. });
         if atoms.iter().filter(is_atom).any(|p| p.negate().is_some_and(|q| atoms.binary_search(&q).is_ok())) {

@@ -58,6 +58,9 @@
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
+//! **Proofs.** [`Program::verify`] checks the form. [`Program::unproved`] says what of the rest it cannot prove: that places are in bounds, and that
+//! iterations which run at the same time store to different places and load nothing that another one stores.
+//!
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod canonical;
@@ -68,6 +71,7 @@ mod onwards;
 mod parse;
 mod precision;
 mod print;
+mod prove;
 mod rename;
 mod scan;
 #[cfg(test)]
@@ -83,5 +87,5 @@ pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
 pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Names, inside_of_loops};
-pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
 pub(crate) use visit::{Outlook, could_jam, loads, stores};
+pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};

@@ -35,7 +35,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 /// For each nest the number of the one that it becomes part of; nests are numbered as they come, without those that join others.
-pub(super) fn groups(nests: &[Nest]) -> Vec<usize> {
+fn groups(nests: &[Nest]) -> Vec<usize> {
     let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut found = Vec::with_capacity(nests.len());

@@ -34,8 +34,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::{ROW_STATEMENTS, SHORT};
 use super::contract::Contraction;
+use super::machine::{ROW_STATEMENTS, SHORT};
 use super::specialise;
 use super::vectorise::{Plan, is_long_row};
 use crate::base::IndexId;

@@ -172,9 +172,7 @@ impl Plan {
                     let around = around.max(lanes);
                     if self.interleave(body, around) {
                         any = true;
-                    } else if lanes == 1
-                        && matches!(domain, Domain::Range { .. })
-                        && self.shares(*index, body, around)
+                    } else if lanes == 1 && matches!(domain, Domain::Range { .. }) && self.shares(*index, body, around)
                     {
                         self.jam.insert(*index, JAM);
                         any = true;

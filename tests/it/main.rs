@@ -37,6 +37,7 @@ mod powers;
 mod precise;
 mod products;
 mod programs;
+mod proofs;
 mod regressions;
 mod single;
 mod straight;

@@ -60,6 +60,10 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
                 Exactness::Exact => assert_eq!(bits(&found), bits(was), "{name}: {what}\n{from}\n{after}"),
                 Exactness::Contracts | Exactness::Reassociates => near(&what, &after, &found),
             }
+            // What was proved of places goes on to be so.
+            if from.unproved().is_empty() {
+                assert_eq!(after.unproved(), Vec::<String>::new(), "{name}: {what}\n{from}\n{after}");
+            }
             *count += usize::from(after.nests != from.nests);
             (after, found)
         };

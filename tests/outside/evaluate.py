@@ -259,7 +259,12 @@ class Evaluator:
         return self.term(d.body, inner)
 
     def _cmp(self, e, env):
-        return self.ops.constant(float(self.compare(e[1], self.term(e[2], env), self.term(e[3], env))))
+        a, b = self.term(e[2], env), self.term(e[3], env)
+        v = self.compare(e[1], a, b)
+        if v or not a[3] & b[3] & STRUCTURAL:
+            return self.ops.constant(float(v))
+        # A function that keeps zeros: of structural ones it is one.
+        return self.ops.nothing if a[3] & b[3] & EMPTY else (0.0, 0.0, 0, STRUCTURAL | (a[3] | b[3]) & ANNIHILATED, NONE)
 
     def _iv(self, e, env):
         return self.term(e[2], env) if self.holds(e[1], env) else self.ops.zero
