@@ -81,6 +81,26 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
     }
 }
 
+/// Each file of `tests/nests` is a comment, the parameters, and nests as the pass finds them that the name of the file begins with; the snapshot has
+/// those that it makes of them. A file whose comment says that something stays is left as it is.
+#[test]
+fn passes_make_of_nests() {
+    insta::glob!("..", "nests/*.txt", |path| {
+        let text = std::fs::read_to_string(path).expect("the file is there");
+        let (head, nests) = text.split_once("\n\n").expect("an empty line is between parameters and nests");
+        let function = compile(&format!("{head}\n0.0"));
+        let signature = &lowered(function.tensor_ssa()).signature;
+        let before = loops::parse(nests, signature).unwrap_or_else(|error| panic!("{}: {error:?}", path.display()));
+        let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        let pass = PASSES.iter().find(|pass| name.starts_with(&format!("{}.", pass.name))).expect("there is the pass");
+        let after = pass.apply(before.clone()).expect("it runs");
+        check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(after.unproved(), before.unproved(), "{name}");
+        assert_eq!(after.nests == before.nests, head.contains("stays"), "{name}");
+        insta::assert_snapshot!(after.explained());
+    });
+}
+
 /// A function and its gradients by all parameters.
 fn with_gradients(function: Function) -> Vec<Function> {
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
