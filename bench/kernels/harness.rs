@@ -22,7 +22,7 @@ pub struct Timed<'a> {
 
 impl<'a> Timed<'a> {
     /// Results of so many numbers each; they are NaN until they are written.
-    fn new(run: Run<'a>, lengths: &[usize]) -> Timed<'a> {
+    pub fn new(run: Run<'a>, lengths: &[usize]) -> Timed<'a> {
         Timed { run, results: lengths.iter().map(|len| vec![f64::NAN; *len]).collect() }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Timed<'a> {
 }
 
 /// Compares all numbers: each may differ by 1e-9 of the largest one of its result.
-fn assert_close(name: &str, ours: &Timed<'_>, by_hand: &Timed<'_>) {
+pub fn assert_close(name: &str, ours: &Timed<'_>, by_hand: &Timed<'_>) {
     for (leaf, (x, y)) in ours.results.iter().zip(&by_hand.results).enumerate() {
         let scale = y.iter().fold(0.0_f64, |scale, y| scale.max(y.abs()));
         for (k, (x, y)) in x.iter().zip(y).enumerate() {
@@ -74,18 +74,23 @@ pub struct Table {
     rounds: usize,
     /// Where inputs go, if other programs take turns.
     peers: Option<PathBuf>,
+    /// What is done with a program and its value with gradient instead, if anything is.
+    instead: Option<Instead>,
 }
 
+/// Does something else with a program, simplified, and with its value and gradient.
+pub type Instead = Box<dyn FnMut(&Case<'_>, [&Function; 2]) -> Result<()>>;
+
 impl Table {
-    pub fn new(filter: Option<String>, rounds: usize, peers: Option<PathBuf>) -> Table {
+    pub fn new(filter: Option<String>, rounds: usize, peers: Option<PathBuf>, instead: Option<Instead>) -> Table {
         let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-        if peers.is_none() {
+        if peers.is_none() && instead.is_none() {
             println!(
                 "{:<62}{:>11}{:>11}{:>11}{:>12}{:>9}{:>9}",
                 "ms", "by hand", "native", "2 threads", "interpreter", "ratio", "interp."
             );
         }
-        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds, peers }
+        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds, peers, instead }
     }
 
     /// Whether a workload was asked for.
@@ -98,6 +103,9 @@ impl Table {
         let primal = Function::parse(case.text)?;
         let simple = primal.simplify(&Default::default())?.function;
         let both = primal.value_and_gradient(case.wrt)?;
+        if let Some(instead) = &mut self.instead {
+            return instead(&case, [&simple, &both]);
+        }
         if let Some(directory) = &self.peers {
             let native = |function: &Function| case.kernel(function, Engine::Native);
             let kernels = [native(&simple)?, native(&both)?];
@@ -121,7 +129,7 @@ impl Table {
 
     /// Measures the value and gradient of a program, of which some results are sparse.
     pub fn compare_sparse(&mut self, case: &Case<'_>, sparse: &[&str], gradient: Run<'_>) -> Result<()> {
-        if self.peers.is_some() {
+        if self.peers.is_some() || self.instead.is_some() {
             return Ok(());
         }
         let assembly = Function::parse(case.text)?.value_and_gradient(case.wrt)?.assemble(sparse)?;
@@ -130,7 +138,7 @@ impl Table {
 
     /// Measures the value and gradient of a program over inputs in single precision, beside the same over these numbers in double precision.
     pub fn in_single(&mut self, name: String, function: &Function, inputs: &Inputs) -> Result<()> {
-        if self.peers.is_some() {
+        if self.peers.is_some() || self.instead.is_some() {
             return Ok(());
         }
         let single = inputs.in_precision(Precision::Single);
@@ -220,7 +228,7 @@ impl Case<'_> {
 }
 
 /// A run of a kernel.
-fn run<'a>(kernel: &'a Kernel, data: &'a [&'a [f64]]) -> Run<'a> {
+pub fn run<'a>(kernel: &'a Kernel, data: &'a [&'a [f64]]) -> Run<'a> {
     Box::new(move |results| {
         let mut slices: Vec<&mut [f64]> = results.iter_mut().map(Vec::as_mut_slice).collect();
         kernel.call_into(data, &mut slices).expect("the inputs fit");
@@ -237,7 +245,7 @@ fn run_with<'a>(kernel: &'a Kernel, leaves: &'a [Arc<Tensor>]) -> Run<'a> {
 }
 
 /// How many numbers each result of a kernel has.
-fn lengths(kernel: &Kernel) -> Vec<usize> {
+pub fn lengths(kernel: &Kernel) -> Vec<usize> {
     kernel.outputs().iter().flat_map(|o| &o.leaves).map(|leaf| leaf.len()).collect()
 }
 

@@ -56,7 +56,7 @@ fn main() -> Result<()> {
         }
     }
     let turns = peers.is_some();
-    let mut table = harness::Table::new(filter, 7, peers);
+    let mut table = harness::Table::new(filter, 7, peers, None);
     if large {
         convolution::large(&mut table)?;
         regression::large(&mut table)?;

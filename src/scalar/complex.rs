@@ -91,6 +91,30 @@ pub(super) fn tanh(a: Complex64) -> Complex64 {
     div(-expm1(-2.0 * a), 1.0 + e)
 }
 
+pub(super) fn sinh(a: Complex64) -> Complex64 {
+    c(a.re.sinh() * a.im.cos(), a.re.cosh() * a.im.sin())
+}
+
+pub(super) fn cosh(a: Complex64) -> Complex64 {
+    c(a.re.cosh() * a.im.cos(), a.re.sinh() * a.im.sin())
+}
+
+/// Kahan's formulas by `sqrt(1 - a)` and `sqrt(1 + a)`, in which nothing cancels.
+pub(super) fn asin(a: Complex64) -> Complex64 {
+    let (p, q) = (sqrt(1.0 - a), sqrt(1.0 + a));
+    c(a.re.atan2((p * q).re), (p.re * q.im - p.im * q.re).asinh())
+}
+
+pub(super) fn acos(a: Complex64) -> Complex64 {
+    let (p, q) = (sqrt(1.0 - a), sqrt(1.0 + a));
+    c(2.0 * p.re.atan2(q.re), (q.re * p.im - q.im * p.re).asinh())
+}
+
+/// The root next to the real one.
+pub(super) fn cbrt(a: Complex64) -> Complex64 {
+    if a.re < 0.0 { -cbrt(-a) } else { exp(ln(a) / 3.0) }
+}
+
 /// `atan2(2x, 1 - x^2 - y^2) / 2 + i/4 ln((x^2 + (1 + y)^2) / (x^2 + (1 - y)^2))` for `a = x + iy`.
 pub(super) fn atan(a: Complex64) -> Complex64 {
     let (x, y) = (a.re, a.im);
@@ -157,6 +181,12 @@ mod tests {
             (Op::Sqrt, &[a], 0.9086770105119854, 0.27512526135016874),
             (Op::Sin, &[a], 0.7686335646933927, 0.3812796346521781),
             (Op::Cos, &[a], 0.8250713669946073, -0.35519875789073846),
+            (Op::Sinh, &[a], 0.7216508242975645, 0.6207042310780550),
+            (Op::Cosh, &[a], 1.1361914738033481, 0.3942396421115833),
+            (Op::Asin, &[a], 0.6822039655834323, 0.6063349998873514),
+            (Op::Acos, &[a], 0.8885923612114643, -0.6063349998873514),
+            (Op::Cbrt, &[a], 0.9474899108408234, 0.1881240496564980),
+            (Op::Cbrt, &[-a], -0.9474899108408234, -0.1881240496564980),
             (Op::Tan, &[a], 0.6180963948062022, 0.7282118012804724),
             (Op::Tanh, &[a], 0.736084170551191, 0.2908934618296181),
             (Op::Tanh, &[-a], -0.736084170551191, -0.2908934618296181),

@@ -29,7 +29,7 @@ pub use evaluate::{evaluate, try_evaluate};
 pub use expr::{Expr, Names};
 pub use number::Number;
 pub use partial::{Partial, expanded_cost, expansion_cost, partial};
-pub use table::{CALL, Facts, Monotone, Op, Parity, Row, complex};
+pub use table::{CALL, Facts, Monotone, Op, Parity, Row, Totality, complex};
 pub use user::{Native, UserFunction, UserValue, check, check_functions, register};
 
 use user::wrong_arity;

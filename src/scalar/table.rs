@@ -9,7 +9,8 @@
 //! - `value`, and `complex` over the complex numbers, where there is an elementary formula, for checks;
 //! - `partials`: one for each argument, in terms of the arguments and of the value of the function (`y`), which saves work. The set of
 //!   functions is closed under partial derivatives, so derivatives of any order exist;
-//! - `domain`: where the value is a number; `facts`: what rewriting may use; `work`: how long it takes; `note`: what was decided where mathematics does not.
+//! - `domain`: where the value is a number; `totality`: where it is finite; `facts`: what rewriting may use; `work`: how long it takes;
+//!   `latex`: its command there, if there is one; `note`: what was decided where mathematics does not.
 
 use std::borrow::Cow;
 
@@ -88,6 +89,20 @@ impl Facts {
     }
 }
 
+/// Of which arguments a function has finite values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Totality {
+    /// Of all, NaN and infinities among them.
+    Always,
+    /// Of finite ones.
+    OfFinite,
+    /// There are finite arguments of which it has none, or it overflows.
+    Partial,
+}
+
+/// Up to this power a function counts as finite: powers overflow, but not of the sizes and indices that a program is made of.
+const MAX_EXPONENT: i32 = 8;
+
 /// A row of the operator table.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -133,6 +148,8 @@ macro_rules! operators {
             domain: $domain:literal,
             facts: $facts:expr,
             work: $work:expr,
+            totality: $totality:expr,
+            $(latex: $latex:literal,)?
             note: $note:literal,
         }
     )+) => {
@@ -189,6 +206,16 @@ macro_rules! operators {
                 match self { $( Op::$op $(($k))? => $work, )+ }
             }
 
+            /// Of which arguments it has finite values.
+            pub fn totality(self) -> Totality {
+                match self { $( Op::$op $(($k))? => $totality, )+ }
+            }
+
+            /// Its name in LaTeX, where that has a command for it.
+            pub fn latex(self) -> Option<&'static str> {
+                match self { $( Op::$op $(($k))? => operators!(@latex $($latex)?), )+ }
+            }
+
             /// What was decided where mathematics leaves it open; empty where it does not.
             pub fn note(self) -> &'static str {
                 match self { $( Op::$op $(($k))? => $note, )+ }
@@ -212,6 +239,8 @@ macro_rules! operators {
             }
         }
     };
+    (@latex $latex:literal) => { Some($latex) };
+    (@latex) => { None };
     (@all $all:ident $op:ident ($k:ident $members:expr)) => { $all.extend($members.map(Op::$op)) };
     (@all $all:ident $op:ident) => { $all.push(Op::$op) };
 }
@@ -227,6 +256,7 @@ operators! {
         domain: "b != 0",
         facts: Facts::NONE,
         work: 4,
+        totality: Totality::Partial,
         note: "as IEEE 754 where b = 0",
     }
     /// `a^k` for an integer constant `k`.
@@ -245,6 +275,7 @@ operators! {
         domain: "all a; a != 0 where k < 0",
         facts: Facts::powi(k),
         work: (u64::from(u32::BITS - k.unsigned_abs().leading_zeros()) + u64::from(k < 0) * 4).min(CALL - 1),
+        totality: if (0..=MAX_EXPONENT).contains(&k) { Totality::OfFinite } else { Totality::Partial },
         note: "a^0 is 1 with derivative 0 and a^1 has derivative 1, for all a; a^-k is 1 / a^k",
     }
     /// `pow(a, b)`, real exponent.
@@ -262,6 +293,7 @@ operators! {
         domain: "a > 0; a = 0 and b >= 0; a < 0 and b an integer",
         facts: Facts::NONE,
         work: CALL,
+        totality: Totality::Partial,
         note: "as IEEE 754, so pow(a, 0) = pow(1, b) = 1 for all a and b; at (0, 0) the partial by a is 0, that by b is -inf, from the right; \
                the partial by b is 0 where the value is 0",
     }
@@ -278,6 +310,8 @@ operators! {
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
         work: 1,
+        totality: Totality::OfFinite,
+        latex: "\\min",
         note: "the first argument wins ties; NaN where either is",
     }
     /// The larger; the first where equal.
@@ -293,6 +327,8 @@ operators! {
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
         work: 1,
+        totality: Totality::OfFinite,
+        latex: "\\max",
         note: "the first argument wins ties; NaN where either is",
     }
     /// `1` where the comparison holds, else `0`.
@@ -305,6 +341,7 @@ operators! {
         domain: "all a, b",
         facts: Facts::compare(k),
         work: 1,
+        totality: Totality::Always,
         note: "comparisons with NaN are false, except !=; the derivative is 0 everywhere",
     }
     /// `-1`, `0` or `1`.
@@ -317,6 +354,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
         work: 1,
+        totality: Totality::OfFinite,
         note: "zeros keep their sign; the derivative is 0 everywhere",
     }
     /// `|a|`.
@@ -329,6 +367,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.even().zero(),
         work: 1,
+        totality: Totality::OfFinite,
         note: "the derivative at 0 is 0",
     }
     /// `e^a`.
@@ -341,6 +380,8 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.increasing(),
         work: CALL,
+        totality: Totality::Partial,
+        latex: "\\exp",
         note: "",
     }
     /// Natural logarithm.
@@ -353,6 +394,8 @@ operators! {
         domain: "a > 0",
         facts: Facts::NONE.increasing(),
         work: CALL,
+        totality: Totality::Partial,
+        latex: "\\ln",
         note: "-inf at 0; the partial is 1 / a also outside of the domain, where the value is NaN",
     }
     /// `ln(1 + a)`.
@@ -365,6 +408,7 @@ operators! {
         domain: "a > -1",
         facts: Facts::NONE.increasing().zero(),
         work: CALL,
+        totality: Totality::Partial,
         note: "-inf at -1",
     }
     /// `e^a - 1`.
@@ -377,6 +421,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.increasing().zero(),
         work: CALL,
+        totality: Totality::Partial,
         note: "the partial is not y + 1, which loses its precision for negative a",
     }
     /// Square root.
@@ -389,6 +434,7 @@ operators! {
         domain: "a >= 0",
         facts: Facts::NONE.increasing().zero(),
         work: 4,
+        totality: Totality::Partial,
         note: "the derivative at 0 is inf",
     }
     /// Sine.
@@ -401,6 +447,8 @@ operators! {
         domain: "finite a",
         facts: Facts::NONE.odd().zero(),
         work: CALL,
+        totality: Totality::OfFinite,
+        latex: "\\sin",
         note: "",
     }
     /// Cosine.
@@ -413,6 +461,8 @@ operators! {
         domain: "finite a",
         facts: Facts::NONE.even(),
         work: CALL,
+        totality: Totality::OfFinite,
+        latex: "\\cos",
         note: "",
     }
     /// Tangent.
@@ -425,6 +475,8 @@ operators! {
         domain: "finite a",
         facts: Facts::NONE.odd().zero(),
         work: CALL,
+        totality: Totality::Partial,
+        latex: "\\tan",
         note: "no float is a pole",
     }
     /// Hyperbolic tangent.
@@ -437,7 +489,78 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
         work: CALL,
+        totality: Totality::OfFinite,
+        latex: "\\tanh",
         note: "",
+    }
+    /// Hyperbolic sine.
+    Sinh {
+        name: "sinh",
+        arguments: (a),
+        value: libm::sinh(a),
+        complex: Some(z::sinh(a)),
+        partials: |_| [Op::Cosh.of([a])],
+        domain: "all a",
+        facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
+        totality: Totality::Partial,
+        latex: "\\sinh",
+        note: "",
+    }
+    /// Hyperbolic cosine.
+    Cosh {
+        name: "cosh",
+        arguments: (a),
+        value: libm::cosh(a),
+        complex: Some(z::cosh(a)),
+        partials: |_| [Op::Sinh.of([a])],
+        domain: "all a",
+        facts: Facts::NONE.even(),
+        work: CALL,
+        totality: Totality::Partial,
+        latex: "\\cosh",
+        note: "",
+    }
+    /// Arc sine.
+    Asin {
+        name: "asin",
+        arguments: (a),
+        value: libm::asin(a),
+        complex: Some(z::asin(a)),
+        partials: |_| [1.0 / Op::Sqrt.of([&((1.0 - a) * (1.0 + a))])],
+        domain: "-1 <= a <= 1",
+        facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
+        totality: Totality::Partial,
+        latex: "\\arcsin",
+        note: "the derivative at -1 and 1 is inf; the partial is not 1 / sqrt(1 - a^2), which loses its precision near these",
+    }
+    /// Arc cosine.
+    Acos {
+        name: "acos",
+        arguments: (a),
+        value: libm::acos(a),
+        complex: Some(z::acos(a)),
+        partials: |_| [-1.0 / Op::Sqrt.of([&((1.0 - a) * (1.0 + a))])],
+        domain: "-1 <= a <= 1",
+        facts: Facts { monotone: Some(Monotone::Decreasing), ..Facts::NONE },
+        work: CALL,
+        totality: Totality::Partial,
+        latex: "\\arccos",
+        note: "the derivative at -1 and 1 is -inf; the partial is not -1 / sqrt(1 - a^2), which loses its precision near these",
+    }
+    /// Cube root, of negative numbers too.
+    Cbrt {
+        name: "cbrt",
+        arguments: (a),
+        value: libm::cbrt(a),
+        complex: Some(z::cbrt(a)),
+        partials: |y| [1.0 / (3.0 * y.powi(2))],
+        domain: "all a",
+        facts: Facts::NONE.odd().increasing().zero(),
+        work: CALL,
+        totality: Totality::OfFinite,
+        note: "the derivative at 0 is inf",
     }
     /// Arc tangent.
     Atan {
@@ -449,6 +572,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
         work: CALL,
+        totality: Totality::OfFinite,
         note: "",
     }
     /// `atan2(y, x)`: the angle of the point `(x, y)`.
@@ -461,6 +585,7 @@ operators! {
         domain: "all a, b",
         facts: Facts::NONE.zero(),
         work: CALL,
+        totality: Totality::OfFinite,
         note: "zeros as IEEE 754; the partials at the origin are NaN, and need squares that neither overflow nor vanish",
     }
     /// The error function.
@@ -473,6 +598,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.odd().increasing().zero(),
         work: CALL,
+        totality: Totality::OfFinite,
         note: "",
     }
     /// `1 / (1 + e^-a)`.
@@ -485,6 +611,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.increasing(),
         work: CALL,
+        totality: Totality::OfFinite,
         note: "the partial is not y * (1 - y), which loses its precision for positive a",
     }
     /// `ln(1 + e^a)`.
@@ -497,6 +624,7 @@ operators! {
         domain: "all a",
         facts: Facts::NONE.increasing(),
         work: CALL,
+        totality: Totality::OfFinite,
         note: "",
     }
     /// `ln |gamma(a)|`.
@@ -509,6 +637,7 @@ operators! {
         domain: "all a but 0, -1, -2, ..",
         facts: Facts::NONE,
         work: CALL,
+        totality: Totality::Partial,
         note: "inf at the poles",
     }
     /// The derivative of order `k + 1` of `lgamma`. Order 0 is called `digamma`, order 1 `trigamma`, others `polygamma2` and so on.
@@ -529,6 +658,7 @@ operators! {
         domain: "all a but 0, -1, -2, ..",
         facts: Facts::NONE,
         work: CALL,
+        totality: Totality::Partial,
         note: "at the poles inf for odd k; for even k at 0 the limit from the side of the sign of zero, elsewhere NaN",
     }
     /// `a * ln(b)`, and 0 where `a` is 0: the partial of `pow` by its exponent.
@@ -541,6 +671,7 @@ operators! {
         domain: "b > 0; a = 0",
         facts: Facts::NONE.zero(),
         work: CALL,
+        totality: Totality::Partial,
         note: "0 where a = 0, whatever b is",
     }
 }

@@ -13,7 +13,7 @@ use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::scalar::{Function, Op, Parity, Primitive};
+use crate::scalar::{Function, Parity, Primitive, Totality};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -344,32 +344,13 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
     total
 }
 
-/// Of which arguments a function has finite values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Totality {
-    /// Of all, NaN and infinities among them.
-    Always,
-    /// Of finite ones.
-    OfFinite,
-    /// There are finite arguments of which it has none, or it overflows.
-    Partial,
-}
-
-/// Where a function is finite. Powers overflow: of numbers, not of the sizes and indices that a program is made of, so few times their exponents
-/// count as finite.
+/// Where a function is finite.
 pub(super) fn totality(f: Function) -> Totality {
-    let Function::Value(Primitive::Op(op)) = f else { return Totality::Partial };
-    match op {
-        Op::Compare(_) => Totality::Always,
-        Op::Powi(k) if (0..=MAX_EXPONENT).contains(&k) => Totality::OfFinite,
-        Op::Min | Op::Max | Op::Sign | Op::Abs | Op::Sin | Op::Cos => Totality::OfFinite,
-        Op::Tanh | Op::Atan | Op::Atan2 | Op::Erf | Op::Sigmoid | Op::Softplus => Totality::OfFinite,
-        _ => Totality::Partial,
+    match f {
+        Function::Value(Primitive::Op(op)) => op.totality(),
+        Function::Value(Primitive::User(_)) | Function::Partial(..) => Totality::Partial,
     }
 }
-
-/// Up to this power an index expression does not overflow.
-const MAX_EXPONENT: i32 = 8;
 
 /// How many `i < n` satisfy a conjunction of bounds, one from below and one from above: `last - first + 1`, perhaps negative for none.
 fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -> Result<Option<Affine>> {

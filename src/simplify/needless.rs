@@ -28,11 +28,11 @@ use std::collections::BTreeSet;
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
-use crate::scalar::{Function, Number, Op, Primitive};
+use crate::scalar::{Function, Number, Op, Primitive, Totality};
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
-use super::conditions::{Totality, totality};
+use super::conditions::totality;
 use super::cost::Model;
 use super::encode::partial_sums;
 use super::expr::rename_pred;

@@ -440,8 +440,18 @@ impl<'b> Expr<'b> {
         tan;
         /// The hyperbolic tangent.
         tanh;
+        /// The hyperbolic sine.
+        sinh;
+        /// The hyperbolic cosine.
+        cosh;
+        /// The arc sine.
+        asin;
+        /// The arc cosine.
+        acos;
         /// The arc tangent.
         atan;
+        /// The cube root.
+        cbrt;
         /// The absolute value.
         abs;
         /// The error function.

@@ -3,12 +3,15 @@
 //! All names of a program share one space, and no binder takes a name that is in use around it. So nothing is ever captured, and the
 //! choice depends on the order of the text only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use rustc_hash::FxBuildHasher;
 
-/// Words with a meaning of their own.
-const RESERVED: [&str; 66] = [
+use crate::scalar::Op;
+
+/// Words with a meaning of their own, beside the names of functions.
+const RESERVED: [&str; 46] = [
     "param",
     "rel",
     "map",
@@ -43,27 +46,7 @@ const RESERVED: [&str; 66] = [
     "false",
     "result",
     "select",
-    "pow",
-    "abs",
-    "sign",
-    "exp",
-    "ln",
-    "log1p",
-    "expm1",
-    "sqrt",
-    "sin",
-    "cos",
-    "tan",
-    "tanh",
-    "atan",
-    "atan2",
-    "erf",
-    "sigmoid",
-    "softplus",
-    "lgamma",
-    "digamma",
     "polygamma",
-    "xlogy",
     "relu",
     "powi",
     "div",
@@ -77,6 +60,10 @@ const RESERVED: [&str; 66] = [
     "fold",
 ];
 
+/// The scalar functions.
+static FUNCTIONS: LazyLock<HashSet<String>> =
+    LazyLock::new(|| Op::all().iter().map(|op| op.name().into_owned()).collect());
+
 /// Whether a word is a name in the language: letters, digits, `_` and `'`, no reserved word.
 pub(super) fn is_name(word: &str) -> bool {
     let mut chars = word.chars();
@@ -84,6 +71,7 @@ pub(super) fn is_name(word: &str) -> bool {
     chars.next().is_some_and(starts)
         && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '\''))
         && !RESERVED.contains(&word)
+        && !FUNCTIONS.contains(word)
 }
 
 /// The names in use at some place of the text.

@@ -859,10 +859,8 @@ impl<'a> Printer<'a> {
         match (self.latex(), f) {
             (false, _) => plain,
             (true, Function::Partial(primitive, at)) => format!("\\partial_{at}\\operatorname{{{}}}", name(primitive)),
-            (true, _) => match plain.as_str() {
-                "exp" | "ln" | "sin" | "cos" | "tan" | "tanh" | "min" | "max" => format!("\\{plain}"),
-                _ => format!("\\operatorname{{{}}}", plain.replace('_', "\\_")),
-            },
+            (true, Function::Value(Primitive::Op(op))) if let Some(command) = op.latex() => command.to_owned(),
+            (true, _) => format!("\\operatorname{{{}}}", plain.replace('_', "\\_")),
         }
     }
 
