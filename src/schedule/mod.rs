@@ -16,6 +16,7 @@
 //! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
 //! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
 //! | `vectorise` | lanes, interleaved iterations, parallel loops | contracted sums | reassociates |
+//! | `copy-propagation` | parameters are read instead of copies in which lanes have no neighbours | lanes | exact |
 //! | `panels` | a factor of a large matrix product is copied in panels | lanes | exact |
 //! | `tiles` | products inside of loops are computed for some columns at a time | lanes | exact |
 //! | `partial-sums` | a sum over a whole nest is that of parts | parallel loops | reassociates |
@@ -30,6 +31,7 @@
 
 mod bins;
 mod contract;
+mod copy_propagation;
 mod fuse;
 mod hoist;
 mod interchange;
@@ -87,7 +89,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 15] = {
+pub const PASSES: [Pass; 16] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -103,6 +105,7 @@ pub const PASSES: [Pass; 15] = {
         pass("contract", Contracts, contract::run),
         pass("peel", Exact, peel::run),
         pass("vectorise", Reassociates, vectorise::run),
+        pass("copy-propagation", Exact, copy_propagation::run),
         pass("panels", Exact, panels::run),
         pass("tiles", Exact, tiles::run),
         pass("partial-sums", Reassociates, partial_sums::run),

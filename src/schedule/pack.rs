@@ -17,8 +17,8 @@ const GAIN: u64 = machine::INNERMOST / 2;
 
 /// A copy of a parameter in which an axis is the last.
 pub(super) struct Copy {
-    param: BufferId,
-    axis: usize,
+    pub param: BufferId,
+    pub axis: usize,
     pub to: BufferId,
 }
 

@@ -57,12 +57,12 @@ class Arithmetic:
 
     def add(self, a, b, sign=1.0):
         if a[3] & STRUCTURAL and b[3] & STRUCTURAL:
-            return (0.0, 0.0, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], NONE)
+            return (0.0, 0.0, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], steep(a, b))
         f = (a[3] | b[3]) & ANNIHILATED
         if a[3] & STRUCTURAL:
-            return (sign * b[0], b[1], b[2], f, scale(b[4], sign))
+            return (sign * b[0], b[1], b[2], f, steep(a) or scale(b[4], sign))
         if b[3] & STRUCTURAL:
-            return (a[0], a[1], a[2], f, a[4])
+            return (a[0], a[1], a[2], f, steep(b) or a[4])
         v = a[0] + sign * b[0]
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
         e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
@@ -83,7 +83,7 @@ class Arithmetic:
                 self.tainted = True
             if not within(a[0], b[0]):
                 f = ANNIHILATED
-            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
+            return (0.0, 0.0, 0, f | STRUCTURAL, steep(a, b))
         v = a[0] * b[0]
         x = exact(a[2] + b[2], v) if min(a[2], b[2]) >= 0 else -1
         e = times(a[0], b[1]) + times(b[0], a[1]) + a[1] * b[1] + U * abs(v)
@@ -100,13 +100,13 @@ class Arithmetic:
         if b[0] == 0.0:
             self.tainted = True
             if a[3] & STRUCTURAL:
-                return (0.0, 0.0, 0, STRUCTURAL | ANNIHILATED, NONE)
+                return (0.0, 0.0, 0, STRUCTURAL | ANNIHILATED, steep(a, b))
             # The sign of the zero is that of the quotient: left open here.
             v = NAN if a[0] == 0.0 or math.isnan(a[0]) else math.copysign(INF, a[0])
             return (v, INF, -1, f | ANNIHILATED, UNDECIDED if a[4] or b[4] else NONE)
         v = a[0] / b[0]
         if a[3] & STRUCTURAL and math.isfinite(b[0]):
-            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
+            return (0.0, 0.0, 0, f | STRUCTURAL, steep(a, b))
         r = 1.0 / b[0]
         e = times(r, a[1]) + times(times(v, r), b[1]) + 2 * U * abs(v)
         if b[1] >= abs(b[0]) or not within(a[0], r):
@@ -124,7 +124,7 @@ class Arithmetic:
             return self.nothing
         f = a[3] & ANNIHILATED
         if a[3] & STRUCTURAL and k > 0:
-            return (0.0, 0.0, 0, STRUCTURAL | f, NONE)
+            return (0.0, 0.0, 0, STRUCTURAL | f, steep(a))
         if k < 0 and a[0] == 0.0:
             self.tainted = True
             return (INF, INF, -1, ANNIHILATED, UNDECIDED)
@@ -158,7 +158,9 @@ class Arithmetic:
         if v == 0.0 and all(a[3] & EMPTY for a in args):
             return self.nothing
         if v == 0.0 and all(a[3] & STRUCTURAL for a in args):
-            return (0.0, 0.0, 0, f | STRUCTURAL, NONE)
+            # The tangent is the product of a structural zero and the slope, which may be infinite: that of the root is.
+            finite = all(math.isfinite(total(p, values)) for p in function.partials)
+            return (0.0, 0.0, 0, f | STRUCTURAL, steep(*args) if finite else UNDECIDED)
         by = []
         e = function.units * U * abs(v) + function.floor
         for k, a in enumerate(args):
@@ -246,6 +248,11 @@ def spread(p, low, high):
         return INF
     s = max(abs(low - p), abs(high - p))
     return s if s == s else INF
+
+
+def steep(*zeros):
+    """What is known of the derivatives of what is made of structural zeros: nothing, where the slope of one was infinite."""
+    return UNDECIDED if any(z[3] & STRUCTURAL and z[4] == UNDECIDED for z in zeros) else NONE
 
 
 def scale(t, sign):
