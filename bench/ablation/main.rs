@@ -1,4 +1,4 @@
-//! What each pass over loops gains: `cargo bench --bench ablation -- [WORKLOAD]`.
+//! What each pass over loops gains: `cargo bench --bench ablation -- [WORKLOAD] [--large]`.
 //!
 //! For each workload of the bench `kernels`, its value, and its value with its gradient: native code of all passes, and of all but one, for each
 //! pass that changes something, in turn, round after round on one thread. The ratio is the time without the pass over the time with it, of medians;
@@ -15,6 +15,8 @@ mod factorisation;
 mod gemm;
 #[path = "../kernels/harness.rs"]
 mod harness;
+#[path = "../kernels/merging.rs"]
+mod merging;
 #[path = "../kernels/mixture.rs"]
 mod mixture;
 #[path = "../kernels/network.rs"]
@@ -51,7 +53,13 @@ struct Without {
 }
 
 fn main() -> Result<()> {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let (mut filter, mut large) = (None, false);
+    for arg in std::env::args().skip(1).filter(|arg| arg != "--bench") {
+        match arg.as_str() {
+            "--large" => large = true,
+            _ => filter = Some(arg),
+        }
+    }
     let rows = Rc::new(RefCell::new(Vec::new()));
     let found = Rc::clone(&rows);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
@@ -65,11 +73,19 @@ fn main() -> Result<()> {
         Ok(())
     };
     let mut table = Table::new(filter, ROUNDS, None, Some(Box::new(instead)));
-    convolution::run(&mut table)?;
-    regression::run(&mut table)?;
-    factorisation::run(&mut table)?;
-    network::run(&mut table)?;
-    mixture::run(&mut table)?;
+    if large {
+        convolution::large(&mut table)?;
+        regression::large(&mut table)?;
+        factorisation::large(&mut table)?;
+        mixture::large(&mut table)?;
+    } else {
+        convolution::run(&mut table)?;
+        regression::run(&mut table)?;
+        factorisation::run(&mut table)?;
+        network::run(&mut table)?;
+        mixture::run(&mut table)?;
+        merging::run(&mut table)?;
+    }
     print(&rows.borrow());
     Ok(())
 }
