@@ -11,7 +11,7 @@
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
 //! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
-//! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero, contracts |
+//! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
 //! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
 //! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
