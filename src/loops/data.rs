@@ -114,6 +114,11 @@ impl Array {
         }
     }
 
+    /// Whether the nodes below those of pointers are the tuples.
+    pub fn is_above_tuples(&self) -> bool {
+        self.level_below().is_some_and(|level| usize::from(level) + 1 == self.axes.len())
+    }
+
     /// Whether the view is in the lexicographic order of the relation itself.
     pub fn is_stored_order(&self) -> bool {
         self.axes.iter().copied().eq(0..self.axes.len())

@@ -10,7 +10,7 @@
 //!
 //! The second is the test of loop-carried dependence, with all that is known of both iterations: what is around the loop is the same for both,
 //! what is inside is there twice. Of relations these are used, until nothing new follows: nodes have one parent; nodes below one parent have
-//! different coordinates; entries, and places in bins, are numbered each once; a part of a loop has values of its own.
+//! different coordinates; entries, and places in bins, are numbered each once; the parts of one loop have no value in common.
 //!
 //! [`verify`](Program::verify) asks what needs no proof, after every pass; this is asked by the tests of all programs and passes, and by
 //! `show --stage loops --explain`, which prints what is not proved. *Not proved* is not wrong: the prover may be too weak, and what a nest stores
@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::data::{ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Segment, Stmt};
+use super::data::{Array, ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Segment, Stmt};
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Checked, Facts, Pred, Size, Var};
 use crate::ty::RelationKind;
@@ -76,8 +76,8 @@ impl Program {
             let mut both = Both { program: self, facts: self.signature.facts(), sides: [Vec::new(), Vec::new()] };
             let inside = inside_of(index, &one.path).into_iter().chain(inside_of(index, &other.path)).collect();
             let rename = Rename { inside };
-            both.frames(0, &one.path, &rename)?;
-            both.frames(1, &other.path, &rename)?;
+            both.place(0, &one.path, &rename, &one.place.at)?;
+            both.place(1, &other.path, &rename, &other.place.at)?;
             let (i, j) = (Affine::index(index), rename.affine(1, &Affine::index(index))?);
             both.facts.assume(&if flipped { Pred::lt(&j, &i)? } else { Pred::lt(&i, &j)? });
             for (a, b) in one.place.at.iter().zip(&other.place.at) {
@@ -219,9 +219,9 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// What is known here.
-    fn facts(&self, of: &[&Affine]) -> Checked<Facts> {
+    fn facts(&self, of: &[Affine]) -> Checked<Facts> {
         let mut both = Both { program: self.program, facts: self.program.signature.facts(), sides: Default::default() };
-        both.needed(0, &self.path, &Rename::default(), of)?;
+        both.place(0, &self.path, &Rename::default(), of)?;
         both.close()?;
         Ok(both.facts)
     }
@@ -229,7 +229,7 @@ impl<'a> Walk<'a, '_> {
     fn is_in_bounds(&self, place: &Place) -> Checked<bool> {
         let Some(buffer) = self.program.buffers.get(place.buffer) else { return Ok(false) };
         let (entry, others) = place.at.split_at(usize::from(buffer.entries.is_some()).min(place.at.len()));
-        let facts = self.facts(&place.at.iter().collect::<Vec<_>>())?;
+        let facts = self.facts(&place.at)?;
         if let (Some(relation), [at]) = (buffer.entries, entry)
             && !self.is_entry(relation, at, &facts)
         {
@@ -247,26 +247,18 @@ impl<'a> Walk<'a, '_> {
     fn is_entry(&self, relation: RelationId, at: &Affine, facts: &Facts) -> bool {
         let Some(i) = at.as_index() else { return false };
         let array = |id: ArrayId| self.program.arrays.get(id).filter(|array| array.relation == relation);
+        let above_entries = |pointers: &Array| pointers.is_above_tuples() && pointers.is_stored_order();
         match frames(&self.path).find(|frame| frame.defines() == Some(i)) {
             Some(Frame::Let(_, id, _)) => array(*id).is_some_and(|array| {
                 matches!(array.part, Part::Entries | Part::Binned(Binned::Entries | Binned::Places))
             }),
             Some(Frame::Loop(_, domain)) => match domain.whole_of() {
-                Domain::Segment(segment) => array(segment.pointers).is_some_and(|pointers| {
-                    let last =
-                        pointers.level_below().is_some_and(|level| usize::from(level) + 1 == pointers.axes.len());
-                    last && pointers.is_stored_order() || pointers.part == Part::Binned(Binned::All)
-                }),
+                Domain::Segment(segment) => array(segment.pointers)
+                    .is_some_and(|pointers| above_entries(pointers) || pointers.part == Part::Binned(Binned::All)),
                 _ => false,
             },
             Some(Frame::Find(_, segment, _)) => {
-                let found = Pred::non_negative(at.clone());
-                facts.proves(&found)
-                    && array(segment.pointers).is_some_and(|pointers| {
-                        let level = pointers.level_below();
-                        level.is_some_and(|level| usize::from(level) + 1 == pointers.axes.len())
-                            && pointers.is_stored_order()
-                    })
+                array(segment.pointers).is_some_and(above_entries) && facts.proves(&Pred::non_negative(at.clone()))
             }
             _ => false,
         }
@@ -316,20 +308,18 @@ impl<'a> Walk<'a, '_> {
 
     fn array_is_read_inside(&self, id: ArrayId, at: &Affine) -> Checked<bool> {
         let Some(array) = self.program.arrays.get(id) else { return Ok(false) };
-        let facts = self.facts(&[at])?;
+        let facts = self.facts(std::slice::from_ref(at))?;
         let shape = |axis: usize| self.program.signature.relations.get(array.relation)?.shape.get(axis);
-        let in_range = |n: Option<&Size>| -> Checked<bool> {
-            // Pointers have one place more than there are nodes.
-            Ok(match n {
-                Some(n) => facts.proves(&Pred::in_range(at, &n.add_constant(1)?)?),
-                None => false,
-            })
-        };
+        let below = |n: &Size| -> Checked<bool> { Ok(facts.proves(&Pred::in_range(at, n)?)) };
         let levels = u8::try_from(array.axes.len()).unwrap_or(u8::MAX);
         Ok(match array.part {
-            Part::Roots | Part::Binned(Binned::All) => facts.proves(&Pred::in_range(at, &Affine::constant(2))?),
-            Part::Rows => in_range(array.axes.first().and_then(|axis| shape(*axis)))?,
-            Part::Starts => in_range(shape(0))?,
+            Part::Roots | Part::Binned(Binned::All) => below(&Affine::constant(2))?,
+            Part::Rows => match array.axes.first().and_then(|axis| shape(*axis)) {
+                // There is one place more than there are rows.
+                Some(n) => below(&n.add_constant(1)?)?,
+                None => false,
+            },
+            Part::Starts => shape(0).map_or(Ok(false), below)?,
             Part::Nodes(level) | Part::Children(level) => self.is_node(id, Some(level), at, &facts),
             Part::Entries | Part::Binned(Binned::Places) => self.is_node(id, levels.checked_sub(1), at, &facts),
             Part::Binned(Binned::Entries | Binned::Axis(_)) => self.is_node(id, None, at, &facts),
@@ -354,42 +344,35 @@ impl Rename {
 }
 
 /// An index that a relation gives, in one of two iterations.
-struct Given {
+struct Given<'a> {
     index: Affine,
-    by: By,
+    by: By<'a>,
     at: Affine,
 }
 
 /// How an index is given by another one.
 #[derive(Clone, Copy, PartialEq)]
-enum By {
+enum By<'a> {
     /// It is a node below the other.
     Below(ArrayId),
     /// It is what an array holds at the other, a different value at each place, or not.
     Array(ArrayId, bool),
     /// It is the coordinate of a node, which is below a parent: different ones below the same.
     Coordinate(ArrayId),
-    /// It is in a part of a loop.
-    InPart,
+    /// It is in a part of so many of a domain, which is the same for both iterations, with lengths that are multiples of a number.
+    InPart(&'a Domain, u32, u32),
 }
 
 /// What is known of one iteration, or of two.
 struct Both<'a> {
     program: &'a Program,
     facts: Facts,
-    sides: [Vec<Given>; 2],
+    sides: [Vec<Given<'a>>; 2],
 }
 
-impl Both<'_> {
-    fn frames(&mut self, side: usize, path: &Path<'_>, rename: &Rename) -> Checked<()> {
-        for frame in frames(path) {
-            self.frame(side, frame, rename)?;
-        }
-        Ok(())
-    }
-
-    /// Loops, tests, and the definitions of the indices of some expressions and of what these depend on.
-    fn needed(&mut self, side: usize, path: &Path<'_>, rename: &Rename, of: &[&Affine]) -> Checked<()> {
+impl<'a> Both<'a> {
+    /// What is known of a place: by loops, by tests, and by the definitions of its indices and of what these depend on.
+    fn place(&mut self, side: usize, path: &Path<'a>, rename: &Rename, of: &[Affine]) -> Checked<()> {
         let mut wanted = BTreeSet::new();
         let want = |a: &Affine, wanted: &mut BTreeSet<IndexId>| {
             a.visit(&mut |v| {
@@ -419,15 +402,19 @@ impl Both<'_> {
         Ok(())
     }
 
-    fn frame(&mut self, side: usize, frame: &Frame<'_>, rename: &Rename) -> Checked<()> {
+    fn frame(&mut self, side: usize, frame: &Frame<'a>, rename: &Rename) -> Checked<()> {
         let named = |i: IndexId| rename.index(side, i);
         match frame {
             Frame::Loop(i, domain) => {
                 let index = Affine::index(named(*i));
-                let mut domain: &Domain = domain;
-                while let Domain::Part { whole, part, .. } = domain {
-                    let at = rename.affine(side, part)?;
-                    self.sides[side].push(Given { index: index.clone(), by: By::InPart, at });
+                let mut domain: &'a Domain = domain;
+                while let Domain::Part { whole, part, parts, grain } = domain {
+                    let mut is_one = true;
+                    whole.visit_affine(&mut |a| is_one &= !rename.inside.iter().any(|i| a.mentions(*i)));
+                    if is_one {
+                        let (at, by) = (rename.affine(side, part)?, By::InPart(whole, *parts, *grain));
+                        self.sides[side].push(Given { index: index.clone(), by, at });
+                    }
                     domain = whole;
                 }
                 match domain {
@@ -524,7 +511,7 @@ impl Both<'_> {
     /// Adds what follows from relations.
     fn close(&mut self) -> Checked<()> {
         let sides = std::mem::take(&mut self.sides);
-        let mut pending: Vec<(&Given, &Given)> =
+        let mut pending: Vec<(&Given<'_>, &Given<'_>)> =
             sides[0].iter().flat_map(|a| sides[1].iter().map(move |b| (a, b))).filter(|(a, b)| a.by == b.by).collect();
         loop {
             let before = pending.len();
@@ -534,7 +521,7 @@ impl Both<'_> {
                 let at = Pred::equal(&a.at, &b.at)?;
                 let is_found = Pred::non_negative(a.index.clone());
                 let follows = match a.by {
-                    By::InPart | By::Array(_, true) if self.facts.proves(&equal) => Some(&at),
+                    By::InPart(..) | By::Array(_, true) if self.facts.proves(&equal) => Some(&at),
                     By::Below(_) if self.facts.proves(&equal) && self.facts.proves(&is_found) => Some(&at),
                     By::Array(..) | By::Coordinate(_) if self.facts.proves(&at) => Some(&equal),
                     By::Coordinate(_) if self.facts.proves(&equal) && self.siblings(a, b, &sides)? => Some(&at),
@@ -553,18 +540,12 @@ impl Both<'_> {
     }
 
     /// Whether the nodes of two coordinates are below one parent.
-    fn siblings(&self, a: &Given, b: &Given, sides: &[Vec<Given>; 2]) -> Checked<bool> {
-        let parent = |side: &[Given], node: &Affine| -> Option<(By, Affine)> {
-            side.iter()
-                .find(|given| given.index == *node && matches!(given.by, By::Below(_)))
-                .map(|p| (p.by, p.at.clone()))
-        };
-        Ok(match (parent(&sides[0], &a.at), parent(&sides[1], &b.at)) {
-            (Some((by, at)), Some((other, other_at))) => {
-                by == other && self.facts.proves(&Pred::equal(&at, &other_at)?)
-            }
-            _ => false,
-        })
+    fn siblings(&self, a: &Given<'a>, b: &Given<'a>, sides: &[Vec<Given<'a>>; 2]) -> Checked<bool> {
+        let [one, other] = [(&sides[0], a), (&sides[1], b)].map(|(side, coordinate)| {
+            side.iter().find(|given| given.index == coordinate.at && matches!(given.by, By::Below(_)))
+        });
+        let (Some(one), Some(other)) = (one, other) else { return Ok(false) };
+        Ok(one.by == other.by && self.facts.proves(&Pred::equal(&one.at, &other.at)?))
     }
 }
 

@@ -284,7 +284,7 @@ impl Clause {
             let i = IndexId::from_index(rank + k);
             self.conjuncts.retain(|p| !p.mentions(i));
         }
-        // How far indices are from `gen` indices that ties them to these, directly or by others.
+        // By how many conjuncts, one after the other, an index is tied to `gen` indices.
         let mut distance: Vec<Option<usize>> = vec![None; self.bound.len()];
         let mentions = |p: &Pred, k: usize| p.mentions(IndexId::from_index(k));
         for step in 0..=self.bound.len() {

@@ -116,6 +116,14 @@ impl Function {
         }
     }
 
+    /// Of which arguments it has finite values; nothing is known of partial derivatives and registered functions.
+    pub fn totality(self) -> Totality {
+        match self {
+            Function::Value(Primitive::Op(op)) => op.totality(),
+            Function::Value(Primitive::User(_)) | Function::Partial(..) => Totality::Partial,
+        }
+    }
+
     /// Whether it is more than a few instructions.
     pub fn is_call(self) -> bool {
         self.work() >= CALL

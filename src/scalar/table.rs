@@ -13,6 +13,8 @@
 //!   `latex`: its command there, if there is one; `note`: what was decided where mathematics does not.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
@@ -676,6 +678,12 @@ operators! {
     }
 }
 
+/// The functions that have a name and no symbol.
+static BY_NAME: LazyLock<HashMap<Cow<'static, str>, Op>> = LazyLock::new(|| {
+    let named = Op::all().into_iter().map(|op| (op.name(), op));
+    named.filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_alphabetic())).collect()
+});
+
 impl Op {
     /// The function that programs call by a name; `pow` among them. The other infix operators have no such name.
     pub fn from_name(name: &str) -> Option<Op> {
@@ -685,8 +693,7 @@ impl Op {
             let digits = order.bytes().all(|b| b.is_ascii_digit());
             return order.parse().ok().filter(|_| canonical && digits).map(Op::Polygamma);
         }
-        let first = name.chars().next()?;
-        Op::all().into_iter().find(|op| first.is_ascii_alphabetic() && op.name() == name)
+        BY_NAME.get(name).copied()
     }
 
     /// The infix operator that programs write for the function, if they do; `^` for both kinds of powers.

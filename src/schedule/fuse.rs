@@ -8,13 +8,15 @@
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained;
 //! nor one that is computed in panels with anything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::panels;
 use super::vectorise::Traits;
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{ArrayId, BufferId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop};
+use crate::loops::{
+    ArrayId, BufferId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores,
+};
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -40,11 +42,10 @@ fn groups(nests: &[Nest]) -> Vec<usize> {
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut found = Vec::with_capacity(nests.len());
     for nest in nests {
-        let mut reads = BTreeSet::new();
-        nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| reads.extend(stmt.load().map(|place| place.buffer))));
         let candidate = Candidate::of(nest);
         // It can move up to the last nest of which it reads something.
-        let first = reads.iter().filter_map(|buffer| writers.get(buffer).copied()).max().unwrap_or(0);
+        let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
+        let first = read.max().unwrap_or(0);
         let partner = candidate.as_ref().and_then(|candidate| {
             (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
         });
@@ -90,7 +91,6 @@ struct Candidate<'a> {
     reads_once: Vec<BufferId>,
     traits: Traits,
     factors: Factors,
-    has_loops: bool,
     has_calls: bool,
 }
 
@@ -114,31 +114,19 @@ impl<'a> Candidate<'a> {
         let segments = segments(body, index);
         let mut writes: BTreeMap<BufferId, Written> =
             nest.buffers.iter().map(|buffer| (*buffer, Written::Nothing)).collect();
-        let mut reads: Vec<(BufferId, Option<Row>)> = Vec::new();
-        for stmt in body.iter().chain(after) {
-            stmt.visit(&mut |stmt| {
-                if let Some(place) = stmt.store() {
-                    let here = row(place, index, &segments).map_or(Written::Anywhere, Written::In);
-                    let known = writes.entry(place.buffer).or_insert(Written::Nothing);
-                    *known = if [Written::Nothing, here].contains(known) { here } else { Written::Anywhere };
-                }
-            });
+        for place in stores(body.iter().chain(after)) {
+            let here = row(place, index, &segments).map_or(Written::Anywhere, Written::In);
+            let known = writes.entry(place.buffer).or_insert(Written::Nothing);
+            *known = if [Written::Nothing, here].contains(known) { here } else { Written::Anywhere };
         }
-        body.iter().for_each(|stmt| {
-            stmt.visit(&mut |stmt| reads.extend(stmt.load().map(|at| (at.buffer, row(at, index, &segments)))))
-        });
-        let mut reads_once = Vec::new();
-        for stmt in before.iter().chain(after) {
-            stmt.visit(&mut |stmt| reads_once.extend(stmt.load().map(|place| place.buffer)));
-        }
+        let read = |place: &Place| (place.buffer, row(place, index, &segments));
         Some(Candidate {
             domain,
             writes,
-            reads,
-            reads_once,
+            reads: loads(body).into_iter().map(read).collect(),
+            reads_once: loads(before.iter().chain(after)).into_iter().map(|place| place.buffer).collect(),
             traits: Traits::of(index, body),
             factors: Factors::of(index, body),
-            has_loops: body.iter().any(has_loop),
             has_calls: has_calls(body),
         })
     }
@@ -166,7 +154,7 @@ impl<'a> Candidate<'a> {
             return false;
         }
         let alone = [left.traits, self.traits].map(|traits| traits.is_independent());
-        match (left.has_loops, self.has_loops) {
+        match (left.factors.has_loops, self.factors.has_loops) {
             (true, true) => alone == [false; 2] || both.0.is_independent(),
             (true, false) if alone[0] => both.0.is_independent(),
             (true, false) => !self.has_calls,
@@ -180,7 +168,6 @@ impl<'a> Candidate<'a> {
         self.writes.extend(right.writes);
         self.traits = self.traits.and(right.traits);
         self.factors = self.factors.and(right.factors);
-        self.has_loops |= right.has_loops;
         self.has_calls |= right.has_calls;
     }
 }
@@ -188,9 +175,10 @@ impl<'a> Candidate<'a> {
 /// How often the innermost sums of a loop read their factors.
 #[derive(Clone, Copy)]
 struct Factors {
-    /// There are sums in the body itself, and some factor of it is read at all indices around.
+    /// There are sums in the body itself.
     has_sums: bool,
     has_loops: bool,
+    /// Something in the body itself is read at all indices around.
     once_here: bool,
     /// In each loop inside some factor of the sums is read at all indices around, so at each place once.
     once_inside: bool,

@@ -121,14 +121,16 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
         Stmt::Define(_, Real::Load(place)) => !nest.buffers.contains(&place.buffer),
         stmt => matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)),
     };
+    if !before.iter().all(shared) {
+        return Ok(None);
+    }
     let plan = Plan::of(nest, Contraction::of(&nest.body));
-    let rows = nest.body.iter().any(|stmt| plan.is_vector(stmt));
+    if nest.body.iter().any(|stmt| plan.is_vector(stmt)) {
+        return Ok(None);
+    }
     let mut inside = false;
     for stmt in nest.body.iter().flat_map(Stmt::body) {
         stmt.visit(&mut |stmt| inside |= plan.is_vector(stmt));
-    }
-    if !before.iter().all(shared) || rows {
-        return Ok(None);
     }
     let mut facts = facts.clone();
     for bound in lower.iter().filter(|bound| bound.divisor == 1) {

@@ -310,7 +310,7 @@ fn is_total(graph: &Graph<'_>, e: &Expr, known: &mut BTreeMap<Id, bool>) -> bool
         Expr::Read(read) => is_total_class(graph, read.class, known),
         Expr::Product(product) => product.factors.iter().all(|e| is_total(graph, e, known)),
         Expr::Sum(terms) => terms.iter().all(|e| is_total(graph, e, known)),
-        Expr::Apply(f, args) => match totality(*f) {
+        Expr::Apply(f, args) => match f.totality() {
             Totality::Always => true,
             Totality::OfFinite => args.iter().all(|e| is_total(graph, e, known)),
             Totality::Partial => false,
@@ -332,7 +332,7 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
                 Head::Input { .. } => false,
                 Head::Product { factors, .. } => factors.iter().all(finite),
                 Head::Sum { terms, .. } => terms.iter().all(|(_, slot)| finite(slot)),
-                Head::Apply { function, args, .. } => match totality(*function) {
+                Head::Apply { function, args, .. } => match function.totality() {
                     Totality::Always => return true,
                     Totality::OfFinite => args.iter().all(finite),
                     Totality::Partial => false,
@@ -342,14 +342,6 @@ fn is_total_class(graph: &Graph<'_>, class: Id, known: &mut BTreeMap<Id, bool>) 
         });
     known.insert(class, total);
     total
-}
-
-/// Where a function is finite.
-pub(super) fn totality(f: Function) -> Totality {
-    match f {
-        Function::Value(Primitive::Op(op)) => op.totality(),
-        Function::Value(Primitive::User(_)) | Function::Partial(..) => Totality::Partial,
-    }
 }
 
 /// How many `i < n` satisfy a conjunction of bounds, one from below and one from above: `last - first + 1`, perhaps negative for none.

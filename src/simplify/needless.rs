@@ -32,7 +32,6 @@ use crate::scalar::{Function, Number, Op, Primitive, Totality};
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
-use super::conditions::totality;
 use super::cost::Model;
 use super::encode::partial_sums;
 use super::expr::rename_pred;
@@ -638,7 +637,7 @@ fn total(program: &Program, finite_data: bool) -> SideTable<VarId, bool> {
             Rhs::Contract { operands, .. } => operands.iter().all(|y| total[y.var]),
         };
         let finite = match &stmt.rhs {
-            Rhs::Map { function, .. } => match totality(*function) {
+            Rhs::Map { function, .. } => match function.totality() {
                 Totality::Always => true,
                 Totality::OfFinite => !(finite_data && grows(*function)) && operands(),
                 Totality::Partial => false,

@@ -205,16 +205,16 @@ impl<'r> Engine<'_, '_, 'r> {
         }
         let scope = self.graph.slots(class);
         let result = self.graph.close_over(&scope, after)?;
-        if self.record {
-            self.graph.closed = self.graph.closed_node(result);
-        }
         // Two classes that stand already are read by others, who may have either for the other then.
         let is_new = self.graph.egraph.total_number_of_nodes() > size;
         if !is_new && self.graph.masks_more(&scope, before, after)? {
             return Ok(false);
         }
+        if self.record {
+            self.graph.closed = self.graph.closed_node(result);
+        }
         let united = self.graph.unite(class, result);
-        if united || self.graph.egraph.total_number_of_nodes() > size {
+        if united || is_new {
             for rule in &rules {
                 *self.state.applied.entry(rule.clone()).or_default() += 1;
             }

@@ -3,8 +3,7 @@
 //! All names of a program share one space, and no binder takes a name that is in use around it. So nothing is ever captured, and the
 //! choice depends on the order of the text only.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::LazyLock;
+use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
@@ -60,10 +59,6 @@ const RESERVED: [&str; 46] = [
     "fold",
 ];
 
-/// The scalar functions.
-static FUNCTIONS: LazyLock<HashSet<String>> =
-    LazyLock::new(|| Op::all().iter().map(|op| op.name().into_owned()).collect());
-
 /// Whether a word is a name in the language: letters, digits, `_` and `'`, no reserved word.
 pub(super) fn is_name(word: &str) -> bool {
     let mut chars = word.chars();
@@ -71,7 +66,7 @@ pub(super) fn is_name(word: &str) -> bool {
     chars.next().is_some_and(starts)
         && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '\''))
         && !RESERVED.contains(&word)
-        && !FUNCTIONS.contains(word)
+        && Op::from_name(word).is_none()
 }
 
 /// The names in use at some place of the text.

@@ -352,10 +352,6 @@ fn passes_keep_random_nests() {
             scheduled = judged(&scheduled);
         }
     }
-    // A product whose nest is joined by another one, and gets other lanes.
-    let layers = include_str!("../programs/k06_graph_convolution.iv");
-    let function = compile(layers).simplify(&Default::default()).expect("it is simplified").function;
-    judge("k06, simplified", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
     for (pass, count) in PASSES.iter().zip(changes) {
         println!("{}: {count}", pass.name);
         let common = ["split", "pack", "layout", "fuse", "contract", "vectorise"].contains(&pass.name);

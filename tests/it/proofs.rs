@@ -69,6 +69,15 @@ const NESTS: &[(&str, &str)] = &[
         "y[i1] and y[i1] may meet",
     ),
     ("parallel for i0 in 0 .. 63\n  for i1 in part i0 of 64 of 0 .. n - 1\n    r0 = x[i1]\n    y[i1] = r0", ""),
+    // Parts of other loops, and of loops that differ.
+    (
+        "parallel for i0 in 0 .. 63\n  for i1 in part i0 of 64 of 0 .. n - 1\n    r0 = x[i1]\n    y[i1] = r0\n  for i2 in part i0 of 64 of 0 .. n - 2\n    r1 = y[i2]\n    y[i2] = r1",
+        "y[i1] and y[i2] may meet",
+    ),
+    (
+        "parallel for i0 in 0 .. 63\n  for i1 in 0 .. 1\n    for i2 in part i0 of 64 of i1 .. n - 1\n      r0 = x[i2]\n      y[i2] = r0",
+        "y[i2] and y[i2] may meet",
+    ),
     // Entries, row by row and column by column.
     ("parallel for i0 in 0 .. n - 1\n  for i1 in rows A?(0, 1) at i0\n    r0 = A[i1]\n    g[i1] = r0", ""),
     (

@@ -181,8 +181,7 @@ fn whole(domain: &Domain) -> Option<Size> {
 
 /// The relation whose tuples are the nodes that an array points to.
 fn of_entries(array: &Array) -> Option<RelationId> {
-    let below = usize::from(array.level_below()?);
-    (below + 1 == array.axes.len()).then_some(array.relation)
+    array.is_above_tuples().then_some(array.relation)
 }
 
 /// The statement beside the declaration of a register that writes it last, if nothing reads it before.
