@@ -356,6 +356,18 @@ impl Pred {
         })
     }
 
+    /// What it says of indices and sizes alone: what follows where nothing is known of relations and maps.
+    pub fn comparisons(&self) -> Pred {
+        let kept = self.rebuild(&mut |atom| {
+            let is_left_out = matches!(atom, Pred::Relation { .. }) || atom.applies_maps();
+            Ok::<Pred, std::convert::Infallible>(if is_left_out { Pred::True } else { atom.clone() })
+        });
+        match kept {
+            Ok(p) => p,
+            Err(never) => match never {},
+        }
+    }
+
     /// The conjuncts: one, unless this is `true` or an `and`.
     pub fn conjuncts(&self) -> &[Pred] {
         match self {

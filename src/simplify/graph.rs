@@ -500,32 +500,34 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether an expression is zero wherever a predicate fails.
-    pub(super) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
+    /// Whether an expression [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes fails.
+    pub(super) fn vanishes(&mut self, e: &Expr, p: &Pred) -> Result<bool> {
         let Some(fails) = p.negate() else { return Ok(false) };
         Ok(match e {
-            Expr::Index(a) => self.given(scope, &fails, &Pred::zero((**a).clone()))?.is_true(),
+            Expr::Index(a) => a.is_size() && self.given(&[], &fails, &Pred::zero((**a).clone()))?.is_true(),
             Expr::Read(read) => {
-                for (_, definition) in self.definitions(read)?.iter() {
+                let anywhere = self.slots(read.class);
+                let whole = Read { class: read.class, indices: Affine::indices(&anywhere).into() };
+                for (_, definition) in self.definitions(&whole)?.iter() {
                     if let Expr::Product(product) = definition
-                        && self.vanishes_product(scope, product, &fails)?
+                        && self.vanishes_product(&anywhere, product, &fails)?
                     {
                         return Ok(true);
                     }
                 }
                 false
             }
-            Expr::Product(product) => self.vanishes_product(scope, product, &fails)?,
+            Expr::Product(product) => self.vanishes_product(&[], product, &fails)?,
             Expr::Number(_) | Expr::Sum(_) | Expr::Apply(..) => false,
         })
     }
 
-    fn vanishes_product(&mut self, scope: &Scope, product: &Product, fails: &Pred) -> Result<bool> {
-        let mut around = product.guard.clone().and(fails.clone());
-        for (i, n) in &product.sums {
+    fn vanishes_product(&mut self, scope: &[(IndexId, Size)], product: &Product, fails: &Pred) -> Result<bool> {
+        let mut around = product.guard.comparisons().and(fails.clone());
+        let scope: Scope = scope.iter().chain(&product.sums).cloned().collect();
+        for (i, n) in &scope {
             around = around.and(Pred::in_range(&Affine::index(*i), n)?);
         }
-        let scope: Scope = scope.iter().chain(&product.sums).cloned().collect();
         Ok(around.is_false() || self.given(&scope, &Pred::True, &around)?.is_false())
     }
 

@@ -486,6 +486,14 @@ impl Pass<'_> {
         }
         let stmt = self.weaker[x].clone().unwrap_or_else(|| self.program.stmts[x].clone());
         let may_go = self.final_only && self.weaker[x].is_none();
+        // What annihilates for the sizes alone is zero everywhere, and not only at this place.
+        let anywhere: Vec<(IndexId, Size)> = match self.trust {
+            Trust::Sizes => stmt.dims.iter().map(|n| (self.fresh_index(), n.clone())).collect(),
+            Trust::Always | Trust::OfData => Vec::new(),
+        };
+        anywhere.iter().for_each(|(i, n)| cases.iter_mut().for_each(|facts| facts.range(*i, n)));
+        let anywhere = Affine::indices(&anywhere);
+        let at = if self.trust == Trust::Sizes { &anywhere } else { at };
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
             // What is 0 at one place annihilates nothing there.
@@ -503,7 +511,7 @@ impl Pass<'_> {
                 }
                 let before = std::mem::take(cases);
                 for (p, y) in sides {
-                    let p = self.fresh(p)?.substitute(&|i| at.get(i.index()).cloned())?;
+                    let p = self.guard_at(p, at)?;
                     let mut side = before.clone();
                     if !may_go {
                         side.iter_mut().for_each(|facts| facts.assume(&p));
@@ -522,7 +530,7 @@ impl Pass<'_> {
             cases.iter_mut().for_each(|facts| facts.range(i, n));
             places.push(Affine::index(i));
         }
-        let guard = self.fresh(guard)?.substitute(&|i| places.get(i.index()).cloned())?;
+        let guard = self.guard_at(guard, &places)?;
         if !may_go {
             cases.iter_mut().for_each(|facts| facts.assume(&guard));
         }
@@ -538,6 +546,12 @@ impl Pass<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What a guard says at a place, as far as it counts for what is trusted.
+    fn guard_at(&mut self, p: &Pred, at: &[Affine]) -> Result<Pred> {
+        let p = if self.trust == Trust::Sizes { p.comparisons() } else { p.clone() };
+        Ok(self.fresh(&p)?.substitute(&|i| at.get(i.index()).cloned())?)
     }
 
     fn fresh_index(&mut self) -> IndexId {

@@ -13,16 +13,22 @@
 //! literal 0; sources that are emitted, and kernels of results on patterns that are found out, do not. Nothing of it remains where no range is
 //! empty, every guard holds somewhere, no size is 0 and no literal is.
 //!
-//! Whether a guard holds somewhere is decided by a place that is looked for, and by the [facts](crate::index::Facts) where none is found; what
-//! relations say is left out.
+//! What a guard says of indices and sizes is [`Pred::comparisons`]; relations and maps are left out. Whether that holds somewhere is decided by a place
+//! that is looked for; in small boxes by all places, and by the [facts](crate::index::Facts) in others.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
 use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Facts, Pred, Size, Var};
+use crate::index::{Affine, Checked, Facts, Overflow, Plan, Pred, RelationRef, Size, Var, World, holds};
 use crate::scalar::{Function, Number, Op, Primitive, try_evaluate};
 use crate::ty::Signature;
+
+/// In how many values of indices all places of a box are looked at.
+const MAX_VALUES: u128 = 1000;
 
 /// The program with what is zero for these sizes as literals; nothing where it is the same.
 ///
@@ -79,53 +85,25 @@ impl Sizes<'_> {
         }
     }
 
-    /// An index expression with numbers for its sizes; nothing where it applies a map or leaves the range of numbers.
-    fn at_sizes(&self, a: &Affine) -> Result<Option<Affine>> {
-        let (mut found, mut applies) = (Affine::constant(a.offset()), false);
-        for (v, k) in a.terms() {
-            let term = match v {
-                Var::Size(n) => Affine::constant((self.size)(*n)?),
-                Var::Index(i) => Affine::index(*i),
-                Var::Apply(_) => {
-                    applies = true;
-                    continue;
-                }
-            };
-            let Ok(sum) = term.scale(*k).and_then(|term| found.add(&term)) else { return Ok(None) };
-            found = sum;
-        }
-        Ok((!applies).then_some(found))
-    }
-
     /// Whether no place of some ranges satisfies a guard, as far as its comparisons of indices and sizes tell.
     fn fails(&self, ranges: &[&Size], guard: &Pred) -> Result<bool> {
-        let mut comparisons = Vec::new();
-        for p in guard.conjuncts() {
-            let (kind, a): (fn(Affine) -> Pred, _) = match p {
-                Pred::False => return Ok(true),
-                Pred::NonNegative(a) => (Pred::non_negative, a),
-                Pred::Zero(a) => (Pred::zero, a),
-                Pred::NonZero(a) => (Pred::non_zero, a),
-                _ => continue,
-            };
-            comparisons.extend(self.at_sizes(a)?.map(kind));
-        }
-        if comparisons.is_empty() {
-            return Ok(false);
+        let p = guard.comparisons();
+        if p.is_true() || p.is_false() {
+            return Ok(p.is_false());
         }
         let extents = ranges.iter().map(|n| self.value(n)).collect::<Result<Vec<i64>>>()?;
         if extents.iter().any(|n| *n <= 0) {
             return Ok(true);
         }
-        // Most guards hold somewhere, and one of these places is often found at once.
-        let starts: [fn(i64) -> i64; 3] = [|n| n / 2, |_| 0, |n| n - 1];
-        if starts.into_iter().any(|start| holds_near(&comparisons, &extents, start)) {
-            return Ok(false);
+        let mut failed = None;
+        let mut value = |n: SizeId| (self.size)(n).map_err(|error| failed = Some(error)).map_err(|_| Overflow);
+        let at_sizes = p.map_affine(&mut |a| with_sizes(a, &mut value));
+        if let Some(error) = failed {
+            return Err(error);
         }
-        let mut facts = Facts::new();
-        (0..).map(IndexId).zip(&extents).for_each(|(i, n)| facts.range(i, &Affine::constant(*n)));
-        comparisons.iter().for_each(|p| facts.assume(p));
-        Ok(facts.contradictory())
+        // Beyond the range of numbers nothing is known.
+        let Ok(p) = at_sizes else { return Ok(false) };
+        Ok(p.is_false() || !p.is_true() && !holds_somewhere(&p, &extents))
     }
 
     /// Whether a statement is zero, where that is known of its operands.
@@ -159,11 +137,40 @@ impl Sizes<'_> {
     }
 }
 
-/// Whether comparisons hold at a place of a box that is looked for from one other on: each equation gives one index its value.
-fn holds_near(comparisons: &[Pred], extents: &[i64], start: fn(i64) -> i64) -> bool {
+/// An index expression with numbers for its sizes.
+fn with_sizes(a: &Affine, value: &mut impl FnMut(SizeId) -> Checked<i64>) -> Checked<Affine> {
+    let mut found = Affine::constant(a.offset());
+    for (v, k) in a.terms() {
+        let term = if let Var::Size(n) = v { Affine::constant(value(*n)?) } else { Affine::var(v.clone()) };
+        found = found.add(&term.scale(*k)?)?;
+    }
+    Ok(found)
+}
+
+/// Whether a predicate without sizes holds somewhere in a box, or may.
+fn holds_somewhere(p: &Pred, extents: &[i64]) -> bool {
+    // Most guards hold somewhere, and one of these places is often found at once.
+    let starts: [fn(i64) -> i64; 3] = [|n| n / 2, |_| 0, |n| n - 1];
+    if starts.into_iter().any(|start| holds_near(p, extents, start)) {
+        return true;
+    }
+    let ranges: Vec<(IndexId, Size)> = (0..).map(IndexId).zip(extents.iter().map(|n| Affine::constant(*n))).collect();
+    let few = Few::default();
+    let found = Plan::new(&[], &ranges, p).holds(&few, &[]);
+    if let (Ok(found), false) = (found, few.exceeded.get()) {
+        return found;
+    }
+    let mut facts = Facts::new();
+    ranges.iter().for_each(|(i, n)| facts.range(*i, n));
+    facts.assume(p);
+    !facts.contradictory()
+}
+
+/// Whether a predicate holds at a place of a box that is looked for from one other on: each equation gives one index its value.
+fn holds_near(p: &Pred, extents: &[i64], start: fn(i64) -> i64) -> bool {
     let mut place: Vec<i64> = extents.iter().map(|n| start(*n)).collect();
     let mut given = vec![false; place.len()];
-    for p in comparisons {
+    for p in p.conjuncts() {
         let Pred::Zero(a) = p else { continue };
         let Some(value) = at(a, &place) else { return false };
         let free = a.terms().iter().find_map(|(v, k)| match v {
@@ -176,20 +183,45 @@ fn holds_near(comparisons: &[Pred], extents: &[i64], start: fn(i64) -> i64) -> b
         }
     }
     let inside = place.iter().zip(extents).all(|(i, n)| (0..*n).contains(i));
-    inside
-        && comparisons.iter().all(|p| match p {
-            Pred::NonNegative(a) => at(a, &place).is_some_and(|x| x >= 0),
-            Pred::Zero(a) => at(a, &place) == Some(0),
-            Pred::NonZero(a) => at(a, &place).is_some_and(|x| x != 0),
-            // What has no indices.
-            p => p.is_true(),
-        })
+    let place: BTreeMap<IndexId, i64> = (0..).map(IndexId).zip(place).collect();
+    let few = Few::default();
+    inside && holds(p, &few, &place) == Ok(true) && !few.exceeded.get()
 }
 
 /// The value of an index expression at a place.
 fn at(a: &Affine, place: &[i64]) -> Option<i64> {
     let mut index = |v: &Var| if let Var::Index(i) = v { place.get(i.index()).copied() } else { None };
     a.evaluate(&mut index)?.ok()
+}
+
+/// No sizes and no relations, and only so many values.
+#[derive(Default)]
+struct Few {
+    exceeded: Cell<bool>,
+}
+
+impl World for Few {
+    fn size(&self, _: SizeId) -> i64 {
+        0
+    }
+
+    fn holds(&self, _: RelationRef, _: &[i64]) -> bool {
+        true
+    }
+
+    fn candidates(&self, _: RelationRef, _: &[Option<i64>], _: usize) -> Option<Vec<i64>> {
+        None
+    }
+
+    fn apply(&self, _: RelationRef, _: &[i64]) -> Option<i64> {
+        None
+    }
+
+    fn tries(&self, _: u128, in_all: u128) -> bool {
+        let few = in_all <= MAX_VALUES;
+        self.exceeded.set(self.exceeded.get() || !few);
+        few
+    }
 }
 
 /// Whether a function is zero for arguments of which some are. A quotient is a product with a reciprocal.

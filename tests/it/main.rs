@@ -44,5 +44,6 @@ mod straight;
 mod strong_zeros;
 mod support;
 mod tssa_text;
+mod vanishing;
 mod views;
 mod work;

@@ -103,6 +103,18 @@ const CASES: &[Case] = &[
         ],
     ),
     (
+        "an `or` that leaves nothing of a sum",
+        "param x : [n] real\nparam a : [m] real\nparam b : [k] real\n(sum i < m. [(k = 0 or 0 < i) and 1 <= n] * (sqrt(x[0]) * a[i])) + (sum l < k. b[l])",
+        &["x", "a"],
+        &[("x", Vector(&[NAN])), ("a", Vector(&[1.0])), ("b", Vector(&[1.0, 2.0]))],
+    ),
+    (
+        "a factor that is 0 at one place only",
+        "param u : [n] real\nparam v : [n] real\nlet y = gen i < n. [i + 2 < n] * exp(v[i]) in\n(gen i < n. [n >= 4 and i = 1] * u[i] * y[i], sum i < n. y[i])",
+        &[],
+        &[("u", Vector(&[1.0, NAN, 2.0])), ("v", Vector(&[1.0, 2.0, 3.0]))],
+    ),
+    (
         "a triangle whose first row is empty",
         "param u : [n] real\nparam v : [m] real\nsum i < n, j < m. [j < i] * u[i]^2 * v[j]^2",
         &["u", "v"],

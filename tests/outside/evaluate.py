@@ -130,9 +130,10 @@ class Evaluator:
 
     def best(self, which, i, extent, body, env, decide=True):
         """Place and value of an extremum: the first one; a number that is none stands before all others."""
-        best, place, close = None, None, False
+        best, place, close, annihilated = None, None, False, 0
         for k in range(self.extent(extent, env)):
             v = self.term(body, {**env, i: k})
+            annihilated |= v[3] & ANNIHILATED
             if best is None:
                 best, place = v, k
                 continue
@@ -142,10 +143,13 @@ class Evaluator:
                 close = True
             if v[0] != v[0] or (v[0] > best[0] if which == "max" else v[0] < best[0]):
                 best, place = v, k
+        if (close or annihilated) and decide:
+            raise Undecided
         if close:
-            if decide:
-                raise Undecided
             best = (*best[:4], UNDECIDED)
+        if annihilated:
+            # One that is no number would stand before all others.
+            best = (*best[:3], best[3] | annihilated, best[4])
         return place, best
 
     # -- predicates
@@ -243,7 +247,10 @@ class Evaluator:
         return self.ops.apply(FUNCTIONS[e[1]], [self.term(a, env) for a in e[2]])
 
     def _fun(self, e, env):
-        return self.functions[e[1]](self.ops, [self.term(a, env) for a in e[2]])
+        args = [self.term(a, env) for a in e[2]]
+        # The products inside are of numbers.
+        v = self.functions[e[1]](self.ops, [apart(a) for a in args])
+        return self.ops.nothing if v[0] == 0.0 and args and all(a[3] & EMPTY for a in args) else v
 
     def _def(self, e, env):
         d = self.definitions[e[1]]

@@ -1,0 +1,55 @@
+//! What is zero for the sizes alone: a table of programs and sizes, and the statements that are left.
+
+use iverson::Function;
+use iverson::tssa::vanishing::without_vanishing;
+
+/// A body over `x: [n]`, `y: [m]`, the sparse `S: [n, n]`, a relation `E`, and a map `f`; the sizes; whether what `x` is multiplied by vanishes.
+const CASES: &[(&str, &[(i64, i64)], bool)] = &[
+    ("sum j < m. y[j]", &[(3, 0)], true),
+    ("sum j < m. y[j]", &[(3, 1), (0, 1)], false),
+    ("sum j < m. [j + 2 <= m] * y[j]", &[(3, 1)], true),
+    ("sum j < m. [j + 2 <= m] * y[j]", &[(3, 2), (3, 1000)], false),
+    // An `or` fails where both sides do.
+    ("sum j < m. [n = 0 or 0 < j] * y[j]", &[(2, 1)], true),
+    ("sum j < m. [n = 0 or 0 < j] * y[j]", &[(0, 1), (2, 2)], false),
+    ("sum j < m. [(n = 3 or n = 4) and (0 < j or m = 2)] * y[j]", &[(5, 7), (3, 1)], true),
+    ("sum j < m. [(n = 3 or n = 4) and (0 < j or m = 2)] * y[j]", &[(3, 7), (4, 2)], false),
+    ("sum j < m. [exists k < n. j = k + 1] * y[j]", &[(4, 1), (0, 5)], true),
+    ("sum j < m. [exists k < n. j = k + 1] * y[j]", &[(1, 2), (900, 800)], false),
+    // No integers, in a small box and in large ones.
+    ("sum j < m. [exists k < n. 2 * j = 2 * k + 1] * y[j]", &[(3, 3), (1000, 1000), (1 << 40, 1 << 40)], true),
+    ("sum j < m. [exists k < n. 3 * j = 2 * k + 1] * y[j]", &[(3, 3), (1000, 1000), (1 << 40, 1 << 40)], false),
+    ("sum j < m, k < n. [j < k and k < j] * y[j]", &[(5, 5), (1 << 40, 1 << 40)], true),
+    ("sum j < m, k < n. [j < k and k < j + 2] * y[j]", &[(5, 5), (1 << 40, 1 << 40)], false),
+    // What relations and maps say is left out.
+    ("sum j < n. [E(j, 0) and not E(j, 0)] * x[j]", &[(1, 1)], true),
+    ("sum j < n, k < n. [E(j, 0) and not E(k, 0)] * x[j]", &[(1, 1)], false),
+    ("sum j < n, k < m. [f(j) = k and k = 1] * x[j]", &[(1, 1)], true),
+    ("sum j < n, k < m. [f(j) = k] * x[j]", &[(1, 1)], false),
+    ("sum j < n. [S?(j, j)] * S[j, j]", &[(1, 1)], false),
+    // What additions, products and functions that keep zero make of such zeros.
+    ("(sum j < m. y[j]) + (sum j < m. sin(y[j]))", &[(3, 0)], true),
+    ("(sum j < m. y[j]) + (sum j < n. x[j])", &[(3, 0), (0, 1)], false),
+    ("sqrt(sum j < m. y[j])", &[(3, 0)], true),
+    ("exp(sum j < m. y[j])", &[(3, 0)], false),
+    ("(sum j < m. y[j]) / (sum j < n. x[j])", &[(3, 0)], true),
+    ("real(n - m)", &[(3, 3)], true),
+    ("real(n - m)", &[(3, 2)], false),
+];
+
+#[test]
+fn what_is_zero_for_the_sizes_annihilates() {
+    for (body, sizes, expected) in CASES {
+        let text = format!(
+            "param x : [n] real\nparam y : [m] real\nparam S : csr [n, n] real\nrel E : [n, m]\nmap f : [n] -> [m]\nparam z : real\nz * ({body})"
+        );
+        let function = Function::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let program = function.tensor_ssa();
+        for (n, m) in *sizes {
+            let size = |at| if program.signature.sizes[at] == "n" { Ok(*n) } else { Ok(*m) };
+            let left = without_vanishing(program, &size).expect("it is known");
+            let zero = left.is_some_and(|left| !left.to_string().contains("input z"));
+            assert_eq!(zero, *expected, "{body} for n = {n}, m = {m}\n{program}");
+        }
+    }
+}
