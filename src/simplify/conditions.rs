@@ -235,7 +235,7 @@ impl Condition {
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
             }
             (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => {
-                return Ok(is_about_sizes(p) && graph.vanishes(e, p)?);
+                return Ok(is_about_sizes(p) && graph.vanishes(scope, e, p)?);
             }
             (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
             (Name::Known, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {

@@ -500,13 +500,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether an expression [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes fails.
-    pub(super) fn vanishes(&mut self, e: &Expr, p: &Pred) -> Result<bool> {
+    /// Whether an expression [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes fails. What is read at a place that
+    /// only the predicate keeps in range needs it.
+    pub(super) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
         let Some(fails) = p.negate() else { return Ok(false) };
         Ok(match e {
             Expr::Index(a) => a.is_size() && self.given(&[], &fails, &Pred::zero((**a).clone()))?.is_true(),
             Expr::Read(read) => {
                 let anywhere = self.slots(read.class);
+                for (a, (_, n)) in read.indices.iter().zip(&anywhere) {
+                    let in_range = Pred::in_range(a, n)?;
+                    if !self.given(scope, &fails, &in_range)?.is_true() {
+                        return Ok(false);
+                    }
+                }
                 let whole = Read { class: read.class, indices: Affine::indices(&anywhere).into() };
                 for (_, definition) in self.definitions(&whole)?.iter() {
                     if let Expr::Product(product) = definition

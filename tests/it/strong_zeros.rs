@@ -22,6 +22,7 @@ const NAN: f64 = f64::NAN;
 /// An input of a program.
 #[derive(Clone)]
 enum Datum {
+    Number(f64),
     Vector(&'static [f64]),
     Matrix(usize, usize, &'static [f64]),
     /// Rows, columns, and entries.
@@ -30,7 +31,7 @@ enum Datum {
     Map(&'static [usize], usize),
 }
 
-use Datum::{Map, Matrix, Relation as Tuples, Sparse, Vector};
+use Datum::{Map, Matrix, Number, Relation as Tuples, Sparse, Vector};
 
 /// What it shows, the program, by what it is differentiated, the data.
 type Case = (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, Datum)]);
@@ -107,6 +108,17 @@ const CASES: &[Case] = &[
         "param x : [n] real\nparam a : [m] real\nparam b : [k] real\n(sum i < m. [(k = 0 or 0 < i) and 1 <= n] * (sqrt(x[0]) * a[i])) + (sum l < k. b[l])",
         &["x", "a"],
         &[("x", Vector(&[NAN])), ("a", Vector(&[1.0])), ("b", Vector(&[1.0, 2.0]))],
+    ),
+    (
+        "a size that keeps a read in its axis, and a pole at what is read",
+        "param x1 : [2*k, m + n] real\nparam x2 : [k, n] real\nparam x3 : csr [2*k, k] real\nparam z : real\nlet t4 = gen i5 < m. gen i6 < m. let t7 = gen i8 < m. [x3?(i8 + 2*i5, 2*i5 + 3*i8)] * 1 in ([0 <= i6 - 2] * 1)^-1 * (t7[i6] + [i6 + 3 < 2*k] * x1[i6 + 3, 0]) in z * [3 < m] * t4[3, 0]",
+        &["x1"],
+        &[
+            ("x1", Matrix(4, 4, &[1.0; 16])),
+            ("x2", Matrix(2, 2, &[1.0; 4])),
+            ("x3", Sparse(4, 2, &[(0, 1, 1.0), (2, 0, 1.0)])),
+            ("z", Number(2.0)),
+        ],
     ),
     (
         "a factor that is 0 at one place only",
@@ -192,6 +204,7 @@ fn inputs(data: &[(&str, Datum)]) -> Inputs {
     let mut inputs = Inputs::new();
     for (name, datum) in data {
         match datum {
+            Number(x) => inputs.value(*name, Value::scalar(*x)),
             Vector(x) => inputs.value(*name, Value::vector(x.to_vec())),
             Matrix(n, m, x) => inputs.value(*name, Dense::new(&[*n, *m], x.to_vec()).expect("it fits")),
             Sparse(n, m, entries) => {

@@ -105,8 +105,9 @@ class Arithmetic:
             v = NAN if a[0] == 0.0 or math.isnan(a[0]) else math.copysign(INF, a[0])
             return (v, INF, -1, f | ANNIHILATED, UNDECIDED if a[4] or b[4] else NONE)
         v = a[0] / b[0]
-        if a[3] & STRUCTURAL and math.isfinite(b[0]):
-            return (0.0, 0.0, 0, f | STRUCTURAL, steep(a, b))
+        if a[3] & STRUCTURAL:
+            # A product with the reciprocal, which may be no number.
+            return (0.0, 0.0, 0, f | STRUCTURAL | (0 if math.isfinite(b[0]) else ANNIHILATED), steep(a, b))
         r = 1.0 / b[0]
         e = times(r, a[1]) + times(times(v, r), b[1]) + 2 * U * abs(v)
         if b[1] >= abs(b[0]) or not within(a[0], r):
