@@ -188,6 +188,16 @@ impl<'a> Graph<'a> {
         };
         given.visit_binders(&mut bind);
         p.visit_binders(&mut bind);
+        let mut all_known = true;
+        for q in [given, p] {
+            // Those that it binds are among the names.
+            q.visit_affine(&mut |a| {
+                a.visit(&mut |v| all_known &= !matches!(v, Var::Index(i) if !names.contains_key(i)));
+            });
+        }
+        if !all_known {
+            return Err(Error::bug("simplify", "a question about an index without a range"));
+        }
         let ranges: Vec<Size> = scope.iter().map(|(_, n)| n.clone()).collect();
         let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
         let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
@@ -500,8 +510,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether an expression [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes fails. What is read at a place that
-    /// only the predicate keeps in range needs it.
+    /// Whether an expression over the indices of a scope [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes
+    /// fails. What is read at a place that only the predicate keeps in range needs it.
     pub(super) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
         let Some(fails) = p.negate() else { return Ok(false) };
         Ok(match e {
@@ -524,12 +534,12 @@ impl<'a> Graph<'a> {
                 }
                 false
             }
-            Expr::Product(product) => self.vanishes_product(&[], product, &fails)?,
+            Expr::Product(product) => self.vanishes_product(scope, product, &fails)?,
             Expr::Number(_) | Expr::Sum(_) | Expr::Apply(..) => false,
         })
     }
 
-    fn vanishes_product(&mut self, scope: &[(IndexId, Size)], product: &Product, fails: &Pred) -> Result<bool> {
+    fn vanishes_product(&mut self, scope: &Scope, product: &Product, fails: &Pred) -> Result<bool> {
         let mut around = product.guard.comparisons().and(fails.clone());
         let scope: Scope = scope.iter().chain(&product.sums).cloned().collect();
         for (i, n) in &scope {
