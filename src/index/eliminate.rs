@@ -67,7 +67,7 @@ fn difficulty(index: IndexId, body: &Pred) -> u8 {
 }
 
 /// `k` and `rest` of `k * index + rest`, nothing where the index occurs inside a map application.
-pub(super) fn linear(index: IndexId, a: &Affine) -> Option<(i64, Affine)> {
+fn linear(index: IndexId, a: &Affine) -> Option<(i64, Affine)> {
     let v = Var::Index(index);
     let k = a.coefficient(&v);
     let rest = a.terms().iter().filter(|(w, _)| *w != v).cloned();
@@ -171,7 +171,7 @@ fn scale_by_equation(index: IndexId, with: &[Pred]) -> Checked<Option<Pred>> {
 }
 
 /// `(g, u, v)` with `u*a + v*b = g`, the common divisor of `a` and `b`, positive.
-pub(super) fn bezout(a: i64, b: i64) -> (i128, i64, i64) {
+fn bezout(a: i64, b: i64) -> (i128, i64, i64) {
     let (mut r, mut s) = ((i128::from(a), 1_i128, 0_i128), (i128::from(b), 0, 1));
     while s.0 != 0 {
         let q = r.0 / s.0;

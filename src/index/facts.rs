@@ -771,13 +771,13 @@ impl<'a> Refutation<'a> {
         let mut equations: Vec<Vec<i128>> = equations.into_iter().map(|r| self.dense(r)).collect();
         let mut system = System::new(self.width, limit);
         system.made = rows.len() + equations.len();
-        if !solve(&mut equations, &mut rows, &mut |_| {}) {
+        if !solve(&mut equations, &mut rows) {
             return true;
         }
         let feasible = if rows.into_iter().any(|row| system.insert(row) == Feasible::No) {
             Feasible::No
         } else {
-            system.eliminate(&mut |_, _, _| {})
+            system.eliminate()
         };
         self.budget.constraints = self.budget.constraints.saturating_sub(system.made);
         feasible == Feasible::No

@@ -56,18 +56,9 @@ fn cancel(target: &[i128], source: &[i128], c: usize) -> Option<Vec<i128>> {
     target.iter().zip(source).map(|(t, s)| times(*t, f)?.checked_add(times(*s, g)?)).collect()
 }
 
-/// How a column went, or came to stand for something else.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
-    /// The equation, in which the column has coefficient 1 or -1, fixes it.
-    Solved { column: usize, equation: Vec<i128> },
-    /// The column stands for itself plus the sum of quotient times column over the others.
-    Renamed { column: usize, quotients: Vec<i128> },
-}
-
 /// Solves all equations and substitutes the solutions into the rows. Answers false where there is no integer solution.
-/// A row that would overflow is dropped. Tells `note` each change, in order.
-pub(super) fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>, note: &mut impl FnMut(Change)) -> bool {
+/// A row that would overflow is dropped.
+pub(super) fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>) -> bool {
     loop {
         work::charge(1 + equations.iter().map(|row| row.len() / 4).sum::<usize>() + rows.len());
         // The equation and column of the smallest coefficient.
@@ -107,7 +98,6 @@ pub(super) fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>, n
                     row[c] == 0 || cancel(row, &equation, c).map(|cancelled| *row = cancelled).is_some()
                 });
             }
-            note(Change::Solved { column: c, equation });
             continue;
         }
         // A new unknown y = x + sum of q * z in the place of x leaves remainders, smaller than k, of the other coefficients.
@@ -124,7 +114,6 @@ pub(super) fn solve(equations: &mut Vec<Vec<i128>>, rows: &mut Vec<Vec<i128>>, n
                     })
             });
         }
-        note(Change::Renamed { column: c, quotients });
     }
 }
 
@@ -174,8 +163,8 @@ impl System {
         if self.rows.iter().any(opposed) { Feasible::No } else { Feasible::Perhaps }
     }
 
-    /// Fourier-Motzkin elimination of all columns. Tells `note` each column with its lower and upper bounds, in order.
-    pub(super) fn eliminate(&mut self, note: &mut impl FnMut(usize, Vec<Vec<i128>>, Vec<Vec<i128>>)) -> Feasible {
+    /// Fourier-Motzkin elimination of all columns.
+    pub(super) fn eliminate(&mut self) -> Feasible {
         loop {
             work::charge(self.width * self.rows.len() / 4);
             // The column that makes the fewest rows.
@@ -207,7 +196,6 @@ impl System {
                     }
                 }
             }
-            note(c, lower, upper);
         }
     }
 }

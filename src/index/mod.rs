@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Affine`] | `3*i - j + n - 1`, an integer | `a` of Fig. 3 |
 //! | [`Pred`] | a truth value over indices, sizes and relations | `p` of Fig. 3 |
-//! | [`Set`] | the index tuples at which a predicate holds, in a [`Space`] of ranges and assumptions | supports, 6.25 |
+//! | [`Facts`] | what is known of indices and sizes, and what follows from it: the one decision procedure | supports, 6.25 |
 //! | [`RelationRef`] | a set of index tuples: given as data, or computed from a tensor | `R` of Fig. 3 |
 //! | [`Count`] | how many points a predicate has, as a formula in the sizes | `$` of Fig. 6 |
 //!
@@ -13,6 +13,8 @@
 //! that owns the variable gives it meaning.
 
 mod affine;
+#[cfg(test)]
+mod campaign;
 mod count;
 mod determined;
 mod eliminate;
@@ -26,7 +28,7 @@ pub mod polynomial;
 mod pred;
 pub mod print;
 mod sample;
-mod set;
+mod union;
 
 pub(crate) use affine::readable;
 pub use affine::{Affine, Application, Overflow, Var};
@@ -37,7 +39,7 @@ pub use facts::Facts;
 pub use points::{Plan, World, holds};
 pub use pred::{Pred, RelationRef, View};
 pub use sample::Sample;
-pub use set::{Answer, Bound, Bounds, Elimination, Point, Set, Solution, Space, Stride, simplify_union, solve};
+pub use union::simplify_union;
 
 /// A size: an affine expression over size variables. A negative size means an empty range.
 pub type Size = Affine;

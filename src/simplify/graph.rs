@@ -438,6 +438,12 @@ impl<'a> Graph<'a> {
             return Ok(None);
         }
         for (_, definition) in self.definitions(read)?.iter().take(MAX_DEFINITIONS) {
+            // An element of a tensor inside of the definition of the same element has sums of its own.
+            let bound = |product: &Product| product.sums.iter().any(|(i, _)| scope.iter().any(|(j, _)| i == j));
+            let definition = &match definition {
+                Expr::Product(product) if bound(product) => definition.refresh(&mut || self.fresh())?,
+                definition => definition.clone(),
+            };
             if let Some(e) = self.strip(scope, given, definition, depth)? {
                 // Guards that save work come back; they may be all that went.
                 let guarded = self.under(scope, given, &e)?;

@@ -161,11 +161,11 @@ enum Trust {
 impl Trust {
     const ALL: [Trust; 3] = [Trust::Always, Trust::OfData, Trust::Sizes];
 
-    /// What may be trusted for a predicate to go, of a product over some axes where the indices behind them are summed.
-    fn for_predicate(p: &Pred, ranges: &[(IndexId, Size)], rank: usize) -> Trust {
+    /// What may be trusted for a predicate to go, of a product over so many axes.
+    fn for_predicate(p: &Pred, rank: usize) -> Trust {
         match p {
             p if is_about_sizes(p) => Trust::Sizes,
-            Pred::Exists { .. } if rank >= 2 && ranges.len() > rank => Trust::OfData,
+            Pred::Exists { .. } if rank >= 2 => Trust::OfData,
             _ => Trust::Always,
         }
     }
@@ -302,11 +302,15 @@ impl Pass<'_> {
         }
     }
 
-    /// The operands but one that make a product zero wherever they are: all others are finite.
-    fn zeros(&self, operands: &[Operand], but: usize) -> Factors {
+    /// The operands but one that make a product over so many axes zero wherever they are: all others are finite.
+    fn zeros(&self, operands: &[Operand], but: usize, rank: usize) -> Factors {
+        let elements: Vec<Element> = operands.iter().map(element).collect();
+        let multiplies_matrices = multiplies_matrices(&elements, rank);
         Factors(Trust::ALL.map(|trust| {
+            let trust = if trust == Trust::OfData && !multiplies_matrices { Trust::Always } else { trust };
             let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.is_finite(x.var, trust));
-            operands.iter().enumerate().filter(|(k, _)| *k != but && finite(*k)).map(|(_, x)| element(x)).collect()
+            let others = elements.iter().enumerate().filter(|(k, _)| *k != but && finite(*k));
+            others.map(|(_, element)| element.clone()).collect()
         }))
     }
 
@@ -370,7 +374,7 @@ impl Pass<'_> {
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
-            let trust = Trust::for_predicate(&goal, ranges, *rank);
+            let trust = Trust::for_predicate(&goal, *rank);
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
             if !self.proves(goal, trust, &ranges, holds, factors.by(trust))? {
                 self.obligations.truncate(proved);
@@ -393,7 +397,10 @@ impl Pass<'_> {
             return Ok(false);
         }
         let goal = self.fresh(p)?;
-        let trust = Trust::for_predicate(p, ranges, rank);
+        let trust = match Trust::for_predicate(p, rank) {
+            Trust::OfData if !multiplies_matrices(operands, rank) => Trust::Always,
+            trust => trust,
+        };
         let partial: Vec<&Element> = operands.iter().filter(|(x, _)| !self.is_finite(*x, trust)).collect();
         if partial.is_empty() {
             return self.proves(goal, trust, ranges, others, operands);
@@ -468,10 +475,10 @@ impl Pass<'_> {
                 let around = Reading { ranges: slots(&all), ..around };
                 for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| may_be_guarded(operand.var)) {
                     let (x, at) = element(operand);
-                    let (holds, factors) = (vec![guard.clone()], self.zeros(operands, k));
+                    let (holds, factors) = (vec![guard.clone()], self.zeros(operands, k, here.len()));
                     found.push((x, Reading { at, holds, factors, ..around.clone() }));
                 }
-                let around = Reading { factors: self.zeros(operands, operands.len()), ..around };
+                let around = Reading { factors: self.zeros(operands, operands.len(), here.len()), ..around };
                 guard_reads(self.program, guard, &around, &mut found);
             }
         }
@@ -567,6 +574,13 @@ impl Pass<'_> {
         });
         Ok(if names.is_empty() { p.clone() } else { rename_pred(p, &names)? })
     }
+}
+
+/// Whether all factors of a product over so many axes are read at one index behind these, over which it sums.
+fn multiplies_matrices(operands: &[Element], rank: usize) -> bool {
+    let Some(((_, first), others)) = operands.split_first() else { return false };
+    let mut summed = first.iter().filter_map(Affine::as_index).filter(|i| i.index() >= rank);
+    summed.any(|i| others.iter().all(|(_, at)| at.iter().any(|a| a.as_index() == Some(i))))
 }
 
 fn element(operand: &Operand) -> Element {

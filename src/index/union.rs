@@ -18,10 +18,13 @@
 //! The number of proofs in a round is limited; past it a predicate is only rewritten form by form. A cell that applies a map keeps the
 //! conjuncts that put the source in range: they are never dropped for a reason that has the application in it.
 
-use super::super::{Affine, Facts, Pred, Size, Var, exists};
-use super::cell::{Cell, merge, write_union};
-use super::line::{Form, Known, Line, parse};
+mod cell;
+mod line;
+
+use super::{Affine, Facts, Pred, Size, Var, exists};
 use crate::base::{IndexId, work};
+use cell::{Cell, merge, write_union};
+use line::{Form, Known, Line, parse};
 
 /// How many proofs one round may try.
 const MAX_PROOFS: usize = 512;
@@ -305,8 +308,8 @@ fn keeps_plain(cell: &Cell, simpler: &Cell) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::super::oracle::{MAP, Source, Toy};
-    use super::super::super::{RelationRef, Var};
+    use super::super::oracle::{MAP, Source, Toy};
+    use super::super::{RelationRef, Var};
     use super::*;
     use crate::base::{RelationId, SizeId};
 
