@@ -13,17 +13,16 @@
 //! literal 0; sources that are emitted, and kernels of results on patterns that are found out, do not. Nothing of it remains where no range is
 //! empty, every guard holds somewhere, no size is 0 and no literal is.
 //!
-//! What a guard says of indices and sizes is [`Pred::comparisons`]; relations and maps are left out. Whether that holds somewhere is decided by a place
-//! that is looked for; in small boxes by all places, and by the [facts](crate::index::Facts) in others.
+//! What a guard says of indices and sizes is [`Pred::comparisons`]; relations and maps are left out. Whether that holds somewhere is decided by all
+//! places of small boxes, and by the [facts](crate::index::Facts) in others.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
-use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
+use crate::base::{IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Facts, Overflow, Plan, Pred, RelationRef, Size, Var, World, holds};
+use crate::index::{Affine, Checked, Facts, Overflow, Plan, Pred, RelationRef, Size, Var, World};
 use crate::scalar::{Function, Number, Op, Primitive, try_evaluate};
 use crate::ty::Signature;
 
@@ -149,11 +148,6 @@ fn with_sizes(a: &Affine, value: &mut impl FnMut(SizeId) -> Checked<i64>) -> Che
 
 /// Whether a predicate without sizes holds somewhere in a box, or may.
 fn holds_somewhere(p: &Pred, extents: &[i64]) -> bool {
-    // Most guards hold somewhere, and one of these places is often found at once.
-    let starts: [fn(i64) -> i64; 3] = [|n| n / 2, |_| 0, |n| n - 1];
-    if starts.into_iter().any(|start| holds_near(p, extents, start)) {
-        return true;
-    }
     let ranges: Vec<(IndexId, Size)> = (0..).map(IndexId).zip(extents.iter().map(|n| Affine::constant(*n))).collect();
     let few = Few::default();
     let found = Plan::new(&[], &ranges, p).holds(&few, &[]);
@@ -164,34 +158,6 @@ fn holds_somewhere(p: &Pred, extents: &[i64]) -> bool {
     ranges.iter().for_each(|(i, n)| facts.range(*i, n));
     facts.assume(p);
     !facts.contradictory()
-}
-
-/// Whether a predicate holds at a place of a box that is looked for from one other on: each equation gives one index its value.
-fn holds_near(p: &Pred, extents: &[i64], start: fn(i64) -> i64) -> bool {
-    let mut place: Vec<i64> = extents.iter().map(|n| start(*n)).collect();
-    let mut given = vec![false; place.len()];
-    for p in p.conjuncts() {
-        let Pred::Zero(a) = p else { continue };
-        let Some(value) = at(a, &place) else { return false };
-        let free = a.terms().iter().find_map(|(v, k)| match v {
-            Var::Index(i) if k.abs() == 1 && given.get(i.index()) == Some(&false) => Some((i.index(), *k)),
-            _ => None,
-        });
-        if let Some((i, k)) = free {
-            place[i] = place[i].saturating_sub(k.saturating_mul(value));
-            given[i] = true;
-        }
-    }
-    let inside = place.iter().zip(extents).all(|(i, n)| (0..*n).contains(i));
-    let place: BTreeMap<IndexId, i64> = (0..).map(IndexId).zip(place).collect();
-    let few = Few::default();
-    inside && holds(p, &few, &place) == Ok(true) && !few.exceeded.get()
-}
-
-/// The value of an index expression at a place.
-fn at(a: &Affine, place: &[i64]) -> Option<i64> {
-    let mut index = |v: &Var| if let Var::Index(i) = v { place.get(i.index()).copied() } else { None };
-    a.evaluate(&mut index)?.ok()
 }
 
 /// No sizes and no relations, and only so many values.
