@@ -9,9 +9,10 @@
 //! ```
 //!
 //! *Finite* means whatever the data are: where a guard kept a NaN out, or something that overflows, it stays. There are two exceptions. Of what fails
-//! for some sizes alone nothing has to be finite: what is 0 then for its ranges or guards is 0 in every [product](crate::tssa::vanishing). And data are
-//! taken to be finite in a product of matrices where a guard says that some entry exists, since one of them has been multiplied by
-//! a sparse one: with a test inside, the product would take many times as long.
+//! for some sizes alone nothing has to be finite: what is 0 at all its places then, for its ranges or for what its guards say of indices and sizes,
+//! is 0 in every [product](crate::tssa::vanishing). And data are taken to be finite in a product of matrices, whose factors have a summed index in
+//! common, where a guard says that some entry exists, since one of them has been multiplied by a sparse one: with a test inside, the product would
+//! take many times as long.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!
@@ -169,6 +170,19 @@ impl Trust {
             _ => Trust::Always,
         }
     }
+
+    /// What of it is trusted in a product over so many axes: data in a product of matrices only, whose factors are all read at one index over which
+    /// it sums.
+    fn in_product(self, factors: &[Element], rank: usize) -> Trust {
+        let multiplies_matrices = factors.split_first().is_some_and(|((_, first), others)| {
+            let mut summed = first.iter().filter(|a| a.as_index().is_some_and(|i| i.index() >= rank));
+            summed.any(|i| others.iter().all(|(_, at)| at.contains(i)))
+        });
+        match self {
+            Trust::OfData if !multiplies_matrices => Trust::Always,
+            trust => trust,
+        }
+    }
 }
 
 struct Pass<'a> {
@@ -305,9 +319,8 @@ impl Pass<'_> {
     /// The operands but one that make a product over so many axes zero wherever they are: all others are finite.
     fn zeros(&self, operands: &[Operand], but: usize, rank: usize) -> Factors {
         let elements: Vec<Element> = operands.iter().map(element).collect();
-        let multiplies_matrices = multiplies_matrices(&elements, rank);
         Factors(Trust::ALL.map(|trust| {
-            let trust = if trust == Trust::OfData && !multiplies_matrices { Trust::Always } else { trust };
+            let trust = trust.in_product(&elements, rank);
             let finite = |at: usize| operands.iter().enumerate().all(|(k, x)| k == at || self.is_finite(x.var, trust));
             let others = elements.iter().enumerate().filter(|(k, _)| *k != but && finite(*k));
             others.map(|(_, element)| element.clone()).collect()
@@ -397,10 +410,7 @@ impl Pass<'_> {
             return Ok(false);
         }
         let goal = self.fresh(p)?;
-        let trust = match Trust::for_predicate(p, rank) {
-            Trust::OfData if !multiplies_matrices(operands, rank) => Trust::Always,
-            trust => trust,
-        };
+        let trust = Trust::for_predicate(p, rank).in_product(operands, rank);
         let partial: Vec<&Element> = operands.iter().filter(|(x, _)| !self.is_finite(*x, trust)).collect();
         if partial.is_empty() {
             return self.proves(goal, trust, ranges, others, operands);
@@ -493,14 +503,17 @@ impl Pass<'_> {
         }
         let stmt = self.weaker[x].clone().unwrap_or_else(|| self.program.stmts[x].clone());
         let may_go = self.final_only && self.weaker[x].is_none();
-        // What annihilates for the sizes alone is zero everywhere, and not only at this place.
-        let anywhere: Vec<(IndexId, Size)> = match self.trust {
-            Trust::Sizes => stmt.dims.iter().map(|n| (self.fresh_index(), n.clone())).collect(),
-            Trust::Always | Trust::OfData => Vec::new(),
+        let anywhere;
+        let at = match self.trust {
+            // What annihilates for the sizes alone is zero everywhere, and not only at this place.
+            Trust::Sizes => {
+                let ranges: Vec<(IndexId, Size)> = stmt.dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+                ranges.iter().for_each(|(i, n)| cases.iter_mut().for_each(|facts| facts.range(*i, n)));
+                anywhere = Affine::indices(&ranges);
+                anywhere.as_slice()
+            }
+            Trust::Always | Trust::OfData => at,
         };
-        anywhere.iter().for_each(|(i, n)| cases.iter_mut().for_each(|facts| facts.range(*i, n)));
-        let anywhere = Affine::indices(&anywhere);
-        let at = if self.trust == Trust::Sizes { &anywhere } else { at };
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
             // What is 0 at one place annihilates nothing there.
@@ -574,13 +587,6 @@ impl Pass<'_> {
         });
         Ok(if names.is_empty() { p.clone() } else { rename_pred(p, &names)? })
     }
-}
-
-/// Whether all factors of a product over so many axes are read at one index behind these, over which it sums.
-fn multiplies_matrices(operands: &[Element], rank: usize) -> bool {
-    let Some(((_, first), others)) = operands.split_first() else { return false };
-    let mut summed = first.iter().filter_map(Affine::as_index).filter(|i| i.index() >= rank);
-    summed.any(|i| others.iter().all(|(_, at)| at.iter().any(|a| a.as_index() == Some(i))))
 }
 
 fn element(operand: &Operand) -> Element {
