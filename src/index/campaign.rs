@@ -21,9 +21,6 @@ impl Rate {
     }
 }
 
-/// The least share of what no small world refutes, in percent.
-const FLOOR: f64 = 40.0;
-
 /// What predicates are made of besides linear atoms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -31,6 +28,18 @@ enum Kind {
     Relations,
     Maps,
     Exists,
+}
+
+impl Kind {
+    /// The least share of what no small world refutes that is to be proved, in percent. Larger worlds, and other maps, may refute it.
+    fn floor(self) -> f64 {
+        match self {
+            Kind::Linear => 80.0,
+            Kind::Relations => 65.0,
+            Kind::Maps => 45.0,
+            Kind::Exists => 70.0,
+        }
+    }
 }
 
 type Rates = BTreeMap<(Kind, &'static str), Rate>;
@@ -240,7 +249,7 @@ fn campaign(seed: u64, cases: usize, worlds: usize) {
     }
     for ((kind, name), rate) in &rates {
         println!("{kind:?}, {name}: {:.2} % of {}", rate.percent(), rate.asked);
-        assert!(rate.percent() >= FLOOR, "{kind:?}, {name}: {rate:?}");
+        assert!(rate.percent() >= kind.floor(), "{kind:?}, {name}: {rate:?}");
     }
 }
 

@@ -3,10 +3,10 @@
 use iverson::Function;
 use iverson::tssa::vanishing::without_vanishing;
 
-/// A body, sizes, and what is expected.
+/// A body, values of `n` and `m`, and whether it is zero for them.
 type Case = (&'static str, &'static [(i64, i64)], bool);
 
-/// A body over `x: [n]`, `y: [m]`, the sparse `S: [n, n]`, a relation `E`, and a map `f`; the sizes; whether what `x` is multiplied by vanishes.
+/// Bodies over `x: [n]`, `y: [m]`, the sparse `S: [n, n]`, a relation `E` and a map `f`.
 const CASES: &[Case] = &[
     ("sum j < m. y[j]", &[(3, 0)], true),
     ("sum j < m. y[j]", &[(3, 1), (0, 1)], false),

@@ -116,8 +116,8 @@ impl Guards {
     }
 }
 
-/// Judges random programs whose guards say some of `atoms`, on numbers, and where the elements of `x` are none, against what they mean as they are written: how many statements have
-/// fewer guards.
+/// Judges random programs whose guards say some of `atoms` against what they mean as they are written, on numbers, or where the elements of `x`
+/// are none: how many statements have fewer guards.
 fn judge(atoms: &'static [&'static str], lost: bool) -> usize {
     let mut gone = 0;
     for seed in 0..PROGRAMS {
