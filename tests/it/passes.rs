@@ -11,7 +11,8 @@ use iverson::kernel::{Engine, Kernel};
 use iverson::loops::{self, Program};
 use iverson::schedule::{Exactness, PASSES};
 use iverson::stages::{Stages, check};
-use iverson::tensor::{Dense, Inputs};
+use iverson::tensor::{self, Dense, Inputs};
+use iverson::tssa::vanishing::without_vanishing;
 use iverson::{Function, lower, prepare, tssa};
 
 use crate::generate::{self, Family};
@@ -31,6 +32,13 @@ fn lowered(program: &tssa::Program) -> Program {
     lower::lower(&prepared.program).expect("it lowers")
 }
 
+/// The same for the sizes of inputs, as kernels take it.
+fn lowered_for(program: &tssa::Program, inputs: &Inputs) -> Program {
+    let sizes = tensor::sizes(&program.signature, inputs).expect("the inputs fit");
+    let vanished = without_vanishing(program, &|n| Ok(sizes[n])).expect("it is known");
+    lowered(vanished.as_ref().unwrap_or(program))
+}
+
 fn run(program: &Program, inputs: &Inputs) -> Vec<f64> {
     let kernel = Kernel::bind(Arc::new(program.clone()), inputs, Engine::Interpreter).expect("it binds");
     numbers(&kernel.call(inputs).expect("it runs"))
@@ -45,7 +53,7 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
         let compared = expected.compare(what, found, Ways::Raw);
         compared.unwrap_or_else(|complaint| panic!("{name}: {complaint}\n{program}"));
     };
-    let first = lowered(function.tensor_ssa());
+    let first = lowered_for(function.tensor_ssa(), inputs);
     check("lower", &first).expect("well formed");
     let at_first = run(&first, inputs);
     near("lower", &first, &at_first);
