@@ -9,7 +9,7 @@
 //! its range at the point. `A.value` is one operand only without blanks and with a bracket behind it; `gen i < n. value(i)`
 //! needs the blank behind its point.
 
-use crate::base::Span;
+use crate::base::{Format, Span};
 use crate::error::Diagnostic;
 
 /// A token without its place.
@@ -42,8 +42,7 @@ pub(crate) enum Token {
     Fst,
     Snd,
     Real,
-    Csr,
-    Coo,
+    Format(Format),
     Plus,
     Minus,
     Star,
@@ -102,11 +101,9 @@ fn keyword(text: &str) -> Option<Token> {
         "fst" => Token::Fst,
         "snd" => Token::Snd,
         "real" => Token::Real,
-        "csr" => Token::Csr,
-        "coo" => Token::Coo,
         "inf" => Token::Number { value: f64::INFINITY, integer: None },
         "nan" => Token::Number { value: f64::NAN, integer: None },
-        _ => return None,
+        other => Token::Format(Format::named(other)?),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::reference::{Environment, Field, Leaf, Limits, eval_term, eval_tssa};
 use crate::scalar::{Number, Op};
 use crate::tensor::Relation as Tuples;
 use crate::tssa::{Builder, Operand, Output};
-use crate::ty::{Param, Relation, RelationKind, Side, Signature, Storage, TypeId, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Side, Signature, Storage, TypeId, Types};
 
 /// Sizes n, m; x : [n + m - 1] real, w : [m] real, z : [n] real, A : csr [n, m] real, ab : [n] (real, [m] real), s : real; cam : [n] -> [m].
 fn signature() -> Signature {
@@ -25,7 +25,7 @@ fn signature() -> Signature {
         ("x", x, Storage::Dense),
         ("w", w, Storage::Dense),
         ("z", z, Storage::Dense),
-        ("A", a, Storage::Csr(pattern)),
+        ("A", a, Storage::Sparse(Format::Csr, pattern)),
         ("ab", ab, Storage::Dense),
         ("s", Types::REAL, Storage::Dense),
     ] {

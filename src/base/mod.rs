@@ -4,11 +4,13 @@
 mod arena;
 pub mod dot;
 pub mod error;
+mod format;
 pub mod layout;
 mod span;
 pub mod work;
 
 pub use arena::{Arena, Id, Interner, SideTable};
+pub use format::{Capabilities, Format};
 pub use span::{MAX_TEXT, Span};
 
 /// Declares an id type: a `u32` newtype that indexes one arena and prints as its prefix and number.

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use iverson::tensor::io::{FileValue, read_value_and_notes, write_value};
-use iverson::tensor::{Inputs, Tensor, Value};
+use iverson::tensor::{Inputs, Value};
 use iverson::ty::{Side, Signature};
 use iverson::{Error, Result};
 
@@ -167,11 +167,7 @@ pub(super) fn write_result(directory: &Path, name: &str, value: &Value) -> Resul
     let several = value.leaves().len() > 1;
     let mut written = Vec::new();
     for (at, leaf) in value.leaves().iter().enumerate() {
-        let extension = match leaf.as_ref() {
-            Tensor::Dense(_) => "npy",
-            Tensor::Csr(_) => "mtx",
-            Tensor::Coo(_) => "tns",
-        };
+        let extension = leaf.sparse_format().map_or("npy", |format| format.capabilities().extension);
         let file = if several { format!("{name}_{at}.{extension}") } else { format!("{name}.{extension}") };
         let path = directory.join(&file);
         write_value(&path, &FileValue::from(leaf.as_ref().clone()))?;

@@ -6,7 +6,7 @@ use crate::base::RelationId;
 use crate::error::{Error, Result};
 use crate::loops::{BufferKind, Program};
 use crate::tensor::{Bindings, Coo, Csr, CsrPattern, Dense, Element, Precision, Relation, Tensor, Value};
-use crate::ty::{Signature, Storage};
+use crate::ty::Signature;
 
 /// How the outputs of a kernel are stored: their leaves.
 #[derive(Clone, Debug)]
@@ -31,6 +31,15 @@ pub enum Leaf {
 }
 
 impl Leaf {
+    /// What a tensor looks like.
+    pub(super) fn of(tensor: &Tensor) -> Leaf {
+        match tensor {
+            Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
+            Tensor::Csr(csr) => Leaf::Csr(csr.pattern().clone()),
+            Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
+        }
+    }
+
     /// How many numbers it has.
     pub fn len(&self) -> usize {
         match self {
@@ -67,12 +76,7 @@ pub(super) fn input_leaves(
     let params = signature.params.values().zip(bindings.values().values());
     for (param, value) in params.filter(|(param, _)| is_given(&param.name)) {
         for tensor in value.leaves() {
-            let leaf = match tensor.as_ref() {
-                Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
-                Tensor::Csr(csr) => Leaf::Csr(csr.pattern().clone()),
-                Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
-            };
-            leaves.push((param.name.clone(), leaf));
+            leaves.push((param.name.clone(), Leaf::of(tensor)));
             precisions.push(tensor.precision());
         }
     }
@@ -127,10 +131,8 @@ pub(super) fn in_bound_precision(mut program: Arc<Program>, bindings: &Bindings)
 fn sparse_leaf(program: &Program, bindings: &Bindings, relation: RelationId) -> Result<Leaf> {
     for (id, param) in program.signature.params.iter() {
         let tensor = bindings.values().get(id).and_then(Value::as_tensor);
-        match (param.storage, tensor) {
-            (Storage::Csr(r), Some(Tensor::Csr(csr))) if r == relation => return Ok(Leaf::Csr(csr.pattern().clone())),
-            (Storage::Coo(r), Some(Tensor::Coo(coo))) if r == relation => return Ok(Leaf::Coo(coo.pattern().clone())),
-            _ => {}
+        if let (true, Some(tensor)) = (param.storage.pattern() == Some(relation), tensor) {
+            return Ok(Leaf::of(tensor));
         }
     }
     // A pattern of its own.

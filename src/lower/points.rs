@@ -380,11 +380,15 @@ impl<'a> Nester<'a> {
             return None;
         };
         let signature = &self.program.signature;
-        let is_csr = signature.params.values().any(|param| param.storage == Storage::Csr(*relation));
+        let has_rows = |storage: Storage| {
+            storage.pattern() == Some(*relation)
+                && storage.format().is_some_and(|format| format.capabilities().offsets == Some(0))
+        };
+        let has_rows = signature.params.values().any(|param| has_rows(param.storage));
         let is_map = signature.is_map(RelationRef::Input(*relation)) && args.len() == 2;
         let (first, extent) = (args.first()?, signature.relations.get(*relation)?.shape.first()?);
         let row = open.unbound.iter().position(|(i, n)| first.as_index() == Some(*i) && n == extent)?;
-        ((is_csr || is_map) && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
+        ((has_rows || is_map) && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
     }
 
     /// The index of the rows of a CSR matrix that a side walks: what the sides add to a row is added in one visit, and rows have loops that

@@ -25,7 +25,6 @@ use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var};
 use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Program, Rhs, Stmt};
-use crate::ty::Storage;
 
 /// Of a tensor with more clauses only what they have in common is kept.
 const MAX_CLAUSES: usize = 64;
@@ -139,10 +138,8 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
     let under = |p: &Pred, x: VarId| both(clauses(p, rank), &known[x], &gens, rank);
     Ok(match &stmt.rhs {
         Rhs::Input { param, .. } => {
-            let pattern = match program.signature.params[*param].storage {
-                Storage::Dense => None,
-                Storage::Csr(r) | Storage::Coo(r) => Some(Pred::relation(RelationRef::Input(r), gens)),
-            };
+            let pattern = program.signature.params[*param].storage.pattern();
+            let pattern = pattern.map(|r| Pred::relation(RelationRef::Input(r), gens));
             vec![Clause { bound: Vec::new(), conjuncts: pattern.into_iter().collect() }]
         }
         Rhs::Number(Number::Literal(0.0)) => Vec::new(),

@@ -13,7 +13,7 @@ use crate::reference::{Environment, Leaf, Limits, Partials, eval_term, eval_tssa
 use crate::scalar::{Comparison, Number, Op};
 use crate::tensor;
 use crate::term::{Program, Term, TermId};
-use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
 
 const N: SizeId = SizeId(0);
 const M: SizeId = SizeId(1);
@@ -35,7 +35,7 @@ fn signature() -> Signature {
         sizes: Arena::from_iter(["n".to_owned(), "m".to_owned()]),
         params: Arena::from_iter([
             param("x", vector, Storage::Dense),
-            param("A", matrix, Storage::Csr(RelationId(0))),
+            param("A", matrix, Storage::Sparse(Format::Csr, RelationId(0))),
             param("ab", pairs, Storage::Dense),
             param("s", Types::REAL, Storage::Dense),
         ]),

@@ -67,7 +67,7 @@ pub fn on_patterns(program: &Program, outputs: &[(&str, usize)], matrix: bool) -
         let name = format!("{PLACES}{}", output.name);
         let relation = ty::Relation { name: name.clone(), shape: shape.clone(), kind: RelationKind::Free };
         let relation: RelationId = signature.relations.push(relation);
-        output.storage = if shape.len() == 2 { Storage::Csr(relation) } else { Storage::Coo(relation) };
+        output.storage = Storage::computed(shape.len(), relation);
         patterns.push((name, shape));
         sparse.push(Sparse { output: number, relation, row_axes });
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::base::{Id, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Size, Var};
-use crate::tensor::{Bindings, Coo, Csr, Dense, Inputs, Malformed, Relation, Tensor, Value};
-use crate::ty::{RelationKind, Signature, Storage};
+use crate::tensor::{Bindings, Coo, Dense, Inputs, Malformed, Relation, Tensor, Value};
+use crate::ty::{Format, RelationKind, Signature, Storage};
 
 /// What is counted, as errors say.
 pub const STEPS: &str = "steps of the reference evaluator";
@@ -321,10 +321,9 @@ impl Environment<f64> {
 pub fn leaves_of(value: &Value) -> Result<Vec<Leaf<f64>>> {
     let leaf = |tensor: &Arc<Tensor>| {
         let data = tensor.data().to_vec();
-        match tensor.as_ref() {
-            Tensor::Dense(dense) => Leaf::dense(lengths(dense.shape()), data),
-            Tensor::Csr(csr) => Leaf::sparse(csr.pattern().relation().clone(), data),
-            Tensor::Coo(coo) => Leaf::sparse(coo.pattern().clone(), data),
+        match tensor.pattern() {
+            None => Leaf::dense(lengths(&tensor.shape()), data),
+            Some(pattern) => Leaf::sparse(pattern.clone(), data),
         }
     };
     value.leaves().iter().map(leaf).collect()
@@ -339,10 +338,7 @@ fn tensor_of(leaf: &Leaf<f64>, storage: Storage) -> Result<Tensor> {
         return Ok(Dense::new(&shape.collect::<Result<Vec<_>>>()?, data).map_err(malformed)?.into());
     };
     let coo = Coo::with_pattern(pattern.clone(), data).map_err(malformed)?;
-    Ok(match storage {
-        Storage::Csr(_) => Csr::from_coo(&coo).map_err(malformed)?.into(),
-        Storage::Coo(_) | Storage::Dense => coo.into(),
-    })
+    Tensor::sparse(storage.format().unwrap_or(Format::Coo), coo).map_err(malformed)
 }
 
 /// The value that the leaves of a result are, stored as asked: a sparse one shares the pattern of its parameter.
@@ -382,7 +378,7 @@ mod tests {
     use super::*;
     use crate::base::VarId;
     use crate::reference::eval_tssa::{self, Options};
-    use crate::tensor::bind;
+    use crate::tensor::{Csr, bind};
     use crate::tssa::{Builder, Output};
     use crate::ty::Types;
 

@@ -580,7 +580,7 @@ mod tests {
     use crate::scalar::{Comparison, Function, Op, Primitive};
     use crate::tensor::Relation;
     use crate::tssa::Builder;
-    use crate::ty::{Storage, Types};
+    use crate::ty::{Format, Storage, Types};
 
     type Gens = Vec<(IndexId, Size)>;
 
@@ -867,7 +867,7 @@ mod tests {
         let both = b.0.add(&g, [(stored.clone(), squares), (eq(g[0].0, 7).and(stored.clone()), s)]).unwrap();
         let total = b.contract(&Vec::new(), &g, stored, &[(both, &ids(&g))]);
         let output = |x, storage| Output { name: "v".into(), ty: Types::REAL, storage, leaves: vec![x] };
-        let outputs = vec![output(total, Storage::Dense), output(both, Storage::Csr(RelationId(0)))];
+        let outputs = vec![output(total, Storage::Dense), output(both, Storage::Sparse(Format::Csr, RelationId(0)))];
         let program = b.0.finish(outputs);
         let found = run(&program, &at).unwrap();
         assert_eq!(found[0][0].values(), [16.0]);

@@ -8,7 +8,7 @@ use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Op};
 use crate::tensor::Relation;
 use crate::term::{Program, Term, TermId};
-use crate::ty::{Param, RelationKind, Signature, Storage, Types};
+use crate::ty::{Format, Param, RelationKind, Signature, Storage, Types};
 
 pub const N: SizeId = SizeId(0);
 pub const M: SizeId = SizeId(1);
@@ -53,7 +53,7 @@ pub fn signature() -> Signature {
         ("x", types.tensor(n(), real), Storage::Dense),
         ("y", row, Storage::Dense),
         ("A", types.tensor(n(), row), Storage::Dense),
-        ("S", types.tensor(n(), row), Storage::Csr(RelationId(0))),
+        ("S", types.tensor(n(), row), Storage::Sparse(Format::Csr, RelationId(0))),
         ("ab", types.tensor(n(), pair), Storage::Dense),
         ("t", real, Storage::Dense),
     ];

@@ -3,7 +3,7 @@
 //! The parser and the Rust builder both make an [`Ast`]; elaboration gives it meaning. Real expressions, index expressions and
 //! predicates share one grammar and one type here; the elaborator tells them apart by where they stand.
 
-use crate::base::{Arena, Span};
+use crate::base::{Arena, Format, Span};
 
 crate::define_id!(
     /// An expression of an [`Ast`].
@@ -154,8 +154,17 @@ pub enum TypeKind {
 #[allow(missing_docs)]
 pub enum StorageKind {
     Dense,
-    Csr,
-    Coo,
+    Sparse(Format),
+}
+
+impl StorageKind {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            StorageKind::Dense => "dense",
+            StorageKind::Sparse(format) => format.name(),
+        }
+    }
 }
 
 /// A declaration.

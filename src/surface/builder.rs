@@ -55,7 +55,7 @@ use self::emit::Emit;
 use super::MAX_TYPE_NESTING;
 use super::ast::{Ast, BinaryOp, BinderKind, StorageKind, UnaryOp};
 use super::parser::MAX_EXPRS;
-use crate::base::Span;
+use crate::base::{Format, Span};
 use crate::error::{Diagnostic, Error, Result};
 use crate::lexer::is_name;
 
@@ -851,12 +851,12 @@ impl Builder {
 
     /// `param name : csr [m, n] real`
     pub fn csr<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
-        Sparse { tensor: self.declare_param(name, StorageKind::Csr, self.real_type().tensor(shape)) }
+        Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csr), self.real_type().tensor(shape)) }
     }
 
     /// `param name : coo [n, ..] real`
     pub fn coo<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
-        Sparse { tensor: self.declare_param(name, StorageKind::Coo, self.real_type().tensor(shape)) }
+        Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Coo), self.real_type().tensor(shape)) }
     }
 
     /// `rel name : [n, ..]`

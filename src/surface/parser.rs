@@ -579,16 +579,16 @@ impl Parser<'_> {
     fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
         let colon = self.expect(Token::Colon, "and a type behind the name of a parameter");
         let starts_type =
-            matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Csr | Token::Coo);
+            matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Format(_));
         if !colon && (!starts_type || self.current.starts_line) {
             return None;
         }
-        let storage = if self.eat(Token::Csr).is_some() {
-            StorageKind::Csr
-        } else if self.eat(Token::Coo).is_some() {
-            StorageKind::Coo
-        } else {
-            StorageKind::Dense
+        let storage = match self.token() {
+            Token::Format(format) => {
+                self.advance();
+                StorageKind::Sparse(format)
+            }
+            _ => StorageKind::Dense,
         };
         let mut like = None;
         if storage != StorageKind::Dense && self.eat(Token::LeftParen).is_some() {
@@ -889,10 +889,7 @@ impl Parser<'_> {
                     _ => diagnostic,
                 });
                 // Whatever may stand behind an operand is left to end this one.
-                if matches!(
-                    token,
-                    Token::Colon | Token::Question | Token::Arrow | Token::DotValue | Token::Csr | Token::Coo
-                ) {
+                if matches!(token, Token::Colon | Token::Question | Token::Arrow | Token::DotValue | Token::Format(_)) {
                     self.advance();
                 }
                 Some(self.error_leaf())

@@ -96,7 +96,7 @@ pub(super) fn decls(ast: &Ast) -> Vec<String> {
     let text = |decl: &Decl| match decl {
         Decl::Param { name, storage, like, ty: t } => {
             let like = like.as_ref().map_or_else(String::new, |a| format!("({})", a.text));
-            format!("(param {} {}{like} {})", name.text, format!("{storage:?}").to_lowercase(), ty(ast, t))
+            format!("(param {} {}{like} {})", name.text, storage.name(), ty(ast, t))
         }
         Decl::Relation { name, shape } => format!("(rel {} [{}])", name.text, list(ast, shape)),
         Decl::Map { name, source, target } => {

@@ -256,16 +256,17 @@ fn collect_relations(
     let mut relations = Arena::new();
     for relation in signature.relations.values() {
         let tuples = match relation.kind {
-            RelationKind::Pattern(param) => match values.get(param).and_then(Value::as_tensor) {
-                Some(Tensor::Csr(csr)) => csr.pattern().relation().clone(),
-                Some(Tensor::Coo(coo)) => coo.pattern().clone(),
-                _ => {
-                    return Err(Error::bug(
-                        "bind",
-                        format!("`{}` is the pattern of no sparse parameter", relation.name),
-                    ));
+            RelationKind::Pattern(param) => {
+                match values.get(param).and_then(Value::as_tensor).and_then(Tensor::pattern) {
+                    Some(pattern) => pattern.clone(),
+                    None => {
+                        return Err(Error::bug(
+                            "bind",
+                            format!("`{}` is the pattern of no sparse parameter", relation.name),
+                        ));
+                    }
                 }
-            },
+            }
             RelationKind::Free | RelationKind::Map => match inputs.relations.get(&relation.name) {
                 Some(tuples) => tuples.clone(),
                 None => {
@@ -287,11 +288,7 @@ fn collect_relations(
         let (RelationKind::Pattern(owner), own) = (shared.0.kind, values.get(id).and_then(Value::as_tensor)) else {
             continue;
         };
-        let same = match own {
-            Some(Tensor::Csr(csr)) => csr.pattern().relation() == shared.1,
-            Some(Tensor::Coo(coo)) => coo.pattern() == shared.1,
-            Some(Tensor::Dense(_)) | None => true,
-        };
+        let same = own.and_then(Tensor::pattern).is_none_or(|pattern| pattern == shared.1);
         if owner != id && !same {
             let owner = signature.params.get(owner).map_or("another", |p| p.name.as_str());
             return Err(Error::data(
@@ -315,26 +312,16 @@ fn collect_relations(
 }
 
 fn check_format(subject: &str, storage: Storage, tensor: &Tensor) -> Result<()> {
-    let advice = match (storage, tensor) {
-        (Storage::Dense, Tensor::Dense(_)) | (Storage::Csr(_), Tensor::Csr(_)) | (Storage::Coo(_), Tensor::Coo(_)) => {
-            return Ok(());
+    let advice = match (storage.format(), tensor.sparse_format()) {
+        (wanted, found) if wanted == found => return Ok(()),
+        (None, _) => "convert it with `to_dense`, or declare the parameter sparse".to_owned(),
+        (Some(format), None) => {
+            format!("convert it with `{}`, or declare the parameter dense", format.capabilities().from_dense)
         }
-        (Storage::Dense, _) => "convert it with `to_dense`, or declare the parameter sparse",
-        (Storage::Csr(_), Tensor::Dense(_)) => "convert it with `Csr::from_dense`, or declare the parameter dense",
-        (Storage::Csr(_), _) => "convert it with `Csr::from_coo`",
-        (Storage::Coo(_), Tensor::Dense(_)) => "convert it with `Coo::from_dense`, or declare the parameter dense",
-        (Storage::Coo(_), _) => "convert it with `Coo::from`",
+        (Some(format), Some(_)) => format!("convert it with `{}`", format.capabilities().from_sparse),
     };
-    let wanted = storage_name(storage);
-    Err(Error::data(subject, format!("expected a {wanted} tensor, found a {} one; {advice}", tensor.format())))
-}
-
-fn storage_name(storage: Storage) -> &'static str {
-    match storage {
-        Storage::Dense => "dense",
-        Storage::Csr(_) => "csr",
-        Storage::Coo(_) => "coo",
-    }
+    let (wanted, found) = (storage.name(), tensor.format());
+    Err(Error::data(subject, format!("expected a {wanted} tensor, found a {found} one; {advice}")))
 }
 
 fn push_axes(
@@ -819,7 +806,7 @@ fn expected(signature: &Signature) -> String {
     for param in signature.params.values().take(MOST) {
         let format = match param.storage {
             Storage::Dense => String::new(),
-            sparse => format!("{} ", storage_name(sparse)),
+            sparse => format!("{} ", sparse.name()),
         };
         if !signature.types.contains(param.ty) {
             continue;
@@ -854,7 +841,7 @@ fn expected(signature: &Signature) -> String {
 mod tests {
     use super::*;
     use crate::tensor::{Coo, Csr, Dense};
-    use crate::ty::{Param, Types};
+    use crate::ty::{Format, Param, Types};
 
     /// A signature from short declarations: `x : n+m-1, k` is dense, `A : csr m, n`, `T : coo p, q, r`, `s :` a scalar,
     /// `E : rel n, n`, `cam : map p, c`. A size is a sum such as `2*n-m+3`; variables are numbered as they occur.
@@ -881,8 +868,8 @@ mod tests {
                 signature.relations.push(crate::ty::Relation { name: format!("{name}?"), shape: dims.clone(), kind })
             };
             let storage = match kind {
-                "csr" => Storage::Csr(pattern()),
-                "coo" => Storage::Coo(pattern()),
+                "csr" => Storage::Sparse(Format::Csr, pattern()),
+                "coo" => Storage::Sparse(Format::Coo, pattern()),
                 _ => Storage::Dense,
             };
             signature.params.push(Param { name, ty, storage });

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Coo, Csr, Dense, Precision, Slice};
+use super::{Coo, Csr, Dense, Malformed, Precision, Relation, Slice};
+use crate::ty::Format;
 
 /// A tensor of reals in one of the storage formats.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,11 +70,36 @@ impl Tensor {
 
     /// The format as it is called in programs.
     pub fn format(&self) -> &'static str {
+        self.sparse_format().map_or("dense", Format::name)
+    }
+
+    /// The format of a sparse tensor.
+    pub fn sparse_format(&self) -> Option<Format> {
         match self {
-            Tensor::Dense(_) => "dense",
-            Tensor::Csr(_) => "csr",
-            Tensor::Coo(_) => "coo",
+            Tensor::Dense(_) => None,
+            Tensor::Csr(_) => Some(Format::Csr),
+            Tensor::Coo(_) => Some(Format::Coo),
         }
+    }
+
+    /// The places of the entries of a sparse tensor.
+    pub fn pattern(&self) -> Option<&Arc<Relation>> {
+        match self {
+            Tensor::Dense(_) => None,
+            Tensor::Csr(csr) => Some(csr.pattern().relation()),
+            Tensor::Coo(coo) => Some(coo.pattern()),
+        }
+    }
+
+    /// A sparse tensor in a format.
+    ///
+    /// # Errors
+    /// If the format does not store tensors of that shape.
+    pub fn sparse(format: Format, coo: Coo) -> Result<Tensor, Malformed> {
+        Ok(match format {
+            Format::Csr => Csr::from_coo(&coo)?.into(),
+            Format::Coo => coo.into(),
+        })
     }
 
     /// The tensor in dense storage, if it is.

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use rustc_hash::FxBuildHasher;
 
+use crate::base::Format;
 use crate::scalar::Op;
 
 /// Words with a meaning of their own, beside the names of functions.
-const RESERVED: [&str; 46] = [
+const RESERVED: [&str; 44] = [
     "param",
     "rel",
     "map",
@@ -33,8 +34,6 @@ const RESERVED: [&str; 46] = [
     "fst",
     "snd",
     "real",
-    "csr",
-    "coo",
     "inf",
     "nan",
     "for",
@@ -66,6 +65,7 @@ pub(super) fn is_name(word: &str) -> bool {
     chars.next().is_some_and(starts)
         && chars.all(|c| c.is_alphanumeric() || matches!(c, '_' | '\''))
         && !RESERVED.contains(&word)
+        && Format::named(word).is_none()
         && Op::from_name(word).is_none()
 }
 

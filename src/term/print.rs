@@ -460,8 +460,7 @@ impl<'a> Printer<'a> {
             };
             let storage = match param.storage {
                 Storage::Dense => String::new(),
-                Storage::Csr(r) => format!("csr{} ", shared(r)),
-                Storage::Coo(r) => format!("coo{} ", shared(r)),
+                Storage::Sparse(format, r) => format!("{}{} ", format.name(), shared(r)),
             };
             let text = format!("param {} : {storage}{}", name(&self.vars, id.index()), self.ty(param.ty));
             self.declare(&text);

@@ -6,7 +6,7 @@ use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Expr, Function, Number, Op, Primitive, UserFunction};
 use crate::surface;
 use crate::term::{NormalForm, Program, Term, TermId};
-use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, Types};
 
 /// Sizes n, m; parameters x : [n] real, A : csr [m, n] real, s : real, p : (real, [n] real); relation E : [n, n]; map cam : [n] -> [m].
 fn signature() -> Signature {
@@ -18,7 +18,7 @@ fn signature() -> Signature {
     let pair = sig.types.pair(Types::REAL, vector);
     let mut param = |name: &str, ty, storage| sig.params.push(Param { name: name.into(), ty, storage });
     param("x", vector, Storage::Dense);
-    let a = param("A", matrix, Storage::Csr(RelationId(0)));
+    let a = param("A", matrix, Storage::Sparse(Format::Csr, RelationId(0)));
     param("s", Types::REAL, Storage::Dense);
     param("p", pair, Storage::Dense);
     let mut relation = |name: &str, shape: [&Size; 2], kind| {

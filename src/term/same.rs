@@ -85,8 +85,7 @@ impl<'a> Matcher<'a> {
         }
         let pattern = |half: &Half<'_>, storage: Storage| match storage {
             Storage::Dense => None,
-            Storage::Csr(r) => Some((true, half.relation(r.index()))),
-            Storage::Coo(r) => Some((false, half.relation(r.index()))),
+            Storage::Sparse(format, r) => Some((format, half.relation(r.index()))),
         };
         let params = l
             .params

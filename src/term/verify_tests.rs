@@ -4,7 +4,7 @@ use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Number, Op};
 use crate::term::{NormalForm, Program, Term, TermId, VariableKind};
-use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
 
 /// Size n; parameters x : [n] real, s : real, p : (real, real), q : [n] (real, real); relation E : [n, n].
 fn program() -> Program {
@@ -306,7 +306,10 @@ fn verify_signature() {
     let relation = |shape: Vec<Size>, kind| Relation { name: "R".into(), shape, kind };
     type Change = Box<dyn Fn(&mut Signature)>;
     let cases: Vec<(&str, Change)> = vec![
-        ("the parameter `x` has no pattern", Box::new(move |s| s.params[x].storage = Storage::Csr(RelationId(0)))),
+        (
+            "the parameter `x` has no pattern",
+            Box::new(move |s| s.params[x].storage = Storage::Sparse(Format::Csr, RelationId(0))),
+        ),
         ("the parameter `x` has an unknown type", Box::new(move |s| s.params[x].ty = TypeId(50))),
         ("the pattern `R` is of no parameter", {
             let r = relation(vec![n()], RelationKind::Pattern(x));
@@ -331,7 +334,7 @@ fn verify_signature() {
         }),
         ("the sparse matrix `x` has 1 axes", {
             let r = relation(vec![n()], RelationKind::Pattern(x));
-            Box::new(move |s| s.params[x].storage = Storage::Csr(s.relations.push(r.clone())))
+            Box::new(move |s| s.params[x].storage = Storage::Sparse(Format::Csr, s.relations.push(r.clone())))
         }),
     ];
     for (expected, change) in cases {

@@ -109,11 +109,7 @@ impl Names {
     }
 
     fn storage(&self, storage: Storage) -> Storage {
-        match storage {
-            Storage::Dense => Storage::Dense,
-            Storage::Csr(pattern) => Storage::Csr(self.relations[pattern]),
-            Storage::Coo(pattern) => Storage::Coo(self.relations[pattern]),
-        }
+        storage.pattern().map_or(storage, |pattern| storage.on(self.relations[pattern]))
     }
 
     fn affine(&self, a: &Affine) -> Checked<Affine> {

@@ -518,8 +518,7 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         match owner.map(|param| param.storage) {
-            Some(Storage::Csr(_)) => Ok(Storage::Csr(relation)),
-            Some(Storage::Coo(_)) => Ok(Storage::Coo(relation)),
+            Some(storage @ Storage::Sparse(..)) => Ok(storage.on(relation)),
             Some(Storage::Dense) | None => {
                 Err(problem("wrong-pattern", span, "expected the pattern of a sparse parameter"))
             }

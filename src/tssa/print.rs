@@ -19,7 +19,7 @@ use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Count, Piece, Pred, Size};
 use crate::scalar::Number;
-use crate::ty::{Param, Side, Signature, Storage, Type, TypeId};
+use crate::ty::{Param, Side, Signature, Type, TypeId};
 
 /// Distinct names for the statements of a program.
 #[derive(Clone, Debug)]
@@ -258,9 +258,9 @@ pub(crate) fn rhs_text(signature: &Signature, names: &StmtNames, stmt: &Stmt) ->
 pub(crate) fn type_text(signature: &Signature, names: &StmtNames, param: &Param) -> String {
     let scope = Scope { signature, stmts: names };
     let ty = scope.ty(param.ty);
-    match param.storage {
-        Storage::Dense => ty,
-        Storage::Csr(r) | Storage::Coo(r) => format!("{ty} on {}", scope.relation(r)),
+    match param.storage.pattern() {
+        None => ty,
+        Some(r) => format!("{ty} on {}", scope.relation(r)),
     }
 }
 
@@ -303,7 +303,7 @@ impl fmt::Display for Program {
         for output in &self.outputs {
             let leaves: Vec<String> = output.leaves.iter().map(|x| names.get(*x)).collect();
             write!(f, "out {}", output.name)?;
-            if let Storage::Csr(r) | Storage::Coo(r) = output.storage {
+            if let Some(r) = output.storage.pattern() {
                 write!(f, " on {}", scope.relation(r))?;
             }
             match leaves.as_slice() {

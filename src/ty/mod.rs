@@ -3,6 +3,7 @@
 mod precision;
 mod signature;
 
+pub use crate::base::{Capabilities, Format};
 pub use precision::Precision;
 pub use signature::{Param, Relation, RelationKind, Signature, Storage};
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
-use crate::base::{Arena, FunctionId, ParamId, RelationId, SizeId};
+use crate::base::{Arena, Format, FunctionId, ParamId, RelationId, SizeId};
 use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var, View};
 use crate::scalar::names::builtin;
 use crate::scalar::{self, Function, Op, Primitive, UserFunction, UserValue};
@@ -43,10 +43,8 @@ pub struct Param {
 pub enum Storage {
     /// Every element.
     Dense,
-    /// A sparse matrix, row by row. The relation is its pattern.
-    Csr(RelationId),
-    /// A sparse tensor of any rank, as sorted coordinates. The relation is its pattern.
-    Coo(RelationId),
+    /// The entries of a pattern, in a format of sparse tensors.
+    Sparse(Format, RelationId),
 }
 
 impl Storage {
@@ -54,8 +52,35 @@ impl Storage {
     pub fn pattern(self) -> Option<RelationId> {
         match self {
             Storage::Dense => None,
-            Storage::Csr(pattern) | Storage::Coo(pattern) => Some(pattern),
+            Storage::Sparse(_, pattern) => Some(pattern),
         }
+    }
+
+    /// The format of sparse tensors, nothing for dense storage.
+    pub fn format(self) -> Option<Format> {
+        match self {
+            Storage::Dense => None,
+            Storage::Sparse(format, _) => Some(format),
+        }
+    }
+
+    /// What it is called in programs.
+    pub fn name(self) -> &'static str {
+        self.format().map_or("dense", Format::name)
+    }
+
+    /// The same storage on another pattern.
+    #[must_use]
+    pub fn on(self, pattern: RelationId) -> Storage {
+        match self {
+            Storage::Dense => Storage::Dense,
+            Storage::Sparse(format, _) => Storage::Sparse(format, pattern),
+        }
+    }
+
+    /// Sparse storage of a tensor that a program computes: matrices row by row, others as coordinates.
+    pub(crate) fn computed(rank: usize, pattern: RelationId) -> Storage {
+        Storage::Sparse(if Format::Csr.stores(rank) { Format::Csr } else { Format::Coo }, pattern)
     }
 
     /// Where the element at a place is stored: everywhere for dense storage.
@@ -223,7 +248,7 @@ fn check(signature: &Signature) -> Result<(), String> {
         let pattern = pattern.ok_or_else(|| format!("the parameter `{name}` has no pattern"))?;
         let dims = types.real_dims(param.ty).filter(|dims| *dims == pattern.shape);
         let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;
-        if matches!(param.storage, Storage::Csr(_)) && dims.len() != 2 {
+        if param.storage.format().is_some_and(|format| !format.stores(dims.len())) {
             return Err(format!("the sparse matrix `{name}` has {} axes", dims.len()));
         }
     }

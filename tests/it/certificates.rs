@@ -12,7 +12,7 @@ use iverson::index::{RelationRef, Sample, Size, World};
 use iverson::reference;
 use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csr, Inputs, Relation, Value};
-use iverson::ty::{RelationKind, Signature, Storage};
+use iverson::ty::{Format, RelationKind, Signature, Storage};
 use iverson::{Function, surface};
 
 use crate::generate;
@@ -198,7 +198,7 @@ fn inputs(signature: &Signature, world: &Sample, seed: u64) -> Option<Inputs> {
         let columns = (0..shape.len()).map(|axis| places.iter().map(|t| t[axis]).collect()).collect();
         let coo = Coo::new(shape, columns, numbers.vector(places.len())).expect("sorted and unique");
         match param.storage {
-            Storage::Csr(_) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
+            Storage::Sparse(Format::Csr, _) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
             _ => inputs.value(&param.name, coo),
         };
     }

@@ -27,7 +27,7 @@ use iverson::simplify::Options;
 use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::tssa::Rhs;
-use iverson::ty::{RelationKind, Signature, Storage};
+use iverson::ty::{Format, RelationKind, Signature, Storage};
 use iverson::{Function, surface, term, tssa};
 
 use crate::alike::{same_in_essence, same_up_to_renaming};
@@ -323,7 +323,7 @@ pub fn inputs(signature: &Signature, sizes: &[i64], rng: &mut Rng) -> Option<Inp
         let columns = (0..shape.len()).map(|axis| places.iter().map(|t| t[axis]).collect()).collect();
         let coo = Coo::new(shape, columns, numbers.vector(places.len())).expect("sorted and unique");
         match param.storage {
-            Storage::Csr(_) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
+            Storage::Sparse(Format::Csr, _) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
             _ => inputs.value(&param.name, coo),
         };
     }

@@ -11,7 +11,7 @@ use iverson::kernel::{Engine, Kernel, Status};
 use iverson::loops::{Bins, Program};
 use iverson::reference::Environment;
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value};
+use iverson::tensor::{Coo, Dense, Inputs, Relation, Tensor, Value};
 use iverson::ty::{RelationKind, Storage, Types};
 use iverson::{Function, simplify, surface};
 
@@ -315,8 +315,9 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
                     let data = numbers.vector(shape.iter().product());
                     Tensor::from(Dense::new(&shape, data).expect("the data fill the shape"))
                 }
-                Storage::Csr(r) => Csr::from_coo(&entries(&shape, r, numbers)).expect("a matrix").into(),
-                Storage::Coo(r) => entries(&shape, r, numbers).into(),
+                Storage::Sparse(format, r) => {
+                    Tensor::sparse(format, entries(&shape, r, numbers)).expect("its axes fit")
+                }
             })
         });
         inputs.value(&param.name, Value::new(tensors.collect()));

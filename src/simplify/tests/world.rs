@@ -12,7 +12,7 @@ use crate::scalar::{self, Function};
 use crate::simplify::expr::{Expr, Read};
 use crate::simplify::graph::{Graph, Scope};
 use crate::simplify::lang::{self, Head};
-use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, Types};
 
 /// The numbers that the oracle computes with.
 pub(super) trait Scalar: Clone {
@@ -155,7 +155,7 @@ pub(super) fn signature() -> Signature {
         params: [("x", vector), ("y", vector), ("z", vector), ("u", short), ("A", matrix)]
             .map(|(name, ty)| param(name, ty, Storage::Dense))
             .into_iter()
-            .chain([param("S", matrix, Storage::Csr(RelationId(0)))])
+            .chain([param("S", matrix, Storage::Sparse(Format::Csr, RelationId(0)))])
             .collect(),
         relations: [
             relation("S?", &n, RelationKind::Pattern(S)),

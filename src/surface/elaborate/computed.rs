@@ -29,7 +29,7 @@ use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Function, Number, Op};
 use crate::term::{Term, TermId};
-use crate::ty::{Storage, Types};
+use crate::ty::Types;
 
 /// How large the indices of an element may be for it to be recognised as one of a variable.
 const MAX_ELEMENT_NODES: usize = 1000;
@@ -248,10 +248,9 @@ impl<'a> Elaborator<'a> {
     /// Where a parameter is sparse: its pattern.
     pub(super) fn sparse(&self, var: VarId) -> Option<RelationRef> {
         match self.program.variables.get(var)?.kind {
-            crate::term::VariableKind::Param(p) => match self.program.signature.params.get(p)?.storage {
-                Storage::Dense => None,
-                Storage::Csr(r) | Storage::Coo(r) => Some(RelationRef::Input(r)),
-            },
+            crate::term::VariableKind::Param(p) => {
+                self.program.signature.params.get(p)?.storage.pattern().map(RelationRef::Input)
+            }
             crate::term::VariableKind::Let => None,
         }
     }

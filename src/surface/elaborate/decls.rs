@@ -423,26 +423,24 @@ impl<'a> Declarations<'a> {
         declared: TypeId,
     ) -> Option<Storage> {
         let dims = self.signature.types.real_dims(declared);
-        let (word, wanted, dims) = match (kind, dims) {
-            (StorageKind::Dense, _) => return Some(Storage::Dense),
-            (StorageKind::Csr, Some(dims)) if dims.len() == 2 => ("csr", "", dims),
-            (StorageKind::Coo, Some(dims)) if !dims.is_empty() => ("coo", "", dims),
-            (StorageKind::Csr, dims) => {
-                ("csr", "a tensor of reals with two axes, `[m, n] real`", dims.unwrap_or_default())
-            }
-            (StorageKind::Coo, dims) => ("coo", "a tensor of reals", dims.unwrap_or_default()),
-        };
-        if !wanted.is_empty() {
-            let message = format!("`{word}` stores {wanted}, found `{}`", super::sizes::show_formal(self.source, ty));
+        let StorageKind::Sparse(format) = kind else { return Some(Storage::Dense) };
+        let Some(dims) = dims.filter(|dims| format.stores(dims.len())) else {
+            let wanted = match format.capabilities().rank {
+                Some(2) => "a tensor of reals with two axes, `[m, n] real`".to_owned(),
+                Some(rank) => format!("a tensor of reals with {rank} axes"),
+                None => "a tensor of reals".to_owned(),
+            };
+            let found = super::sizes::show_formal(self.source, ty);
+            let message = format!("`{}` stores {wanted}, found `{found}`", format.name());
             self.report(Diagnostic::new("bad-storage", ty.span, message));
             return None;
-        }
+        };
         let param = crate::base::ParamId(self.signature.params.len() as u32);
         let pattern = match like {
             Some(like) => self.shared_pattern(like, &dims)?,
             None => self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param)),
         };
-        Some(if kind == StorageKind::Csr { Storage::Csr(pattern) } else { Storage::Coo(pattern) })
+        Some(Storage::Sparse(format, pattern))
     }
 
     /// The pattern of a sparse parameter of the given axes.

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use super::{Coo, Csr, Dense, Inputs, Relation, Tensor, is_part};
 use crate::error::{Error, Result};
-use crate::ty::{Signature, Storage};
+use crate::ty::{Format, Signature, Storage};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,17 @@ impl FileValue {
         }
     }
 
+    /// The sparse tensor that the file holds, in a format.
+    ///
+    /// # Errors
+    /// Those of [`FileValue::into_csr`] and [`FileValue::into_coo`].
+    pub fn into_sparse(self, format: Format, subject: &str) -> Result<Tensor> {
+        Ok(match format {
+            Format::Csr => self.into_csr(subject)?.into(),
+            Format::Coo => self.into_coo(subject)?.into(),
+        })
+    }
+
     /// The relation that the file holds: itself, the places of a sparse tensor, or the ones of a tensor of zeros and ones.
     ///
     /// # Errors
@@ -153,10 +164,9 @@ impl Inputs {
         }
         // `ab.0` is a component of `ab`.
         let storage = signature.params.values().find(|p| is_part(name, &p.name)).map_or(Storage::Dense, |p| p.storage);
-        Ok(match storage {
-            Storage::Dense => self.value(name, value.into_dense(name)?),
-            Storage::Csr(_) => self.value(name, value.into_csr(name)?),
-            Storage::Coo(_) => self.value(name, value.into_coo(name)?),
+        Ok(match storage.format() {
+            None => self.value(name, value.into_dense(name)?),
+            Some(format) => self.value(name, value.into_sparse(format, name)?),
         })
     }
 }

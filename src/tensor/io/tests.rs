@@ -583,18 +583,18 @@ fn damaged_files_are_values_or_errors() {
 fn file_values_go_to_what_the_program_declares() {
     use crate::base::ParamId;
     use crate::index::Size;
-    use crate::ty::{Param, RelationKind, Types};
+    use crate::ty::{Format, Param, RelationKind, Types};
     let mut signature = Signature::default();
     let n = Size::size(signature.sizes.push("n".to_string()));
     let ty = signature.types.tensor_of(&[n.clone(), n.clone()], Types::REAL);
-    let mut sparse = |name: &str, k: u32, storage: fn(crate::base::RelationId) -> Storage| {
+    let mut sparse = |name: &str, k: u32, format: Format| {
         let kind = RelationKind::Pattern(ParamId(k));
         let shape = vec![n.clone(), n.clone()];
         let pattern = signature.relations.push(crate::ty::Relation { name: format!("{name}?"), shape, kind });
-        signature.params.push(Param { name: name.to_string(), ty, storage: storage(pattern) });
+        signature.params.push(Param { name: name.to_string(), ty, storage: Storage::Sparse(format, pattern) });
     };
-    sparse("A", 0, Storage::Csr);
-    sparse("T", 1, Storage::Coo);
+    sparse("A", 0, Format::Csr);
+    sparse("T", 1, Format::Coo);
     signature.params.push(Param { name: "x".to_string(), ty, storage: Storage::Dense });
     let shape = vec![n.clone(), n.clone()];
     signature.relations.push(crate::ty::Relation { name: "E".to_string(), shape, kind: RelationKind::Free });
