@@ -1,7 +1,7 @@
 //! The storage formats of sparse tensors: one table of what each can do. Passes ask for a capability, never for a format by name.
 //!
-//! The tuples of a pattern and the values beside them are in lexicographic order inside the compiler and its kernels. A format says how a user
-//! declares and hands over a tensor, and how well its entries can be visited.
+//! A pattern is a set of places, whatever the format. The format says in which order the entries at these places are numbered. The values lie in
+//! this order where their owner keeps them, and kernels read and write them there: nothing is permuted in between.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum Format {
     /// Compressed sparse rows.
     Csr,
+    /// Compressed sparse columns.
+    Csc,
     /// Sorted coordinates.
     Coo,
 }
@@ -22,43 +24,32 @@ pub struct Capabilities {
     pub name: &'static str,
     /// The only number of axes it stores; any but none where it says nothing.
     pub rank: Option<usize>,
-    /// *Locate*: the axis at each of whose coordinates entries are found by an offset, also where there are none. Visiting them in this order
-    /// is as cheap as a dense loop.
+    /// *Locate*: the axis at each of whose coordinates entries are found by an offset, also where there are none. Entries are numbered by this
+    /// axis first, and visiting them in this order is as cheap as a dense loop.
     pub offsets: Option<usize>,
     /// The extension of the files that results are written to.
     pub extension: &'static str,
-    /// How a sparse tensor of another format is converted to it.
-    pub from_sparse: &'static str,
-    /// How a dense tensor is converted to it.
-    pub from_dense: &'static str,
+    /// Its type in Rust. It has `from_dense`; one of a given rank also `from_` the name of each other format, one of any rank `From` for them.
+    pub tensor: &'static str,
 }
 
-const CSR: Capabilities = Capabilities {
-    name: "csr",
-    rank: Some(2),
-    offsets: Some(0),
-    extension: "mtx",
-    from_sparse: "Csr::from_coo",
-    from_dense: "Csr::from_dense",
-};
+const CSR: Capabilities =
+    Capabilities { name: "csr", rank: Some(2), offsets: Some(0), extension: "mtx", tensor: "Csr" };
 
-const COO: Capabilities = Capabilities {
-    name: "coo",
-    rank: None,
-    offsets: None,
-    extension: "tns",
-    from_sparse: "Coo::from",
-    from_dense: "Coo::from_dense",
-};
+const CSC: Capabilities =
+    Capabilities { name: "csc", rank: Some(2), offsets: Some(1), extension: "mtx", tensor: "Csc" };
+
+const COO: Capabilities = Capabilities { name: "coo", rank: None, offsets: None, extension: "tns", tensor: "Coo" };
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 2] = [Format::Csr, Format::Coo];
+    pub const ALL: [Format; 3] = [Format::Csr, Format::Csc, Format::Coo];
 
     /// What it can do.
     pub fn capabilities(self) -> &'static Capabilities {
         match self {
             Format::Csr => &CSR,
+            Format::Csc => &CSC,
             Format::Coo => &COO,
         }
     }
@@ -76,5 +67,22 @@ impl Format {
     /// Whether it stores tensors of so many axes.
     pub fn stores(self, rank: usize) -> bool {
         self.capabilities().rank.map_or(rank > 0, |only| rank == only)
+    }
+
+    /// The axes of a tensor of so many by which its entries are in order, the most significant first: the one with offsets, then the others.
+    pub fn order(self, rank: usize) -> Vec<usize> {
+        let first = self.capabilities().offsets;
+        let others = (0..rank).filter(|axis| Some(*axis) != first);
+        first.filter(|axis| *axis < rank).into_iter().chain(others).collect()
+    }
+
+    /// How a tensor of another format, or a dense one, is converted to it.
+    pub fn conversion(self, from: Option<Format>) -> String {
+        let Capabilities { rank, tensor, .. } = self.capabilities();
+        match (from, rank) {
+            (None, _) => format!("{tensor}::from_dense"),
+            (Some(_), None) => format!("{tensor}::from"),
+            (Some(from), Some(_)) => format!("{tensor}::from_{}", from.name()),
+        }
     }
 }

@@ -153,7 +153,7 @@ impl Assembly {
         let lengths = |shape: &Vec<Size>| shape.iter().map(|n| bindings.length(n)).collect::<Result<Vec<usize>>>();
         let lengths = self.patterns.iter().map(|(_, shape)| lengths(shape)).collect::<Result<Vec<_>>>()?;
         let shapes = lengths.iter().map(|lengths| layout::row_major(lengths)).collect::<Result<Vec<_>>>()?;
-        let arrays = structure::arrays(&program.arrays, bindings, BTreeMap::new(), program.bins)?;
+        let arrays = structure::arrays(program, bindings, BTreeMap::new())?;
         let codes = code::compile_all(program, &shapes, bindings)?;
         let mut registers = Registers::default();
         registers.reserve(&codes);

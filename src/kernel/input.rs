@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         let stored = [leaf.len()];
         let expected = match leaf {
             Leaf::Dense(shape) => shape.as_slice(),
-            Leaf::Csr(_) | Leaf::Coo(_) => &stored,
+            Leaf::Csr(_) | Leaf::Csc(_) | Leaf::Coo(_) => &stored,
         };
         if found == expected {
             return Ok(());

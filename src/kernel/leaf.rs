@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::base::RelationId;
 use crate::error::{Error, Result};
 use crate::loops::{BufferKind, Program};
-use crate::tensor::{Bindings, Coo, Csr, CsrPattern, Dense, Element, Precision, Relation, Tensor, Value};
+use crate::tensor::{
+    Bindings, Coo, Csc, CscPattern, Csr, CsrPattern, Dense, Element, Precision, Relation, Tensor, Value,
+};
 use crate::ty::Signature;
 
 /// How the outputs of a kernel are stored: their leaves.
@@ -24,8 +26,10 @@ pub struct Output {
 pub enum Leaf {
     /// All elements in row-major order.
     Dense(Vec<usize>),
-    /// The values of the entries of a sparse matrix.
+    /// The values of the entries of a sparse matrix, row by row.
     Csr(Arc<CsrPattern>),
+    /// The values of the entries of a sparse matrix, column by column.
+    Csc(Arc<CscPattern>),
     /// The values of the entries of a sparse tensor.
     Coo(Arc<Relation>),
 }
@@ -36,6 +40,7 @@ impl Leaf {
         match tensor {
             Tensor::Dense(dense) => Leaf::Dense(dense.shape().to_vec()),
             Tensor::Csr(csr) => Leaf::Csr(csr.pattern().clone()),
+            Tensor::Csc(csc) => Leaf::Csc(csc.pattern().clone()),
             Tensor::Coo(coo) => Leaf::Coo(coo.pattern().clone()),
         }
     }
@@ -46,6 +51,7 @@ impl Leaf {
             // Shapes of leaves were multiplied with checks when they were bound.
             Leaf::Dense(shape) => shape.iter().product(),
             Leaf::Csr(pattern) => pattern.len(),
+            Leaf::Csc(pattern) => pattern.len(),
             Leaf::Coo(relation) => relation.len(),
         }
     }
@@ -60,6 +66,7 @@ impl Leaf {
         let made = match self {
             Leaf::Dense(shape) => Dense::stored(shape, data).map(Tensor::from),
             Leaf::Csr(pattern) => Csr::stored(pattern.clone(), data).map(Tensor::from),
+            Leaf::Csc(pattern) => Csc::stored(pattern.clone(), data).map(Tensor::from),
             Leaf::Coo(relation) => Coo::stored(relation.clone(), data).map(Tensor::from),
         };
         made.map_err(|malformed| Error::bug("kernel", malformed.to_string()))

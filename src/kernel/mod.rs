@@ -199,7 +199,7 @@ impl Kernel {
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
         let Parts { outputs, held, arrays, limit } = parts;
         let program = Arc::new(schedule::in_bins(&program)?);
-        let arrays = structure::arrays(&program.arrays, bindings, arrays, program.bins)?;
+        let arrays = structure::arrays(&program, bindings, arrays)?;
         effort::check(&program, bindings, &arrays, limit)?;
         layout::check(&program, bindings)?;
         let shapes = layout::shapes(&program, bindings)?;

@@ -5,18 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Arena, RelationId};
+use crate::base::RelationId;
 use crate::error::{Error, Result};
-use crate::loops::{Array, ArrayId, Binned, Bins, Part};
+use crate::loops::{Array, Binned, Part, Program};
 use crate::tensor::{Bindings, Relation};
 
 /// The arrays of a program, by id; those that are known already are taken.
 pub(super) fn arrays(
-    wanted: &Arena<ArrayId, Array>,
+    program: &Program,
     bindings: &Bindings,
     mut made: BTreeMap<Array, Vec<u32>>,
-    bins: Bins,
 ) -> Result<Vec<Vec<u32>>> {
+    let wanted = &program.arrays;
     let mut views: Vec<(RelationId, Vec<usize>, View<'_>)> = Vec::new();
     let mut arrays = Vec::with_capacity(wanted.len());
     for array in wanted.values() {
@@ -32,8 +32,9 @@ pub(super) fn arrays(
                 let relation = relation.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
                 let same = |a: &Array| a.relation == array.relation && a.axes == array.axes;
                 let is_binned = wanted.values().any(|a| same(a) && matches!(a.part, Part::Binned(_)));
-                let size = bins.size_for(relation.len()).filter(|_| is_binned);
-                views.push((array.relation, array.axes.clone(), View::new(relation, &array.axes, size)?));
+                let size = program.bins.size_for(relation.len()).filter(|_| is_binned);
+                let stored = program.signature.stored_order(array.relation);
+                views.push((array.relation, array.axes.clone(), View::new(relation, &stored, &array.axes, size)?));
                 views.len() - 1
             }
         };
@@ -48,6 +49,8 @@ struct View<'a> {
     relation: &'a Relation,
     /// The place of each tuple in the lexicographic order.
     order: Vec<usize>,
+    /// The number of the entry at each tuple.
+    entries: Vec<usize>,
     /// For each level the tuples at which its nodes start.
     starts: Vec<Vec<usize>>,
     /// The coordinates of each node, by level.
@@ -64,13 +67,27 @@ fn narrow(x: usize) -> Result<u32> {
 }
 
 impl<'a> View<'a> {
-    /// With bins of so many tuples, or without bins.
-    fn new(relation: &'a Relation, axes: &[usize], size: Option<usize>) -> Result<View<'a>> {
+    /// Of a relation whose entries are numbered by the axes `stored`. With bins of so many tuples, or without bins.
+    fn new(relation: &'a Relation, stored: &[usize], axes: &[usize], size: Option<usize>) -> Result<View<'a>> {
         let len = relation.len();
         narrow(len.saturating_add(1))?;
-        let order = match axes.iter().copied().eq(0..axes.len()) {
+        let in_order = |axes: &[usize]| match axes.is_sorted() {
             true => (0..len).collect(),
             false => relation.sort_by(axes),
+        };
+        let order: Vec<usize> = in_order(axes);
+        let entries = if axes == stored {
+            (0..len).collect()
+        } else if stored.is_sorted() {
+            order.clone()
+        } else {
+            let mut numbers = vec![0; len];
+            for (number, tuple) in in_order(stored).into_iter().enumerate() {
+                if let Some(slot) = numbers.get_mut(tuple) {
+                    *slot = number;
+                }
+            }
+            order.iter().map(|tuple| numbers.get(*tuple).copied().unwrap_or(0)).collect()
         };
         let mut starts = vec![Vec::new(); axes.len()];
         let mut nodes = vec![Vec::new(); axes.len()];
@@ -87,8 +104,8 @@ impl<'a> View<'a> {
             }
         }
         let rows = axes.first().and_then(|axis| relation.shape().get(*axis)).copied().unwrap_or(0);
-        let bins = size.map(|size| in_bins(&order, size));
-        Ok(View { relation, order, starts, nodes, rows, bins })
+        let bins = size.map(|size| in_bins(&entries, size));
+        Ok(View { relation, order, entries, starts, nodes, rows, bins })
     }
 
     fn nodes(&self, level: usize) -> Result<&[u32]> {
@@ -113,13 +130,14 @@ impl<'a> View<'a> {
 
     fn binned(&self, part: Binned) -> Result<Vec<u32>> {
         let bins = self.bins.as_deref().unwrap_or_default();
-        let entries = bins.iter().map(|place| self.order.get(*place).copied().unwrap_or(0));
+        let of_places = |list: &[usize], place: &usize| list.get(*place).copied().unwrap_or(0);
         match part {
             Binned::All => Ok(vec![0, narrow(bins.len())?]),
-            Binned::Entries => entries.map(narrow).collect(),
+            Binned::Entries => bins.iter().map(|place| narrow(of_places(&self.entries, place))).collect(),
             Binned::Axis(axis) => {
                 let coordinates = self.relation.column(axis);
-                entries.map(|entry| narrow(coordinates.get(entry).copied().unwrap_or(0))).collect()
+                let coordinate = |place| of_places(coordinates, &of_places(&self.order, place));
+                bins.iter().map(|place| narrow(coordinate(place))).collect()
             }
             Binned::Places => {
                 let mut places = vec![0; bins.len()];
@@ -138,7 +156,7 @@ impl<'a> View<'a> {
             Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
             Part::Nodes(level) => Ok(self.nodes(usize::from(level))?.to_vec()),
             Part::Children(level) => self.children(usize::from(level)),
-            Part::Entries => self.order.iter().map(|entry| narrow(*entry)).collect(),
+            Part::Entries => self.entries.iter().map(|entry| narrow(*entry)).collect(),
             Part::Binned(part) => self.binned(part),
             Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
             Part::Rows => {
@@ -161,12 +179,12 @@ impl<'a> View<'a> {
     }
 }
 
-/// The places of a view in bins of so many tuples of the lexicographic order, in each of them as the view has them.
-fn in_bins(order: &[usize], size: usize) -> Vec<usize> {
+/// The places of a view, whose entries have these numbers, in bins of so many entries, in each of them as the view has them.
+fn in_bins(entries: &[usize], size: usize) -> Vec<usize> {
     // Where each bin goes on; all but the last are full.
-    let mut next: Vec<usize> = (0..order.len()).step_by(size).collect();
-    let mut places = vec![0; order.len()];
-    for (place, entry) in order.iter().enumerate() {
+    let mut next: Vec<usize> = (0..entries.len()).step_by(size).collect();
+    let mut places = vec![0; entries.len()];
+    for (place, entry) in entries.iter().enumerate() {
         if let Some(next) = next.get_mut(entry / size) {
             if let Some(slot) = places.get_mut(*next) {
                 *slot = place;
@@ -180,6 +198,7 @@ fn in_bins(order: &[usize], size: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loops::Bins;
 
     /// By definition: prefixes of the sorted tuples.
     #[test]
@@ -201,11 +220,18 @@ mod tests {
             let relation = Relation::from_tuples(&shape, &tuples).unwrap();
             let mut axes: Vec<usize> = (0..rank).collect();
             rng.shuffle(&mut axes);
+            let mut stored: Vec<usize> = (0..rank).collect();
+            if rng.bool() {
+                rng.shuffle(&mut stored);
+            }
             let bins = Bins { least: rng.usize(0..4), size: rng.usize(1..5) };
             let size = bins.size_for(relation.len());
-            let view = View::new(&relation, &axes, size).unwrap();
-            let permuted = |t: &Vec<usize>| axes.iter().map(|axis| t[*axis]).collect::<Vec<usize>>();
-            let mut sorted: Vec<(Vec<usize>, usize)> = tuples.iter().map(permuted).zip(0..).collect();
+            let view = View::new(&relation, &stored, &axes, size).unwrap();
+            let by = |axes: &[usize], t: &Vec<usize>| axes.iter().map(|axis| t[*axis]).collect::<Vec<usize>>();
+            let mut numbered = tuples.clone();
+            numbered.sort_by_key(|t| by(&stored, t));
+            let number = |t: &Vec<usize>| numbered.iter().position(|other| other == t).unwrap();
+            let mut sorted: Vec<(Vec<usize>, usize)> = tuples.iter().map(|t| (by(&axes, t), number(t))).collect();
             sorted.sort();
             let entries: Vec<u32> = sorted.iter().map(|(_, entry)| *entry as u32).collect();
             assert_eq!(view.part(Part::Entries).unwrap(), entries, "case {case}");
@@ -246,7 +272,7 @@ mod tests {
             assert!(in_bins.is_sorted_by_key(|entry| key(*entry)), "case {case}");
             assert!(places.iter().zip(&entries).all(|(at, entry)| in_bins[*at as usize] == *entry), "case {case}");
             for axis in 0..rank {
-                let coordinates: Vec<u32> = in_bins.iter().map(|e| relation.column(axis)[*e as usize] as u32).collect();
+                let coordinates: Vec<u32> = in_bins.iter().map(|e| numbered[*e as usize][axis] as u32).collect();
                 assert_eq!(part(Binned::Axis(axis)), coordinates, "case {case}");
             }
         }

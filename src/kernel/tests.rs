@@ -171,6 +171,7 @@ fn results_are_assembled() {
             let expected = expected.leaves()[0].clone();
             let (dense, len) = match found.leaves()[0].as_ref() {
                 Tensor::Csr(csr) => (csr.to_dense().unwrap(), csr.data().len()),
+                Tensor::Csc(csc) => (csc.to_dense().unwrap(), csc.data().len()),
                 Tensor::Coo(coo) => (coo.to_dense().unwrap(), coo.data().len()),
                 Tensor::Dense(_) => panic!("{body}: dense"),
             };

@@ -43,7 +43,7 @@ pub enum Part {
     Nodes(u8),
     /// Where the nodes below each node of a level start, and at the end where the last ones end.
     Children(u8),
-    /// Where each tuple of the view stands in the lexicographic order of the relation.
+    /// The number of the entry at each tuple of the view: see [`Signature::stored_order`].
     Entries,
     /// Of the pattern of a block of a matrix, for each row of the block where its entries start in the order of the matrix. It is given with
     /// the relation, since it depends on the other blocks.
@@ -57,7 +57,7 @@ pub enum Part {
 pub enum Binned {
     /// Two integers: 0 and the number of tuples in bins, which is 0 where the relation is small.
     All,
-    /// Where each tuple of the bins stands in the lexicographic order of the relation.
+    /// The number of the entry at each tuple of the bins.
     Entries,
     /// A coordinate of each tuple of the bins, by axis of the relation.
     Axis(usize),
@@ -65,7 +65,7 @@ pub enum Binned {
     Places,
 }
 
-/// Which relations have their tuples in bins: runs in the lexicographic order, each of them sorted as a view is.
+/// Which relations have their tuples in bins: runs of entries as they are numbered, each of them sorted as a view is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bins {
     /// How many tuples a relation has at least.
@@ -119,9 +119,9 @@ impl Array {
         self.level_below().is_some_and(|level| usize::from(level) + 1 == self.axes.len())
     }
 
-    /// Whether the view is in the lexicographic order of the relation itself.
-    pub fn is_stored_order(&self) -> bool {
-        self.axes.iter().copied().eq(0..self.axes.len())
+    /// Whether the view is in the order in which the entries of the relation are numbered.
+    pub fn is_stored_order(&self, signature: &Signature) -> bool {
+        self.axes == signature.stored_order(self.relation)
     }
 }
 
@@ -146,7 +146,7 @@ pub struct Buffer {
     pub name: String,
     /// Where its numbers come from.
     pub kind: BufferKind,
-    /// The relation whose entries, in lexicographic order, are its first axis.
+    /// The relation whose entries, as they are numbered, are its first axis.
     pub entries: Option<RelationId>,
     /// The other axes.
     pub dims: Vec<Size>,

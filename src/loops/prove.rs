@@ -247,7 +247,8 @@ impl<'a> Walk<'a, '_> {
     fn is_entry(&self, relation: RelationId, at: &Affine, facts: &Facts) -> bool {
         let Some(i) = at.as_index() else { return false };
         let array = |id: ArrayId| self.program.arrays.get(id).filter(|array| array.relation == relation);
-        let above_entries = |pointers: &Array| pointers.is_above_tuples() && pointers.is_stored_order();
+        let above_entries =
+            |pointers: &Array| pointers.is_above_tuples() && pointers.is_stored_order(&self.program.signature);
         match frames(&self.path).find(|frame| frame.defines() == Some(i)) {
             Some(Frame::Let(_, id, _)) => array(*id).is_some_and(|array| {
                 matches!(array.part, Part::Entries | Part::Binned(Binned::Entries | Binned::Places))
@@ -270,7 +271,7 @@ impl<'a> Walk<'a, '_> {
         let last = level.is_some_and(|level| usize::from(level) + 1 == array.axes.len());
         // Each source of a map has one target, so sources and nodes of the last level have the same numbers.
         if last
-            && array.is_stored_order()
+            && array.is_stored_order(&self.program.signature)
             && let Some(relation) = self.program.signature.relations.get(array.relation)
             && let (RelationKind::Map, [sources, _]) = (relation.kind, relation.shape.as_slice())
             && Pred::in_range(at, sources).is_ok_and(|p| facts.proves(&p))
@@ -292,7 +293,7 @@ impl<'a> Walk<'a, '_> {
             Some(Frame::Loop(_, domain)) => matches!(domain.whole_of(), Domain::Segment(segment) if below(segment)),
             Some(Frame::Find(_, segment, _)) => below(segment) && facts.proves(&Pred::non_negative(at.clone())),
             // In the order of the relation entries are nodes.
-            Some(Frame::Let(_, from, _)) if last && array.is_stored_order() => {
+            Some(Frame::Let(_, from, _)) if last && array.is_stored_order(&self.program.signature) => {
                 let entries =
                     |from: &ArrayId| self.program.arrays.get(*from).filter(|from| from.relation == array.relation);
                 entries(from).is_some_and(|from| matches!(from.part, Part::Entries | Part::Binned(Binned::Entries)))

@@ -202,7 +202,7 @@ impl Nester<'_> {
     /// The place of a tuple, which may be anywhere, in the view whose first axes are known furthest out: the keys of what is left come in
     /// order.
     pub fn locate(&mut self, relation: RelationId, args: &[Affine]) -> Result<Found> {
-        let mut axes: Vec<usize> = (0..args.len()).collect();
+        let mut axes = self.program.signature.stored_order(relation);
         if let Some((_, node)) = self.entry(relation, args) {
             return Ok(Found { node, axes });
         }
@@ -237,7 +237,7 @@ impl Nester<'_> {
 
     /// The entry at a place that was found.
     pub fn entry_at(&mut self, relation: RelationId, found: &Found) -> Affine {
-        if found.axes.is_sorted() {
+        if found.axes == self.program.signature.stored_order(relation) {
             return found.node.clone();
         }
         let array = self.array(relation, &found.axes, Part::Entries);

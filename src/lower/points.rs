@@ -9,7 +9,7 @@
 //! | `f(b, s)`, `f` a map or the place of an extremum, `b` known | `s = f(b)` | there is one target |
 //! | `exists o. f(o, s)`, `f` a map | a loop over the targets in use | there may be far fewer than targets |
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
-//! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR matrix | the sides are disjoint |
+//! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR or the columns of a CSC matrix | the sides are disjoint |
 //! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
 //!
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
@@ -22,7 +22,6 @@ use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
 use crate::loops::{ArrayId, Bound, Cond, Domain, Part, Segment, Stmt};
-use crate::ty::Storage;
 
 /// How many loops of their own the sides of all `or`s around a point may get.
 const MAX_SIDES: usize = 16;
@@ -373,26 +372,28 @@ impl<'a> Nester<'a> {
         best.map(|(_, at)| at)
     }
 
-    /// The index of the rows of a CSR matrix no place of which is known: its rows are visited in order, empty ones too, as dense loops
-    /// around others do. So are the sources of a map, which all have a target.
+    /// The index of the axis with offsets of a sparse tensor no place of which is known, such as the rows of a CSR matrix: they are visited in
+    /// order, empty ones too, as dense loops around others do. So are the sources of a map, which all have a target.
     fn row(&self, open: &Open, at: usize) -> Option<usize> {
         let Some(Pred::Relation { relation: RelationRef::Input(relation), args, .. }) = open.conjuncts.get(at) else {
             return None;
         };
         let signature = &self.program.signature;
-        let has_rows = |storage: Storage| {
-            storage.pattern() == Some(*relation)
-                && storage.format().is_some_and(|format| format.capabilities().offsets == Some(0))
-        };
-        let has_rows = signature.params.values().any(|param| has_rows(param.storage));
+        let mut storages = signature.params.values().map(|param| param.storage);
+        let offsets = storages.find_map(|storage| {
+            let format = storage.format().filter(|_| storage.pattern() == Some(*relation))?;
+            format.capabilities().offsets
+        });
         let is_map = signature.is_map(RelationRef::Input(*relation)) && args.len() == 2;
-        let (first, extent) = (args.first()?, signature.relations.get(*relation)?.shape.first()?);
-        let row = open.unbound.iter().position(|(i, n)| first.as_index() == Some(*i) && n == extent)?;
-        ((has_rows || is_map) && args.iter().all(|a| open.waits(a)) && !args[1..].contains(first)).then_some(row)
+        let axis = offsets.or(is_map.then_some(0))?;
+        let (row, extent) = (args.get(axis)?, signature.relations.get(*relation)?.shape.get(axis)?);
+        let at = open.unbound.iter().position(|(i, n)| row.as_index() == Some(*i) && n == extent)?;
+        let once = args.iter().filter(|a| *a == row).count() == 1;
+        (once && args.iter().all(|a| open.waits(a))).then_some(at)
     }
 
-    /// The index of the rows of a CSR matrix that a side walks: what the sides add to a row is added in one visit, and rows have loops that
-    /// can be shared out.
+    /// The index of the rows of a CSR matrix, or the columns of a CSC matrix, that a side walks: what the sides add to a row is added in one
+    /// visit, and rows have loops that can be shared out.
     fn row_of_side(&self, open: &Open, side: &[Pred]) -> Option<usize> {
         let open = Open { conjuncts: side.to_vec(), ..open.clone() };
         self.row(&open, self.driver(&open)?)
@@ -403,7 +404,10 @@ impl<'a> Nester<'a> {
             return Err(Error::bug(PASS, "a walk over no relation"));
         };
         let shape = self.program.signature.relations[relation].shape.clone();
-        let (unknown, mut axes): (Vec<usize>, Vec<usize>) = (0..args.len()).partition(|k| open.waits(&args[*k]));
+        // The entries are in order along the axes as they are stored.
+        let order = self.program.signature.stored_order(relation);
+        let (unknown, mut axes): (Vec<usize>, Vec<usize>) =
+            order.into_iter().partition(|k| args.get(*k).is_some_and(|a| open.waits(a)));
         let name = self.relation_name(relation);
         let text = |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         self.reason(match axes.as_slice() {

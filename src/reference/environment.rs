@@ -320,7 +320,7 @@ impl Environment<f64> {
 /// [`Error::Data`] if a tensor has not one value for each place, which no value of a program has.
 pub fn leaves_of(value: &Value) -> Result<Vec<Leaf<f64>>> {
     let leaf = |tensor: &Arc<Tensor>| {
-        let data = tensor.data().to_vec();
+        let data = tensor.lexicographic().into_owned();
         match tensor.pattern() {
             None => Leaf::dense(lengths(&tensor.shape()), data),
             Some(pattern) => Leaf::sparse(pattern.clone(), data),
@@ -358,15 +358,11 @@ pub fn to_value(signature: &Signature, bindings: &Bindings, storage: Storage, le
             RelationKind::Free | RelationKind::Map => None,
         });
         // A result with the pattern of a parameter is that parameter with other values.
-        let mut tensor = parameter
+        let tensor = parameter
             .ok_or_else(|| Error::bug("evaluate", format!("{pattern} is the pattern of no parameter")))?
-            .as_ref()
-            .clone();
-        let values = tensor.data_mut();
-        if values.len() != data.len() {
-            return Err(Error::bug("evaluate", "a sparse result has not the pattern of its storage"));
-        }
-        values.copy_from_slice(&data);
+            .with_lexicographic(data);
+        let tensor =
+            tensor.map_err(|_| Error::bug("evaluate", "a sparse result has not the pattern of its storage"))?;
         Ok(Arc::new(tensor))
     };
     Ok(Value::new(leaves.iter().map(tensor).collect::<Result<_>>()?))

@@ -40,6 +40,7 @@ use crate::loops::Names;
 use crate::loops::{
     Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
 };
+use crate::ty::Signature;
 
 /// An innermost loop over a row of another view of a matrix that takes numbers through the places of its entries.
 pub(super) struct Gather<'a> {
@@ -57,10 +58,10 @@ pub(super) struct Gather<'a> {
 
 impl<'a> Gather<'a> {
     /// A statement as such a loop.
-    pub fn of(arrays: &'a Arena<ArrayId, Array>, stmt: &'a Stmt) -> Option<Gather<'a>> {
+    pub fn of(signature: &Signature, arrays: &'a Arena<ArrayId, Array>, stmt: &'a Stmt) -> Option<Gather<'a>> {
         let Stmt::For { index, domain: Domain::Segment(segment), body, .. } = stmt else { return None };
         let (row, array) = (segment.at.as_index()?, arrays.get(segment.pointers)?);
-        if array.part != Part::Rows || array.axes.len() != 2 || array.is_stored_order() {
+        if array.part != Part::Rows || array.axes.len() != 2 || array.is_stored_order(signature) {
             return None;
         }
         let (mut known, mut entry, mut gathers) = (BTreeSet::from([*index, row]), None, false);
@@ -201,7 +202,7 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn terms(&self, stmt: &Stmt) -> Option<Terms> {
         let arrays = &self.program.arrays;
-        let Gather { index, entry, row, array, body, .. } = Gather::of(arrays, stmt)?;
+        let Gather { index, entry, row, array, body, .. } = Gather::of(&self.program.signature, arrays, stmt)?;
         let here = (self.nest, index);
         let is_loop = |at: usize| matches!(self.graph.nodes[at].stmt, Stmt::For { .. });
         if !self.graph.around(self.graph.definer(here)?).all(is_loop) || !visits_all(self.program, self.graph, here) {

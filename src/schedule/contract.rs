@@ -16,8 +16,8 @@ use crate::loops::{Program, Real, RealId, Stmt};
 
 /// Puts products into sums.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let Program { arrays, nests, .. } = program;
-    let stored_before = |stmt: &Stmt| bins::Gather::of(arrays, stmt).is_some_and(|gather| gather.alone);
+    let Program { signature, arrays, nests, .. } = program;
+    let stored_before = |stmt: &Stmt| bins::Gather::of(signature, arrays, stmt).is_some_and(|gather| gather.alone);
     for nest in nests {
         let contraction = Contraction::but_for(&stored_before, &nest.body);
         contraction.apply(&mut nest.body);

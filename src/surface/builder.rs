@@ -854,6 +854,11 @@ impl Builder {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csr), self.real_type().tensor(shape)) }
     }
 
+    /// `param name : csc [m, n] real`
+    pub fn csc<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
+        Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csc), self.real_type().tensor(shape)) }
+    }
+
     /// `param name : coo [n, ..] real`
     pub fn coo<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Coo), self.real_type().tensor(shape)) }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! program  = (decl [";"])* expr [";"]
-//! decl     = "param" name ":" ["csr" | "coo"] type | "rel" name ":" sizes | "map" name ":" sizes "->" "[" expr "]"
+//! decl     = "param" name ":" ["csr" | "csc" | "coo"] type | "rel" name ":" sizes | "map" name ":" sizes "->" "[" expr "]"
 //!          | "assume" expr | "def" name "(" (name ":" type),* ")" "=" expr
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = "real" | sizes type | "(" type,+ ")"            sizes = "[" expr,+ "]"
@@ -1400,6 +1400,7 @@ mod tests {
         for (text, expected) in [
             ("param x : [n + m - 1] real", "(param x dense [(- (+ n m) 1)]real)"),
             ("param A : csr [m, n] real", "(param A csr [m n]real)"),
+            ("param A : csc [m, n] real", "(param A csc [m n]real)"),
             ("param T : coo [p, q, r] real", "(param T coo [p q r]real)"),
             ("param ab : [n] (real, [3] real, real)", "(param ab dense [n](real ([3]real real)))"),
             ("param s : (real)", "(param s dense real)"),

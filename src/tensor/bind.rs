@@ -316,9 +316,9 @@ fn check_format(subject: &str, storage: Storage, tensor: &Tensor) -> Result<()> 
         (wanted, found) if wanted == found => return Ok(()),
         (None, _) => "convert it with `to_dense`, or declare the parameter sparse".to_owned(),
         (Some(format), None) => {
-            format!("convert it with `{}`, or declare the parameter dense", format.capabilities().from_dense)
+            format!("convert it with `{}`, or declare the parameter dense", format.conversion(None))
         }
-        (Some(format), Some(_)) => format!("convert it with `{}`", format.capabilities().from_sparse),
+        (Some(format), found) => format!("convert it with `{}`", format.conversion(found)),
     };
     let (wanted, found) = (storage.name(), tensor.format());
     Err(Error::data(subject, format!("expected a {wanted} tensor, found a {found} one; {advice}")))

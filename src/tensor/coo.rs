@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::malformed::{Checked, Malformed};
 use super::precision::{Element, List, Precision, Slice};
 use super::serial::Floats;
-use super::{Csr, Dense, Relation};
+use super::{Csc, Csr, Dense, Relation};
 
 /// A sparse tensor of reals: the places that are stored, and their values in lexicographic order of the places.
 ///
@@ -169,6 +169,10 @@ impl Coo {
         Coo { pattern: self.pattern.clone(), data: self.data.in_precision(precision) }
     }
 
+    pub(super) fn list(&self) -> &List {
+        &self.data
+    }
+
     /// The stored value at a place, nothing where none is stored.
     pub fn get(&self, place: &[i64]) -> Option<f64> {
         self.pattern.position(place).and_then(|at| self.numbers().get(at))
@@ -183,6 +187,12 @@ fn sort(shape: Vec<usize>, columns: Vec<Vec<usize>>, data: &[f64]) -> Checked<(R
     }
     let sorted = order.iter().map(|&at| data[at]).collect();
     Ok((pattern, order, sorted))
+}
+
+impl From<&Csc> for Coo {
+    fn from(csc: &Csc) -> Self {
+        Coo { pattern: csc.pattern().relation().clone(), data: csc.by_rows() }
+    }
 }
 
 impl From<&Csr> for Coo {

@@ -17,7 +17,7 @@ use super::malformed::{Checked, Malformed};
 use super::precision::{Element, List, Precision, Slice};
 use super::serial::Floats;
 use super::shape::{check_axes, filled};
-use super::{Coo, Dense, Relation};
+use super::{Coo, Csc, Dense, Relation};
 use crate::error::{Error, Result};
 
 /// Which entries of a sparse matrix are stored; the arrays are those of a [`Csr`].
@@ -364,6 +364,14 @@ impl Csr {
         Csr::new(rows, cols, summed.0, summed.1, summed.2)
     }
 
+    /// The entries of a matrix that is stored column by column.
+    ///
+    /// # Errors
+    /// If there are too many columns, or no memory for the offsets of all rows.
+    pub fn from_csc(csc: &Csc) -> Checked<Self> {
+        Csr::from_coo(&Coo::from(csc))
+    }
+
     /// The stored entries of a sparse tensor with two axes.
     ///
     /// # Errors
@@ -383,7 +391,8 @@ impl Csr {
         for row in 0..rows {
             indptr[row + 1] += indptr[row];
         }
-        Csr::new(rows, cols, indptr, indices, coo.data().to_vec())
+        let pattern = CsrPattern::new(rows, cols, indptr, indices)?;
+        Ok(Csr { pattern: Arc::new(pattern), data: coo.list().clone() })
     }
 
     /// The elements of a dense matrix that are not zero; a NaN is not zero.
@@ -515,6 +524,10 @@ impl Csr {
     #[must_use]
     pub fn in_precision(&self, precision: Precision) -> Csr {
         Csr { pattern: self.pattern.clone(), data: self.data.in_precision(precision) }
+    }
+
+    pub(super) fn into_parts(self) -> (Arc<CsrPattern>, List) {
+        (self.pattern, self.data)
     }
 
     pub(super) fn list(&self) -> &List {

@@ -172,8 +172,14 @@ pub enum Malformed {
     /// A matrix stored column by column where rows are needed.
     #[error("the matrix is stored column by column (CSC); convert it with `to_csr` first")]
     ColumnMajor,
+    /// A matrix stored row by row where columns are needed.
+    #[error("the matrix is stored row by row (CSR); convert it with `to_csc` first")]
+    RowMajor,
+    /// What is wrong with a matrix stored column by column: what is wrong with the transposed matrix, whose rows are the columns of this one.
+    #[error("{}", by_columns(.0))]
+    ByColumns(Box<Malformed>),
     /// A tensor that is no matrix where a matrix is needed.
-    #[error("a csr matrix has 2 axes, found {found}")]
+    #[error("a sparse matrix has 2 axes, found {found}")]
     NotAMatrix {
         /// How many axes there are.
         found: usize,
@@ -270,7 +276,57 @@ pub enum Malformed {
     },
 }
 
+/// What is wrong with a matrix stored column by column, where this is wrong with the transposed one.
+fn by_columns(malformed: &Malformed) -> String {
+    match malformed {
+        Malformed::OffsetCount { rows, expected, found } => {
+            format!("{rows} columns need {expected} column offsets, there are {found}")
+        }
+        Malformed::NegativeOffset { row, offset } => format!("column offset {row} is negative: {offset}"),
+        Malformed::OffsetOverflow { row, offset } => {
+            format!("column offset {row} is {offset}, which is no position in memory")
+        }
+        Malformed::FirstOffset { offset } => format!("the first column offset must be 0, it is {offset}"),
+        Malformed::DecreasingOffset { row, start, end } => {
+            format!("the column offsets decrease from {start} to {end} at column {row}")
+        }
+        Malformed::LastOffsetTooLarge { offset, stored } => {
+            format!("the last column offset is {offset}, but only {stored} entries are stored")
+        }
+        Malformed::LastOffsetTooSmall { offset, stored } => {
+            format!("the last column offset is {offset}, but {stored} entries are stored")
+        }
+        Malformed::NegativeColumn { row, position, column } => {
+            format!("column {row} has the negative row {column} (entry {position})")
+        }
+        Malformed::ColumnOutOfRange { row, position, column, columns } => {
+            format!("column {row} has row {column} (entry {position}), but there are only {columns} rows")
+        }
+        Malformed::UnsortedColumns { row, position, previous, column } => format!(
+            "column {row} has row {column} after row {previous} (entry {position}); the rows of a column must increase"
+        ),
+        Malformed::DuplicateColumn { row, position, column } => {
+            format!(
+                "column {row} has row {column} twice (entry {position}); `Csc::sum_duplicates` adds such entries up"
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
 impl Malformed {
+    /// What is wrong with a matrix, where this is wrong with the rows of the transposed one.
+    pub(super) fn of_columns(self) -> Malformed {
+        match self {
+            Malformed::AxisTooLong { axis, length, limit } => {
+                Malformed::AxisTooLong { axis: 1 - axis.min(1), length, limit }
+            }
+            Malformed::NegativeLength { axis, length } => Malformed::NegativeLength { axis: 1 - axis.min(1), length },
+            Malformed::ValueCount { .. } | Malformed::OutOfMemory { .. } => self,
+            other => Malformed::ByColumns(Box::new(other)),
+        }
+    }
+
     /// The error with the parameter, file or field at fault.
     pub fn of(self, subject: impl Into<String>) -> Error {
         Error::data(subject, self.to_string())

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Dense`] | every element, row-major |
 //! | [`Csr`] | a sparse matrix, row by row |
+//! | [`Csc`] | a sparse matrix, column by column |
 //! | [`Coo`] | a sparse tensor of any rank: sorted places and their values |
 //! | [`Relation`] | a set of index tuples: a pattern, a graph, a map |
 //! | [`Precision`], [`Slice`] | how numbers are stored; numbers in either precision |
@@ -18,6 +19,7 @@
 
 mod bind;
 mod coo;
+mod csc;
 mod csr;
 mod dense;
 pub mod io;
@@ -31,6 +33,7 @@ mod value;
 pub(crate) use crate::ty::is_part;
 pub use bind::{Bindings, Inputs, bind, sizes};
 pub use coo::Coo;
+pub use csc::{Csc, CscPattern};
 pub use csr::{Csr, CsrPattern, Transposed};
 pub use dense::Dense;
 pub use malformed::Malformed;

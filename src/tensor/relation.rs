@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::malformed::{Checked, Malformed};
 use super::shape::{check_axes, element_count};
-use super::{Coo, Csr, CsrPattern, Dense};
+use super::{Coo, CscPattern, Csr, CsrPattern, Dense};
 
 /// A set of index tuples within a shape, in lexicographic order, each once.
 #[derive(Debug, Serialize, Deserialize)]
@@ -154,6 +154,17 @@ impl Relation {
     pub fn from_csr(pattern: &CsrPattern) -> Self {
         let (rows, cols) = pattern.entries().unzip();
         Relation::unchecked(vec![pattern.rows(), pattern.cols()], vec![rows, cols])
+    }
+
+    /// The places that a sparse matrix stores, and the number of the entry at each of them.
+    pub(super) fn from_csc(pattern: &CscPattern) -> (Self, Vec<usize>) {
+        let (rows, cols) = pattern.entries().unzip();
+        let by_columns = Relation::unchecked(vec![pattern.rows(), pattern.cols()], vec![rows, cols]);
+        // The rows of a column, and so the columns of a row, stay in order.
+        let numbers = by_columns.sort_by(&[0]);
+        let sorted = |column: &Vec<usize>| numbers.iter().filter_map(|&at| column.get(at).copied()).collect();
+        let columns = by_columns.columns.iter().map(sorted).collect();
+        (Relation::unchecked(by_columns.shape, columns), numbers)
     }
 
     /// The places of the ones of a tensor of zeros and ones.

@@ -1,8 +1,9 @@
 //! Run-time values.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Coo, Csr, Dense, Malformed, Precision, Relation, Slice};
+use super::{Coo, Csc, Csr, Dense, Malformed, Precision, Relation, Slice};
 use crate::ty::Format;
 
 /// A tensor of reals in one of the storage formats.
@@ -12,6 +13,8 @@ pub enum Tensor {
     Dense(Dense),
     /// A sparse matrix, row by row.
     Csr(Csr),
+    /// A sparse matrix, column by column.
+    Csc(Csc),
     /// A sparse tensor, as sorted coordinates.
     Coo(Coo),
 }
@@ -22,15 +25,17 @@ impl Tensor {
         match self {
             Tensor::Dense(dense) => dense.shape().to_vec(),
             Tensor::Csr(csr) => vec![csr.rows(), csr.cols()],
+            Tensor::Csc(csc) => vec![csc.rows(), csc.cols()],
             Tensor::Coo(coo) => coo.shape().to_vec(),
         }
     }
 
-    /// The numbers as they are stored: all elements, or the values of the entries in order.
+    /// The numbers as they are stored: all elements, or the values of the entries in the order of the format.
     pub fn numbers(&self) -> Slice<'_> {
         match self {
             Tensor::Dense(dense) => dense.numbers(),
             Tensor::Csr(csr) => csr.numbers(),
+            Tensor::Csc(csc) => csc.numbers(),
             Tensor::Coo(coo) => coo.numbers(),
         }
     }
@@ -46,15 +51,17 @@ impl Tensor {
         match self {
             Tensor::Dense(dense) => dense.in_precision(precision).into(),
             Tensor::Csr(csr) => csr.in_precision(precision).into(),
+            Tensor::Csc(csc) => csc.in_precision(precision).into(),
             Tensor::Coo(coo) => coo.in_precision(precision).into(),
         }
     }
 
-    /// The numbers that are stored: all elements, or the values of the entries in order; in single precision a wide copy.
+    /// The numbers that are stored: all elements, or the values of the entries in the order of the format; in single precision a wide copy.
     pub fn data(&self) -> &[f64] {
         match self {
             Tensor::Dense(dense) => dense.data(),
             Tensor::Csr(csr) => csr.data(),
+            Tensor::Csc(csc) => csc.data(),
             Tensor::Coo(coo) => coo.data(),
         }
     }
@@ -64,6 +71,7 @@ impl Tensor {
         match self {
             Tensor::Dense(dense) => dense.data_mut(),
             Tensor::Csr(csr) => csr.data_mut(),
+            Tensor::Csc(csc) => csc.data_mut(),
             Tensor::Coo(coo) => coo.data_mut(),
         }
     }
@@ -78,17 +86,40 @@ impl Tensor {
         match self {
             Tensor::Dense(_) => None,
             Tensor::Csr(_) => Some(Format::Csr),
+            Tensor::Csc(_) => Some(Format::Csc),
             Tensor::Coo(_) => Some(Format::Coo),
         }
     }
 
-    /// The places of the entries of a sparse tensor.
+    /// The places of the entries of a sparse tensor, in lexicographic order.
     pub fn pattern(&self) -> Option<&Arc<Relation>> {
         match self {
             Tensor::Dense(_) => None,
             Tensor::Csr(csr) => Some(csr.pattern().relation()),
+            Tensor::Csc(csc) => Some(csc.pattern().relation()),
             Tensor::Coo(coo) => Some(coo.pattern()),
         }
+    }
+
+    /// The numbers that are stored, those of a sparse tensor in the order of [`Tensor::pattern`]: a copy where the format has another order.
+    pub fn lexicographic(&self) -> Cow<'_, [f64]> {
+        match self {
+            Tensor::Csc(csc) => Cow::Owned(csc.by_rows().into_wide()),
+            Tensor::Dense(_) | Tensor::Csr(_) | Tensor::Coo(_) => Cow::Borrowed(self.data()),
+        }
+    }
+
+    /// The tensor with other numbers, in double precision, which are given in the order of [`Tensor::lexicographic`].
+    ///
+    /// # Errors
+    /// If there is not one number for each that is stored.
+    pub fn with_lexicographic(&self, data: Vec<f64>) -> Result<Tensor, Malformed> {
+        Ok(match self {
+            Tensor::Dense(dense) => Dense::new(dense.shape(), data)?.into(),
+            Tensor::Csr(csr) => Csr::with_pattern(csr.pattern().clone(), data)?.into(),
+            Tensor::Csc(csc) => Csc::from_rows(csc.pattern().clone(), &data)?.into(),
+            Tensor::Coo(coo) => Coo::with_pattern(coo.pattern().clone(), data)?.into(),
+        })
     }
 
     /// A sparse tensor in a format.
@@ -98,6 +129,7 @@ impl Tensor {
     pub fn sparse(format: Format, coo: Coo) -> Result<Tensor, Malformed> {
         Ok(match format {
             Format::Csr => Csr::from_coo(&coo)?.into(),
+            Format::Csc => Csc::from_coo(&coo)?.into(),
             Format::Coo => coo.into(),
         })
     }
@@ -120,6 +152,12 @@ impl From<Dense> for Tensor {
 impl From<Csr> for Tensor {
     fn from(csr: Csr) -> Self {
         Tensor::Csr(csr)
+    }
+}
+
+impl From<Csc> for Tensor {
+    fn from(csc: Csc) -> Self {
+        Tensor::Csc(csc)
     }
 }
 

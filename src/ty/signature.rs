@@ -116,6 +116,21 @@ pub enum RelationKind {
 }
 
 impl Signature {
+    /// The format of the sparse parameter of which a relation is the pattern; nothing for other relations.
+    pub fn format_on(&self, relation: RelationId) -> Option<Format> {
+        match self.relations.get(relation)?.kind {
+            RelationKind::Pattern(param) => self.params.get(param)?.storage.format(),
+            RelationKind::Free | RelationKind::Map => None,
+        }
+    }
+
+    /// The axes of a relation by which its entries are numbered, the most significant first: those of the format of a pattern, and the
+    /// lexicographic order of other relations.
+    pub fn stored_order(&self, relation: RelationId) -> Vec<usize> {
+        let rank = self.relations.get(relation).map_or(0, |relation| relation.shape.len());
+        self.format_on(relation).unwrap_or(Format::Coo).order(rank)
+    }
+
     /// Checks that everything named is there: ids, sizes, patterns of sparse parameters, sources of maps, formulas of functions.
     ///
     /// # Errors
@@ -250,6 +265,13 @@ fn check(signature: &Signature) -> Result<(), String> {
         let dims = dims.ok_or_else(|| format!("the pattern of `{name}` has another shape"))?;
         if param.storage.format().is_some_and(|format| !format.stores(dims.len())) {
             return Err(format!("the sparse matrix `{name}` has {} axes", dims.len()));
+        }
+        if let RelationKind::Pattern(owner) = pattern.kind {
+            let order = |storage: Storage| storage.format().map(|format| format.order(dims.len()));
+            let owner = params.get(owner).filter(|owner| order(owner.storage) != order(param.storage));
+            if let Some(owner) = owner {
+                return Err(format!("the entries of `{name}` are in another order than those of `{}`", owner.name));
+            }
         }
     }
     for p in assumptions {

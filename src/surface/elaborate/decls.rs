@@ -22,7 +22,7 @@ use crate::error::Diagnostic;
 use crate::index::{Size, Var};
 use crate::scalar::{Op, UserFunction, check_functions};
 use crate::term::Program;
-use crate::ty::{Param, Relation, RelationKind, Signature, Storage, TypeId, Types};
+use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, TypeId, Types};
 
 /// The library written in the language, read once.
 pub(super) fn parse_prelude() -> Ast {
@@ -437,14 +437,14 @@ impl<'a> Declarations<'a> {
         };
         let param = crate::base::ParamId(self.signature.params.len() as u32);
         let pattern = match like {
-            Some(like) => self.shared_pattern(like, &dims)?,
+            Some(like) => self.shared_pattern(like, format, &dims)?,
             None => self.relation(&format!("{}?", name.text), dims, RelationKind::Pattern(param)),
         };
         Some(Storage::Sparse(format, pattern))
     }
 
     /// The pattern of a sparse parameter of the given axes.
-    fn shared_pattern(&mut self, like: &Name, dims: &[Size]) -> Option<crate::base::RelationId> {
+    fn shared_pattern(&mut self, like: &Name, format: Format, dims: &[Size]) -> Option<crate::base::RelationId> {
         let storage = match self.globals.get(like.text.as_str()) {
             Some(Global::Param(x)) => self.signature.params.get(crate::base::ParamId(x.0)).map(|p| p.storage),
             _ => None,
@@ -457,6 +457,19 @@ impl<'a> Declarations<'a> {
         };
         if self.signature.relations[pattern].shape != dims {
             let message = format!("`{}` has other axes, so its entries cannot be shared", like.text);
+            self.report(Diagnostic::new("bad-storage", like.span, message));
+            return None;
+        }
+        let order = |format: Format| format.order(dims.len());
+        if let Some(other) = storage.and_then(Storage::format).filter(|other| order(*other) != order(format)) {
+            let message = format!(
+                "the entries of `{}` are in the order of {}, which is not that of {}; declare it `{}({})`",
+                like.text,
+                other.name(),
+                format.name(),
+                other.name(),
+                like.text
+            );
             self.report(Diagnostic::new("bad-storage", like.span, message));
             return None;
         }

@@ -136,6 +136,10 @@ fn sparse() {
     for (text, ty) in [
         ("param A : csr [m, n] real\nsum i < m, j < n. A[i, j]", "real"),
         ("param A : csr [m, n] real\nA", "[m, n] real"),
+        (
+            "param A : csc [m, n] real\nparam dA : csc(A) [m, n] real\ngen j < n. sum i < m. A[i, j] * dA[i, j]",
+            "[n] real",
+        ),
         ("param A : csr [m, n] real\ngen i < m. A[i]", "[m, n] real"),
         ("param A : csr [m, n] real\nsum i < m, j < n. [A?(i, j)] * A.value(i, j)^2", "real"),
         ("param A : csr [m, n] real\nparam x : [n] real\nmatvec(A, x)", "[m] real"),
@@ -617,6 +621,9 @@ fn problems() {
         ("param n : real\nparam x : [n] real\n", "1", vec![("duplicate-name", "n")]),
         ("rel exp : [n]\n", "1", vec![("duplicate-name", "exp")]),
         ("param A : csr [n] real\n", "A[0]", vec![("bad-storage", "[n] real")]),
+        ("param A : csc [n] real\n", "A[0]", vec![("bad-storage", "[n] real")]),
+        ("param A : csr [n, n] real\nparam B : csc(A) [n, n] real\n", "1", vec![("bad-storage", "A")]),
+        ("param A : csc [n, n] real\nparam B : coo(A) [n, n] real\n", "1", vec![("bad-storage", "A")]),
         ("param A : csr [n, n] (real, real)\n", "1", vec![("bad-storage", "[n, n] (real, real)")]),
         ("param A : coo real\n", "1", vec![("bad-storage", "real")]),
         ("param x : [n * n] real\n", "1", vec![("not-affine", "n * n")]),

@@ -24,7 +24,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Coo, Csr, Dense, Inputs, Relation, Tensor, is_part};
+use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, is_part};
 use crate::error::{Error, Result};
 use crate::ty::{Format, Signature, Storage};
 
@@ -97,10 +97,12 @@ impl FileValue {
     /// The sparse tensor that the file holds, in a format.
     ///
     /// # Errors
-    /// Those of [`FileValue::into_csr`] and [`FileValue::into_coo`].
+    /// Those of [`FileValue::into_csr`] and [`FileValue::into_coo`]; also for far more columns than entries, of a matrix that is to be stored
+    /// column by column.
     pub fn into_sparse(self, format: Format, subject: &str) -> Result<Tensor> {
         Ok(match format {
             Format::Csr => self.into_csr(subject)?.into(),
+            Format::Csc => csc_from_file(&self.into_coo(subject)?, subject)?.into(),
             Format::Coo => self.into_coo(subject)?.into(),
         })
     }
@@ -125,6 +127,8 @@ impl From<Tensor> for FileValue {
         match tensor {
             Tensor::Dense(dense) => FileValue::Dense(dense),
             Tensor::Csr(csr) => FileValue::Csr(csr),
+            // The entries of a file are row by row.
+            Tensor::Csc(csc) => FileValue::Coo(Coo::from(&csc)),
             Tensor::Coo(coo) => FileValue::Coo(coo),
         }
     }
@@ -143,6 +147,19 @@ pub fn csr_from_file(coo: &Coo, subject: &str) -> Result<Csr> {
             Err(Error::data(subject, format!("{rows} rows with {stored} entries are too many for csr; declare it coo")))
         }
         _ => Csr::from_coo(coo).map_err(|malformed| malformed.of(subject)),
+    }
+}
+
+/// Column by column storage of a matrix that came from a file. There may be as many columns as [`csr_from_file`] allows rows.
+fn csc_from_file(coo: &Coo, subject: &str) -> Result<Csc> {
+    let limit = (1usize << 20).saturating_add(coo.data().len().saturating_mul(64));
+    match coo.shape() {
+        &[_, cols] if cols > limit => {
+            let stored = coo.data().len();
+            let message = format!("{cols} columns with {stored} entries are too many for csc; declare it coo");
+            Err(Error::data(subject, message))
+        }
+        _ => Csc::from_coo(coo).map_err(|malformed| malformed.of(subject)),
     }
 }
 
