@@ -130,7 +130,7 @@ fn places(bound: &Bound, camera: &[usize], point: &[usize]) -> Result<Vec<Vec<u3
         match leaf {
             Leaf::Coo(relation) => relation.tuples().map(|at| place(&at)).collect(),
             Leaf::Csr(pattern) => pattern.entries().map(|(row, column)| place(&[row, column])).collect(),
-            Leaf::Dense(_) => Err(format!("`{name}` is dense").into()),
+            Leaf::Csc(_) | Leaf::Dense(_) => Err(format!("`{name}` is stored otherwise").into()),
         }
     });
     blocks.collect()

@@ -271,8 +271,9 @@ mod tests {
             let key = |entry: u32| (entry / size.unwrap_or(1) as u32, entries.iter().position(|e| *e == entry));
             assert!(in_bins.is_sorted_by_key(|entry| key(*entry)), "case {case}");
             assert!(places.iter().zip(&entries).all(|(at, entry)| in_bins[*at as usize] == *entry), "case {case}");
+            let tuple_of = |entry: &u32| &numbered[*entry as usize];
             for axis in 0..rank {
-                let coordinates: Vec<u32> = in_bins.iter().map(|e| numbered[*e as usize][axis] as u32).collect();
+                let coordinates: Vec<u32> = in_bins.iter().map(|e| tuple_of(e)[axis] as u32).collect();
                 assert_eq!(part(Binned::Axis(axis)), coordinates, "case {case}");
             }
         }

@@ -11,8 +11,8 @@ use iverson::index::estimate::Hints;
 use iverson::index::{RelationRef, Sample, Size, World};
 use iverson::reference;
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csr, Inputs, Relation, Value};
-use iverson::ty::{Format, RelationKind, Signature, Storage};
+use iverson::tensor::{Coo, Inputs, Relation, Tensor, Value};
+use iverson::ty::{RelationKind, Signature};
 use iverson::{Function, surface};
 
 use crate::generate;
@@ -197,10 +197,8 @@ fn inputs(signature: &Signature, world: &Sample, seed: u64) -> Option<Inputs> {
         let places = tuples(pattern, &shape);
         let columns = (0..shape.len()).map(|axis| places.iter().map(|t| t[axis]).collect()).collect();
         let coo = Coo::new(shape, columns, numbers.vector(places.len())).expect("sorted and unique");
-        match param.storage {
-            Storage::Sparse(Format::Csr, _) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
-            _ => inputs.value(&param.name, coo),
-        };
+        let format = param.storage.format().expect("it is sparse");
+        inputs.value(&param.name, Tensor::sparse(format, coo).expect("its axes fit"));
     }
     for (id, relation) in signature.relations.iter() {
         let shape = shape(&relation.shape)?;

@@ -25,9 +25,9 @@ use iverson::reference::{Environment, Leaf, Numeric};
 use iverson::scalar::{Function as ScalarFunction, Number, Op, Primitive};
 use iverson::simplify::Options;
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
+use iverson::tensor::{Coo, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::tssa::Rhs;
-use iverson::ty::{Format, RelationKind, Signature, Storage};
+use iverson::ty::{RelationKind, Signature, Storage};
 use iverson::{Function, surface, term, tssa};
 
 use crate::alike::{same_in_essence, same_up_to_renaming};
@@ -322,10 +322,8 @@ pub fn inputs(signature: &Signature, sizes: &[i64], rng: &mut Rng) -> Option<Inp
         let places = tuples(&shape, rng);
         let columns = (0..shape.len()).map(|axis| places.iter().map(|t| t[axis]).collect()).collect();
         let coo = Coo::new(shape, columns, numbers.vector(places.len())).expect("sorted and unique");
-        match param.storage {
-            Storage::Sparse(Format::Csr, _) => inputs.value(&param.name, Csr::from_coo(&coo).expect("a matrix")),
-            _ => inputs.value(&param.name, coo),
-        };
+        let format = param.storage.format().expect("it is sparse");
+        inputs.value(&param.name, Tensor::sparse(format, coo).expect("its axes fit"));
     }
     for relation in signature.relations.values() {
         let shape = shape(&relation.shape, sizes);

@@ -1,4 +1,4 @@
-//! How sparse parameters are stored changes nothing: random programs with each of them dense, in CSR, in COO, in another order, and with
+//! How sparse parameters are stored changes nothing: random programs with each of them dense, in CSR, CSC and COO, in another order, and with
 //! zeros that are stored.
 
 use fastrand::Rng;
@@ -6,7 +6,7 @@ use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csr, Dense, Inputs, Relation, bind};
+use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, bind};
 use iverson::ty::Types;
 use iverson::{Function, surface};
 
@@ -19,6 +19,7 @@ use crate::support::{Numbers, inputs, setting};
 enum Format {
     Dense,
     Csr,
+    Csc,
     Coo,
     /// Entries are given in any order.
     Shuffled,
@@ -26,7 +27,7 @@ enum Format {
     Zeros,
 }
 
-const FORMATS: [Format; 5] = [Format::Dense, Format::Csr, Format::Coo, Format::Shuffled, Format::Zeros];
+const FORMATS: [Format; 6] = [Format::Dense, Format::Csr, Format::Csc, Format::Coo, Format::Shuffled, Format::Zeros];
 
 /// A sparse parameter: its name, ranges as they are written, shape, and entries.
 struct Sparse {
@@ -39,7 +40,7 @@ struct Sparse {
 fn sparse(generated: &Generated, at: &Environment<f64>, names: &[String]) -> Vec<Sparse> {
     let mut found = Vec::new();
     for (name, kind) in &generated.params {
-        let (ParamKind::Csr(dims) | ParamKind::Coo(dims)) = kind else { continue };
+        let (ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims)) = kind else { continue };
         let param = names.iter().position(|n| n == name).expect("it is declared");
         let leaf: &Leaf<f64> = &at.params[param][0];
         let pattern = leaf.pattern().expect("it is sparse");
@@ -57,6 +58,7 @@ fn stored(text: &str, given: &Inputs, params: &[Sparse], format: Format, rng: &m
         let kind = match format {
             Format::Dense => "",
             Format::Csr | Format::Zeros if shape.len() == 2 => "csr ",
+            Format::Csc if shape.len() == 2 => "csc ",
             _ => "coo ",
         };
         text = text.replace(&format!("{name}?("), &format!("{name}_at("));
@@ -95,6 +97,7 @@ fn stored(text: &str, given: &Inputs, params: &[Sparse], format: Format, rng: &m
         match kind {
             "" => inputs.value(name, Dense::new(shape, data.clone()).expect("all places")),
             "csr " => inputs.value(name, Csr::from_coo(&coo()).expect("a matrix")),
+            "csc " => inputs.value(name, Csc::from_coo(&coo()).expect("a matrix")),
             _ => inputs.value(name, coo()),
         };
     }

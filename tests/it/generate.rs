@@ -43,6 +43,7 @@ pub enum Ty {
 pub enum ParamKind {
     Dense(Ty),
     Csr(Vec<Extent>),
+    Csc(Vec<Extent>),
     Coo(Vec<Extent>),
     Relation(Vec<Extent>),
     /// From the first range to the second.
@@ -98,6 +99,7 @@ impl Generated {
         let kind = |kind: &ParamKind| match kind {
             ParamKind::Dense(t) => ParamKind::Dense(ty(t, &extent)),
             ParamKind::Csr(dims) => ParamKind::Csr(extents(dims)),
+            ParamKind::Csc(dims) => ParamKind::Csc(extents(dims)),
             ParamKind::Coo(dims) => ParamKind::Coo(extents(dims)),
             ParamKind::Relation(dims) => ParamKind::Relation(extents(dims)),
             ParamKind::Map(source, target) => ParamKind::Map(extent(source), extent(target)),
@@ -264,7 +266,8 @@ impl Generator {
                     let ty = self.ty(if self.wide { 2 } else { 3 });
                     ParamKind::Dense(ty)
                 }
-                4..=5 => ParamKind::Csr(vec![self.size(), self.size()]),
+                4 => ParamKind::Csr(vec![self.size(), self.size()]),
+                5 => ParamKind::Csc(vec![self.size(), self.size()]),
                 6 => {
                     let rank = if self.wide { 2 } else { self.rng.usize(1..=3) };
                     ParamKind::Coo((0..rank).map(|_| self.size()).collect())
@@ -293,6 +296,7 @@ impl Generator {
         text.push_str(&match &kind {
             ParamKind::Dense(ty) => format!("param {name} : {}\n", type_text(ty)),
             ParamKind::Csr(dims) => format!("param {name} : csr [{}] real\n", shape(dims)),
+            ParamKind::Csc(dims) => format!("param {name} : csc [{}] real\n", shape(dims)),
             ParamKind::Coo(dims) => format!("param {name} : coo [{}] real\n", shape(dims)),
             ParamKind::Relation(dims) => format!("rel {name} : [{}]\n", shape(dims)),
             ParamKind::Mask(n) => format!("rel {name} : [{}]\n", n.text),
@@ -300,7 +304,7 @@ impl Generator {
         });
         match &kind {
             ParamKind::Dense(ty) => self.vars.push((name.clone(), ty.clone())),
-            ParamKind::Csr(dims) | ParamKind::Coo(dims) => {
+            ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims) => {
                 self.mark("sparse parameter");
                 let ty = dims.iter().rev().fold(Ty::Real, |ty, n| Ty::Tensor(n.clone(), Box::new(ty)));
                 self.vars.push((name.clone(), ty));
@@ -608,7 +612,9 @@ impl Generator {
                 .iter()
                 .filter_map(|(name, kind)| match kind {
                     ParamKind::Relation(dims) => Some((name.clone(), dims.len())),
-                    ParamKind::Csr(dims) | ParamKind::Coo(dims) => Some((format!("{name}?"), dims.len())),
+                    ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims) => {
+                        Some((format!("{name}?"), dims.len()))
+                    }
                     ParamKind::Mask(_) => Some((name.clone(), 1)),
                     _ => None,
                 })

@@ -206,7 +206,7 @@ fn support(report: &mut Report, function: &Function, given: &Inputs, at: &[Envir
         let (pattern, data) = match value.leaves()[0].as_ref() {
             Tensor::Csr(csr) => (csr.pattern().relation(), csr.data()),
             Tensor::Coo(coo) => (coo.pattern(), coo.data()),
-            Tensor::Dense(_) => return Err(format!("{name} is dense")),
+            Tensor::Csc(_) | Tensor::Dense(_) => return Err(format!("{name} is {}", value.leaves()[0].format())),
         };
         let shape = pattern.shape();
         let mut dense = vec![0.0; shape.iter().product()];
@@ -595,6 +595,7 @@ fn in_full(value: &iverson::tensor::Value) -> Vec<f64> {
     match value.leaves()[0].as_ref() {
         Tensor::Dense(dense) => dense.data().to_vec(),
         Tensor::Csr(csr) => csr.to_dense().expect("it fits").data().to_vec(),
+        Tensor::Csc(csc) => csc.to_dense().expect("it fits").data().to_vec(),
         Tensor::Coo(coo) => {
             let shape = coo.pattern().shape();
             let mut all = vec![0.0; shape.iter().product()];
@@ -820,7 +821,7 @@ fn patterns_that_are_known_row_by_row() {
                     Tensor::Coo(coo) => coo.pattern().tuples().zip(coo.data()).for_each(|(at, x)| {
                         put(at.iter().zip(coo.pattern().shape()).fold(0, |place, (k, n)| place * n + k), *x);
                     }),
-                    Tensor::Dense(_) => panic!("it is dense: {text}"),
+                    other => panic!("it is {}: {text}", other.format()),
                 }
                 assert_eq!(all, expected, "{text}, n = {n}");
             }

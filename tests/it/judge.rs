@@ -223,6 +223,7 @@ pub fn dense(values: &[(String, Value)]) -> Vec<f64> {
     let all = |leaf: &std::sync::Arc<Tensor>| match leaf.as_ref() {
         Tensor::Dense(dense) => dense.data().to_vec(),
         Tensor::Csr(csr) => csr.to_dense().expect("it is small").data().to_vec(),
+        Tensor::Csc(csc) => csc.to_dense().expect("it is small").data().to_vec(),
         Tensor::Coo(coo) => coo.to_dense().expect("it is small").data().to_vec(),
     };
     leaves.flat_map(all).collect()

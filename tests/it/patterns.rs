@@ -91,6 +91,7 @@ fn places_are_those_of_what_is_not_zero() {
             assert_eq!(dense(&found), expected, "{text}\n{n} {m}\n{}", assembly.values());
             let stored = match found[0].1.leaves()[0].as_ref() {
                 Tensor::Csr(csr) => csr.pattern().len(),
+                Tensor::Csc(csc) => csc.pattern().len(),
                 Tensor::Coo(coo) => coo.pattern().len(),
                 Tensor::Dense(dense) => dense.data().len(),
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use iverson::reference::{Environment, Leaf, Limits, Numeric, eval_term, eval_tssa};
-use iverson::tensor::{Bindings, Coo, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
+use iverson::tensor::{Bindings, Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::{Function, Result, term, tssa};
 
 use crate::generate::{Extent, Generated, ParamKind, Ty};
@@ -119,13 +119,14 @@ pub fn inputs(program: &Generated, numbers: &mut Numbers) -> Inputs {
                 });
                 inputs.value(name, Value::new(leaves.collect()));
             }
-            ParamKind::Csr(dims) | ParamKind::Coo(dims) => {
+            ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims) => {
                 let shape = shape(dims);
                 let tuples = numbers.tuples_of(program, dims);
                 let data = numbers.fill(program, dims, &tuples);
                 let coo = Coo::new(shape.clone(), columns(shape.len(), &tuples), data).expect("sorted and unique");
                 match kind {
                     ParamKind::Csr(_) => inputs.value(name, Csr::from_coo(&coo).expect("a matrix")),
+                    ParamKind::Csc(_) => inputs.value(name, Csc::from_coo(&coo).expect("a matrix")),
                     _ => inputs.value(name, coo),
                 };
             }

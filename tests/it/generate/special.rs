@@ -108,7 +108,9 @@ impl Generator {
     /// A sum over the entries of a row, times what is the same for all of them; of each row, where none is known.
     fn row_sum(&mut self, d: u8) -> Option<String> {
         let matrix = |(name, kind): &(String, ParamKind)| match kind {
-            ParamKind::Csr(dims) | ParamKind::Coo(dims) if dims.len() == 2 => Some((name.clone(), dims.clone(), true)),
+            ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims) if dims.len() == 2 => {
+                Some((name.clone(), dims.clone(), true))
+            }
             ParamKind::Relation(dims) if dims.len() == 2 => Some((name.clone(), dims.clone(), false)),
             _ => None,
         };

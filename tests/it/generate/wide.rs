@@ -30,7 +30,7 @@ impl Generator {
     fn pairs(&self) -> Vec<Pairs> {
         let pairs = |(name, kind): &(String, ParamKind)| {
             let (dims, sparse, map) = match kind {
-                ParamKind::Csr(dims) | ParamKind::Coo(dims) => (dims.clone(), true, false),
+                ParamKind::Csr(dims) | ParamKind::Csc(dims) | ParamKind::Coo(dims) => (dims.clone(), true, false),
                 ParamKind::Relation(dims) => (dims.clone(), false, false),
                 ParamKind::Map(source, target) => (vec![source.clone(), target.clone()], false, true),
                 ParamKind::Dense(_) | ParamKind::Mask(_) => return None,
