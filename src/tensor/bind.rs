@@ -840,7 +840,7 @@ fn expected(signature: &Signature) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Coo, Csr, Dense};
+    use crate::tensor::{Coo, Csc, Csr, Dense};
     use crate::ty::{Format, Param, Types};
 
     /// A signature from short declarations: `x : n+m-1, k` is dense, `A : csr m, n`, `T : coo p, q, r`, `s :` a scalar,
@@ -851,7 +851,7 @@ mod tests {
             let (name, rest) = declaration.split_once(':').unwrap();
             let (name, rest) = (name.trim().to_string(), rest.trim());
             let (kind, axes) = match rest.split_once(' ') {
-                Some((kind @ ("csr" | "coo" | "rel" | "map"), axes)) => (kind, axes),
+                Some((kind @ ("csr" | "csc" | "coo" | "rel" | "map"), axes)) => (kind, axes),
                 _ => ("dense", rest),
             };
             let axes = axes.split(',').filter(|a| !a.trim().is_empty());
@@ -869,6 +869,7 @@ mod tests {
             };
             let storage = match kind {
                 "csr" => Storage::Sparse(Format::Csr, pattern()),
+                "csc" => Storage::Sparse(Format::Csc, pattern()),
                 "coo" => Storage::Sparse(Format::Coo, pattern()),
                 _ => Storage::Dense,
             };
@@ -1048,22 +1049,36 @@ mod tests {
 
     #[test]
     fn bind_checks_formats_relations_and_names() {
-        let signature =
-            signature(&["x : n", "A : csr m, n", "T : coo n, n, n", "E : rel n, n", "cam : map m, c", "y : c"]);
+        let signature = signature(&[
+            "x : n",
+            "A : csr m, n",
+            "C : csc m, n",
+            "T : coo n, n, n",
+            "E : rel n, n",
+            "cam : map m, c",
+            "y : c",
+        ]);
         let csr = Csr::new(2, 3, vec![0, 1, 2], vec![2, 0], vec![1.0, 0.0]).unwrap();
         let coo = Coo::new(vec![3; 3], vec![vec![0, 2], vec![1, 1], vec![0, 0]], vec![1.0, 2.0]).unwrap();
         let mut inputs = Inputs::new();
-        inputs.value("x", zeros(&[3])).value("A", csr.clone()).value("T", coo.clone()).value("y", zeros(&[4]));
+        let csc = Csc::from_csr(&csr).unwrap();
+        inputs
+            .value("x", zeros(&[3]))
+            .value("A", csr.clone())
+            .value("C", csc.clone())
+            .value("T", coo.clone())
+            .value("y", zeros(&[4]));
         inputs.relation("E", Relation::from_tuples(&[3, 3], &[[1, 2]]).unwrap());
         inputs.relation("cam", Relation::from_map(&[2], vec![3, 3], 4).unwrap());
         let bindings = bind(&signature, &inputs).unwrap();
         assert_eq!(bindings.sizes().values().copied().collect::<Vec<_>>(), [3, 2, 4]);
         let names = signature.relations.values().map(|r| r.name.as_str()).collect::<Vec<_>>();
         let counts = bindings.relations().values().map(|r| r.len()).collect::<Vec<_>>();
-        assert_eq!((names, counts), (vec!["A?", "T?", "E", "cam"], vec![2, 2, 1, 2]));
+        assert_eq!((names, counts), (vec!["A?", "C?", "T?", "E", "cam"], vec![2, 2, 2, 1, 2]));
         // Nothing is copied.
         assert!(Arc::ptr_eq(&bindings.relations()[RelationId(0)], csr.pattern().relation()));
-        assert!(Arc::ptr_eq(&bindings.relations()[RelationId(1)], coo.pattern()));
+        assert!(Arc::ptr_eq(&bindings.relations()[RelationId(1)], csc.pattern().relation()));
+        assert!(Arc::ptr_eq(&bindings.relations()[RelationId(2)], coo.pattern()));
         assert_eq!(bindings.length(&Size::size(SizeId(2)).scale(-1).unwrap()), Ok(0));
         assert_eq!(bindings.evaluate(&Size::size(SizeId(2)).scale(-1).unwrap()), Ok(-4));
 
@@ -1081,6 +1096,30 @@ mod tests {
                     i.value("A", Coo::from(&csr));
                 }),
                 "A: expected a csr tensor, found a coo one; convert it with `Csr::from_coo`",
+            ),
+            (
+                Box::new(|i| {
+                    i.value("A", csc.clone());
+                }),
+                "A: expected a csr tensor, found a csc one; convert it with `Csr::from_csc`",
+            ),
+            (
+                Box::new(|i| {
+                    i.value("C", csr.clone());
+                }),
+                "C: expected a csc tensor, found a csr one; convert it with `Csc::from_csr`",
+            ),
+            (
+                Box::new(|i| {
+                    i.value("C", Coo::from(&csr));
+                }),
+                "C: expected a csc tensor, found a coo one; convert it with `Csc::from_coo`",
+            ),
+            (
+                Box::new(|i| {
+                    i.value("C", zeros(&[2, 3]));
+                }),
+                "C: expected a csc tensor, found a dense one; convert it with `Csc::from_dense`",
             ),
             (
                 Box::new(|i| {

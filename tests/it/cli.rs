@@ -652,6 +652,24 @@ fn sparse_results() {
     let product = read_value(place.path("product/value.mtx")).expect("it is read");
     let places = Coo::new(vec![2, 2], vec![vec![0, 1], vec![0, 0]], vec![25.0, 15.0]).expect("sorted");
     assert_eq!(product, FileValue::Csr(Csr::from_coo(&places).expect("a matrix")));
+    // By columns inside, by rows in files.
+    let text = "param A : csc [n, n] real\nparam B : csc [n, n] real\ngen i < n, j < n. sum k < n. A[i, k] * B[k, j]\n";
+    std::fs::write(place.path("columns.iv"), text).expect("it is written");
+    place.good("run columns.iv --input A=a.mtx --input B=a.mtx --sparse value --output columns");
+    assert_eq!(read_value(place.path("columns/value.mtx")).expect("it is read"), product);
+    let text = "param A : csc [n, n] real\nsum i < n, j < n. (1 + j) * A[i, j]^2\n";
+    std::fs::write(place.path("weighted.iv"), text).expect("it is written");
+    std::fs::write(place.path("c.mtx"), "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 5\n2 1 3\n1 2 7\n")
+        .expect("it is written");
+    for engine in ["reference", "interpreter", "native"] {
+        let wanted = "--derivative gradient --wrt A --with-value";
+        let out = place.good(&format!("run weighted.iv --input A=c.mtx {wanted} --engine {engine} --output {engine}"));
+        assert!(out.contains("grad_A: [2, 2] csc with 3 entries"), "{out}");
+        let gradient = read_value(place.path(&format!("{engine}/grad_A.mtx"))).expect("it is read");
+        let columns = vec![vec![0, 0, 1], vec![0, 1, 0]];
+        let places = Coo::new(vec![2, 2], columns, vec![10.0, 28.0, 6.0]).expect("sorted");
+        assert_eq!(gradient, FileValue::Csr(Csr::from_coo(&places).expect("a matrix")));
+    }
     let dense = place.good("run product.iv --input A=a.mtx --input B=a.mtx --output dense");
     assert!(dense.contains("wrote dense/value.npy"), "{dense}");
     assert_eq!(place.dense("dense/value.npy"), (vec![2, 2], vec![25.0, 0.0, 15.0, 0.0]));

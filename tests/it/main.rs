@@ -8,6 +8,7 @@ mod campaign;
 mod certificates;
 mod cli;
 mod constants;
+mod csc;
 mod dependents;
 mod depth;
 mod derivation;

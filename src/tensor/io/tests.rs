@@ -595,6 +595,7 @@ fn file_values_go_to_what_the_program_declares() {
     };
     sparse("A", 0, Format::Csr);
     sparse("T", 1, Format::Coo);
+    sparse("C", 2, Format::Csc);
     signature.params.push(Param { name: "x".to_string(), ty, storage: Storage::Dense });
     let shape = vec![n.clone(), n.clone()];
     signature.relations.push(crate::ty::Relation { name: "E".to_string(), shape, kind: RelationKind::Free });
@@ -606,6 +607,7 @@ fn file_values_go_to_what_the_program_declares() {
     for (a, t, e) in [(mtx(), tns(), table()), (tns(), mtx(), tns())] {
         let mut inputs = Inputs::new();
         inputs.file_value(&signature, "A", a).unwrap();
+        inputs.file_value(&signature, "C", t.clone()).unwrap();
         inputs.file_value(&signature, "T", t).unwrap();
         inputs.file_value(&signature, "E", e).unwrap();
         let archive = FileValue::Archive(BTreeMap::from([("x".to_string(), table().into_dense("x").unwrap())]));
@@ -613,12 +615,17 @@ fn file_values_go_to_what_the_program_declares() {
         let bindings = crate::tensor::bind(&signature, &inputs).unwrap();
         assert_eq!(
             bindings.values().values().map(|v| v.leaves()[0].format()).collect::<Vec<_>>(),
-            ["csr", "coo", "dense"]
+            ["csr", "coo", "csc", "dense"]
         );
         assert!(bindings.relations().values().all(|r| r.contains(&[1, 0])));
     }
     let refuse = |name: &str, value| Inputs::new().file_value(&signature, name, value).unwrap_err().to_string();
     assert_eq!(refuse("A", table()), "A: expected a sparse matrix (.mtx, .tns), found a dense tensor");
+    assert_eq!(refuse("C", table()), "C: expected a sparse tensor (.tns, .mtx), found a dense tensor");
+    let wide = read("tns", b"# shape: 2 4000000000\n2 1 5\n");
+    assert_eq!(refuse("C", wide), "C: 4000000000 columns with 1 entries are too many for csc; declare it coo");
+    let long = read("tns", b"# shape: 8000000000 2\n2 1 5\n");
+    assert_eq!(refuse("C", long), "C: axis 0 has length 8000000000, the limit is 4294967296");
     assert_eq!(refuse("T", table()), "T: expected a sparse tensor (.tns, .mtx), found a dense tensor");
     assert_eq!(refuse("x", mtx()), "x: expected a dense tensor (.npy, .csv), found a sparse matrix");
     assert_eq!(refuse("E", read("csv", b"0,1\n2,0\n")), "E: element 2 is 2; a relation has elements 0 and 1 only");
