@@ -89,7 +89,7 @@
 //! | [`mod@simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
 //! | [`present`] | Tensor-SSA to [`term`], for reading |
 //! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
-//! | [`tensor`] | values at run time: dense, CSR, COO, relations; binding sizes to shapes; files |
+//! | [`tensor`] | values at run time: dense, CSR, CSC, COO, relations; binding sizes to shapes; files |
 //! | [`loops`] | loop nests, what they mean, and their verifier |
 //! | [`prepare`], [`mod@lower`] | Tensor-SSA to loop nests: what is stored and what is computed in place, how guards become loops |
 //! | [`mod@schedule`] | loop nests to loop nests: interchange, fusion, layouts, lanes, parts; constants and bins |

@@ -6,14 +6,14 @@
 //!
 //! **What is bound**: size variables, and the tuples of relations, patterns of sparse parameters and maps among them. The numbers of
 //! parameters are given with each call, leaf by leaf as in [`Types::leaves`](crate::ty::Types::leaves): all elements of a dense leaf, the values
-//! of the entries of a sparse one.
+//! of the entries of a sparse one in the order of its format.
 //!
 //! **Constants.** Where the numbers of some parameters are the same at each call, as data are in an optimiser,
 //! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`schedule::hold`](fn@crate::schedule::hold)): sums of squares, Gram
 //! matrices, logarithms of data; and the values of a sparse constant that are read in the order of another view, such as the columns of a CSR
-//! matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
+//! matrix or the rows of a CSC matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
 //!
-//! **Bins.** Sums along the columns of a CSR matrix take its values from all over memory. Where they do not fit the caches, their terms are computed
+//! **Bins.** Sums along the columns of a CSR matrix, or the rows of a CSC matrix, take its values from all over memory. Where they do not fit the caches, their terms are computed
 //! in two passes, each from start to end ([`schedule::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
 //! one more number for each entry.
 //!

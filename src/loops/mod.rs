@@ -5,8 +5,12 @@
 //! registers, stores. The order of every sum is fixed here, lane by lane, so all engines that run a program agree bit for bit.
 //!
 //! **Relations** are read through arrays ([`Array`]) of a *view*: the tuples of a relation sorted by some order of its axes, as a tree
-//! whose nodes at level `k` are the distinct prefixes of length `k + 1`. The rows of a CSR matrix are such a view, its columns (CSC) are
+//! whose nodes at level `k` are the distinct prefixes of length `k + 1`. The rows of a CSR matrix are such a view, its columns are
 //! the view with the axes swapped. Views are built once, when a program is bound to data.
+//!
+//! The entries of a pattern are numbered in the order of the format of its parameter ([`Signature::stored_order`](crate::ty::Signature::stored_order)),
+//! in which its values lie: by rows of a CSR matrix, by columns of a CSC matrix. Nodes of the view in this order are entries; of any
+//! other one [`Part::Entries`] says which they are.
 //!
 //! **Sums** are gathers: [`Stmt::Accumulate`] adds to a register that is declared in the same iteration of every enclosing parallel
 //! loop, and a store writes each place once. There is no `+=` to memory, no scatter and no atomic.

@@ -3,7 +3,7 @@
 //! The support of a tensor is a union of *clauses*: conjunctions over its `gen` indices and further ones, which are bound by `exists`.
 //!
 //! ```text
-//! S[ A, a csr parameter ]                = A?(g)
+//! S[ A, a sparse parameter ]             = A?(g)
 //! S[ c ]                                 = c != 0, for an index expression or a literal
 //! S[ sum s. [p] * X[a] * Y[b] ]          = exists s. p and S[X](a) and S[Y](b)
 //! S[ [p] * X + [q] * Y ]                 = (p and S[X]) or (q and S[Y])

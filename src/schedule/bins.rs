@@ -1,4 +1,4 @@
-//! Terms of sums along another view of a relation, such as the columns of a CSR matrix, computed in bins.
+//! Terms of sums along another view of a relation, such as the columns of a CSR or the rows of a CSC matrix, computed in bins.
 //!
 //! Such a sum takes a number for each entry from a place far from the last one, so that each is in another line of memory, all of which come
 //! again and again where the numbers do not fit the caches. Two passes read every line once:

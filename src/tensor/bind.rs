@@ -1150,7 +1150,7 @@ mod tests {
                     i.value("q", zeros(&[]));
                 }),
                 "q: the program has no such parameter; it takes x : [n] real, A : csr [m, n] real, \
-                 T : coo [n, n, n] real, y : [c] real, rel E : [n, n], map cam : [m] -> [c], size n, size m, size c",
+                 C : csc [m, n] real, T : coo [n, n, n] real, y : [c] real, rel E : [n, n], map cam : [m] -> [c], size n, size m, size c",
             ),
             (
                 Box::new(|i| {

@@ -315,6 +315,7 @@ const PIECES: [&str; 65] = [
     "def f(a : [k] real) = ",
     "fun g(a) = a with (1)\n",
     "csr",
+    "csc",
     "coo",
     ".value(",
     "x",

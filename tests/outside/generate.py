@@ -99,13 +99,12 @@ class Generator:
         r = self.r
         name = self.fresh("x")
         if self.chance(sparse):
-            other = [p for p in before if p.layout in ("csr", "coo")]
+            other = [p for p in before if p.layout in ("csr", "csc", "coo")]
             if other and self.chance(0.1):
                 p = r.choice(other)
-                layout = f"{p.name}"
-                return Param(name, layout, p.dims)
+                return Param(name, p.name, p.dims, shared="csc" if p.layout == "csc" else "coo")
             if self.chance(0.5):
-                return Param(name, "csr", (self.dim(), self.dim()))
+                return Param(name, r.choice(["csr", "csc"]), (self.dim(), self.dim()))
             return Param(name, "coo", tuple(self.dim() for _ in range(r.choice([1, 2, 2, 3]))))
         if self.chance(0.07):
             dims = r.choice([(), (self.dim(),), (self.dim(),)])
@@ -603,7 +602,7 @@ def data_for(program, seed):
     for p in program.params:
         if p.sparse():
             shape = data.shape(p.dims)
-            if p.layout in ("csr", "coo"):
+            if p.layout in ("csr", "csc", "coo"):
                 places = pattern(r, shape, family)
             else:
                 places = set(data.sparse[p.layout])

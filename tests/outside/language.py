@@ -58,12 +58,13 @@ def ix_shift(a, by):
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: `layout` is dense, csr, coo, pair, or the name of the parameter whose pattern it has."""
+    """A parameter: `layout` is dense, csr, csc, coo, pair, or the name of the parameter whose pattern it has."""
 
     name: str
     layout: str
     dims: tuple
     parts: tuple = ()  # of a pair, the dimensions of its two sides
+    shared: str = "coo"  # of one that has the pattern of another, a layout with its entries in the same order
 
     def text(self):
         if self.layout == "pair":
@@ -71,7 +72,7 @@ class Param:
             return f"param {self.name} : {dims_text(self.dims)}({sides})"
         if self.layout == "dense":
             return f"param {self.name} : {tensor_type(self.dims)}"
-        layout = self.layout if self.layout in ("csr", "coo") else f"coo({self.layout})"
+        layout = self.layout if self.layout in ("csr", "csc", "coo") else f"{self.shared}({self.layout})"
         return f"param {self.name} : {layout} {tensor_type(self.dims)}"
 
     def sparse(self):

@@ -149,7 +149,7 @@ class Worker:
         self.stats["not finite on the way"] += case.tainted
         for word, n in (("compared", found.compared), ("not finite", found.loose), ("decided by rounding", found.skipped)):
             self.stats[f"numbers {word}"] += n
-        layouts = {p.layout if p.layout in ("dense", "csr", "coo", "pair") else "shared" for p in case.program.params}
+        layouts = {p.layout if p.layout in ("dense", "csr", "csc", "coo", "pair") else "shared" for p in case.program.params}
         layouts |= {"relation" if x.target is None else "map" for x in case.program.relations}
         kinds = set()
         for body in (case.program.body, *(d.body for d in case.program.definitions if not d.library)):
@@ -278,7 +278,7 @@ def summary(options, stats, kinds, seconds):
     for k in sorted(plain):
         print(f"{plain[k]:10}  {k}")
     if not options.quiet:
-        layouts = ["dense", "csr", "coo", "shared", "pair", "relation", "map"]
+        layouts = ["dense", "csr", "csc", "coo", "shared", "pair", "relation", "map"]
         print("programs with a construct, and a parameter or relation of a kind")
         print(f"{'':22}{'all':>8}" + "".join(f"{x:>9}" for x in layouts))
         for k in sorted(k[1] for k in stats if isinstance(k, tuple) and k[0] == "construct"):
