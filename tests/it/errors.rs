@@ -272,7 +272,7 @@ const GOOD: [&str; 13] = [
 ];
 
 /// Pieces that a mutation may insert.
-const PIECES: [&str; 65] = [
+const PIECES: [&str; 66] = [
     "(",
     ")",
     "[",
