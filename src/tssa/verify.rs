@@ -187,6 +187,10 @@ impl Check<'_> {
                 if expected.len() != 1 || rank != Some(expected[0].len()) {
                     self.complaints.push(format!("output {}: its pattern has another rank", output.name));
                 }
+                let order = output.storage.format().map(|format| format.order(rank.unwrap_or(0)));
+                if order.is_some_and(|order| order != program.signature.stored_order(pattern)) {
+                    self.complaints.push(format!("output {}: its entries are in another order", output.name));
+                }
             }
         }
     }

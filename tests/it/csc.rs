@@ -278,6 +278,23 @@ fn shared_patterns_have_one_order() {
     assert!(function.kernel(&inputs, Engine::Interpreter).is_err());
 }
 
+/// A program from elsewhere that says otherwise is refused.
+#[test]
+fn other_orders_are_refused() {
+    let text = "param A : csc [m, n] real\nparam B : csc(A) [m, n] real\nsum i < m, j < n. A[i, j]^2 * B[i, j]";
+    let source = iverson::surface::read(text, &[]).expect("it is sound");
+    let json = source.to_json().expect("it is written");
+    let error =
+        term::Program::from_json(&json.replacen("\"csc\"", "\"csr\"", 1)).expect_err("another order").to_string();
+    assert!(error.contains("the entries of `B` are in another order than those of `A`"), "{error}");
+    let gradient = compile(text).gradient(&["A"]).expect("it has a gradient");
+    let json = gradient.tensor_ssa().to_json().expect("it is written");
+    assert_eq!(tssa::Program::from_json(&json).expect("it is sound"), *gradient.tensor_ssa());
+    let (before, after) = json.rsplit_once("\"csc\"").expect("the output has a format");
+    let error = tssa::Program::from_json(&format!("{before}\"csr\"{after}")).expect_err("another order").to_string();
+    assert!(error.contains("another order"), "{error}");
+}
+
 /// The Rust builder, and a matrix of another library.
 #[test]
 fn builder_and_sprs() {
