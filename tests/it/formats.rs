@@ -1,12 +1,12 @@
 //! How sparse parameters are stored changes nothing: random programs with each of them dense, in CSR, CSC and COO, in another order, and with
-//! zeros that are stored.
+//! zeros that are stored. A matrix that is stored column by column has a gradient that is.
 
 use fastrand::Rng;
 use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, bind};
+use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::ty::Types;
 use iverson::{Function, surface};
 
@@ -162,4 +162,74 @@ fn formats_agree() {
     failures.sort_by_key(String::len);
     assert!(failures.is_empty(), "{} failures, the shortest of them:\n{}", failures.len(), failures[0]);
     assert!(programs > 50, "only {programs} programs have sparse parameters");
+}
+
+/// The program with each matrix that is stored row by row stored column by column, and these matrices.
+fn by_columns(generated: &Generated, given: &Inputs, params: &[Sparse]) -> (String, Inputs, Vec<Csc>) {
+    let (mut text, mut inputs, mut matrices) = (generated.text.clone(), given.clone(), Vec::new());
+    for Sparse { name, shape, entries, .. } in params {
+        if !generated.params.iter().any(|(other, kind)| other == name && matches!(kind, ParamKind::Csr(_))) {
+            continue;
+        }
+        text = text.replace(&format!("param {name} : csr ["), &format!("param {name} : csc ["));
+        let data = entries.iter().map(|(_, x)| *x).collect();
+        let column = |axis: usize| entries.iter().map(|(tuple, _)| tuple[axis]).collect();
+        let coo = Coo::new(shape.clone(), vec![column(0), column(1)], data).expect("sorted and unique");
+        let csc = Csc::from_coo(&coo).expect("a matrix");
+        inputs.value(name.clone(), csc.clone());
+        matrices.push(csc);
+    }
+    (text, inputs, matrices)
+}
+
+/// How many matrices of a random program have a gradient that lies column by column as they do.
+fn gradients(seed: u64) -> Result<usize, String> {
+    let generated = generate::draw(seed, Family::Exact);
+    let given = inputs(&generated, &mut Numbers::new(seed, true));
+    let words = |error: iverson::Error| format!("{error}\n{}", generated.text);
+    let source = surface::read(&generated.text, &[]).map_err(words)?;
+    let at = Environment::from_bindings(&bind(&source.signature, &given).map_err(words)?).map_err(words)?;
+    let names: Vec<String> = source.signature.params.values().map(|param| param.name.clone()).collect();
+    let params = sparse(&generated, &at, &names);
+    let (text, columns, matrices) = by_columns(&generated, &given, &params);
+    if matrices.is_empty() {
+        return Ok(0);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let run = |text: &str, inputs: &Inputs| -> iverson::Result<Vec<(String, Value)>> {
+        let [_, gradient] = functions(text, &names)?;
+        gradient.simplify(&Default::default())?.function.kernel(inputs, Engine::Interpreter)?.call(inputs)
+    };
+    let expected = run(&generated.text, &given).map_err(words)?;
+    let found = run(&text, &columns).map_err(words)?;
+    let same = |(a, b): (&f64, &f64)| a == b || a.is_nan() && b.is_nan();
+    let (left, right) = (dense(&expected), dense(&found));
+    if left.len() != right.len() || !left.iter().zip(&right).all(same) {
+        return Err(format!("{left:?} became {right:?}\n{text}"));
+    }
+    let leaves = |values: &[(String, Value)]| -> Vec<_> {
+        values.iter().flat_map(|(_, value)| value.leaves().to_vec()).collect()
+    };
+    let mut count = 0;
+    for (before, after) in leaves(&expected).iter().zip(&leaves(&found)) {
+        match (before.as_ref(), after.as_ref()) {
+            (Tensor::Csr(_), Tensor::Csc(csc)) if matrices.iter().any(|matrix| matrix.pattern() == csc.pattern()) => {
+                count += 1;
+            }
+            (Tensor::Csr(_), _) => return Err(format!("a gradient does not lie as its matrix\n{text}")),
+            _ => {}
+        }
+    }
+    Ok(count)
+}
+
+#[test]
+fn gradients_lie_as_their_parameters() {
+    let first = setting("IVERSON_SEED", 81_000);
+    let mut count = 0;
+    for seed in first..first + setting("IVERSON_PROGRAMS", 200) {
+        count += gradients(seed).unwrap_or_else(|complaint| panic!("seed {seed}: {complaint}"));
+    }
+    println!("{count} gradients column by column");
+    assert!(count > 20, "{count}");
 }
