@@ -1035,13 +1035,15 @@ impl<'a> Presenter<'a> {
             return guard.clone();
         }
         // What keeps the source of a map in range must not go because the map has a value.
-        let (applied, plain): (Vec<Pred>, Vec<Pred>) = guard.conjuncts().iter().cloned().partition(Pred::applies_maps);
-        let (applied, plain) = (Pred::all(applied), Pred::all(plain));
-        let simpler = self.facts(&plain, &[], context).simplify(&plain);
-        match applied.is_true() {
-            true => simpler,
-            false => simpler.and(self.facts(&applied, &[plain], context).simplify(&applied)),
+        let mut levels: BTreeMap<usize, Vec<Pred>> = BTreeMap::new();
+        for p in guard.conjuncts() {
+            levels.entry(p.applied()).or_default().push(p.clone());
         }
+        let mut simpler = Pred::True;
+        for level in levels.into_values().map(Pred::all) {
+            simpler = self.facts(&level, std::slice::from_ref(&simpler), context).simplify(&level).and(simpler);
+        }
+        simpler
     }
 }
 

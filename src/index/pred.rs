@@ -551,9 +551,14 @@ impl Pred {
 
     /// Whether a map is applied somewhere inside of an index.
     pub fn applies_maps(&self) -> bool {
-        let mut found = false;
-        self.visit_affine(&mut |a| found |= a.nesting() > 0);
-        found
+        self.applied() > 0
+    }
+
+    /// How deep map applications nest, see [`Affine::nesting`].
+    pub fn applied(&self) -> usize {
+        let mut deepest = 0;
+        self.visit_affine(&mut |a| deepest = deepest.max(a.nesting()));
+        deepest
     }
 
     /// The number of atoms and quantifiers.

@@ -1140,9 +1140,10 @@ impl<'a> Printer<'a> {
                     _ => ("or", Level::And),
                 };
                 out.push(Task::Open(2));
-                // A map is applied where its source is known to be in range, by what stands to the left.
-                let (applied, plain): (Vec<&Pred>, Vec<&Pred>) = ps.iter().partition(|p| p.applies_maps());
-                for (at, p) in plain.into_iter().chain(applied).enumerate() {
+                // A map is applied where its source is known to be in range, by what stands to the left, which applies fewer.
+                let mut ps: Vec<&Pred> = ps.iter().collect();
+                ps.sort_by_key(|p| p.applied());
+                for (at, p) in ps.into_iter().enumerate() {
                     if at > 0 {
                         out.extend([Task::Fill, Task::text(self.symbol(word)), Task::text(" ")]);
                     }
