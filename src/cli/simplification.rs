@@ -15,7 +15,7 @@ use super::{Derivative, Failure};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SimplifyArguments {
     /// Leave derivatives as the rules of differentiation give them.
-    #[arg(long, conflicts_with_all = ["strict", "hints", "nodes", "rounds", "matches", "work"])]
+    #[arg(long, conflicts_with_all = ["strict", "hints", "effort", "nodes", "rounds", "matches", "work"])]
     no_simplify: bool,
     /// Simplify by rules that keep every bit, up to the order of factors and terms.
     #[arg(long)]
@@ -25,15 +25,20 @@ pub(super) struct SimplifyArguments {
     /// Of a relation, the tuples that it has for each place of an axis; 20 where nothing is said.
     #[arg(long = "hint", value_name = "NAME=NUMBER")]
     hints: Vec<String>,
-    /// How many nodes simplification may make in one pass.
-    #[arg(long, default_value_t = Budget::default().nodes)]
-    nodes: usize,
-    /// How many rounds simplification may take in one pass.
-    #[arg(long, default_value_t = Budget::default().rounds)]
-    rounds: usize,
-    /// How many new results of rules one pass of simplification may have.
-    #[arg(long, default_value_t = Budget::default().matches)]
-    matches: usize,
+    /// How many times the default nodes, rounds and results of rules simplification may take in one pass.
+    ///
+    /// The search doubles the default as often as this allows. A program that more effort finds is never dearer.
+    #[arg(long, value_name = "TIMES", default_value_t = 1, conflicts_with_all = ["nodes", "rounds", "matches"])]
+    effort: usize,
+    /// How many nodes simplification may make in one pass; 400 where nothing is said.
+    #[arg(long)]
+    nodes: Option<usize>,
+    /// How many rounds simplification may take in one pass; 8 where nothing is said.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// How many new results of rules one pass of simplification may have; 500 where nothing is said.
+    #[arg(long)]
+    matches: Option<usize>,
     /// How many units of work all passes of simplification may take together; 2^26, and 2^12 for each statement, where nothing is said.
     #[arg(long)]
     work: Option<u64>,
@@ -45,21 +50,26 @@ impl SimplifyArguments {
         if self.no_simplify {
             return Ok(None);
         }
-        let budget = Budget { nodes: self.nodes, rounds: self.rounds, matches: self.matches };
         let tier = if self.strict { Tier::Exact } else { Options::default().tier };
-        Ok(Some(Options { budget, tier, hints: self.hints(signature)?, work: self.work }))
+        Ok(Some(Options { budget: self.budget(), tier, hints: self.hints(signature)?, work: self.work }))
     }
 
     /// Checks that nothing is said of how to simplify where nothing is simplified.
     pub(super) fn unused(&self) -> Result<()> {
-        let Budget { nodes, rounds, matches } = Budget::default();
-        let default = !self.strict
-            && self.hints.is_empty()
-            && self.work.is_none()
-            && (self.nodes, self.rounds, self.matches) == (nodes, rounds, matches);
+        let default =
+            !self.strict && self.hints.is_empty() && self.work.is_none() && self.budget() == Budget::default();
         match default {
             true => Ok(()),
             false => Err(Error::Request("nothing is simplified here, so nothing can be said of how".to_owned())),
+        }
+    }
+
+    fn budget(&self) -> Budget {
+        let Budget { nodes, rounds, matches } = Budget::default().times(self.effort);
+        Budget {
+            nodes: self.nodes.unwrap_or(nodes),
+            rounds: self.rounds.unwrap_or(rounds),
+            matches: self.matches.unwrap_or(matches),
         }
     }
 
@@ -90,10 +100,10 @@ impl SimplifyArguments {
 pub(super) fn tell(report: &Report) {
     let what = match report.stop {
         Stop::Saturated => return,
-        Stop::Nodes => "nodes; --nodes sets another",
-        Stop::Rounds => "rounds; --rounds sets another",
+        Stop::Nodes => "nodes; a larger --effort goes on",
+        Stop::Rounds => "rounds; a larger --effort goes on",
         Stop::Work => "work; --work sets another",
-        Stop::Matches => "results of rules; --matches sets another",
+        Stop::Matches => "results of rules; a larger --effort goes on",
     };
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "note: simplification ended at its budget of {what}");

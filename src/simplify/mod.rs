@@ -13,8 +13,8 @@
 //! 5. The programs on the way are [priced](self) statement by statement as the evaluator counts. The last one that costs no more than what came
 //!    in is the result. The order is that of growth; programs that grow alike are counted at some small sizes.
 //!
-//! A larger budget is used in steps, the default one and twice as much each time, and each step begins with the result of the last one. So twice,
-//! four times, .. the default budget never gives a dearer program.
+//! A larger budget is used in steps, the default one and twice as much as often as it allows, and each step begins with the result of the last
+//! one. So from the default one on a larger budget never gives a dearer program.
 //!
 //! **Why it is right.** Every step is an instance of a rule, whose two sides agree as far as its [`Tier`] says, wherever the reads of the left one
 //! are defined, or of one of the steps that are [`BUILT_IN`]. A rule that needs a guard carries the
@@ -106,6 +106,8 @@ const MAX_SATURATED: usize = 400;
 const MAX_STATEMENTS: usize = 20_000;
 
 /// How much saturation may do in one pass. Counts, never clocks.
+///
+/// The search doubles the default one as often as all three counts allow, so [`Budget::times`] of it is the natural way to ask for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Nodes of the e-graph.
@@ -246,23 +248,28 @@ struct Weakening<'p> {
 }
 
 impl Budget {
-    /// The budgets that a search goes through: the default one doubled again and again as far as this one allows, then this one. So the default
-    /// budget doubled begins with all steps of the one before, and its result costs no more.
-    fn steps(self) -> Vec<Budget> {
-        let (mut steps, mut step) = (Vec::new(), Budget::default());
-        loop {
-            let within = Budget {
-                nodes: step.nodes.min(self.nodes),
-                rounds: step.rounds.min(self.rounds),
-                matches: step.matches.min(self.matches),
-            };
-            steps.push(within);
-            if within == self {
-                return steps;
-            }
-            let double = |n: usize| n.saturating_mul(2);
-            step = Budget { nodes: double(step.nodes), rounds: double(step.rounds), matches: double(step.matches) };
+    /// So many times as much of each.
+    pub fn times(self, effort: usize) -> Budget {
+        let Budget { nodes, rounds, matches } = self;
+        Budget {
+            nodes: nodes.saturating_mul(effort),
+            rounds: rounds.saturating_mul(effort),
+            matches: matches.saturating_mul(effort),
         }
+    }
+
+    /// The budgets that a search goes through: the default one, and twice as much as often as all three counts of this one allow. So of two
+    /// budgets the larger one begins with all steps of the other, and its result costs no more. What is less than the default is one step.
+    fn steps(self) -> Vec<Budget> {
+        let allows =
+            |step: &Budget| step.nodes <= self.nodes && step.rounds <= self.rounds && step.matches <= self.matches;
+        let double = |n: usize| n.checked_mul(2);
+        let twice = |step: &Budget| {
+            let Budget { nodes, rounds, matches } = *step;
+            Some(Budget { nodes: double(nodes)?, rounds: double(rounds)?, matches: double(matches)? })
+        };
+        let steps: Vec<Budget> = std::iter::successors(Some(Budget::default()), twice).take_while(allows).collect();
+        if steps.is_empty() { vec![self] } else { steps }
     }
 }
 

@@ -848,10 +848,11 @@ fn larger_budgets_give_nothing_dearer() {
             assert!(kept, "{text}\n{b}to\n{a}");
         };
         no_dearer(&simplified(SMALL), program);
-        let Budget { nodes, rounds, matches } = Budget::default();
         let mut best = program.clone();
-        for k in [1, 2, 4] {
-            let found = simplified(Budget { nodes: k * nodes, rounds: k * rounds, matches: k * matches });
+        for k in [1, 2, 3, 4] {
+            // Counts need not be alike.
+            let budget = Budget::default().times(k);
+            let found = simplified(Budget { nodes: budget.nodes + 100, rounds: budget.rounds * k, ..budget });
             no_dearer(&found, &best);
             best = found;
         }

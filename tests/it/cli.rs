@@ -257,8 +257,8 @@ fn show_simplified() {
 fn budgets_that_are_used_up() {
     let place = Place::new();
     for (option, what) in [
-        ("--nodes 1", "nodes; --nodes sets another"),
-        ("--rounds 1", "rounds; --rounds sets another"),
+        ("--nodes 1", "nodes; a larger --effort goes on"),
+        ("--rounds 1", "rounds; a larger --effort goes on"),
         ("--work 1", "work; --work sets another"),
     ] {
         for command in ["show blur.iv --derivative gradient", "run blur.iv --input data.npz --derivative gradient"] {
