@@ -17,7 +17,7 @@ impl Program {
     /// left out: what no nest uses, but for what is held, and parameters that are stored in another way than their declaration says.
     ///
     /// It is what is read from the text: for a program that [`verify`](Program::verify) accepts, [`parse`](super::parse()) of the text with its
-    /// reasons gives this one.
+    /// decisions gives this one.
     pub fn canonical(&self) -> Program {
         let (mut buffers, mut arrays) = (BTreeMap::new(), BTreeMap::new());
         let (mut named, mut distinct) = (Arena::new(), Interner::new());

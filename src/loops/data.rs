@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Decision;
 use crate::base::{Arena, IndexId, RelationId};
 use crate::define_id;
 use crate::index::{Affine, Checked, Size, View};
@@ -368,8 +369,8 @@ pub enum Stmt {
 pub struct Nest {
     /// The buffers that it writes.
     pub buffers: Vec<BufferId>,
-    /// Why they are computed like this, a line for each decision.
-    pub reasons: Vec<String>,
+    /// Why they are computed like this.
+    pub decisions: Vec<Decision>,
     /// How.
     pub body: Vec<Stmt>,
 }

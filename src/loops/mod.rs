@@ -33,7 +33,7 @@
 //! precision. A load widens, which is exact; a store rounds, and what was rounded is read by no nest. So all engines, and all ways to cut a
 //! nest into parts, agree, and a result is as if everything had been computed in double precision and rounded at the end.
 //!
-//! **Text.** A program prints, a statement a line, and [`parse()`] reads it back:
+//! **Text.** A program prints, a statement a line, and [`parse()`] reads it back, with the decisions ([`Decision`]) as comments:
 //!
 //! ```text
 //! y[n], y_sums[64]:                                          a nest, and the buffers that it writes
@@ -69,6 +69,7 @@
 
 mod canonical;
 mod data;
+mod decision;
 mod effects;
 mod names;
 mod onwards;
@@ -87,6 +88,7 @@ pub use data::{
     Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place,
     Program, Real, RealId, Rounded, Segment, Stmt,
 };
+pub use decision::{Decision, List, StoredAs};
 pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
 pub use onwards::searches_onwards;
 pub use parse::parse;

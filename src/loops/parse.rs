@@ -25,7 +25,7 @@
 //!
 //! Here `a` is an affine expression of indices and sizes, `n` one of sizes, `i` and `r` are an index and a register by number (`i3`, `r2`),
 //! `x` and `R` are names ([`names`](super::names)) of buffers and relations. Lines that begin with `#` are comments; those behind the first line
-//! of a nest are its reasons.
+//! of a nest are its [decisions](super::Decision), where they are such; others are not kept.
 //!
 //! The declarations are not part of the text: sizes, parameters, relations and functions are those of a signature. A buffer that is declared
 //! nowhere is the leaf of a parameter of its name. What nests write is a workspace, or what an output names; `x and y` are parts of one leaf.
@@ -33,7 +33,7 @@
 //! iterations that are interleaved.
 //!
 //! What was printed becomes the [canonical form](Program::canonical) of the program that it was printed from: buffers and arrays are numbered
-//! as the text mentions them. Without its reasons, a text gives nests without reasons. All NaNs are one.
+//! as the text mentions them. Without its decisions, a text gives nests without decisions. All NaNs are one.
 //!
 //! Reading stops at the first problem, which has its place in the text. Recursion is on tests, of limited nesting.
 
@@ -42,6 +42,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Decision;
 use super::data::{
     Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Domain, Nest, Part, Place, Program, RealId,
     Rounded, Segment, Stmt,
@@ -65,7 +66,7 @@ const MAX_COND: usize = 2 * Pred::MAX_NESTING;
 /// Indices and registers have numbers below this one, or below the length of the text.
 const LEAST_LIMIT: usize = 1 << 20;
 
-/// Reads what a program of loop nests prints, with or without its reasons: the [canonical form](Program::canonical) of that program, which
+/// Reads what a program of loop nests prints, with or without its decisions: the [canonical form](Program::canonical) of that program, which
 /// [`Program::verify`] accepts. Loops and tests may nest to a depth of 512.
 ///
 /// Nobody checks that places are in range: the interpreter says where one is not, native code relies on it, so a text that was edited is for the
@@ -88,6 +89,12 @@ pub fn parse(text: &str, signature: &Arc<Signature>) -> Result<Program> {
     let whole = Span::new(0, text.len());
     program.verify().map_err(|complaints| problem("not-well-formed", whole, complaints.join("\n")))?;
     Ok(program)
+}
+
+/// A decision, behind the name of the pass that took it.
+fn decision(text: &str) -> Option<Decision> {
+    let of = |(pass, text): (&str, &str)| text.parse::<Decision>().ok().filter(|decision| decision.by() == pass);
+    text.split_once(": ").and_then(of).or_else(|| text.parse().ok())
 }
 
 struct Parser<'a> {
@@ -169,11 +176,11 @@ impl<'a> Parser<'a> {
     fn read_line(&mut self) -> Result<()> {
         let blanks = match self.line.content() {
             Content::Blank => return Ok(()),
-            Content::Comment(reason, inside) => {
+            Content::Comment(text, inside) => {
                 if let (Some(nest), true) = (self.nests.last_mut(), inside && self.in_nest && self.open.is_empty())
                     && nest.body.is_empty()
                 {
-                    nest.reasons.push(reason.to_owned());
+                    nest.decisions.extend(decision(text));
                 }
                 return Ok(());
             }
@@ -225,7 +232,7 @@ impl<'a> Parser<'a> {
     }
 
     fn nest(&mut self, buffers: Vec<BufferId>) {
-        self.nests.push(Nest { buffers, reasons: Vec::new(), body: Vec::new() });
+        self.nests.push(Nest { buffers, decisions: Vec::new(), body: Vec::new() });
         self.in_nest = true;
     }
 

@@ -20,6 +20,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use super::Decision;
 use super::data::{
     Array, ArrayId, Binned, Bins, Bound, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment, Stmt,
 };
@@ -122,8 +123,11 @@ impl<'a> Printer<'a> {
             let heads = if heads.is_empty() { "entries".to_owned() } else { heads.join(", ") };
             writeln!(f, "{heads}:")?;
             if self.explain {
-                let line = |reason: &String| writeln!(f, "  # {}", reason.replace('\n', " "));
-                nest.reasons.iter().try_for_each(line)?;
+                let line = |decision: &Decision| match decision.by() {
+                    "lower" => writeln!(f, "  # {decision}"),
+                    pass => writeln!(f, "  # {pass}: {decision}"),
+                };
+                nest.decisions.iter().try_for_each(line)?;
             }
             self.body(f, &nest.body, 1)?;
         }

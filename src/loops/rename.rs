@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{ArrayId, Bound, BufferId, Cond, Domain, Nest, Place, Program, Real, RealId, Rounded, Segment, Stmt};
+use super::{
+    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Segment, Stmt,
+};
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
 
-/// Rewrites the bodies of the loops of a nest with fresh names; says why, if the rewriting reports that something was found.
+/// Rewrites the bodies of the loops of a nest with fresh names; says so, if the rewriting reports that something was found.
 pub(crate) fn inside_of_loops(
     nest: &mut Nest,
-    reason: &str,
+    decision: &Decision,
     rewrite: fn(&mut Vec<Stmt>, &mut Names, &mut bool) -> Checked<()>,
 ) -> Checked<()> {
     let mut names = Names::after(&nest.body);
@@ -19,7 +21,7 @@ pub(crate) fn inside_of_loops(
             rewrite(body, &mut names, &mut found)?;
         }
     }
-    nest.reasons.extend(found.then(|| reason.to_owned()));
+    nest.decisions.extend(found.then(|| decision.clone()));
     Ok(())
 }
 

@@ -48,7 +48,7 @@ fn program(body: Vec<Stmt>) -> Program {
         signature: Arc::new(signature),
         arrays: [Part::Rows, Part::Nodes(1), Part::Starts].into_iter().map(array).collect(),
         buffers: buffers.into_iter().collect::<Arena<_, _>>(),
-        nests: vec![Nest { buffers: vec![Y], reasons: Vec::new(), body }],
+        nests: vec![Nest { buffers: vec![Y], decisions: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
         rounded: Vec::new(),
         bins: Default::default(),

@@ -48,12 +48,8 @@ impl<'a> Nester<'a> {
     fn compute(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
         match &self.plan.placements[x] {
             Placement::Given(stored) | Placement::Stored(stored) => self.load(stored, at),
-            Placement::Inline { reason } => {
-                // Parameters and numbers say nothing of interest.
-                if !matches!(self.program.stmts[x].rhs, Rhs::Number(_)) {
-                    let name = self.plan.names.get(x);
-                    self.reason(format!("{name} is computed in place: {reason}"));
-                }
+            Placement::Inline(decision) => {
+                decision.iter().for_each(|decision| self.decide(decision.clone()));
                 self.value(x, at)
             }
             Placement::Dead => Err(Error::bug(PASS, format!("{x} is read but was taken to be dead"))),

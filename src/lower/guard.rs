@@ -5,7 +5,7 @@ use super::scope::Nester;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Relations, Size, View};
-use crate::loops::{Cond, Part, Real, Segment, Stmt};
+use crate::loops::{Cond, Decision, List, Part, Real, Segment, Stmt};
 
 /// What a search has found.
 pub(super) struct Found {
@@ -182,7 +182,7 @@ impl Nester<'_> {
             level = level.max(self.range_level(a, n).unwrap_or(self.innermost()));
         }
         let level = self.past_tests(level);
-        self.reason("the place of an extremum is found once for each row".to_owned());
+        self.decide(Decision::Extremum {});
         self.at_level(level, |nester| {
             let (index, at) = (nester.fresh_index(), nester.fresh_index());
             let place: Vec<Affine> = source.iter().cloned().chain([at.into()]).collect();
@@ -213,10 +213,10 @@ impl Nester<'_> {
         }
         let args: Vec<Affine> = axes.iter().filter_map(|k| args.get(*k).cloned()).collect();
         let name = self.relation_name(relation);
-        self.reason(match axes.as_slice() {
-            [1, 0] => format!("{name} is tested by a search in its column"),
-            axes if axes.is_sorted() => format!("{name} is tested by a search in its row"),
-            axes => format!("{name} is tested by a search with its axes in the order {axes:?}"),
+        self.decide(match axes.as_slice() {
+            [1, 0] => Decision::SearchInColumn { relation: name },
+            axes if axes.is_sorted() => Decision::SearchInRow { relation: name },
+            axes => Decision::Search { relation: name, axes: List(axes.to_vec()) },
         });
         let (first, rest) = args.split_first().ok_or_else(|| Error::bug(PASS, "a relation without axes"))?;
         let rows = self.array(relation, &axes, Part::Rows);
@@ -314,8 +314,8 @@ impl Nester<'_> {
             let node = self.find(segment, Some((nodes, args[axes[level]].clone())));
             segment = Segment { pointers: self.array(*relation, &axes, Part::Children(depth)), at: node };
         }
-        let name = self.relation_name(*relation);
-        self.reason(format!("whether {name} has entries is seen from where its nodes start"));
+        let relation = self.relation_name(*relation);
+        self.decide(Decision::Starts { relation });
         Ok(Some(Cond::NonNegative(self.find(segment, None))))
     }
 }

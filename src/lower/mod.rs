@@ -50,7 +50,7 @@ mod witness;
 use crate::base::{Arena, Id, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred};
-use crate::loops::{self, BufferKind, Nest, Stmt};
+use crate::loops::{self, BufferKind, Decision, Nest, Stmt};
 use crate::prepare::{Prepared, Sparse};
 use crate::tssa;
 
@@ -180,7 +180,7 @@ impl Nester<'_> {
             nester.emit(Stmt::Tuple(number, tuple));
             Ok(())
         })?;
-        Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+        Ok(Nest { buffers: Vec::new(), decisions: std::mem::take(&mut self.decisions), body: self.finish()? })
     }
 
     /// The nest that lists the places of rows.
@@ -189,7 +189,7 @@ impl Nester<'_> {
             nester.emit(Stmt::Tuple(number, at.to_vec()));
             Ok(())
         })?;
-        Ok(Nest { buffers: Vec::new(), reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+        Ok(Nest { buffers: Vec::new(), decisions: std::mem::take(&mut self.decisions), body: self.finish()? })
     }
 
     /// The nest that computes a stored tensor.
@@ -217,13 +217,12 @@ impl Nester<'_> {
         let dims = program.stmts[x].dims.clone();
         let gens: Vec<_> = dims.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let indices: Vec<Affine> = gens.iter().map(|(i, _)| (*i).into()).collect();
-        self.reasons.push(storage.reason.clone());
+        self.decisions.extend(storage.decision.clone());
         let plan = self.plan;
         if let Some((relation, rows)) =
             storage.entries.as_ref().and_then(|pattern| plan.rows.get_key_value(&pattern.relation))
         {
-            self.reasons
-                .push("its entries are written row by row, in the order in which they are known to be".to_owned());
+            self.decisions.push(Decision::RowByRow {});
             let rank = dims.len();
             let row_axes = plan.matrix_order.as_ref().and_then(|matrix| matrix.row_axes.get(relation)).copied();
             let mut start = |nester: &mut Self, row: &Affine, step| match row_axes {
@@ -241,8 +240,8 @@ impl Nester<'_> {
                 nester.emit(Stmt::Store(place, value));
                 Ok(())
             })?;
-            let reasons = std::mem::take(&mut self.reasons);
-            return Ok(Nest { buffers: vec![storage.buffer], reasons, body: self.finish()? });
+            let decisions = std::mem::take(&mut self.decisions);
+            return Ok(Nest { buffers: vec![storage.buffer], decisions, body: self.finish()? });
         }
         // The pattern of the storage first: its order is that of the entries.
         let places = storage.pattern(&indices);
@@ -273,7 +272,7 @@ impl Nester<'_> {
             nester.emit(Stmt::Store(place, value));
             Ok(())
         })?;
-        Ok(Nest { buffers: vec![storage.buffer], reasons: std::mem::take(&mut self.reasons), body: self.finish()? })
+        Ok(Nest { buffers: vec![storage.buffer], decisions: std::mem::take(&mut self.decisions), body: self.finish()? })
     }
 
     /// The conjuncts of the guard of a statement that mention its `gen` indices only.

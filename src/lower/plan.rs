@@ -29,7 +29,7 @@ use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
-use crate::loops::{Buffer, BufferId, BufferKind};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
@@ -66,8 +66,8 @@ pub(super) struct Stored {
     pub entries: Option<Pattern>,
     /// The axes that are stored dense, in order.
     pub dense: Vec<usize>,
-    /// Why, in words.
-    pub reason: String,
+    /// Why; nothing for a parameter.
+    pub decision: Option<Decision>,
 }
 
 impl Stored {
@@ -84,11 +84,8 @@ pub(super) enum Placement {
     Dead,
     /// A parameter.
     Given(Stored),
-    /// They are computed where they are read.
-    Inline {
-        /// Why, in words.
-        reason: &'static str,
-    },
+    /// They are computed where they are read: why, unless it is a number.
+    Inline(Option<Decision>),
     /// They are computed once and stored.
     Stored(Stored),
 }
@@ -108,7 +105,7 @@ pub(super) struct Plan {
     pub matrix_order: Option<MatrixOrder>,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
-    /// What reasons call the tensors.
+    /// What decisions call the tensors.
     pub names: StmtNames,
     /// Whether a tensor is zero but where an axis is a target in use, and read nowhere else.
     pub read_in_use: SideTable<VarId, bool>,
@@ -174,9 +171,8 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
             && !stmt.dims.is_empty()
         {
             for arg in args {
-                if matches!(plan.placements[*arg], Placement::Inline { .. }) && efforts[*arg].work >= LOOP {
-                    let why = "a function of its elements is computed in lanes";
-                    plan.store(program, *arg, None, plan.names.get(*arg), why);
+                if matches!(plan.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP {
+                    plan.store(program, *arg, None, |stored| Decision::Argument { stored });
                     plan.work.set(*arg, 0);
                     efforts.set(*arg, Effort { work: 0, statements: 1, depth: 1 });
                 }
@@ -186,30 +182,32 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         efforts.set(x, effort);
         let readers: Vec<&Use> = uses[x].iter().filter_map(|k| all.get(*k)).collect();
         let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
-        let reason = match (&stmt.rhs, readers.as_slice()) {
+        let tensor = || plan.names.get(x);
+        let in_place = match (&stmt.rhs, readers.as_slice()) {
             _ if output.is_some() => None,
-            (Rhs::Number(_), _) => Some("it is a number"),
+            (Rhs::Number(_), _) => Some(None),
             _ if !small => None,
-            _ if effort.work <= 1 => Some("it is a view and costs nothing"),
+            _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
             _ if effort.work <= CHEAP && !(divides(stmt) && plan.pays(program, stmt, &readers)) => {
-                Some("it is cheaper to compute again than to store")
+                Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
             }
-            (_, [once]) if reads_once(program, once) => Some("each of its elements is read once"),
+            (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
             _ => None,
         };
-        match reason {
-            Some(reason) => {
+        match in_place {
+            Some(decision) => {
                 plan.work.set(x, effort.work);
-                plan.placements.set(x, Placement::Inline { reason });
+                plan.placements.set(x, Placement::Inline(decision));
             }
             None => {
-                let why = match (output, readers.len()) {
-                    (Some(_), _) => "it is a result",
-                    _ if !small => "too much would be nested",
-                    (None, 1) => "its elements are read more than once",
-                    _ => "it has several readers",
-                };
-                plan.store(program, x, output, plan.names.get(x), why);
+                let Effort { work, statements, depth: levels } = effort;
+                let (operations, loops) = (work % LOOP, work / LOOP);
+                plan.store(program, x, output, |stored| match (output, readers.len()) {
+                    (Some(_), _) => Decision::Result { stored },
+                    _ if !small => Decision::Nested { stored, statements, levels },
+                    (None, 1) => Decision::ReadAgain { stored, operations, loops },
+                    (None, readers) => Decision::Shared { stored, readers },
+                });
                 efforts.set(x, Effort { work: 0, statements: 1, depth: 1 });
             }
         }
@@ -362,7 +360,7 @@ impl Plan {
         stmt.rhs.for_each_operand(|x| {
             beside |= match &self.placements[x] {
                 Placement::Given(stored) | Placement::Stored(stored) => stored.entries.is_none(),
-                Placement::Dead | Placement::Inline { .. } => false,
+                Placement::Dead | Placement::Inline(_) => false,
             };
         });
         beside && readers.iter().any(|read| !reads_once(program, read)) || short && readers.len() > 1
@@ -374,7 +372,7 @@ impl Plan {
             Rhs::Input { param, .. } => program.signature.params[*param].storage,
             _ => Storage::Dense,
         };
-        let stored = self.buffer(stmt, kind, storage.pattern(), name, String::new());
+        let stored = self.buffer(stmt, kind, storage.pattern(), name, None);
         self.placements.set(x, Placement::Given(stored));
     }
 
@@ -385,12 +383,12 @@ impl Plan {
         kind: BufferKind,
         entries: Option<RelationId>,
         name: String,
-        reason: String,
+        decision: Option<Decision>,
     ) -> Stored {
         let all: Vec<usize> = (0..stmt.dims.len()).collect();
         let pattern = entries.map(|relation| Pattern { relation, gens: all.clone() });
         let dense = if pattern.is_some() { Vec::new() } else { all };
-        self.buffer_on(stmt, kind, pattern, dense, name, reason)
+        self.buffer_on(stmt, kind, pattern, dense, name, decision)
     }
 
     fn buffer_on(
@@ -400,33 +398,39 @@ impl Plan {
         entries: Option<Pattern>,
         dense: Vec<usize>,
         name: String,
-        reason: String,
+        decision: Option<Decision>,
     ) -> Stored {
         let dims: Vec<Size> = dense.iter().map(|k| stmt.dims[*k].clone()).collect();
         let relation = entries.as_ref().map(|pattern| pattern.relation);
         let buffer = self.buffers.push(Buffer { kind, ..Buffer::workspace(name, relation, dims) });
-        Stored { buffer, entries, dense, reason }
+        Stored { buffer, entries, dense, decision }
     }
 
-    fn store(&mut self, program: &Program, x: VarId, output: Option<(usize, usize)>, name: String, why: &str) {
+    /// Stores a tensor, as an output or in a workspace of its own; `why` says why it is stored as it is.
+    fn store(
+        &mut self,
+        program: &Program,
+        x: VarId,
+        output: Option<(usize, usize)>,
+        why: impl FnOnce(StoredAs) -> Decision,
+    ) {
         let stmt = &program.stmts[x];
         let stored = match output {
             Some((k, leaf)) => {
                 let output = &program.outputs[k];
                 let pattern = output.storage.pattern();
-                let place = place_text(program, pattern);
+                let why = why(stored_as(program, pattern));
                 let name =
                     if output.leaves.len() == 1 { output.name.clone() } else { format!("{}.{leaf}", output.name) };
-                self.buffer(stmt, BufferKind::Output(k, leaf), pattern, name, format!("stored {place}: {why}"))
+                self.buffer(stmt, BufferKind::Output(k, leaf), pattern, name, Some(why))
             }
             None => {
                 // The pattern with the most axes leaves the fewest places.
                 let pattern = self.patterns[x].iter().max_by_key(|pattern| pattern.gens.len()).cloned();
-                let place = place_text(program, pattern.as_ref().map(|p| p.relation));
+                let why = why(stored_as(program, pattern.as_ref().map(|p| p.relation)));
                 let sparse = |k: &usize| pattern.as_ref().is_some_and(|p| p.gens.contains(k));
                 let dense: Vec<usize> = (0..stmt.dims.len()).filter(|k| !sparse(k)).collect();
-                let reason = format!("stored {place}: {why}");
-                self.buffer_on(stmt, BufferKind::Workspace, pattern, dense, name, reason)
+                self.buffer_on(stmt, BufferKind::Workspace, pattern, dense, self.names.get(x), Some(why))
             }
         };
         self.placements.set(x, Placement::Stored(stored));
@@ -437,8 +441,8 @@ impl Plan {
         let o = &program.outputs[output];
         let pattern = o.storage.pattern();
         let name = if o.leaves.len() == 1 { o.name.clone() } else { format!("{}.{leaf}", o.name) };
-        let reason = format!("copied {}: it is a result that is stored elsewhere", place_text(program, pattern));
-        Ok(self.buffer(&program.stmts[x], BufferKind::Output(output, leaf), pattern, name, reason))
+        let why = Decision::Copied { stored: stored_as(program, pattern) };
+        Ok(self.buffer(&program.stmts[x], BufferKind::Output(output, leaf), pattern, name, Some(why)))
     }
 
     /// The relations that hold wherever an element of a statement is not zero.
@@ -485,7 +489,7 @@ impl Plan {
         let mut effort = Effort { work: 0, statements: 1, depth: 0 };
         collect_uses(stmt, &mut |x, _| {
             let Effort { work, statements, depth } = match &self.placements[x] {
-                Placement::Inline { .. } => efforts[x],
+                Placement::Inline(_) => efforts[x],
                 _ => Effort { work: u64::from(!program.stmts[x].dims.is_empty()), statements: 0, depth: 0 },
             };
             effort.work = effort.work.saturating_add(work);
@@ -508,10 +512,10 @@ impl Plan {
     }
 }
 
-fn place_text(program: &Program, pattern: Option<RelationId>) -> String {
+fn stored_as(program: &Program, pattern: Option<RelationId>) -> StoredAs {
     match pattern.and_then(|r| program.signature.relations.get(r)) {
-        Some(relation) => format!("on the entries of {}", relation.name),
-        None => "dense".to_owned(),
+        Some(relation) => StoredAs::Entries(relation.name.clone()),
+        None => StoredAs::Dense,
     }
 }
 

@@ -21,7 +21,7 @@ use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
-use crate::loops::{ArrayId, Bound, Cond, Domain, Part, Segment, Stmt};
+use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
 
 /// How many loops of their own the sides of all `or`s around a point may get.
 const MAX_SIDES: usize = 16;
@@ -284,7 +284,7 @@ impl<'a> Nester<'a> {
         let Some((at, _, s, _, value)) = candidates.iter().max_by_key(|candidate| rank(candidate)) else {
             return Ok(None);
         };
-        self.reason("an index that an equation determines has no loop".to_owned());
+        self.decide(Decision::Solved {});
         open.without(*at).solve(*s, value, false).map(Some)
     }
 
@@ -316,8 +316,8 @@ impl<'a> Nester<'a> {
             source.iter().zip(sources).for_each(|(a, n)| nester.claim(a, n));
             match relation {
                 RelationRef::Input(r) => {
-                    let name = nester.relation_name(*r);
-                    nester.reason(format!("{name} is a map: its target is loaded"));
+                    let map = nester.relation_name(*r);
+                    nester.decide(Decision::Target { map });
                     // The entries of a map of one source are the targets, in the order of the sources.
                     let array = nester.array(*r, &[0, 1], Part::Nodes(1));
                     let index = nester.fresh_index();
@@ -409,10 +409,9 @@ impl<'a> Nester<'a> {
         let (unknown, mut axes): (Vec<usize>, Vec<usize>) =
             order.into_iter().partition(|k| args.get(*k).is_some_and(|a| open.waits(a)));
         let name = self.relation_name(relation);
-        let text = |axes: &[usize]| axes.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        self.reason(match axes.as_slice() {
-            [] => format!("the entries of {name} are visited, and no other places"),
-            known => format!("{name} is walked along axes {}, with axes {} known", text(&unknown), text(known)),
+        self.decide(match axes.as_slice() {
+            [] => Decision::Entries { relation: name },
+            known => Decision::Walk { relation: name, along: List(unknown.clone()), known: List(known.to_vec()) },
         });
         axes.extend(unknown);
         let walk = Walk { relation, args, axes, shape };
@@ -574,7 +573,7 @@ impl<'a> Nester<'a> {
             }
         }
         if !taken.is_empty() {
-            self.reason("guards are bounds of loops".to_owned());
+            self.decide(Decision::Bounds {});
         }
         let domain = Domain::Range { lower, upper };
         let open = Open { conjuncts: left, ..open };

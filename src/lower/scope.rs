@@ -7,7 +7,7 @@ use super::plan::{Plan, Stored};
 use crate::base::{Id, IndexId, Interner, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Facts, Pred, Size, View};
-use crate::loops::{Array, ArrayId, Part, Place, Real, RealId, Segment, Stmt};
+use crate::loops::{Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
 use crate::tssa::Program;
 
 /// A scope under construction.
@@ -77,7 +77,7 @@ pub(super) struct Nester<'a> {
     looped: BTreeSet<IndexId>,
     next_index: usize,
     next_real: usize,
-    pub reasons: Vec<String>,
+    pub decisions: Vec<Decision>,
 }
 
 impl<'a> Nester<'a> {
@@ -92,7 +92,7 @@ impl<'a> Nester<'a> {
             looped: BTreeSet::new(),
             next_index: 0,
             next_real: 0,
-            reasons: Vec::new(),
+            decisions: Vec::new(),
         }
     }
 
@@ -123,10 +123,10 @@ impl<'a> Nester<'a> {
         self.arrays.intern(Array { relation, axes: axes.to_vec(), part })
     }
 
-    /// Says why, once.
-    pub fn reason(&mut self, reason: String) {
-        if !self.reasons.contains(&reason) {
-            self.reasons.push(reason);
+    /// Notes a decision, once.
+    pub fn decide(&mut self, decision: Decision) {
+        if !self.decisions.contains(&decision) {
+            self.decisions.push(decision);
         }
     }
 

@@ -10,7 +10,7 @@ use super::scope::Nester;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, exists_all};
-use crate::loops::{Part, Segment};
+use crate::loops::{Decision, Part, Segment};
 use crate::ty::Signature;
 
 /// `exists o. f(o, c)` of a map of one source.
@@ -76,8 +76,8 @@ impl<'a> Nester<'a> {
         let Some(InUse { map, target, extent }) = used else {
             return Err(Error::bug(super::PASS, "no targets in use"));
         };
-        let name = self.relation_name(map);
-        self.reason(format!("the targets of {name} that are in use are visited, each once"));
+        let title = self.relation_name(map);
+        self.decide(Decision::Targets { map: title });
         let pointers = self.array(map, &[1, 0], Part::Roots);
         let nodes = self.array(map, &[1, 0], Part::Nodes(0));
         let roots = Segment { pointers, at: Affine::constant(0) };

@@ -38,7 +38,8 @@ use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::Names;
 use crate::loops::{
-    Array, ArrayId, Binned, Buffer, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt,
+    Array, ArrayId, Binned, Buffer, BufferId, Cond, Decision, Domain, Nest, Part, Place, Program, Real, RealId,
+    Segment, Stmt,
 };
 use crate::ty::Signature;
 
@@ -131,9 +132,7 @@ pub fn in_bins(program: &Program) -> Result<Program> {
             let some = Affine::from(count).add_constant(-1)?;
             rewritten.body.push(Stmt::If { cond: Cond::NonNegative(some), body: other });
             rewritten.body.push(Stmt::If { cond: Cond::Zero(count.into()), body: plain });
-            rewritten
-                .reasons
-                .push("where its terms are too many for the caches, they are computed before, in bins".to_owned());
+            rewritten.decisions.push(Decision::InBins {});
         }
         binned.nests.push(rewritten);
     }
@@ -291,9 +290,7 @@ impl Terms {
                 stmts.insert(0, (*stmt).clone());
             }
         }
-        let reasons =
-            vec!["terms of a sum along another view, in runs of entries whose numbers lie near together".to_owned()];
-        Nest { buffers: vec![terms], reasons, body: stmts }
+        Nest { buffers: vec![terms], decisions: vec![Decision::Terms {}], body: stmts }
     }
 
     /// Has a loop read the terms.

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use super::{pack, specialise};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{BufferId, Place, Program, Real, Stmt, loads};
+use crate::loops::{BufferId, Decision, Place, Program, Real, Stmt, loads};
 
 /// Reads parameters instead of copies.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -29,7 +29,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             uses.body(&nest.body, &mut Around::default());
             if uses.reads && !uses.gains {
                 restore(&mut nest.body, copy);
-                nest.reasons.push("lanes have no neighbours in a copy of a parameter, which is read itself".to_owned());
+                let tensor = program.buffers.get(copy.param).map_or_else(String::new, |buffer| buffer.name.clone());
+                nest.decisions.push(Decision::Uncopied { tensor });
                 found = true;
             }
         }

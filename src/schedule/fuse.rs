@@ -15,7 +15,7 @@ use super::vectorise::Traits;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{
-    ArrayId, BufferId, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores,
+    ArrayId, BufferId, Decision, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores,
 };
 
 /// Puts nests together, each with the first one that it can join.
@@ -27,6 +27,9 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         match fused.get_mut(at) {
             Some((first, names)) => {
                 let names = names.get_or_insert_with(|| Names::after(&first.body));
+                let written = nest.buffers.first().and_then(|b| program.buffers.get(*b));
+                let tensor = written.map_or_else(String::new, |buffer| buffer.name.clone());
+                first.decisions.push(Decision::Fused { tensor });
                 join(first, nest, names)?;
             }
             None => fused.push((nest, None)),
@@ -268,7 +271,6 @@ fn join(left: &mut Nest, right: Nest, names: &mut Names) -> Result<()> {
     left.body.splice(at..at, before);
     left.body.extend(after);
     left.buffers.extend(right.buffers);
-    left.reasons.push("the next is computed in the same loop, which has its operands at hand".to_owned());
-    left.reasons.extend(right.reasons);
+    left.decisions.extend(right.decisions);
     Ok(())
 }

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Size};
-use crate::loops::{Array, ArrayId, Bound, Domain, Names, Nest, Part, Program, Real, RealId, Segment, Stmt};
+use crate::loops::{Array, ArrayId, Bound, Decision, Domain, Names, Nest, Part, Program, Real, RealId, Segment, Stmt};
 
 /// Takes factors out of innermost loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -41,10 +41,10 @@ fn hoist(nest: &mut Nest, arrays: &Arena<ArrayId, Array>) {
     }
     let names = Names::after(&nest.body);
     let (changes, finite) = (BTreeMap::new(), BTreeSet::new());
-    let mut pass = Pass { arrays, names, uses, around: Vec::new(), changes, finite, found: false };
+    let mut pass = Pass { arrays, names, uses, around: Vec::new(), changes, finite, factors: 0 };
     nest.body = pass.body(std::mem::take(&mut nest.body));
-    if pass.found {
-        nest.reasons.push("a factor that a loop does not change is taken out of its sum".to_owned());
+    if pass.factors > 0 {
+        nest.decisions.push(Decision::Hoisted { factors: pass.factors });
     }
 }
 
@@ -63,7 +63,8 @@ struct Pass<'a> {
     changes: BTreeMap<RealId, u64>,
     /// The registers that are finite whatever the data are.
     finite: BTreeSet<RealId>,
-    found: bool,
+    /// How many it has taken out.
+    factors: usize,
 }
 
 /// Whether a loop has any rounds.
@@ -220,7 +221,7 @@ impl Pass<'_> {
             }
             let mut part = sum;
             if !fixed.is_empty() {
-                self.found = true;
+                self.factors += fixed.len();
                 part = self.names.fresh_real();
                 before.push(Stmt::Local(part));
             }

@@ -18,7 +18,7 @@ use super::{fuse, layout, pack, split};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::Var;
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, RealId, Stmt, loads};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads};
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -148,7 +148,7 @@ fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
         body = before;
         body.push(Stmt::one_by_one(index, domain.clone(), inner));
     }
-    let mut reasons = nest.reasons.clone();
-    reasons.push("its loops begin with that of the nest that has written what it reads".to_owned());
-    Some(Nest { buffers: nest.buffers.clone(), reasons, body })
+    let mut decisions = nest.decisions.clone();
+    decisions.push(Decision::Interchanged {});
+    Some(Nest { buffers: nest.buffers.clone(), decisions, body })
 }

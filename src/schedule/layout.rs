@@ -15,7 +15,7 @@ use super::{machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, Var};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt};
 
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
@@ -60,7 +60,7 @@ fn choose(program: &mut Program, stays: &dyn Fn(BufferId) -> bool) {
             let Some(nest) = nests.get_mut(at) else { continue };
             permute(&mut nest.body, id, *axis);
             if nest.buffers.contains(&id) {
-                nest.reasons.push("its axes are in the order in which its readers have neighbours in lanes".to_owned());
+                nest.decisions.push(Decision::LastAxis { axis: *axis });
             }
         }
     }

@@ -9,7 +9,7 @@ use super::layout::{Last, Path, move_last, paths, permute, strided, weight};
 use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Nest, Place, Program, Real, RealId, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, RealId, Stmt};
 
 /// How deep the loops must be that gain from a copy, and how much.
 const DEPTH: usize = 3;
@@ -115,8 +115,7 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     let mut order: Vec<usize> = (0..dims.len()).filter(|k| *k != axis).collect();
     order.push(axis);
     let moved = order.iter().map(|k| dims[*k].clone()).collect();
-    let name = format!("{name}_packed");
-    let to = buffers.push(Buffer::workspace(name.clone(), None, moved));
+    let to = buffers.push(Buffer::workspace(format!("{name}_packed"), None, moved));
     let index = |k: &usize| IndexId::from_index(*k);
     let at = (0..dims.len()).map(|k| index(&k).into()).collect();
     let load = Stmt::Define(RealId(0), Real::Load(Place { buffer: from, at }));
@@ -126,8 +125,7 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
         let domain = Domain::whole(&dims[*k]).map_err(|_| Error::bug("pack", "an axis that overflows"))?;
         body = vec![Stmt::one_by_one(index(k), domain, body)];
     }
-    let reasons = vec![format!("a copy with its axes in another order: {name} is read in lanes, more than once")];
-    Ok(Nest { buffers: vec![to], reasons, body })
+    Ok(Nest { buffers: vec![to], decisions: vec![Decision::Packed { tensor: name }], body })
 }
 
 fn rename(body: &mut [Stmt], from: BufferId, to: BufferId) {

@@ -30,7 +30,9 @@ use super::vectorise::Plan;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Buffer, BufferId, Cond, Domain, Names, Nest, Outlook, Place, Program, Real, Stmt, has_loop};
+use crate::loops::{
+    Bound, Buffer, BufferId, Cond, Decision, Domain, Names, Nest, Outlook, Place, Program, Real, Stmt, has_loop,
+};
 
 /// A product that may be computed in panels.
 struct Product<'a> {
@@ -120,8 +122,7 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     all.push(Stmt::If { cond: others, body: vec![rows] });
     nest.body = all;
     nest.buffers.push(panel);
-    nest.reasons
-        .push(format!("{title} is read in panels of {PANEL_COLUMNS} columns that lie together, where it is large"));
+    nest.decisions.push(Decision::Panels { tensor: title, columns: PANEL_COLUMNS });
     Ok(())
 }
 

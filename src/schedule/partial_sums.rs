@@ -23,7 +23,8 @@ use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums, outer_sums,
+    Buffer, BufferId, Decision, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
+    outer_sums,
 };
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
@@ -93,15 +94,11 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     }
     first.push(parts_loop(part, true, inner)?);
     second.extend(after.iter().cloned());
-    let mut reasons = nest.reasons.clone();
-    reasons.push(format!("its sums are those of {PARTS} parts, which may run at the same time"));
+    let mut decisions = nest.decisions.clone();
+    decisions.push(Decision::PartialSums { parts: PARTS });
     Ok(Some([
-        Nest { buffers: written, reasons, body: first },
-        Nest {
-            buffers: own(&behind),
-            reasons: vec!["the sums of the parts are added in order".to_owned()],
-            body: second,
-        },
+        Nest { buffers: written, decisions, body: first },
+        Nest { buffers: own(&behind), decisions: vec![Decision::PartsAdded { parts: PARTS }], body: second },
     ]))
 }
 

@@ -16,7 +16,7 @@ use super::vectorise::independent;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Domain, Names, Nest, Program, Stmt};
+use crate::loops::{Bound, Decision, Domain, Names, Nest, Program, Stmt};
 
 /// Cuts the outer loops whose middle can run in lanes.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -38,7 +38,7 @@ fn peel(nest: &mut Nest) -> Checked<()> {
     }
     nest.body = body;
     if cut {
-        nest.reasons.push("the ends, where bounds of sums depend on the place, have loops of their own".to_owned());
+        nest.decisions.push(Decision::Peeled {});
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use super::machine::{PARTS, PRIVATE_ROW};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Buffer, BufferId, BufferKind, Domain, Names, Nest, Place, Program, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Names, Nest, Place, Program, Real, Stmt};
 
 /// Keeps rows of intermediate tensors for each part only.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -56,7 +56,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                     }
                 }
             }
-            nest.reasons.push(format!("rows that only their own iteration reads are kept for each of {PARTS} parts"));
+            nest.decisions.push(Decision::Privatised { parts: PARTS });
         }
     }
     Ok(())

@@ -16,7 +16,7 @@
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Domain, Names, Program, Stmt, has_loop, inside_of_loops};
+use crate::loops::{Bound, Cond, Decision, Domain, Names, Program, Stmt, has_loop, inside_of_loops};
 
 /// How many statements may be copied.
 const MAX_COPIED: usize = 64;
@@ -24,7 +24,7 @@ const MAX_COPIED: usize = 64;
 /// Cuts loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut program.nests {
-        inside_of_loops(nest, "loops are cut where a test of their index begins or ceases to hold", inside)?;
+        inside_of_loops(nest, &Decision::Split {}, inside)?;
     }
     Ok(())
 }

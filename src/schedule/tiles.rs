@@ -21,14 +21,13 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{
-    Bound, Domain, Names, Place, Program, Stmt, changes_outside, has_loop, inside_of_loops, loads, stores,
+    Bound, Decision, Domain, Names, Place, Program, Stmt, changes_outside, has_loop, inside_of_loops, loads, stores,
 };
 
 /// Cuts the columns of products inside of loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let reason = format!("products are computed for {TILE_COLUMNS} columns at a time, which stay in the cache");
     for nest in &mut program.nests {
-        inside_of_loops(nest, &reason, inside)?;
+        inside_of_loops(nest, &Decision::Tiled { columns: TILE_COLUMNS }, inside)?;
     }
     Ok(())
 }

@@ -42,7 +42,8 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Facts, Pred, Var};
 use crate::loops::{
-    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, loads,
+    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Names, Nest, Place, Program, Real, RealId,
+    Stmt, loads,
 };
 use crate::scalar::Function;
 
@@ -73,7 +74,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         if !is_long_row(*index, body) {
             continue;
         }
-        whole.reasons.push("rows are straight-line code, which runs in lanes".to_owned());
+        whole.decisions.push(Decision::Unrolled { statements: body.len() });
         *nest = whole;
         found = true;
     }

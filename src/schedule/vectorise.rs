@@ -39,7 +39,8 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls, has_loop,
+    Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
+    has_loop,
 };
 
 /// Sets lanes, interleaved iterations and parallel loops.
@@ -47,8 +48,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut program.nests {
         let plan = Plan::of(nest, Contraction::default());
         plan.apply(&mut nest.body);
-        if !plan.jam.is_empty() {
-            nest.reasons.push("iterations that load a factor alike are interleaved, so it is loaded once".to_owned());
+        if let Some(iterations) = plan.jam.values().copied().max() {
+            nest.decisions.push(Decision::Jammed { iterations });
         }
     }
     Ok(())

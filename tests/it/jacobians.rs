@@ -15,6 +15,7 @@ use iverson::diff::{self, Jacobian, Options, Seed, Sweep};
 use iverson::driver::{Mode, Request, Stage, Staged, lower};
 use iverson::index::{Pred, RelationRef};
 use iverson::kernel::Engine;
+use iverson::loops::Decision;
 use iverson::reference::check::extend;
 use iverson::reference::{Environment, Leaf, Numeric, Rounded};
 use iverson::stages::{Stages, check};
@@ -796,8 +797,12 @@ fn patterns_that_are_known_row_by_row() {
     for text in programs {
         let function = Function::parse(text).expect("a program");
         let assembly = function.assemble(&["value"]).expect("a tensor");
-        let mut reasons = assembly.values().nests.iter().flat_map(|nest| &nest.reasons);
-        assert!(reasons.any(|reason| reason.contains("row by row")), "{text}: {}", assembly.values());
+        let mut decisions = assembly.values().nests.iter().flat_map(|nest| &nest.decisions);
+        assert!(
+            decisions.any(|decision| matches!(decision, Decision::RowByRow { .. })),
+            "{text}: {}",
+            assembly.values()
+        );
         for n in 1..6 {
             let mut inputs = Inputs::new();
             let x = (0..n).map(|k| 1.0 + k as f64).collect();

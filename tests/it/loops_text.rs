@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{self, Bins, Program};
+use iverson::loops::{self, Bins, Decision, Program, StoredAs};
 use iverson::schedule::in_bins;
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Precision, Value};
@@ -23,12 +23,12 @@ fn content(program: &Program) -> String {
     format!("{arrays:?}\n{buffers:?}\n{nests:?}\n{outputs:?}\n{rounded:?}\n{bins:?}")
 }
 
-fn without_reasons(mut program: Program) -> Program {
-    program.nests.iter_mut().for_each(|nest| nest.reasons.clear());
+fn without_decisions(mut program: Program) -> Program {
+    program.nests.iter_mut().for_each(|nest| nest.decisions.clear());
     program
 }
 
-/// Reads what a program prints, with and without reasons: the canonical form of the program, which prints the same.
+/// Reads what a program prints, with and without decisions: the canonical form of the program, which prints the same.
 fn round_trip(program: &Program) -> Program {
     let read = |text: &str| {
         loops::parse(text, &program.signature)
@@ -40,7 +40,7 @@ fn round_trip(program: &Program) -> Program {
     let back = read(&explained);
     assert_eq!(content(&back), content(&canonical), "{explained}");
     assert_eq!((back.to_string(), back.explained()), (text.clone(), explained));
-    assert_eq!(content(&read(&text)), content(&without_reasons(canonical)), "{text}");
+    assert_eq!(content(&read(&text)), content(&without_decisions(canonical)), "{text}");
     assert_eq!(back.verify(), Ok(()));
     back
 }
@@ -260,13 +260,17 @@ fn edited_text_becomes_canonical() {
     }
 }
 
-/// Comments behind the first line of a nest are its reasons, others are not kept.
+/// Comments behind the first line of a nest are its decisions where they are the sentence of one, behind the name of the pass that took it;
+/// others are not kept.
 #[test]
-fn reasons_are_read_back() {
-    let text = "# top\ny:\n  # it is a result\n    # it is small\n  r0 = 1.0\n  # dropped\n  y = r0\nz:\n# between\n";
+fn decisions_are_read_back() {
+    let text = "# top\ny:\n  # stored dense: it is a result\n    # privatise: rows that only their own iteration reads are kept for each of 7 parts\n\
+                \x20 # fuse: guards are bounds of loops\n  # it is small\n  r0 = 1.0\n  # guards are bounds of loops\n  y = r0\nz:\n\
+                # guards are bounds of loops\n";
     let read = loops::parse(text, &signature()).expect("it is sound");
-    let reasons: Vec<Vec<String>> = read.nests.iter().map(|nest| nest.reasons.clone()).collect();
-    assert_eq!(reasons, [vec!["it is a result".to_owned(), "it is small".to_owned()], vec![]]);
+    let decisions: Vec<&[Decision]> = read.nests.iter().map(|nest| nest.decisions.as_slice()).collect();
+    let of_y = [Decision::Result { stored: StoredAs::Dense }, Decision::Privatised { parts: 7 }];
+    assert_eq!(decisions, [of_y.as_slice(), &[]]);
 }
 
 /// What is wrong, with the message, where `§` marks the place.

@@ -2,6 +2,7 @@
 //! is read through a map: the rows in use alone. What a pass does with maps it does with no other relation.
 
 use iverson::kernel::Engine;
+use iverson::loops::Decision;
 use iverson::stages::{Stages, check};
 use iverson::tensor::{Dense, Inputs, Relation, Tensor, Value};
 use iverson::ty::RelationKind;
@@ -28,12 +29,9 @@ fn over_relations(function: &Function, names: &[&str]) -> Function {
     Function::from_tensor_ssa(program)
 }
 
-/// What nests say where targets in use are visited.
-const SHARED: &str = "that are in use are visited";
-
 fn shares(function: &Function) -> bool {
     let loops = function.loops(&mut Stages::new()).expect("it lowers");
-    loops.nests.iter().flat_map(|nest| &nest.reasons).any(|reason| reason.contains(SHARED))
+    loops.nests.iter().flat_map(|nest| &nest.decisions).any(|decision| matches!(decision, Decision::Targets { .. }))
 }
 
 /// Each observation and its target, and numbers of the targets: two are not used, and have no logarithm.

@@ -73,6 +73,11 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
                 assert_eq!(after.unproved(), Vec::<String>::new(), "{name}: {what}\n{from}\n{after}");
             }
             *count += usize::from(after.nests != from.nests);
+            let known = |who: &str| who == "lower" || PASSES.iter().any(|pass| pass.name == who);
+            assert!(
+                after.nests.iter().flat_map(|nest| &nest.decisions).all(|decision| known(decision.by())),
+                "{after}"
+            );
             (after, found)
         };
         judged(format!("{} alone", pass.name), &first, &at_first);

@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use iverson::driver::{Derived, Mode, Request};
 use iverson::kernel::Engine;
+use iverson::loops::Decision;
 use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs, Relation, Value};
 use iverson::{Function, reference};
@@ -11,12 +12,9 @@ use iverson::{Function, reference};
 use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
 
-/// What nests say that have such rows.
-const STRAIGHT: &str = "rows are straight-line code";
-
 fn is_straight(function: &Function) -> bool {
     let loops = function.loops(&mut Stages::new()).expect("it lowers");
-    loops.nests.iter().flat_map(|nest| &nest.reasons).any(|reason| reason.contains(STRAIGHT))
+    loops.nests.iter().flat_map(|nest| &nest.decisions).any(|decision| matches!(decision, Decision::Unrolled { .. }))
 }
 
 /// Residuals of observations that read a camera and a point: sums over short axes, with guards on them, one after the other.

@@ -33,7 +33,7 @@ impl Edit {
                 });
             }
             if !buffers.is_empty() {
-                left.push(Nest { buffers, reasons: nest.reasons.clone(), body });
+                left.push(Nest { buffers, decisions: nest.decisions.clone(), body });
             }
         }
         left

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id, ParamId};
 use crate::error::{Error, Result};
-use crate::loops::{ArrayId, Buffer, BufferId, BufferKind, Place, Program, RealId, Stmt};
+use crate::loops::{ArrayId, Buffer, BufferId, BufferKind, Decision, List, Place, Program, RealId, Stmt};
 use crate::stages::check;
 use crate::ty::Precision;
 use crate::ty::Signature;
@@ -301,7 +301,7 @@ impl Splitter<'_> {
         for nest in &mut program.nests {
             let held = held_in(nest, &program.buffers);
             if !held.is_empty() {
-                nest.reasons.push(format!("{}: computed once, since no call changes it", held.join(", ")));
+                nest.decisions.push(Decision::Held { tensors: List(held) });
             }
         }
         compact(&mut program);

@@ -1,0 +1,235 @@
+//! Decisions: why a nest is as it is, with figures.
+//!
+//! Lowering and the passes over loops add to the nests that they change what they decided. A row of the table below is a kind of decision: who
+//! decides, its name in Rust, its figures, and its sentence, by which it is printed and read back.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How a tensor is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredAs {
+    /// With all its elements.
+    Dense,
+    /// On the entries of a relation.
+    Entries(String),
+}
+
+impl fmt::Display for StoredAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoredAs::Dense => f.write_str("dense"),
+            StoredAs::Entries(relation) => write!(f, "on the entries of {relation}"),
+        }
+    }
+}
+
+impl FromStr for StoredAs {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match (text, text.strip_prefix("on the entries of ")) {
+            ("dense", _) => Ok(StoredAs::Dense),
+            (_, Some(relation)) => Ok(StoredAs::Entries(relation.to_owned())),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Some axes, or some names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T>(pub Vec<T>);
+
+impl<T: fmt::Display> fmt::Display for List<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, x) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: FromStr> FromStr for List<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        text.split(", ").map(str::parse).collect::<Result<_, _>>().map(List)
+    }
+}
+
+macro_rules! decisions {
+    ($($who:literal { $( $name:ident { $($field:ident: $kind:ty),* } $sentence:literal )* })*) => {
+        /// What was decided about a nest.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Decision {
+            $($(
+                #[doc = concat!("Of `", $who, "`: ", $sentence, ".")]
+                $name { $( #[doc = concat!("The `", stringify!($field), "` of the sentence.")] $field: $kind, )* },
+            )*)*
+        }
+
+        impl Decision {
+            /// Who decided: `lower`, a pass over loops, or one of the two that work on bound programs.
+            pub fn by(&self) -> &'static str {
+                match self { $($( Decision::$name { .. } => $who, )*)* }
+            }
+
+            /// The sentences, with the names of figures in braces.
+            #[cfg(test)]
+            pub(crate) const SENTENCES: &[&'static str] = &[$($( $sentence, )*)*];
+        }
+
+        impl fmt::Display for Decision {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $($( Decision::$name { $($field),* } => write!(f, $sentence), )*)* }
+            }
+        }
+
+        impl FromStr for Decision {
+            type Err = ();
+
+            fn from_str(text: &str) -> Result<Self, ()> {
+                $($(
+                    #[allow(unused_variables, reason = "some have no figures")]
+                    if let Some(figures) = figures($sentence, text) {
+                        let figure = |name: &str| figures.iter().find(|(other, _)| *other == name).map(|(_, text)| *text);
+                        let read = || Some(Decision::$name { $( $field: figure(stringify!($field))?.parse().ok()?, )* });
+                        if let Some(decision) = read() {
+                            return Ok(decision);
+                        }
+                    }
+                )*)*
+                Err(())
+            }
+        }
+    };
+}
+
+decisions! {
+    "lower" {
+        Result { stored: StoredAs } "stored {stored}: it is a result"
+        Nested { stored: StoredAs, statements: usize, levels: usize } "stored {stored}: too much would be nested (statements {statements}, levels {levels})"
+        ReadAgain { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: its elements are read more than once (operations {operations}, loops {loops})"
+        Shared { stored: StoredAs, readers: usize } "stored {stored}: it has several readers ({readers})"
+        Argument { stored: StoredAs } "stored {stored}: a function of its elements is computed in lanes"
+        Copied { stored: StoredAs } "copied {stored}: it is a result that is stored elsewhere"
+        View { tensor: String } "{tensor} is computed in place: it is a view and costs nothing"
+        Cheap { tensor: String, operations: u64 } "{tensor} is computed in place: it is cheaper to compute again than to store (operations {operations})"
+        ReadOnce { tensor: String } "{tensor} is computed in place: each of its elements is read once"
+        RowByRow {} "its entries are written row by row, in the order in which they are known to be"
+        Solved {} "an index that an equation determines has no loop"
+        Bounds {} "guards are bounds of loops"
+        Extremum {} "the place of an extremum is found once for each row"
+        Target { map: String } "{map} is a map: its target is loaded"
+        Targets { map: String } "the targets of {map} that are in use are visited, each once"
+        Entries { relation: String } "the entries of {relation} are visited, and no other places"
+        Walk { relation: String, along: List<usize>, known: List<usize> } "{relation} is walked along axes {along}, with axes {known} known"
+        SearchInColumn { relation: String } "{relation} is tested by a search in its column"
+        SearchInRow { relation: String } "{relation} is tested by a search in its row"
+        Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
+        Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
+    }
+    "interchange" {
+        Interchanged {} "its loops begin with that of the nest that has written what it reads"
+    }
+    "split" {
+        Split {} "loops are cut where a test of their index begins or ceases to hold"
+    }
+    "pack" {
+        Packed { tensor: String } "a copy with its axes in another order: {tensor} is read in lanes, more than once"
+    }
+    "layout" {
+        LastAxis { axis: usize } "its axes are in the order in which its readers have neighbours in lanes (axis {axis} comes last)"
+    }
+    "fuse" {
+        Fused { tensor: String } "{tensor} is computed in the same loop, which has its operands at hand"
+    }
+    "unroll" {
+        Unrolled { statements: usize } "rows are straight-line code, which runs in lanes (statements {statements})"
+    }
+    "hoist" {
+        Hoisted { factors: usize } "a factor that a loop does not change is taken out of its sum (times {factors})"
+    }
+    "peel" {
+        Peeled {} "the ends, where bounds of sums depend on the place, have loops of their own"
+    }
+    "vectorise" {
+        Jammed { iterations: u32 } "iterations that load a factor alike are interleaved, so it is loaded once (iterations {iterations})"
+    }
+    "copy-propagation" {
+        Uncopied { tensor: String } "lanes have no neighbours in a copy of {tensor}, which is read itself"
+    }
+    "panels" {
+        Panels { tensor: String, columns: i64 } "{tensor} is read in panels of {columns} columns that lie together, where it is large"
+    }
+    "tiles" {
+        Tiled { columns: i64 } "products are computed for {columns} columns at a time, which stay in the cache"
+    }
+    "partial-sums" {
+        PartialSums { parts: u32 } "its sums are those of {parts} parts, which may run at the same time"
+        PartsAdded { parts: u32 } "the sums of the {parts} parts are added in order"
+    }
+    "privatise" {
+        Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"
+    }
+    "bins" {
+        InBins {} "where its terms are too many for the caches, they are computed before, in bins"
+        Terms {} "terms of a sum along another view, in runs of entries whose numbers lie near together"
+    }
+    "specialise" {
+        Held { tensors: List<String> } "{tensors}: computed once, since no call changes it"
+    }
+}
+
+/// The figures of a sentence with their names, where a text is that sentence. A figure ends where what follows it comes first.
+fn figures<'s, 't>(sentence: &'s str, text: &'t str) -> Option<Vec<(&'s str, &'t str)>> {
+    let mut parts = sentence.split('{');
+    let mut left = text.strip_prefix(parts.next()?)?;
+    let mut found = Vec::new();
+    for part in parts {
+        let (name, after) = part.split_once('}')?;
+        let end = if after.is_empty() { left.len() } else { left.find(after)? };
+        found.push((name, left.get(..end)?));
+        left = left.get(end + after.len()..)?;
+    }
+    left.is_empty().then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is printed is read as what it was, not as another one.
+    #[test]
+    fn sentences_are_read_back() {
+        for sentence in Decision::SENTENCES {
+            let mut text = sentence.replace("{stored}", "on the entries of A").replace("{along}", "1, 2");
+            for name in ["tensor", "tensors", "map", "relation"] {
+                text = text.replace(&format!("{{{name}}}"), "t3");
+            }
+            while let (Some(from), Some(to)) = (text.find('{'), text.find('}')) {
+                text.replace_range(from..=to, "17");
+            }
+            let decision: Decision = text.parse().unwrap_or_else(|()| panic!("{text}"));
+            assert_eq!(decision.to_string(), text);
+            let of = Decision::SENTENCES.iter().filter(|other| figures(other, &text).is_some());
+            assert_eq!(of.collect::<Vec<_>>(), [sentence], "{text}");
+        }
+        let dense = Decision::Result { stored: StoredAs::Dense };
+        assert_eq!(dense.to_string().parse(), Ok(dense));
+    }
+
+    #[test]
+    fn others_are_none() {
+        for text in [
+            "",
+            "stored dense",
+            "stored somewhere: it is a result",
+            "it has several readers (x)",
+            "guards are bounds of loops ",
+        ] {
+            assert_eq!(text.parse::<Decision>(), Err(()), "{text}");
+        }
+    }
+}
