@@ -138,6 +138,8 @@ class Evaluator:
                 best, place = v, k
                 continue
             if best[0] != best[0]:
+                # Sums in another order may be infinite instead.
+                close |= best[2] < 0
                 continue
             if not clear(best, v):
                 close = True
