@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use super::layout::Last;
 use super::panels;
 use super::vectorise::Traits;
 use crate::base::IndexId;
@@ -21,7 +22,7 @@ use crate::loops::{
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let nests = std::mem::take(&mut program.nests);
-    let joined = groups(&nests);
+    let joined = groups(&nests, &Last::new());
     let mut fused: Vec<(Nest, Option<Names>)> = Vec::with_capacity(nests.len());
     for (nest, at) in nests.into_iter().zip(joined) {
         match fused.get_mut(at) {
@@ -39,13 +40,14 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// For each nest the number of the one that it becomes part of; nests are numbered as they come, without those that join others.
-fn groups(nests: &[Nest]) -> Vec<usize> {
+/// For each nest the number of the one that it becomes part of, where some buffers have other axes last by then; nests are numbered as they
+/// come, without those that join others.
+pub(super) fn groups(nests: &[Nest], last: &Last) -> Vec<usize> {
     let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut found = Vec::with_capacity(nests.len());
     for nest in nests {
-        let candidate = Candidate::of(nest);
+        let candidate = Candidate::of(nest, last);
         // It can move up to the last nest of which it reads something.
         let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
         let first = read.max().unwrap_or(0);
@@ -109,9 +111,9 @@ enum Written {
 
 impl<'a> Candidate<'a> {
     /// Nothing for a nest that is no single loop, and for a product in panels, which nothing joins.
-    fn of(nest: &'a Nest) -> Option<Candidate<'a>> {
+    fn of(nest: &'a Nest, last: &Last) -> Option<Candidate<'a>> {
         let Parts { before, index, domain, body, after } = parts(nest)?;
-        if panels::applies(nest) {
+        if panels::applies(nest, last) {
             return None;
         }
         let segments = segments(body, index);
@@ -128,7 +130,7 @@ impl<'a> Candidate<'a> {
             writes,
             reads: loads(body).into_iter().map(read).collect(),
             reads_once: loads(before.iter().chain(after)).into_iter().map(|place| place.buffer).collect(),
-            traits: Traits::of(index, body),
+            traits: Traits::of(index, body, last),
             factors: Factors::of(index, body),
             has_calls: has_calls(body),
         })

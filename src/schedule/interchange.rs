@@ -14,11 +14,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{total, weight};
-use super::{fuse, layout, pack, split};
+use super::{fuse, layout};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::Var;
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads};
+use crate::loops::{Buffer, BufferId, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads};
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -27,9 +27,9 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut now = None;
     for at in 0..program.nests.len() {
         if let Some(other) = wanted(program, &writers, at) {
-            let before = now.map_or_else(|| traffic(program), Ok)?;
+            let before = now.unwrap_or_else(|| traffic(program));
             let nest = std::mem::replace(&mut program.nests[at], other);
-            let after = traffic(program)?;
+            let after = traffic(program);
             if after >= before {
                 program.nests[at] = nest;
             }
@@ -40,19 +40,18 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// How much nests read that others have written, beside one row, once they are joined. Which nests join depends on the layouts that suit them, so
-/// this looks at what the passes between make of them.
-fn traffic(program: &Program) -> Result<u64> {
-    let mut joined = program.clone();
-    for pass in [split::run, pack::run, layout::run, fuse::run] {
-        pass(&mut joined)?;
+/// How much nests read that others have written, beside one row, once they are joined: [`fuse`] says which nests would join with the axes that
+/// [`layout`] would choose.
+fn traffic(program: &Program) -> u64 {
+    let mut written: BTreeMap<BufferId, usize> = BTreeMap::new();
+    let mut read: BTreeSet<(usize, BufferId)> = BTreeSet::new();
+    let last = layout::best(program, &|_| false);
+    for (nest, group) in program.nests.iter().zip(fuse::groups(&program.nests, &last)) {
+        written.extend(nest.buffers.iter().map(|b| (*b, group)));
+        read.extend(loads(&nest.body).into_iter().map(|place| (group, place.buffer)));
     }
-    let read = |nest: &Nest| -> u64 {
-        let read: BTreeSet<BufferId> = loads(&nest.body).into_iter().map(|place| place.buffer).collect();
-        let others = read.iter().filter(|b| !nest.buffers.contains(b)).filter_map(|b| joined.buffers.get(*b));
-        total(others.filter(|b| !matches!(b.kind, BufferKind::Param(..))).map(|b| weight(b.rank())))
-    };
-    Ok(total(joined.nests.iter().map(read)))
+    let others = read.iter().filter(|(group, b)| written.get(b).is_some_and(|writer| writer != group));
+    total(others.filter_map(|(_, b)| program.buffers.get(*b)).map(|b| weight(b.rank())))
 }
 
 /// A nest with the loop outermost over which the nest runs that has written the largest tensor that it reads, where it is not so already.

@@ -29,12 +29,23 @@ pub(super) type Last = BTreeMap<BufferId, usize>;
 /// that is better now.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let copies = pack::copies(program);
-    choose(program, &|buffer| copies.iter().any(|copy| copy.to == buffer));
+    let last = best(program, &|buffer| copies.iter().any(|copy| copy.to == buffer));
+    let Program { buffers, nests, .. } = program;
+    for (id, axis) in last {
+        move_last(&mut buffers[id].dims, axis);
+        for nest in nests.iter_mut().filter(|nest| uses(nest, id)) {
+            permute(&mut nest.body, id, axis);
+            if nest.buffers.contains(&id) {
+                nest.decisions.push(Decision::LastAxis { axis });
+            }
+        }
+    }
     pack::serve(program);
     Ok(())
 }
 
-fn choose(program: &mut Program, stays: &dyn Fn(BufferId) -> bool) {
+/// The axes that suit the nests as last ones, of tensors that may have others than they have.
+pub(super) fn best(program: &Program, stays: &dyn Fn(BufferId) -> bool) -> Last {
     let Program { buffers, nests, .. } = program;
     let is_free = |b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && b.dims.len() >= 2;
     let mut free: Vec<Free> = Vec::new();
@@ -52,18 +63,9 @@ fn choose(program: &mut Program, stays: &dyn Fn(BufferId) -> bool) {
     }
     let ends = starts.into_iter().map(|start| settled(nests, &free, start));
     let cost = |last: &Last| total(nests.iter().map(|nest| strided(nest, last)));
-    let Some(last) = ends.min_by_key(cost) else { return };
-    for Free { id, rank, users } in free {
-        let Some(axis) = last.get(&id).filter(|axis| **axis + 1 < rank) else { continue };
-        move_last(&mut buffers[id].dims, *axis);
-        for at in users {
-            let Some(nest) = nests.get_mut(at) else { continue };
-            permute(&mut nest.body, id, *axis);
-            if nest.buffers.contains(&id) {
-                nest.decisions.push(Decision::LastAxis { axis: *axis });
-            }
-        }
-    }
+    let mut last = ends.min_by_key(cost).unwrap_or_default();
+    last.retain(|id, axis| buffers.get(*id).is_some_and(|buffer| *axis + 1 < buffer.dims.len()));
+    last
 }
 
 /// A tensor that may have its axes in any order, and the nests in which it occurs.

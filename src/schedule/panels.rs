@@ -22,6 +22,7 @@
 //! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
 use super::contract::Contraction;
+use super::layout::Last;
 use super::machine::{
     PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS,
     PANEL_PARTS,
@@ -126,9 +127,10 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     Ok(())
 }
 
-/// Whether a nest is a matrix product that may be computed in panels, once its sums are contracted and in lanes.
-pub(super) fn applies(nest: &Nest) -> bool {
-    product(nest, &Plan::of(nest, Contraction::of(&nest.body))).is_some()
+/// Whether a nest is a matrix product that may be computed in panels, once its sums are contracted and in lanes, and some buffers have other axes
+/// last.
+pub(super) fn applies(nest: &Nest, last: &Last) -> bool {
+    product(nest, &Plan::under(last, nest, Contraction::of(&nest.body))).is_some()
 }
 
 /// The last value of a loop from 0 on, over a size.
@@ -151,7 +153,7 @@ fn only_loop(body: &[Stmt]) -> Option<&Stmt> {
 }
 
 /// The product that a nest is, as it will be by a plan.
-fn product<'a>(nest: &'a Nest, plan: &Plan) -> Option<Product<'a>> {
+fn product<'a>(nest: &'a Nest, plan: &Plan<'_>) -> Option<Product<'a>> {
     let (rows, before) = nest.body.split_last()?;
     let Stmt::For { index: i, domain, lanes, jam, parallel, body } = rows else { return None };
     if plan.lanes(*i, *lanes) > 1 || plan.jam(*i, *jam) < 2 || !plan.is_parallel(*i, *parallel) {
@@ -173,8 +175,10 @@ fn product<'a>(nest: &'a Nest, plan: &Plan) -> Option<Product<'a>> {
     let Stmt::For { index: k, domain, body, .. } = summed else { return None };
     let last_summed = last(domain)?;
     let is_panel = |place: &&Place| {
-        let Some((column, others)) = place.at.split_last() else { return false };
-        let (own, rest): (Vec<&Affine>, Vec<&Affine>) = others.iter().partition(|a| a.as_index() == Some(*k));
+        let axis = plan.last_axis(place);
+        let Some(column) = place.at.get(axis) else { return false };
+        let others = place.at.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, a)| a);
+        let (own, rest): (Vec<&Affine>, Vec<&Affine>) = others.partition(|a| a.as_index() == Some(*k));
         let elsewhere = rest.iter().all(|a| ![i, j, k].into_iter().any(|index| a.mentions(*index)));
         column.as_index() == Some(*j) && own.len() == 1 && elsewhere
     };

@@ -31,6 +31,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Contraction;
+use super::layout::Last;
 use super::machine::{
     JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY,
     ROW_WORK, SHORT, VECTOR,
@@ -57,15 +58,17 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// The lanes of the loops of a nest, and which are interleaved or parallel. Loops that it does not mention stay as they are.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct Plan<'a> {
     /// The products that go into sums before.
     contraction: Contraction,
+    /// The axes that are made the last ones of some buffers before.
+    last: Option<&'a Last>,
     lanes: BTreeMap<IndexId, u32>,
     jam: BTreeMap<IndexId, u32>,
     parallel: BTreeSet<IndexId>,
 }
 
-impl Outlook for Plan {
+impl Outlook for Plan<'_> {
     fn lanes(&self, index: IndexId, now: u32) -> u32 {
         self.lanes.get(&index).copied().unwrap_or(now)
     }
@@ -75,16 +78,31 @@ impl Outlook for Plan {
     }
 }
 
-impl Plan {
+impl<'a> Plan<'a> {
     /// What the pass makes of a nest in which these products went into sums.
-    pub(super) fn of(nest: &Nest, contraction: Contraction) -> Plan {
-        let mut plan = Plan { contraction, ..Plan::default() };
+    pub(super) fn of(nest: &Nest, contraction: Contraction) -> Self {
+        Plan { contraction, ..Plan::default() }.for_nest(nest)
+    }
+
+    /// The same, where some buffers have other axes last by then.
+    pub(super) fn under(last: &'a Last, nest: &Nest, contraction: Contraction) -> Self {
+        Plan { contraction, last: Some(last), ..Plan::default() }.for_nest(nest)
+    }
+
+    fn for_nest(mut self, nest: &Nest) -> Self {
+        let plan = &mut self;
         plan.run_parallel(&nest.body);
         plan.run_in_lanes(&nest.body);
         if plan.interleave(&nest.body, 1) {
             plan.block(&nest.body);
         }
-        plan
+        self
+    }
+
+    /// Which axis of a place is the last one.
+    pub(super) fn last_axis(&self, place: &Place) -> usize {
+        let chosen = self.last.and_then(|last| last.get(&place.buffer).copied());
+        chosen.unwrap_or(place.at.len().wrapping_sub(1))
     }
 
     /// How many iterations of a loop are interleaved.
@@ -133,7 +151,7 @@ impl Plan {
         for stmt in body {
             match stmt {
                 Stmt::For { index, domain, body, .. } => {
-                    let found = choose(&self.contraction, *index, domain, body);
+                    let found = choose(self, *index, domain, body);
                     match found.filter(|_| !self.stores_neighbours_inside(*index, body)) {
                         Some(found) => {
                             self.lanes.insert(*index, found);
@@ -159,7 +177,7 @@ impl Plan {
         better &= stores.all(|place| next(place, *inner) && !next(place, index));
         better
             && inside.iter().any(has_loop)
-            && choose(&self.contraction, *inner, domain, inside).is_some()
+            && choose(self, *inner, domain, inside).is_some()
             && self.shares(index, body, LANES_OF_ELEMENTS)
     }
 
@@ -240,10 +258,10 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    /// Those of a body.
-    pub(super) fn of(index: IndexId, body: &[Stmt]) -> Traits {
-        let mut plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
-        let mut seen = Seen::new(&plan.contraction, index);
+    /// Those of a body, where some buffers have other axes last by then.
+    pub(super) fn of(index: IndexId, body: &[Stmt], last: &Last) -> Traits {
+        let mut plan = Plan { contraction: Contraction::of(body), last: Some(last), ..Plan::default() };
+        let mut seen = Seen::new(&plan, index);
         seen.around = true;
         let can = body.iter().all(|stmt| seen.stmt(stmt));
         let Seen { neighbours, gathers, .. } = seen;
@@ -291,7 +309,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn body(&mut self, plan: &Plan, body: &[Stmt]) {
+    fn body(&mut self, plan: &Plan<'_>, body: &[Stmt]) {
         for stmt in body {
             match stmt {
                 Stmt::For { index, lanes, body, .. } if plan.lanes(*index, *lanes) == LANES_OF_ELEMENTS => {
@@ -316,13 +334,13 @@ struct Gain {
 }
 
 impl Gain {
-    fn of(plan: &Plan, index: IndexId, body: &[Stmt], around: u32) -> Gain {
+    fn of(plan: &Plan<'_>, index: IndexId, body: &[Stmt], around: u32) -> Gain {
         let mut gain = Gain { pays: false, fits: true };
         gain.body(plan, index, body, around);
         gain
     }
 
-    fn body(&mut self, plan: &Plan, index: IndexId, body: &[Stmt], around: u32) {
+    fn body(&mut self, plan: &Plan<'_>, index: IndexId, body: &[Stmt], around: u32) {
         for stmt in body {
             match stmt {
                 Stmt::For { index: inner, lanes, body, .. } => {
@@ -338,7 +356,7 @@ impl Gain {
     }
 
     /// A loop of loads and sums.
-    fn innermost(&mut self, plan: &Plan, index: IndexId, body: &[Stmt], lanes: u32) {
+    fn innermost(&mut self, plan: &Plan<'_>, index: IndexId, body: &[Stmt], lanes: u32) {
         let products = body.iter().filter(|stmt| plan.adds_product(stmt)).count();
         if products == 0 {
             return;
@@ -356,13 +374,12 @@ impl Gain {
 /// Whether a loop around others runs in lanes that are independent of each other.
 pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
     let whole = Domain::Range { lower: Vec::new(), upper: Vec::new() };
-    let nothing = Contraction::default();
-    body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })) && choose(&nothing, index, &whole, body).is_some()
+    body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })) && choose(&Plan::default(), index, &whole, body).is_some()
 }
 
 /// The lanes of a loop, nothing where it has none.
-fn choose(contraction: &Contraction, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
-    let mut seen = Seen::new(contraction, index);
+fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
+    let mut seen = Seen::new(plan, index);
     if !seen.body(body) {
         return None;
     }
@@ -388,8 +405,8 @@ fn choose(contraction: &Contraction, index: IndexId, domain: &Domain, body: &[St
 
 /// Whether a row without loops has so much arithmetic that it runs in lanes, wherever its numbers are.
 pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
-    let contraction = Contraction::of(body);
-    let mut seen = Seen::new(&contraction, index);
+    let plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
+    let mut seen = Seen::new(&plan, index);
     seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
@@ -404,7 +421,7 @@ fn literal(domain: &Domain) -> Option<i64> {
 
 /// What the body of a loop does that differs from lane to lane.
 struct Seen<'a> {
-    contraction: &'a Contraction,
+    plan: &'a Plan<'a>,
     index: IndexId,
     /// Whether there are loops beside a statement, which take more time than it.
     around: bool,
@@ -428,9 +445,9 @@ struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    fn new(contraction: &Contraction, index: IndexId) -> Seen<'_> {
+    fn new<'a>(plan: &'a Plan<'a>, index: IndexId) -> Seen<'a> {
         Seen {
-            contraction,
+            plan,
             index,
             around: false,
             indices: [index].into(),
@@ -497,7 +514,7 @@ impl Seen<'_> {
                         self.has_calls |= function.is_call();
                         self.operations += 1;
                     }
-                    Real::Mul(..) if self.contraction.moves(*r) => {}
+                    Real::Mul(..) if self.plan.contraction.moves(*r) => {}
                     Real::Add(..) | Real::Mul(..) | Real::MulAdd(..) => self.operations += 1,
                     Real::Literal(_) | Real::Index(_) | Real::Select(..) => {}
                 }
@@ -523,11 +540,12 @@ impl Seen<'_> {
     }
 
     fn place(&mut self, place: &Place) {
-        let Some((last, others)) = place.at.split_last() else { return };
+        let axis = self.plan.last_axis(place);
+        let Some(last) = place.at.get(axis) else { return };
         let step = last.coefficient(&Var::Index(self.index));
         let rest = last.terms().iter().filter(|(v, _)| *v != Var::Index(self.index));
         let rest_varies = rest.into_iter().any(|(v, _)| matches!(v, Var::Index(i) if self.indices.contains(i)));
-        let others_vary = others.iter().any(|a| self.varies(a));
+        let others_vary = place.at.iter().enumerate().any(|(at, a)| at != axis && self.varies(a));
         match (others_vary || rest_varies, step) {
             (false, 0) => {}
             (false, 1) => self.neighbours = true,
