@@ -39,7 +39,7 @@ impl<'a> Nester<'a> {
         if let Placement::Given(stored) | Placement::Stored(stored) = &self.plan.placements[x]
             && let Some(pattern) = &stored.entries
         {
-            let args: Vec<Affine> = pattern.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+            let args: Vec<Affine> = pattern.axes.iter().filter_map(|g| at.get(*g).cloned()).collect();
             level = level.max(self.entry(pattern.relation, &args).map_or(self.innermost(), |(level, _)| level));
         }
         self.past_tests(level)
@@ -62,7 +62,7 @@ impl<'a> Nester<'a> {
             let place = Place { buffer: stored.buffer, at: at.to_vec() };
             return Ok(self.define(Real::Load(place)));
         };
-        let args: Vec<Affine> = pattern.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+        let args: Vec<Affine> = pattern.axes.iter().filter_map(|g| at.get(*g).cloned()).collect();
         if self.entry(pattern.relation, &args).is_some() {
             let place = self.place_in(stored, at)?;
             return Ok(self.define(Real::Load(place)));

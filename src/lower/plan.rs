@@ -31,6 +31,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
+use crate::tssa::patterns::{Pattern, patterns_of};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
 
@@ -41,22 +42,6 @@ const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
 const MAX_INLINED: usize = 192;
 const MAX_DEPTH: usize = 32;
-
-/// A relation over distinct `gen` indices outside of which a tensor is zero.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
-    pub relation: RelationId,
-    /// The `gen` index at each place of the relation.
-    pub gens: Vec<usize>,
-}
-
-impl Pattern {
-    /// The atom at indices.
-    pub fn atom(&self, at: &[Affine]) -> Pred {
-        let args = self.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
-        Pred::relation(RelationRef::Input(self.relation), args)
-    }
-}
 
 /// How a tensor is stored.
 #[derive(Clone, Debug)]
@@ -156,7 +141,8 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     let supports = supports(program)?;
     let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-        plan.patterns.set(x, plan.patterns_of(program, stmt));
+        let patterns = patterns_of(program, stmt, &plan.patterns);
+        plan.patterns.set(x, patterns);
         plan.supports.set(x, as_guard(program, &supports[x], &stmt.dims));
         plan.targets.set(x, targets_in_use(program, &supports[x], &stmt.dims));
         let output = output_of(program, x);
@@ -386,7 +372,7 @@ impl Plan {
         decision: Option<Decision>,
     ) -> Stored {
         let all: Vec<usize> = (0..stmt.dims.len()).collect();
-        let pattern = entries.map(|relation| Pattern { relation, gens: all.clone() });
+        let pattern = entries.map(|relation| Pattern { relation, axes: all.clone() });
         let dense = if pattern.is_some() { Vec::new() } else { all };
         self.buffer_on(stmt, kind, pattern, dense, name, decision)
     }
@@ -426,9 +412,9 @@ impl Plan {
             }
             None => {
                 // The pattern with the most axes leaves the fewest places.
-                let pattern = self.patterns[x].iter().max_by_key(|pattern| pattern.gens.len()).cloned();
+                let pattern = self.patterns[x].iter().max_by_key(|pattern| pattern.axes.len()).cloned();
                 let why = why(stored_as(program, pattern.as_ref().map(|p| p.relation)));
-                let sparse = |k: &usize| pattern.as_ref().is_some_and(|p| p.gens.contains(k));
+                let sparse = |k: &usize| pattern.as_ref().is_some_and(|p| p.axes.contains(k));
                 let dense: Vec<usize> = (0..stmt.dims.len()).filter(|k| !sparse(k)).collect();
                 self.buffer_on(stmt, BufferKind::Workspace, pattern, dense, self.names.get(x), Some(why))
             }
@@ -443,45 +429,6 @@ impl Plan {
         let name = if o.leaves.len() == 1 { o.name.clone() } else { format!("{}.{leaf}", o.name) };
         let why = Decision::Copied { stored: stored_as(program, pattern) };
         Ok(self.buffer(&program.stmts[x], BufferKind::Output(output, leaf), pattern, name, Some(why)))
-    }
-
-    /// The relations that hold wherever an element of a statement is not zero.
-    fn patterns_of(&self, program: &Program, stmt: &Stmt) -> Vec<Pattern> {
-        let rank = stmt.dims.len();
-        let of_guard = |p: &Pred| -> Vec<Pattern> {
-            p.conjuncts().iter().filter_map(|p| pattern_of_atom(program, p, &stmt.dims)).collect()
-        };
-        match &stmt.rhs {
-            Rhs::Input { param, .. } => {
-                let pattern = program.signature.params[*param].storage.pattern();
-                pattern.map(|relation| Pattern { relation, gens: (0..rank).collect() }).into_iter().collect()
-            }
-            Rhs::Number(_) => Vec::new(),
-            Rhs::Add([(p, x), (q, y)]) => {
-                let side = |p: &Pred, x: &VarId| [of_guard(p), self.patterns[*x].clone()].concat();
-                let (left, right) = (side(p, x), side(q, y));
-                left.into_iter().filter(|pattern| right.contains(pattern)).collect()
-            }
-            Rhs::Map { guard, .. } => of_guard(guard),
-            Rhs::Contract { sums: _, guard, operands } => {
-                let mut found = of_guard(guard);
-                for operand in operands {
-                    for pattern in &self.patterns[operand.var] {
-                        let gens: Option<Vec<usize>> = pattern
-                            .gens
-                            .iter()
-                            .map(|g| operand.indices.get(*g).map(|i| i.index()).filter(|k| *k < rank))
-                            .collect();
-                        let Some(gens) = gens else { continue };
-                        let pattern = Pattern { relation: pattern.relation, gens };
-                        if distinct(&pattern.gens) && !found.contains(&pattern) {
-                            found.push(pattern);
-                        }
-                    }
-                }
-                found
-            }
-        }
     }
 
     /// What it takes to compute an element of a statement in place.
@@ -517,19 +464,6 @@ fn stored_as(program: &Program, pattern: Option<RelationId>) -> StoredAs {
         Some(relation) => StoredAs::Entries(relation.name.clone()),
         None => StoredAs::Dense,
     }
-}
-
-fn distinct(gens: &[usize]) -> bool {
-    gens.iter().enumerate().all(|(at, g)| !gens[..at].contains(g))
-}
-
-/// `R(i, j)` over distinct `gen` indices whose axes are those of the relation.
-fn pattern_of_atom(program: &Program, p: &Pred, dims: &[Size]) -> Option<Pattern> {
-    let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p else { return None };
-    let shape = &program.signature.relations.get(*relation)?.shape;
-    let gens: Vec<usize> = args.iter().map(|a| a.as_index().map(Id::index)).collect::<Option<_>>()?;
-    let fits = gens.len() == shape.len() && gens.iter().zip(shape).all(|(g, n)| dims.get(*g) == Some(n));
-    (fits && distinct(&gens)).then_some(Pattern { relation: *relation, gens })
 }
 
 fn guard_work(p: &Pred) -> u64 {

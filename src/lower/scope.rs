@@ -288,7 +288,7 @@ impl<'a> Nester<'a> {
     pub fn place_in(&mut self, storage: &Stored, at: &[Affine]) -> Result<Place> {
         let mut place = Vec::with_capacity(at.len());
         if let Some(pattern) = &storage.entries {
-            let args: Vec<Affine> = pattern.gens.iter().filter_map(|g| at.get(*g).cloned()).collect();
+            let args: Vec<Affine> = pattern.axes.iter().filter_map(|g| at.get(*g).cloned()).collect();
             let entry = self.entry(pattern.relation, &args);
             place.push(entry.map(|(_, entry)| entry).ok_or_else(|| Error::bug(PASS, "an entry was not found"))?);
         }

@@ -1,12 +1,15 @@
-//! Tensor-SSA to Tensor-SSA, for lowering: what would be computed again and again becomes a tensor of its own.
+//! Tensor-SSA to Tensor-SSA, for lowering: what would be computed again and again becomes a tensor of its own, and what nobody reads is not
+//! computed.
 //!
 //! | pass | what it does | results |
 //! |---|---|---|
 //! | `extrema` | places of extrema that would be looked for again and again become tensors of truth values | exact |
 //! | `per-target` | functions of what is read through a map are computed once for each target | exact |
+//! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 
+mod demand;
 mod extrema;
 mod patterns;
 mod per_target;
@@ -33,5 +36,6 @@ pub struct Prepared {
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
     let unshared = stages.run("extrema", || Ok(extrema::kept(program)?.into_owned()))?;
     let program = stages.run("per-target", || Ok(per_target::shared(&unshared)?.into_owned()))?;
+    let program = stages.run("demand", || Ok(demand::demanded(&program)?.into_owned()))?;
     Ok(Prepared { program, unshared })
 }

@@ -28,6 +28,7 @@ pub mod deps;
 mod import;
 mod json;
 mod parse;
+pub mod patterns;
 pub(crate) mod print;
 pub mod vanishing;
 mod verify;
