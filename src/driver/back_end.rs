@@ -10,7 +10,9 @@ use crate::{loops, lower, prepare, schedule, tssa};
 
 /// The passes between Tensor-SSA and kernels, in their order, as [`Stages`] names them.
 pub fn passes() -> impl Iterator<Item = &'static str> {
-    ["extrema", "per-target", "demand", "structure", "lower"].into_iter().chain(schedule::PASSES.iter().map(|pass| pass.name))
+    ["extrema", "per-target", "demand", "structure", "lower"]
+        .into_iter()
+        .chain(schedule::PASSES.iter().map(|pass| pass.name))
 }
 
 /// The loop nests of a program.

@@ -37,6 +37,8 @@ use crate::ty::Storage;
 
 /// Work that is rather done again than stored.
 const CHEAP: u64 = 6;
+/// Work that is rather done again for each reader than stored in more memory than parameters and results take.
+const RECOMPUTED: u64 = 16;
 /// The work of a loop, whatever it does.
 const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
@@ -109,6 +111,13 @@ struct Effort {
     work: u64,
     statements: usize,
     depth: usize,
+    /// Entries of something sparse are looked for.
+    searches: bool,
+}
+
+impl Effort {
+    /// That of an element that is stored.
+    const LOAD: Effort = Effort { work: 0, statements: 1, depth: 1, searches: false };
 }
 
 /// Decides for all statements: one forward loop, operands first.
@@ -139,7 +148,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         read_in_use: read_in_use(program, &live),
     };
     let supports = supports(program)?;
-    let mut efforts = SideTable::new(len, Effort { work: 0, statements: 1, depth: 1 });
+    let mut efforts = SideTable::new(len, Effort::LOAD);
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
         let patterns = patterns_of(program, stmt, &plan.patterns);
         plan.patterns.set(x, patterns);
@@ -160,7 +169,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                 if matches!(plan.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP {
                     plan.store(program, *arg, None, |stored| Decision::Argument { stored });
                     plan.work.set(*arg, 0);
-                    efforts.set(*arg, Effort { work: 0, statements: 1, depth: 1 });
+                    efforts.set(*arg, Effort::LOAD);
                 }
             }
         }
@@ -178,6 +187,14 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                 Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
             }
             (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
+            (_, readers)
+                if effort.work <= RECOMPUTED
+                    && !effort.searches
+                    && outgrows(program, stmt)
+                    && readers.iter().all(|read| reads_once(program, read)) =>
+            {
+                Some(Some(Decision::Large { tensor: tensor(), operations: effort.work, readers: readers.len() }))
+            }
             _ => None,
         };
         match in_place {
@@ -186,7 +203,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                 plan.placements.set(x, Placement::Inline(decision));
             }
             None => {
-                let Effort { work, statements, depth: levels } = effort;
+                let Effort { work, statements, depth: levels, .. } = effort;
                 let (operations, loops) = (work % LOOP, work / LOOP);
                 plan.store(program, x, output, |stored| match (output, readers.len()) {
                     (Some(_), _) => Decision::Result { stored },
@@ -194,7 +211,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                     (None, 1) => Decision::ReadAgain { stored, operations, loops },
                     (None, readers) => Decision::Shared { stored, readers },
                 });
-                efforts.set(x, Effort { work: 0, statements: 1, depth: 1 });
+                efforts.set(x, Effort::LOAD);
             }
         }
     }
@@ -433,12 +450,18 @@ impl Plan {
 
     /// What it takes to compute an element of a statement in place.
     fn effort(&self, program: &Program, stmt: &Stmt, efforts: &SideTable<VarId, Effort>) -> Effort {
-        let mut effort = Effort { work: 0, statements: 1, depth: 0 };
+        let mut effort = Effort { depth: 0, ..Effort::LOAD };
         collect_uses(stmt, &mut |x, _| {
-            let Effort { work, statements, depth } = match &self.placements[x] {
+            let load = u64::from(!program.stmts[x].dims.is_empty());
+            let Effort { work, statements, depth, searches } = match &self.placements[x] {
                 Placement::Inline(_) => efforts[x],
-                _ => Effort { work: u64::from(!program.stmts[x].dims.is_empty()), statements: 0, depth: 0 },
+                Placement::Given(Stored { entries: Some(_), .. })
+                | Placement::Stored(Stored { entries: Some(_), .. }) => {
+                    Effort { work: load, statements: 0, depth: 0, searches: true }
+                }
+                _ => Effort { work: load, statements: 0, depth: 0, searches: false },
             };
+            effort.searches |= searches;
             effort.work = effort.work.saturating_add(work);
             effort.statements += statements;
             effort.depth = effort.depth.max(depth);
@@ -476,6 +499,26 @@ fn guard_work(p: &Pred) -> u64 {
         Pred::All(ps) | Pred::Any(ps) => ps.iter().map(guard_work).sum(),
         Pred::Exists { body, .. } => 4 + guard_work(body),
     }
+}
+
+/// Whether a tensor has more elements than each dense parameter and result, when sizes grow.
+fn outgrows(program: &Program, stmt: &Stmt) -> bool {
+    let grows_like = |n: &Size, other: &Size| n.terms().iter().all(|(v, _)| other.terms().iter().any(|(w, _)| v == w));
+    let holds = |dims: &[Size]| {
+        let mut left: Vec<&Size> = dims.iter().collect();
+        stmt.dims.iter().filter(|n| n.as_constant().is_none()).all(|n| {
+            let at = left.iter().position(|other| grows_like(n, other));
+            at.map(|at| left.swap_remove(at)).is_some()
+        })
+    };
+    let is_dense = |x: &VarId| match &program.stmts[*x].rhs {
+        Rhs::Input { param, .. } => program.signature.params[*param].storage == Storage::Dense,
+        _ => false,
+    };
+    let outputs = program.outputs.iter().filter(|output| output.storage == Storage::Dense);
+    let mut given =
+        program.stmts.ids().filter(is_dense).chain(outputs.flat_map(|output| output.leaves.iter().copied()));
+    !given.any(|x| holds(&program.stmts[x].dims))
 }
 
 /// Whether every element is a quotient or a root.

@@ -15,7 +15,11 @@ pub struct Pattern {
 
 impl Pattern {
     /// The atom of a relation over plain indices that range over its axes; `extent` says how far an index does.
-    pub fn of_atom<'p>(program: &Program, atom: &Pred, extent: impl Fn(IndexId) -> Option<&'p Size>) -> Option<Pattern> {
+    pub fn of_atom<'p>(
+        program: &Program,
+        atom: &Pred,
+        extent: impl Fn(IndexId) -> Option<&'p Size>,
+    ) -> Option<Pattern> {
         let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = atom else { return None };
         let shape = &program.signature.relations.get(*relation)?.shape;
         let indices: Vec<IndexId> = args.iter().map(Affine::as_index).collect::<Option<_>>()?;
