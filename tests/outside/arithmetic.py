@@ -9,14 +9,15 @@ A number is a tuple (v, e, x, f, t):
     f  STRUCTURAL: a false bracket, a missing entry or an empty sum, which annihilates products here;
        EMPTY: it is one because ranges are empty or a literal is 0, so every engine has it annihilate products;
        ANNIHILATED: what another structural zero annihilated is not finite, or may not be in another order, so that an engine may give
-           something else
+           something else;
+       LITERAL: it is made of literals alone; an engine may compute it before, and take what is 0 for the literal
     t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
 """
 
 import math
 
 U = 2.0**-53
-STRUCTURAL, ANNIHILATED, EMPTY = 1, 2, 4
+STRUCTURAL, ANNIHILATED, EMPTY, LITERAL = 1, 2, 4, 8
 UNDECIDED = "undecided"
 NONE = {}
 INF = math.inf
@@ -45,6 +46,11 @@ class Arithmetic:
     def literal(self, v):
         return self.constant(v) if v else self.nothing
 
+    def number(self, v):
+        """A literal of the program."""
+        v = self.literal(v)
+        return (*v[:3], v[3] | LITERAL, v[4])
+
     def leaf(self, v, key):
         if not math.isfinite(v):
             self.tainted = True
@@ -66,7 +72,7 @@ class Arithmetic:
         v = a[0] + sign * b[0]
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
         e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
-        return self.made(v, e, x, f, self.chain(((1.0, 0.0, a[4]), (sign, 0.0, b[4]))))
+        return self.made(v, e, x, f | a[3] & b[3] & LITERAL, self.chain(((1.0, 0.0, a[4]), (sign, 0.0, b[4]))))
 
     def sub(self, a, b):
         return self.add(a, b, -1.0)
@@ -91,7 +97,9 @@ class Arithmetic:
             e += TINY
         if not within(a[0], b[0]):
             e, x = INF, -1
-        return self.made(v, e, x, f, self.chain(((b[0], b[1], a[4]), (a[0], a[1], b[4]))))
+            if any(c[3] & LITERAL and c[0] == 0.0 for c in (a, b)):
+                f |= ANNIHILATED
+        return self.made(v, e, x, f | a[3] & b[3] & LITERAL, self.chain(((b[0], b[1], a[4]), (a[0], a[1], b[4]))))
 
     def div(self, a, b):
         if a[3] & EMPTY:

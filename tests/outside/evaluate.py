@@ -195,7 +195,7 @@ class Evaluator:
         return getattr(self, "_" + e[0])(e, env)
 
     def _num(self, e, env):
-        return self.ops.literal(e[1])
+        return self.ops.number(e[1])
 
     def _ixv(self, e, env):
         k = self.index(e[1], env)
