@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::graph::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use super::sharing::{Fact, Formula, Sharing, check_size};
-use super::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use crate::base::Span;
 use crate::error::{Error, Result};
 use crate::surface::MAX_TYPE_NESTING;
