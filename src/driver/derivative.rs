@@ -1,6 +1,7 @@
 //! Derivatives: what is asked for, and which passes make it.
 
 use super::{Function, bounded, simplified};
+use crate::base::ParamId;
 use crate::certificate::Theorem;
 use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
@@ -114,6 +115,14 @@ impl Request {
     }
 }
 
+/// What differentiation gives: the program, the parameters that were added, and what else was asked for.
+struct Raw {
+    program: tssa::Program,
+    added: Vec<ParamId>,
+    blocks: Vec<Block>,
+    derivation: Option<Derivation>,
+}
+
 /// A derivative and how it was found.
 #[derive(Clone, Debug)]
 pub struct Derived {
@@ -149,6 +158,32 @@ impl Function {
     /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
     pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
         request.check()?;
+        let Raw { program, added, mut blocks, derivation } = self.differentiate(request, stages)?;
+        let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
+        let sparse = sparse.map(|block| block.result.clone()).collect();
+        // A part of a matrix is none.
+        if request.part != Part::Whole {
+            blocks.clear();
+        }
+        let program = match request.expand_partials {
+            true => bounded(stages, &program, "expand-partials", || diff::expand_partials(&program))?,
+            false => program,
+        };
+        let (program, simplification) = match &request.simplify {
+            Some(options) => {
+                let (program, report) = simplified(&program, options, stages)?;
+                (program, Some(report))
+            }
+            None => (program, None),
+        };
+        let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
+        let added = added.into_iter().filter_map(name).collect();
+        let function = Function { source: None, tssa: program, dependents: self.dependents.clone(), sparse };
+        Ok(Derived { function, added, blocks, derivation, simplification })
+    }
+
+    /// The derivative as the rules of differentiation give it.
+    fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw> {
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let dependents = self.dependents.as_slice();
@@ -211,27 +246,7 @@ impl Function {
                 Ok(transposed.program)
             })?,
         };
-        let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
-        let sparse = sparse.map(|block| block.result.clone()).collect();
-        // A part of a matrix is none.
-        if part != Part::Whole {
-            blocks.clear();
-        }
-        let program = match request.expand_partials {
-            true => bounded(stages, &program, "expand-partials", || diff::expand_partials(&program))?,
-            false => program,
-        };
-        let (program, simplification) = match &request.simplify {
-            Some(options) => {
-                let (program, report) = simplified(&program, options, stages)?;
-                (program, Some(report))
-            }
-            None => (program, None),
-        };
-        let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
-        let added = added.into_iter().filter_map(name).collect();
-        let function = Function { source: None, tssa: program, dependents: self.dependents.clone(), sparse };
-        Ok(Derived { function, added, blocks, derivation, simplification })
+        Ok(Raw { program, added, blocks, derivation })
     }
 
     /// The gradient that a Hessian is made of.

@@ -35,17 +35,7 @@ impl<'a> Printer<'a> {
                 None => self.product(id, out),
             },
             Term::Apply(f, args) => self.apply(id, *f, args, out),
-            Term::Pair(a, b) => {
-                let (open, close) = self.parentheses();
-                out.extend([Task::text(open), Task::Align, Task::Last(*a, Level::Open), Task::text(","), Task::Line]);
-                // `(a, (b, c))` reads the same with and without the inner parentheses.
-                let mut rest = *b;
-                while let Term::Pair(a, b) = &program.terms[rest] {
-                    out.extend([Task::Last(*a, Level::Open), Task::text(","), Task::Line]);
-                    rest = *b;
-                }
-                out.extend([Task::Last(rest, Level::Open), Task::Close, Task::text(close)]);
-            }
+            Term::Pair(a, b) => self.pair(*a, *b, out),
             Term::Fst(e) | Term::Snd(e) => {
                 let first = matches!(program.terms[id], Term::Fst(_));
                 let word = match (self.latex(), first) {
@@ -71,34 +61,48 @@ impl<'a> Printer<'a> {
                     out.extend([Task::text("]"), self.times(), Task::Fill, body, Task::Close]);
                 }
             },
-            Term::Let { var, value, body } => {
-                if self.folded.contains_key(var) {
-                    let body = if last { Task::Last(*body, level) } else { Task::Term(*body, level) };
-                    out.push(body);
-                    return;
-                }
-                let name = self.take_var(*var);
-                let head = match self.style {
-                    Style::Latex => format!("\\text{{let }} {name} = "),
-                    _ => format!("let {name} = "),
-                };
-                // A `let` in the value of another one is set off.
-                let value = match program.terms[*value] {
-                    Term::Let { .. } => Task::Term(*value, Level::Or),
-                    _ => Task::Last(*value, Level::Open),
-                };
-                out.extend([Task::Open(2), Task::text(head), value, Task::Close]);
-                match (self.latex(), id == self.top) {
-                    (false, _) => out.extend([Task::Hard, Task::text("in ")]),
-                    (true, true) => out.extend([Task::text(" \\\\"), Task::Hard, Task::text("& \\text{in } ")]),
-                    (true, false) => out.push(Task::text(" \\text{ in } ")),
-                }
-                if id == self.top {
-                    self.top = *body;
-                }
-                out.extend([Task::Last(*body, Level::Open), Task::Leave]);
+            Term::Let { var, body, .. } if self.folded.contains_key(var) => {
+                out.push(if last { Task::Last(*body, level) } else { Task::Term(*body, level) });
             }
+            Term::Let { var, value, body } => self.binding(id, *var, *value, *body, out),
         }
+    }
+
+    /// `(a, b, c)`.
+    fn pair(&self, a: TermId, b: TermId, out: &mut Vec<Task>) {
+        let (open, close) = self.parentheses();
+        out.extend([Task::text(open), Task::Align, Task::Last(a, Level::Open), Task::text(","), Task::Line]);
+        // `(a, (b, c))` reads the same with and without the inner parentheses.
+        let mut rest = b;
+        while let Term::Pair(a, b) = &self.program.terms[rest] {
+            out.extend([Task::Last(*a, Level::Open), Task::text(","), Task::Line]);
+            rest = *b;
+        }
+        out.extend([Task::Last(rest, Level::Open), Task::Close, Task::text(close)]);
+    }
+
+    /// `let x = value in body`, each on a line of its own.
+    fn binding(&mut self, id: TermId, var: VarId, value: TermId, body: TermId, out: &mut Vec<Task>) {
+        let name = self.take_var(var);
+        let head = match self.style {
+            Style::Latex => format!("\\text{{let }} {name} = "),
+            _ => format!("let {name} = "),
+        };
+        // A `let` in the value of another one is set off.
+        let value = match self.program.terms[value] {
+            Term::Let { .. } => Task::Term(value, Level::Or),
+            _ => Task::Last(value, Level::Open),
+        };
+        out.extend([Task::Open(2), Task::text(head), value, Task::Close]);
+        match (self.latex(), id == self.top) {
+            (false, _) => out.extend([Task::Hard, Task::text("in ")]),
+            (true, true) => out.extend([Task::text(" \\\\"), Task::Hard, Task::text("& \\text{in } ")]),
+            (true, false) => out.push(Task::text(" \\text{ in } ")),
+        }
+        if id == self.top {
+            self.top = body;
+        }
+        out.extend([Task::Last(body, Level::Open), Task::Leave]);
     }
 
     fn times(&self) -> Task {
