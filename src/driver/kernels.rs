@@ -175,7 +175,7 @@ impl Function {
         back_end::assemble(&self.tssa, &results, false, stages)
     }
 
-    /// Results that are [blocks](Derived::blocks) of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
+    /// Results that are [blocks](super::Derived::blocks) of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
     ///
     /// # Errors
     /// As [`Function::assemble`].
