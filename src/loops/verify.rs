@@ -236,66 +236,8 @@ impl Check<'_> {
             stmt.visit_reads(&mut |r| self.read(r, scope));
         }
         match stmt {
-            Stmt::For { index, domain, lanes, jam, parallel, body } => {
-                let whole = domain.whole_of();
-                if let Domain::Segment(segment) = whole {
-                    self.segment(segment);
-                }
-                if matches!(domain, Domain::Part { parts: 0, .. } | Domain::Part { grain: 0, .. }) {
-                    self.complain(format_args!("{index} has no parts"));
-                }
-                if matches!(whole, Domain::Range { lower, upper } if lower.is_empty() || upper.is_empty()) {
-                    self.complain(format_args!("{index} has no bounds"));
-                }
-                self.uniform(stmt, scope);
-                if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
-                    self.complain(format_args!("{lanes} lanes"));
-                }
-                if *lanes > 1 && scope.in_lanes {
-                    self.complain("lanes inside of lanes");
-                }
-                if *jam == 0 || *jam > 1 && (*lanes > 1 || !can_jam(*index, body)) {
-                    self.complain(format_args!("{jam} iterations of {index} cannot be interleaved"));
-                }
-                let before = (scope.entered.len(), scope.parallel, scope.in_lanes);
-                let onwards = searches_onwards(&self.program.arrays, stmt);
-                let onwards = std::mem::replace(&mut scope.onwards, onwards);
-                scope.enter(Entered::Index(*index));
-                if matches!(whole, Domain::Range { .. }) {
-                    scope.enter(Entered::Range(*index));
-                }
-                scope.parallel += usize::from(*parallel);
-                if *lanes > 1 {
-                    scope.in_lanes = true;
-                    scope.enter(Entered::Varying(*index));
-                }
-                self.body(body, scope);
-                (scope.parallel, scope.in_lanes, scope.onwards) = (before.1, before.2, onwards);
-                scope.leave(before.0);
-            }
-            Stmt::Let { index, array, at, step } => {
-                if step.is_some() && at.as_index().is_none_or(|i| !scope.ranges.contains(&i)) {
-                    self.complain(format_args!("{index} has a step, and no loop over a range is over its place"));
-                }
-                self.part(*array, |part| {
-                    matches!(
-                        part,
-                        Part::Nodes(_)
-                            | Part::Entries
-                            | Part::Rows
-                            | Part::Children(_)
-                            | Part::Starts
-                            | Part::Binned(_)
-                    )
-                });
-                if varies(at, scope) {
-                    scope.enter(Entered::Varying(*index));
-                }
-                if self.program.arrays.get(*array).is_some_and(|array| array.part == Part::Starts) {
-                    scope.start(*index, *array);
-                }
-                scope.enter(Entered::Index(*index));
-            }
+            Stmt::For { .. } => self.each(stmt, scope),
+            Stmt::Let { .. } => self.binding(stmt, scope),
             Stmt::Find { index, segment, key, onwards } => {
                 self.segment(segment);
                 if *onwards && !scope.onwards.contains(index) {
@@ -359,6 +301,67 @@ impl Check<'_> {
             Stmt::Tuple(..) if scope.in_lanes => self.complain("a place is listed inside of lanes"),
             Stmt::Tuple(..) => {}
         }
+    }
+
+    /// A loop, with what stands in it.
+    fn each(&mut self, stmt: &Stmt, scope: &mut Scope) {
+        let Stmt::For { index, domain, lanes, jam, parallel, body } = stmt else { return };
+        let whole = domain.whole_of();
+        if let Domain::Segment(segment) = whole {
+            self.segment(segment);
+        }
+        if matches!(domain, Domain::Part { parts: 0, .. } | Domain::Part { grain: 0, .. }) {
+            self.complain(format_args!("{index} has no parts"));
+        }
+        if matches!(whole, Domain::Range { lower, upper } if lower.is_empty() || upper.is_empty()) {
+            self.complain(format_args!("{index} has no bounds"));
+        }
+        self.uniform(stmt, scope);
+        if !lanes.is_power_of_two() || *lanes > Program::MAX_LANES {
+            self.complain(format_args!("{lanes} lanes"));
+        }
+        if *lanes > 1 && scope.in_lanes {
+            self.complain("lanes inside of lanes");
+        }
+        if *jam == 0 || *jam > 1 && (*lanes > 1 || !can_jam(*index, body)) {
+            self.complain(format_args!("{jam} iterations of {index} cannot be interleaved"));
+        }
+        let before = (scope.entered.len(), scope.parallel, scope.in_lanes);
+        let onwards = searches_onwards(&self.program.arrays, stmt);
+        let onwards = std::mem::replace(&mut scope.onwards, onwards);
+        scope.enter(Entered::Index(*index));
+        if matches!(whole, Domain::Range { .. }) {
+            scope.enter(Entered::Range(*index));
+        }
+        scope.parallel += usize::from(*parallel);
+        if *lanes > 1 {
+            scope.in_lanes = true;
+            scope.enter(Entered::Varying(*index));
+        }
+        self.body(body, scope);
+        (scope.parallel, scope.in_lanes, scope.onwards) = (before.1, before.2, onwards);
+        scope.leave(before.0);
+    }
+
+    /// An index that is read from an array.
+    fn binding(&mut self, stmt: &Stmt, scope: &mut Scope) {
+        let Stmt::Let { index, array, at, step } = stmt else { return };
+        if step.is_some() && at.as_index().is_none_or(|i| !scope.ranges.contains(&i)) {
+            self.complain(format_args!("{index} has a step, and no loop over a range is over its place"));
+        }
+        self.part(*array, |part| {
+            matches!(
+                part,
+                Part::Nodes(_) | Part::Entries | Part::Rows | Part::Children(_) | Part::Starts | Part::Binned(_)
+            )
+        });
+        if varies(at, scope) {
+            scope.enter(Entered::Varying(*index));
+        }
+        if self.program.arrays.get(*array).is_some_and(|array| array.part == Part::Starts) {
+            scope.start(*index, *array);
+        }
+        scope.enter(Entered::Index(*index));
     }
 
     /// Where a row starts is used for stores to a matrix, each block of which has an array of its own.

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Context, Contraction, MAX_GUARDS, MAX_WEIGHT, Presenter};
+use super::sums::Contraction;
+use super::{Context, MAX_GUARDS, MAX_WEIGHT, Presenter};
 use crate::base::{Id, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, View};

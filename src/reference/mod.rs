@@ -5,10 +5,13 @@
 //! | [`numeric`] | the numbers to compute with: reals, complex, dual, a prime field | |
 //! | [`rounding`] | numbers with a bound on rounding errors; numbers that a false bracket makes zero | |
 //! | [`environment`] | what a program is run on, and what it returns | |
-//! | [`eval_term`] | evaluates a term | Figs 4 and 5 |
-//! | [`eval_tssa`] | evaluates Tensor-SSA | Fig. 10 |
+//! | `scope` | evaluates index expressions and predicates, for terms and for Tensor-SSA | Fig. 5 |
+//! | [`eval_term`], `eval_term/` | evaluates a term | Figs 4 and 5 |
+//! | [`eval_tssa`], `eval_tssa/` | evaluates Tensor-SSA | Fig. 10 |
+//! | `run` | evaluates a program on named tensors | |
 //! | [`mod@count`] | counts scalar operations | Figs 6 and 17 |
 //! | [`check`] | checks derivatives: adjoint identity, dual numbers, complex step, finite differences | section 6 |
+//! | `testing` | a small signature with data, for tests | |
 
 pub mod check;
 pub mod count;

@@ -5,11 +5,16 @@
 //! - A map application has no value where the relation has no tuple for the source, which happens for the argmax of an empty range.
 //!   An atom that mentions such an application is false whatever its sense, as `exists k. (map(o, k) and ..)` would be.
 
+use std::cmp::Ordering;
+
+use rustc_hash::FxHashMap;
+
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Var, View};
 
 use super::environment::{Environment, Limits};
+use super::numeric::Numeric;
 
 /// The tensors that computed relations look at.
 pub(super) trait Tensors {
@@ -19,6 +24,22 @@ pub(super) trait Tensors {
     /// The first place of the largest or smallest element along the last axis, for given other places; nothing outside the tensor
     /// and for an empty axis.
     fn extremum(&self, var: VarId, view: View, source: &[i64]) -> Result<Option<i64>>;
+}
+
+/// The places of extrema along the last axis, for given other places; nothing along an empty axis.
+pub(super) type Extrema = FxHashMap<(View, Vec<i64>), Option<i64>>;
+
+/// Whether an element takes the place of the best one before it: if strictly beyond, where a NaN is beyond everything.
+pub(super) fn better<T: Numeric>(view: View, x: &T, best: Option<&T>) -> Result<bool> {
+    let Some(best) = best else { return Ok(true) };
+    if best.is_nan()? || x.is_nan()? {
+        return Ok(!best.is_nan()?);
+    }
+    Ok(match view {
+        View::ArgMax => x.compare(best)? == Some(Ordering::Greater),
+        View::ArgMin => x.compare(best)? == Some(Ordering::Less),
+        View::Support => return Err(Error::bug("evaluate", "an extremum of a support")),
+    })
 }
 
 /// The values of the indices in scope, and the number of steps taken.

@@ -4,6 +4,16 @@
 //! text --lexer, parser--> ast --elaborate--> term
 //! Rust --builder--------> ast
 //! ```
+//!
+//! | file | job |
+//! |---|---|
+//! | [`ast`] | what was written |
+//! | `parser`, `parser/` | text to [`ast`] |
+//! | [`builder`], `builder/` | closures and operators of Rust to [`ast`] |
+//! | `elaborate/` | [`ast`] to terms: names, sizes and types resolved, accesses proved in bounds |
+//! | `prelude.iv` | the functions that every program has |
+//! | `diagnostics` | problems with their places in the text, for people |
+//! | `sexpr` | trees as text, for tests |
 
 pub mod ast;
 pub mod builder;

@@ -14,6 +14,15 @@
 //!   `let` holds the comparison's truth values.
 //!
 //! Binders never repeat: each index and each variable is bound once in a program.
+//!
+//! | file | job |
+//! |---|---|
+//! | `data` | the types of terms, and the builder that types them |
+//! | `verify` | checks all that a [`Program`] promises |
+//! | `print`, `print/` | the text of a program, which reads back as the same one; LaTeX |
+//! | `names` | distinct names for a text |
+//! | `same` | equality up to the names of what is bound, and ids |
+//! | `json`, `dot` | programs as JSON, and as pictures |
 
 mod data;
 mod dot;

@@ -26,6 +26,9 @@
 //!
 //! The walk is a loop over an explicit stack; its time is linear in the program.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use super::data::{NormalForm, Program, Term, TermId, VariableKind};
@@ -585,7 +588,3 @@ enum Place {
     /// Anywhere else.
     Inside,
 }
-
-#[cfg(test)]
-#[path = "verify_tests.rs"]
-mod tests;

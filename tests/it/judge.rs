@@ -212,9 +212,12 @@ impl Element {
     }
 }
 
-/// All numbers of results, in order.
+/// All numbers of results, in the order of their places, whatever the format.
 pub fn numbers(values: &[(String, Value)]) -> Vec<f64> {
-    values.iter().flat_map(|(_, value)| value.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect()
+    values
+        .iter()
+        .flat_map(|(_, value)| value.leaves().iter().flat_map(|leaf| leaf.lexicographic().into_owned()))
+        .collect()
 }
 
 /// All numbers of results, with zeros where a sparse one stores nothing.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::graph::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use super::sharing::{Fact, Formula, Sharing, check_size};
-use super::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use crate::base::Span;
 use crate::error::{Error, Result};
 use crate::surface::MAX_TYPE_NESTING;
@@ -36,6 +36,65 @@ pub(super) struct Emit<'g> {
     pub(super) n_indices: usize,
     pub(super) n_variables: usize,
     pub(super) escaped: bool,
+}
+
+/// One tree while it is written.
+struct Tree<'g> {
+    sharing: Sharing<'g>,
+    /// The nodes that are bound around a node, in order.
+    lets_at: FxHashMap<NodeId, Vec<NodeId>>,
+    /// What the values of bound nodes are guarded by.
+    wrappers: FxHashMap<NodeId, Rc<Fact>>,
+    /// The names of bound nodes.
+    names: FxHashMap<NodeId, String>,
+    in_scope: FxHashSet<BoundId>,
+    results: Vec<ExprId>,
+    work: Vec<Work>,
+}
+
+impl<'g> Tree<'g> {
+    fn new(graph: &'g Graph, root: NodeId) -> Result<Self> {
+        let sharing = Sharing::new(graph, root)?;
+        let mut lets_at: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
+        let mut wrappers: FxHashMap<NodeId, Rc<Fact>> = FxHashMap::default();
+        for (k, id) in sharing.nodes.iter().enumerate().filter(|(k, _)| sharing.bound[*k]) {
+            lets_at.entry(sharing.nodes[sharing.site[k]]).or_default().push(*id);
+            wrappers.extend(sharing.wrapper(k).map(|fact| (*id, fact)));
+        }
+        Ok(Tree {
+            sharing,
+            lets_at,
+            wrappers,
+            names: FxHashMap::default(),
+            in_scope: FxHashSet::default(),
+            results: Vec::new(),
+            work: vec![Work::Define(root)],
+        })
+    }
+
+    fn is_bound(&self, id: NodeId) -> bool {
+        self.sharing.local.get(&id).is_some_and(|k| self.sharing.bound[*k])
+    }
+
+    /// The work of a guard.
+    fn define_fact(&mut self, fact: Rc<Fact>) {
+        let start = self.work.len();
+        match &fact.formula {
+            Formula::Guard(guard) | Formula::NotGuard(guard) => self.work.push(Work::Use(*guard)),
+            Formula::NotEmpty(extent) => self.work.push(Work::Use(*extent)),
+            Formula::And(a, b) | Formula::Or(a, b) => {
+                self.work.extend([Work::Fact(a.clone()), Work::Fact(b.clone())]);
+            }
+            Formula::Exists(bound, extent, inner) => self.work.extend([
+                Work::Use(*extent),
+                Work::Enter(*bound),
+                Work::Fact(inner.clone()),
+                Work::Leave(*bound),
+            ]),
+        }
+        self.work.push(Work::BuildFact(fact));
+        self.work[start..].reverse();
+    }
 }
 
 impl Emit<'_> {
@@ -110,163 +169,130 @@ impl Emit<'_> {
 
     /// Writes the tree of a root. `[[d]] = let t = [q] * [[e]] in .. d`, where `e, ..` are bound around `d`, and a use of `e` is `t`.
     pub(super) fn tree(&mut self, root: NodeId) -> Result<ExprId> {
-        let sharing = Sharing::new(self.graph, root)?;
-        let mut lets_at: FxHashMap<NodeId, Vec<NodeId>> = FxHashMap::default();
-        let mut wrappers: FxHashMap<NodeId, Rc<Fact>> = FxHashMap::default();
-        let mut extra = self.ast.exprs.len() as u64;
-        for (k, id) in sharing.nodes.iter().enumerate() {
-            if sharing.bound[k] {
-                lets_at.entry(sharing.nodes[sharing.site[k]]).or_default().push(*id);
-                if let Some(fact) = sharing.wrapper(k) {
-                    extra += fact.size as u64 + 1;
-                    wrappers.insert(*id, fact);
-                }
-            }
-        }
-        check_size(extra)?;
-        let is_bound = |id: NodeId| sharing.local.get(&id).is_some_and(|k| sharing.bound[*k]);
-        let mut shared_names: FxHashMap<NodeId, String> = FxHashMap::default();
-        let mut in_scope: FxHashSet<BoundId> = FxHashSet::default();
-        let mut results: Vec<ExprId> = Vec::new();
-        let mut work = vec![Work::Define(root)];
-        while let Some(item) = work.pop() {
+        let mut tree = Tree::new(self.graph, root)?;
+        check_size(self.ast.exprs.len() as u64 + tree.wrappers.values().map(|fact| fact.size as u64 + 1).sum::<u64>())?;
+        while let Some(item) = tree.work.pop() {
             match item {
-                Work::Use(id) if is_bound(id) => {
-                    let name = shared_names.get(&id).cloned().unwrap_or_default();
+                Work::Use(id) if tree.is_bound(id) => {
+                    let name = tree.names.get(&id).cloned().unwrap_or_default();
                     let name = self.push(ast::Expr::Name(name));
-                    results.push(name);
+                    tree.results.push(name);
                 }
-                Work::Use(id) => work.push(Work::Define(id)),
-                Work::Define(id) => {
-                    let node = &self.graph.nodes[id as usize];
-                    let start = work.len();
-                    for bound in lets_at.get(&id).into_iter().flatten() {
-                        let name = self.fresh_name(false);
-                        shared_names.insert(*bound, name);
-                        // The guard, then the value, then both together.
-                        if let Some(fact) = wrappers.get(bound) {
-                            work.push(Work::Fact(fact.clone()));
-                            work.push(Work::Define(*bound));
-                            work.push(Work::Wrap);
-                        } else {
-                            work.push(Work::Define(*bound));
-                        }
-                    }
-                    match (&node.kind, node.operands.as_slice()) {
-                        (Kind::Binder(_, bound) | Kind::Let(bound), [first, body]) => {
-                            work.extend([Work::Use(*first), Work::Enter(*bound), Work::Use(*body), Work::Leave(*bound)])
-                        }
-                        (Kind::Arg(..), [extent, values]) => match self.inner_gen(*values, &lets_at, is_bound(*values))
-                        {
-                            Some((bound, body)) => work.extend([
-                                Work::Use(*extent),
-                                Work::Enter(bound),
-                                Work::Use(body),
-                                Work::Leave(bound),
-                            ]),
-                            None => work.extend([Work::Use(*extent), Work::Use(*values)]),
-                        },
-                        (_, operands) => work.extend(operands.iter().map(|operand| Work::Use(*operand))),
-                    }
-                    work.push(Work::Build(id));
-                    if lets_at.contains_key(&id) {
-                        work.push(Work::Lets(id));
-                    }
-                    // Done from the first to the last.
-                    work[start..].reverse();
-                }
+                Work::Use(id) => tree.work.push(Work::Define(id)),
+                Work::Define(id) => self.define(&mut tree, id),
                 Work::Enter(bound) => {
-                    in_scope.insert(bound);
+                    tree.in_scope.insert(bound);
                 }
                 Work::Leave(bound) => {
-                    in_scope.remove(&bound);
+                    tree.in_scope.remove(&bound);
                 }
                 Work::Build(id) => {
                     let node = &self.graph.nodes[id as usize];
-                    let operands = results.split_off(results.len().saturating_sub(node.operands.len()));
+                    let operands = tree.results.split_off(tree.results.len().saturating_sub(node.operands.len()));
                     if let Kind::Bound(bound) = node.kind {
-                        self.escaped |= !in_scope.contains(&bound);
+                        self.escaped |= !tree.in_scope.contains(&bound);
                     }
                     let inner = match (&node.kind, node.operands.as_slice()) {
-                        (Kind::Arg(..), [_, values]) => self.inner_gen(*values, &lets_at, is_bound(*values)),
+                        (Kind::Arg(..), [_, values]) => self.inner_gen(&tree, *values),
                         _ => None,
                     };
                     let built = self.build(node, &operands, inner.map(|(bound, _)| bound))?;
-                    results.push(built);
+                    tree.results.push(built);
                 }
                 Work::Lets(id) => {
-                    let mut body = pop(&mut results)?;
-                    for bound in lets_at.get(&id).into_iter().flatten().rev() {
-                        let value = pop(&mut results)?;
-                        let name = self.name(shared_names.get(bound).cloned().unwrap_or_default());
+                    let mut body = pop(&mut tree.results)?;
+                    for bound in tree.lets_at.get(&id).into_iter().flatten().rev() {
+                        let value = pop(&mut tree.results)?;
+                        let name = self.name(tree.names.get(bound).cloned().unwrap_or_default());
                         body = self.push(ast::Expr::Let { name, value, body });
                     }
-                    results.push(body);
+                    tree.results.push(body);
                 }
                 Work::Wrap => {
-                    let (body, guard) = (pop(&mut results)?, pop(&mut results)?);
+                    let (body, guard) = (pop(&mut tree.results)?, pop(&mut tree.results)?);
                     let wrapped = self.push(ast::Expr::Iverson { guard, body });
-                    results.push(wrapped);
+                    tree.results.push(wrapped);
                 }
-                Work::Fact(fact) => {
-                    let start = work.len();
-                    match &fact.formula {
-                        Formula::Guard(guard) | Formula::NotGuard(guard) => work.push(Work::Use(*guard)),
-                        Formula::NotEmpty(extent) => work.push(Work::Use(*extent)),
-                        Formula::And(a, b) | Formula::Or(a, b) => {
-                            work.extend([Work::Fact(a.clone()), Work::Fact(b.clone())]);
-                        }
-                        Formula::Exists(bound, extent, inner) => work.extend([
-                            Work::Use(*extent),
-                            Work::Enter(*bound),
-                            Work::Fact(inner.clone()),
-                            Work::Leave(*bound),
-                        ]),
-                    }
-                    work.push(Work::BuildFact(fact));
-                    work[start..].reverse();
-                }
+                Work::Fact(fact) => tree.define_fact(fact),
                 Work::BuildFact(fact) => {
-                    let last = pop(&mut results)?;
-                    let built = match fact.formula {
-                        Formula::Guard(_) => last,
-                        Formula::NotGuard(_) => self.push(ast::Expr::Unary(UnaryOp::Not, last)),
-                        Formula::NotEmpty(_) => {
-                            let zero = self.push(ast::Expr::Number { value: 0.0, integer: Some(0) });
-                            self.push(ast::Expr::Binary(BinaryOp::Less, zero, last))
-                        }
-                        Formula::And(..) => {
-                            let first = pop(&mut results)?;
-                            self.push(ast::Expr::Binary(BinaryOp::And, first, last))
-                        }
-                        Formula::Or(..) => {
-                            let first = pop(&mut results)?;
-                            self.push(ast::Expr::Binary(BinaryOp::Or, first, last))
-                        }
-                        Formula::Exists(bound, ..) => {
-                            let extent = pop(&mut results)?;
-                            let name = self.bound_name(bound, true);
-                            let index = self.name(name);
-                            self.push(ast::Expr::Binder { kind: BinderKind::Exists, index, extent, body: last })
-                        }
-                    };
-                    results.push(built);
+                    let built = self.build_fact(&fact, &mut tree.results)?;
+                    tree.results.push(built);
                 }
             }
         }
-        pop(&mut results)
+        pop(&mut tree.results)
+    }
+
+    /// The work of a node with the `let`s around it.
+    fn define(&mut self, tree: &mut Tree<'_>, id: NodeId) {
+        let node = &self.graph.nodes[id as usize];
+        let start = tree.work.len();
+        for bound in tree.lets_at.get(&id).into_iter().flatten() {
+            let name = self.fresh_name(false);
+            tree.names.insert(*bound, name);
+            // The guard, then the value, then both together.
+            if let Some(fact) = tree.wrappers.get(bound) {
+                tree.work.push(Work::Fact(fact.clone()));
+                tree.work.push(Work::Define(*bound));
+                tree.work.push(Work::Wrap);
+            } else {
+                tree.work.push(Work::Define(*bound));
+            }
+        }
+        match (&node.kind, node.operands.as_slice()) {
+            (Kind::Binder(_, bound) | Kind::Let(bound), [first, body]) => {
+                tree.work.extend([Work::Use(*first), Work::Enter(*bound), Work::Use(*body), Work::Leave(*bound)])
+            }
+            (Kind::Arg(..), [extent, values]) => match self.inner_gen(tree, *values) {
+                Some((bound, body)) => {
+                    tree.work.extend([Work::Use(*extent), Work::Enter(bound), Work::Use(body), Work::Leave(bound)])
+                }
+                None => tree.work.extend([Work::Use(*extent), Work::Use(*values)]),
+            },
+            (_, operands) => tree.work.extend(operands.iter().map(|operand| Work::Use(*operand))),
+        }
+        tree.work.push(Work::Build(id));
+        if tree.lets_at.contains_key(&id) {
+            tree.work.push(Work::Lets(id));
+        }
+        // Done from the first to the last.
+        tree.work[start..].reverse();
+    }
+
+    /// A guard whose parts are on the stack.
+    fn build_fact(&mut self, fact: &Fact, results: &mut Vec<ExprId>) -> Result<ExprId> {
+        let last = pop(results)?;
+        Ok(match fact.formula {
+            Formula::Guard(_) => last,
+            Formula::NotGuard(_) => self.push(ast::Expr::Unary(UnaryOp::Not, last)),
+            Formula::NotEmpty(_) => {
+                let zero = self.push(ast::Expr::Number { value: 0.0, integer: Some(0) });
+                self.push(ast::Expr::Binary(BinaryOp::Less, zero, last))
+            }
+            Formula::And(..) => {
+                let first = pop(results)?;
+                self.push(ast::Expr::Binary(BinaryOp::And, first, last))
+            }
+            Formula::Or(..) => {
+                let first = pop(results)?;
+                self.push(ast::Expr::Binary(BinaryOp::Or, first, last))
+            }
+            Formula::Exists(bound, ..) => {
+                let extent = pop(results)?;
+                let name = self.bound_name(bound, true);
+                let index = self.name(name);
+                self.push(ast::Expr::Binder { kind: BinderKind::Exists, index, extent, body: last })
+            }
+        })
     }
 
     /// The index and body of the values of an `argmax`, if they stand in it and nowhere else.
-    fn inner_gen(
-        &self,
-        values: NodeId,
-        lets_at: &FxHashMap<NodeId, Vec<NodeId>>,
-        is_bound: bool,
-    ) -> Option<(BoundId, NodeId)> {
+    fn inner_gen(&self, tree: &Tree<'_>, values: NodeId) -> Option<(BoundId, NodeId)> {
         let node = self.graph.nodes.get(values as usize)?;
         match (&node.kind, node.operands.as_slice()) {
-            (Kind::Binder(BinderKind::Gen, bound), [_, body]) if !is_bound && !lets_at.contains_key(&values) => {
+            (Kind::Binder(BinderKind::Gen, bound), [_, body])
+                if !tree.is_bound(values) && !tree.lets_at.contains_key(&values) =>
+            {
                 Some((*bound, *body))
             }
             _ => None,

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{BoundId, Graph, Kind, MAX_DEPTH, MAX_GUARD, MAX_STEPS, MAX_USES, Node, NodeId};
+use super::graph::{BoundId, Graph, Kind, Node, NodeId};
+use super::{MAX_DEPTH, MAX_GUARD, MAX_STEPS, MAX_USES};
 use crate::error::{Error, Result};
 use crate::surface::ast::BinderKind;
 use crate::surface::parser::MAX_EXPRS;

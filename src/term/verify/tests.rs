@@ -1,3 +1,5 @@
+//! Programs that break one promise each, and the violation that is found.
+
 use std::sync::Arc;
 
 use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};

@@ -1,3 +1,5 @@
+//! What statements read as, and that this is the same function.
+
 use std::sync::Arc;
 
 use super::present;

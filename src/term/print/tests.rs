@@ -1,3 +1,5 @@
+//! How terms are spelt, and that what is printed reads back as the same program.
+
 use std::sync::Arc;
 
 use super::Style;

@@ -1,0 +1,69 @@
+//! What is known of terms before they are evaluated: which are summands, accesses, or compute numbers that their value does not hold.
+
+use crate::base::Id;
+use crate::index::{Pred, are_determined};
+use crate::term::{Program, Term};
+
+/// Which terms are summands of a sum, seen through `let`s: users hand it to their operands.
+pub(super) fn summands(program: &Program) -> Vec<bool> {
+    let mut summands = vec![false; program.terms.len()];
+    for (id, term) in program.terms.iter().rev() {
+        let (body, inherited) = match term {
+            Term::Sum { body, .. } => (body, true),
+            Term::Let { body, .. } => (body, summands.get(id.index()).copied().unwrap_or(false)),
+            _ => continue,
+        };
+        if let Some(flag) = summands.get_mut(body.index()) {
+            *flag = inherited;
+        }
+    }
+    summands
+}
+
+/// Which sums belong to a nest that has at most one summand: the brackets below it, those around factors of a product too, determine all of its
+/// indices.
+pub(super) fn accesses(program: &Program) -> Vec<bool> {
+    let mut accesses = vec![false; program.terms.len()];
+    let mut seen = vec![false; program.terms.len()];
+    for (id, _) in program.terms.iter().rev().filter(|(_, term)| matches!(term, Term::Sum { .. })) {
+        if seen.get(id.index()).copied().unwrap_or(true) {
+            continue;
+        }
+        let (mut nest, mut indices, mut guard) = (Vec::new(), Vec::new(), Pred::True);
+        let mut stack = vec![(id, true)];
+        while let Some((e, below_sums)) = stack.pop() {
+            match program.terms.get(e) {
+                Some(Term::Sum { index, body, .. }) if below_sums => {
+                    nest.push(e);
+                    indices.push(*index);
+                    stack.push((*body, true));
+                }
+                Some(Term::Let { body, .. }) => stack.push((*body, below_sums)),
+                Some(Term::Iverson { guard: p, body }) => {
+                    guard = guard.and(p.clone());
+                    stack.push((*body, below_sums));
+                }
+                Some(Term::Mul(a, b)) => stack.extend([(*b, false), (*a, false)]),
+                _ => {}
+            }
+        }
+        let access = are_determined(&indices, &guard, &|relation| program.signature.gives_targets(relation));
+        for e in nest {
+            if let (Some(access_at), Some(seen)) = (accesses.get_mut(e.index()), seen.get_mut(e.index())) {
+                (*access_at, *seen) = (access, true);
+            }
+        }
+    }
+    accesses
+}
+
+/// Which terms may compute numbers that their value does not hold: in the value of a `let`, or in a component projected away.
+pub(super) fn working(program: &Program) -> Vec<bool> {
+    let mut working: Vec<bool> = Vec::with_capacity(program.terms.len());
+    for term in program.terms.values() {
+        let mut found = matches!(term, Term::Let { .. } | Term::Fst(_) | Term::Snd(_));
+        term.for_each_operand(|e| found |= working.get(e.index()).copied().unwrap_or(true));
+        working.push(found);
+    }
+    working
+}

@@ -1,0 +1,122 @@
+//! What is left of predicates given others. Questions come again and again, so answers are kept.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::super::expr::rename_pred;
+use super::{Graph, Scope, slots};
+use crate::base::IndexId;
+use crate::error::{Error, Result};
+use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, simplify_union};
+
+/// Larger guards are left as they are.
+const MAX_WEIGHT: usize = 24;
+
+/// What is left of predicates given others: a matter of the signature, not of an e-graph, since relations are but names.
+#[derive(Default)]
+pub(in crate::simplify) struct Answers {
+    /// Under canonical names.
+    canonical: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
+    /// Under the names that were asked for, with the ranges of those that occur: most questions come again.
+    asked: FxHashMap<(Scope, Pred, Pred), Pred>,
+}
+
+impl Graph<'_> {
+    /// What is left of `p` where `given` holds and the indices are in their ranges.
+    pub(in crate::simplify) fn given(&mut self, scope: &[(IndexId, Size)], given: &Pred, p: &Pred) -> Result<Pred> {
+        let large_union = matches!(p, Pred::Any(_)) && given.is_true();
+        if p.is_true() || p.is_false() || given.weight() > MAX_WEIGHT || p.weight() > MAX_WEIGHT && !large_union {
+            return Ok(p.clone());
+        }
+        if p.conjuncts().iter().all(|q| given.conjuncts().contains(q)) {
+            return Ok(Pred::True);
+        }
+        let mut occurring: Scope = Vec::new();
+        let mut meet = |a: &Affine| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v
+                    && !occurring.iter().any(|(j, _)| j == i)
+                    && let Some(entry) = scope.iter().find(|(j, _)| j == i)
+                {
+                    occurring.push(entry.clone());
+                }
+            });
+        };
+        given.visit_affine(&mut meet);
+        p.visit_affine(&mut meet);
+        let question = (occurring, given.clone(), p.clone());
+        if let Some(known) = self.answers.asked.get(&question) {
+            return Ok(known.clone());
+        }
+        let left = self.remaining(&question)?;
+        self.answers.asked.insert(question, left.clone());
+        Ok(left)
+    }
+
+    /// What is left of a predicate given another, over indices with their ranges.
+    fn remaining(&mut self, (scope, given, p): &(Scope, Pred, Pred)) -> Result<Pred> {
+        let mut names: BTreeMap<IndexId, IndexId> =
+            scope.iter().zip(0..).map(|((i, _), at)| (*i, IndexId(at))).collect();
+        let mut depth = scope.len() as u32;
+        let mut bind = |i: IndexId| {
+            names.entry(i).or_insert_with(|| {
+                depth += 1;
+                IndexId(depth - 1)
+            });
+        };
+        given.visit_binders(&mut bind);
+        p.visit_binders(&mut bind);
+        let mut all_known = true;
+        for q in [given, p] {
+            // Those that it binds are among the names.
+            q.visit_affine(&mut |a| {
+                a.visit(&mut |v| all_known &= !matches!(v, Var::Index(i) if !names.contains_key(i)));
+            });
+        }
+        if !all_known {
+            return Err(Error::bug("simplify", "a question about an index without a range"));
+        }
+        let ranges: Vec<Size> = scope.iter().map(|(_, n)| n.clone()).collect();
+        let key = (ranges, rename_pred(given, &names)?, rename_pred(p, &names)?);
+        let back: BTreeMap<IndexId, IndexId> = names.iter().map(|(from, to)| (*to, *from)).collect();
+        if let Some(known) = self.answers.canonical.get(&key) {
+            return Ok(rename_pred(known, &back)?);
+        }
+        let mut facts = self.assumed.clone();
+        for (i, n) in slots(&key.0) {
+            facts.range(i, &n);
+        }
+        for q in [&key.1, &key.2] {
+            self.assume_targets(&mut facts, q)?;
+        }
+        facts.assume(&key.1);
+        let simplified = if has_union(&key.2) { simplify_union(&key.2, &facts) } else { facts.simplify(&key.2) };
+        self.answers.canonical.insert(key, simplified.clone());
+        Ok(rename_pred(&simplified, &back)?)
+    }
+
+    /// The targets of maps are in range.
+    fn assume_targets(&self, facts: &mut Facts, p: &Pred) -> Result<()> {
+        let mut targets = Vec::new();
+        p.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Apply(application) = v
+                    && let RelationRef::Input(r) = application.map
+                    && let Some(n) = self.signature.relations.get(r).and_then(|r| r.shape.last())
+                {
+                    targets.push((v.clone(), n.clone()));
+                }
+            });
+        });
+        for (v, n) in targets {
+            facts.assume(&Pred::in_range(&Affine::var(v), &n)?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an `or` stands at the top.
+fn has_union(p: &Pred) -> bool {
+    p.conjuncts().iter().any(|p| matches!(p, Pred::Any(_)))
+}

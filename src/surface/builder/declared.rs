@@ -1,0 +1,119 @@
+//! What is declared, as values of Rust: types of parameters, sparse parameters, relations, maps, scalar functions.
+
+use super::Builder;
+use super::graph::{Kind, Node, NodeId, Shape};
+use super::handles::{Affine, Expr, Guard, Index, Real};
+use crate::surface::MAX_TYPE_NESTING;
+
+/// The type of a parameter.
+#[derive(Clone, Debug)]
+pub struct Type<'b> {
+    pub(super) builder: &'b Builder,
+    pub(super) shape: Shape,
+    pub(super) depth: usize,
+}
+
+impl<'b> Type<'b> {
+    fn nest(builder: &'b Builder, depth: usize, shape: Shape) -> Self {
+        if depth >= MAX_TYPE_NESTING {
+            return Type { builder, shape: Shape::TooDeep, depth: 0 };
+        }
+        Type { builder, shape, depth }
+    }
+
+    /// `[n, ..] self`; itself without sizes.
+    pub fn tensor<I: Affine<'b>>(self, shape: impl IntoIterator<Item = I>) -> Self {
+        let sizes = self.builder.indices(shape);
+        if sizes.is_empty() {
+            return self;
+        }
+        Type::nest(self.builder, self.depth + 1, Shape::Tensor(sizes, Box::new(self.shape)))
+    }
+
+    /// `(self, second)`
+    pub fn pair(self, second: Type<'b>) -> Self {
+        let depth = self.depth.max(second.depth) + 1;
+        Type::nest(self.builder, depth, Shape::Pair(Box::new(self.shape), Box::new(second.shape)))
+    }
+}
+
+/// A sparse parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Sparse<'b> {
+    pub(super) tensor: Expr<'b>,
+}
+
+impl<'b> Sparse<'b> {
+    /// The tensor, to be passed whole.
+    pub fn tensor(self) -> Expr<'b> {
+        self.tensor
+    }
+
+    /// `A[i, j]`: the stored value, and 0 where none is stored.
+    pub fn at<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
+        self.tensor.at(indices)
+    }
+
+    fn member<I: Affine<'b>>(self, suffix: &str, indices: impl IntoIterator<Item = I>) -> (Kind, Vec<NodeId>) {
+        let builder = self.tensor.builder;
+        let name = match builder.graph.borrow().nodes.get(self.tensor.id as usize) {
+            Some(Node { kind: Kind::Name(name), .. }) => format!("{name}{suffix}"),
+            _ => suffix.to_string(),
+        };
+        (Kind::Call(name), builder.indices(indices))
+    }
+
+    /// `A.value(i, j)`: the stored value, where the guards around it imply [`Sparse::stores`].
+    pub fn value<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
+        let (kind, indices) = self.member(".value", indices);
+        Expr::make(self.tensor.builder, kind, indices)
+    }
+
+    /// `A?(i, j)`: whether a value is stored there.
+    pub fn stores<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Guard<'b> {
+        let (kind, indices) = self.member("?", indices);
+        Guard::make(self.tensor.builder, kind, indices)
+    }
+}
+
+/// A declared relation.
+#[derive(Clone, Debug)]
+pub struct Relation<'b> {
+    pub(super) builder: &'b Builder,
+    pub(super) name: String,
+}
+
+impl<'b> Relation<'b> {
+    /// `R(i, ..)`
+    pub fn holds<I: Affine<'b>>(&self, indices: impl IntoIterator<Item = I>) -> Guard<'b> {
+        Guard::make(self.builder, Kind::Call(self.name.clone()), self.builder.indices(indices))
+    }
+}
+
+/// A declared map.
+#[derive(Clone, Debug)]
+pub struct Map<'b> {
+    pub(super) builder: &'b Builder,
+    pub(super) name: String,
+}
+
+impl<'b> Map<'b> {
+    /// The target of `(i, ..)`.
+    pub fn of<I: Affine<'b>>(&self, indices: impl IntoIterator<Item = I>) -> Index<'b> {
+        Index::make(self.builder, Kind::Call(self.name.clone()), self.builder.indices(indices))
+    }
+}
+
+/// A declared scalar function.
+#[derive(Clone, Debug)]
+pub struct Function<'b> {
+    pub(super) builder: &'b Builder,
+    pub(super) name: String,
+}
+
+impl<'b> Function<'b> {
+    /// `f(a, ..)`
+    pub fn call<R: Real<'b>>(&self, args: impl IntoIterator<Item = R>) -> Expr<'b> {
+        self.builder.call(&self.name, args)
+    }
+}

@@ -1,0 +1,264 @@
+//! What is written of expressions beside their operators: functions, accesses, pairs, comparisons, binders, `let` and `select`.
+
+use super::graph::{Kind, NodeId};
+use super::handles::{Affine, Expr, Guard, Index, Real};
+use crate::surface::ast::{BinaryOp, BinderKind};
+
+macro_rules! scalar_functions {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(self) -> Expr<'b> {
+            self.call(stringify!($name), vec![])
+        }
+    )*};
+}
+
+impl<'b> Expr<'b> {
+    pub(super) fn binary(self, op: BinaryOp, right: impl Real<'b>) -> Expr<'b> {
+        let right = right.real(self.builder).within(self.builder);
+        Expr::make(self.builder, Kind::Binary(op), vec![self.id, right])
+    }
+
+    fn compare(self, op: BinaryOp, right: impl Real<'b>) -> Guard<'b> {
+        let right = right.real(self.builder).within(self.builder);
+        Guard::make(self.builder, Kind::Binary(op), vec![self.id, right])
+    }
+
+    fn call(self, callee: &str, rest: Vec<NodeId>) -> Expr<'b> {
+        let operands = std::iter::once(self.id).chain(rest).collect();
+        Expr::make(self.builder, Kind::Call(callee.to_string()), operands)
+    }
+
+    scalar_functions! {
+        /// `e^self`.
+        exp;
+        /// The natural logarithm.
+        ln;
+        /// `ln(1 + self)`.
+        log1p;
+        /// `e^self - 1`.
+        expm1;
+        /// The square root.
+        sqrt;
+        /// The sine.
+        sin;
+        /// The cosine.
+        cos;
+        /// The tangent.
+        tan;
+        /// The hyperbolic tangent.
+        tanh;
+        /// The hyperbolic sine.
+        sinh;
+        /// The hyperbolic cosine.
+        cosh;
+        /// The arc sine.
+        asin;
+        /// The arc cosine.
+        acos;
+        /// The arc tangent.
+        atan;
+        /// The cube root.
+        cbrt;
+        /// The absolute value.
+        abs;
+        /// The error function.
+        erf;
+        /// `1 / (1 + e^-self)`.
+        sigmoid;
+        /// `ln(1 + e^self)`.
+        softplus;
+        /// `ln |gamma(self)|`.
+        lgamma;
+        /// The derivative of `lgamma`.
+        digamma;
+    }
+
+    /// The angle of the point `(x, self)`.
+    pub fn atan2(self, x: impl Real<'b>) -> Expr<'b> {
+        let x = x.real(self.builder).within(self.builder);
+        self.call("atan2", vec![x])
+    }
+
+    /// The larger of two.
+    pub fn max(self, other: impl Real<'b>) -> Expr<'b> {
+        let other = other.real(self.builder).within(self.builder);
+        self.call("max", vec![other])
+    }
+
+    /// The smaller of two.
+    pub fn min(self, other: impl Real<'b>) -> Expr<'b> {
+        let other = other.real(self.builder).within(self.builder);
+        self.call("min", vec![other])
+    }
+
+    /// `self^exponent`, an integer power.
+    pub fn powi(self, exponent: i32) -> Expr<'b> {
+        self.binary(BinaryOp::Pow, i64::from(exponent))
+    }
+
+    /// `self^exponent`, a real power.
+    pub fn powf(self, exponent: f64) -> Expr<'b> {
+        self.binary(BinaryOp::Pow, exponent)
+    }
+
+    /// `self^exponent`.
+    pub fn pow(self, exponent: impl Real<'b>) -> Expr<'b> {
+        self.binary(BinaryOp::Pow, exponent)
+    }
+
+    /// `self[i, ..]`: an element, or a slice if there are fewer indices than dimensions; itself without indices.
+    pub fn at<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
+        let operands: Vec<NodeId> = std::iter::once(self.id).chain(self.builder.indices(indices)).collect();
+        if operands.len() == 1 {
+            return self;
+        }
+        Expr::make(self.builder, Kind::Access, operands)
+    }
+
+    /// `(self, second)`.
+    pub fn pair(self, second: impl Real<'b>) -> Expr<'b> {
+        let second = second.real(self.builder).within(self.builder);
+        Expr::make(self.builder, Kind::Pair, vec![self.id, second])
+    }
+
+    /// The first component of a pair.
+    pub fn fst(self) -> Expr<'b> {
+        Expr::make(self.builder, Kind::Fst, vec![self.id])
+    }
+
+    /// The second component of a pair.
+    pub fn snd(self) -> Expr<'b> {
+        Expr::make(self.builder, Kind::Snd, vec![self.id])
+    }
+
+    /// `self < right`
+    pub fn lt(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Less, right)
+    }
+
+    /// `self <= right`
+    pub fn le(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::LessEqual, right)
+    }
+
+    /// `self > right`
+    pub fn gt(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Greater, right)
+    }
+
+    /// `self >= right`
+    pub fn ge(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::GreaterEqual, right)
+    }
+
+    /// `self = right`
+    pub fn eq(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Equal, right)
+    }
+
+    /// `self != right`
+    pub fn ne(self, right: impl Real<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::NotEqual, right)
+    }
+}
+
+impl<'b> Index<'b> {
+    fn compare(self, op: BinaryOp, right: impl Affine<'b>) -> Guard<'b> {
+        let right = right.index(self.builder).within(self.builder);
+        Guard::make(self.builder, Kind::Binary(op), vec![self.id, right])
+    }
+
+    /// `self < right`
+    pub fn lt(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Less, right)
+    }
+
+    /// `self <= right`
+    pub fn le(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::LessEqual, right)
+    }
+
+    /// `self > right`
+    pub fn gt(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Greater, right)
+    }
+
+    /// `self >= right`
+    pub fn ge(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::GreaterEqual, right)
+    }
+
+    /// `self = right`
+    pub fn eq(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::Equal, right)
+    }
+
+    /// `self != right`
+    pub fn ne(self, right: impl Affine<'b>) -> Guard<'b> {
+        self.compare(BinaryOp::NotEqual, right)
+    }
+}
+
+macro_rules! binders {
+    ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Expr<'b> {
+            let builder = extent.builder;
+            let (bound, index) = builder.bound_index();
+            let body = body(index).real(builder).within(builder);
+            Expr::make(builder, Kind::Binder(BinderKind::$kind, bound), vec![extent.id, body])
+        }
+    )*};
+}
+
+binders! {
+    /// `gen i < extent. body(i)`: the tensor of the values of the body.
+    r#gen Gen;
+    /// `sum i < extent. body(i)`
+    sum Sum;
+    /// `max i < extent. body(i)`, and minus infinity over an empty range. Of two numbers it is [`Expr::max`].
+    max Max;
+    /// `min i < extent. body(i)`, and infinity over an empty range. Of two numbers it is [`Expr::min`].
+    min Min;
+}
+
+fn arg<'b, R: Real<'b>>(kind: BinderKind, extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
+    let values = r#gen(extent, body);
+    let (bound, _) = extent.builder.bound_index();
+    Index::make(extent.builder, Kind::Arg(kind, bound), vec![extent.id, values.id])
+}
+
+/// `argmax i < extent. body(i)`: the first index at which the body is largest.
+pub fn argmax<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
+    arg(BinderKind::ArgMax, extent, body)
+}
+
+/// `argmin i < extent. body(i)`: the first index at which the body is smallest.
+pub fn argmin<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
+    arg(BinderKind::ArgMin, extent, body)
+}
+
+/// `exists i < extent. body(i)`
+pub fn exists<'b>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> Guard<'b>) -> Guard<'b> {
+    let builder = extent.builder;
+    let (bound, index) = builder.bound_index();
+    let body = body(index).within(builder);
+    Guard::make(builder, Kind::Binder(BinderKind::Exists, bound), vec![extent.id, body])
+}
+
+/// `let x = value in body(x)`. Sharing needs no `let`: an expression used several times is computed once.
+pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) -> Expr<'b> {
+    let builder = value.builder;
+    let bound = builder.graph.borrow_mut().bound();
+    let variable = Expr::make(builder, Kind::Bound(bound), vec![]);
+    let body = body(variable).real(builder).within(builder);
+    Expr::make(builder, Kind::Let(bound), vec![value.id, body])
+}
+
+/// `select(guard, a, b)`: `a` where the guard holds, else `b`.
+pub fn select<'b>(guard: Guard<'b>, a: impl Real<'b>, b: impl Real<'b>) -> Expr<'b> {
+    let builder = guard.builder;
+    let (a, b) = (a.real(builder).within(builder), b.real(builder).within(builder));
+    Expr::make(builder, Kind::Call("select".into()), vec![guard.id, a, b])
+}

@@ -1,0 +1,214 @@
+//! Places in the graph as values of Rust: what expressions, index expressions and guards are made of, and their operators.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+use super::Builder;
+use super::graph::{Kind, NodeId, Sort};
+use crate::surface::ast::{BinaryOp, UnaryOp};
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident $sort:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name<'b> {
+            pub(super) builder: &'b Builder,
+            pub(super) id: NodeId,
+        }
+
+        impl std::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.id)
+            }
+        }
+
+        impl<'b> $name<'b> {
+            pub(super) fn make(builder: &'b Builder, kind: Kind, operands: Vec<NodeId>) -> Self {
+                $name { builder, id: builder.graph.borrow_mut().push(kind, Sort::$sort, operands) }
+            }
+
+            /// Its place in the graph of `builder`; an expression of another program is a problem of this one.
+            pub(super) fn within(self, builder: &'b Builder) -> NodeId {
+                if std::ptr::eq(self.builder, builder) {
+                    return self.id;
+                }
+                builder.problem("foreign-expression", "expected expressions of one builder, found one of another builder");
+                0
+            }
+        }
+    )*};
+}
+
+handles! {
+    /// A real number, a tensor or a pair.
+    Expr Real;
+    /// An index expression or a size.
+    Index Index;
+    /// A predicate: what stands in a bracket.
+    Guard Guard;
+}
+
+/// What can stand where a real is expected: an [`Expr`], a number, an index or size.
+pub trait Real<'b> {
+    /// The expression, in the graph of `builder`.
+    fn real(self, builder: &'b Builder) -> Expr<'b>;
+}
+
+/// What can stand where an index is expected: an [`Index`] or an integer.
+pub trait Affine<'b> {
+    /// The index expression, in the graph of `builder`.
+    fn index(self, builder: &'b Builder) -> Index<'b>;
+}
+
+impl<'b> Real<'b> for Expr<'b> {
+    fn real(self, _: &'b Builder) -> Expr<'b> {
+        self
+    }
+}
+
+impl<'b> Real<'b> for f64 {
+    fn real(self, builder: &'b Builder) -> Expr<'b> {
+        builder.real(self)
+    }
+}
+
+impl<'b> Real<'b> for i64 {
+    fn real(self, builder: &'b Builder) -> Expr<'b> {
+        let id = builder.graph.borrow_mut().number(self as f64, Some(self), Sort::Real);
+        Expr { builder, id }
+    }
+}
+
+impl<'b> Real<'b> for Index<'b> {
+    fn real(self, _: &'b Builder) -> Expr<'b> {
+        Expr::from(self)
+    }
+}
+
+impl<'b> Affine<'b> for Index<'b> {
+    fn index(self, _: &'b Builder) -> Index<'b> {
+        self
+    }
+}
+
+impl<'b> Affine<'b> for i64 {
+    fn index(self, builder: &'b Builder) -> Index<'b> {
+        builder.index(self)
+    }
+}
+
+impl<'b> From<Index<'b>> for Expr<'b> {
+    /// `real(i)`.
+    fn from(index: Index<'b>) -> Self {
+        Expr::make(index.builder, Kind::Call("real".into()), vec![index.id])
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident;)*) => {$(
+        impl<'b, R: Real<'b>> $trait<R> for Expr<'b> {
+            type Output = Expr<'b>;
+            fn $method(self, right: R) -> Expr<'b> {
+                self.binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for f64 {
+            type Output = Expr<'b>;
+            fn $method(self, right: Expr<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for i64 {
+            type Output = Expr<'b>;
+            fn $method(self, right: Expr<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for Index<'b> {
+            type Output = Expr<'b>;
+            fn $method(self, right: Expr<'b>) -> Expr<'b> {
+                Expr::from(self).binary(BinaryOp::$op, right)
+            }
+        }
+    )*};
+}
+
+operators! {
+    Add add Add;
+    Sub sub Sub;
+    Mul mul Mul;
+    Div div Div;
+}
+
+macro_rules! index_operators {
+    ($($trait:ident $method:ident $op:ident;)*) => {$(
+        impl<'b, R: Affine<'b>> $trait<R> for Index<'b> {
+            type Output = Index<'b>;
+            fn $method(self, right: R) -> Index<'b> {
+                let right = right.index(self.builder).within(self.builder);
+                Index::make(self.builder, Kind::Binary(BinaryOp::$op), vec![self.id, right])
+            }
+        }
+
+        impl<'b> $trait<Index<'b>> for i64 {
+            type Output = Index<'b>;
+            fn $method(self, right: Index<'b>) -> Index<'b> {
+                $trait::$method(self.index(right.builder), right)
+            }
+        }
+    )*};
+}
+
+index_operators! {
+    Add add Add;
+    Sub sub Sub;
+    Mul mul Mul;
+}
+
+impl<'b> Neg for Expr<'b> {
+    type Output = Expr<'b>;
+    fn neg(self) -> Expr<'b> {
+        Expr::make(self.builder, Kind::Unary(UnaryOp::Neg), vec![self.id])
+    }
+}
+
+impl<'b> Neg for Index<'b> {
+    type Output = Index<'b>;
+    fn neg(self) -> Index<'b> {
+        Index::make(self.builder, Kind::Unary(UnaryOp::Neg), vec![self.id])
+    }
+}
+
+impl<'b> BitAnd for Guard<'b> {
+    type Output = Guard<'b>;
+    fn bitand(self, right: Guard<'b>) -> Guard<'b> {
+        let right = right.within(self.builder);
+        Guard::make(self.builder, Kind::Binary(BinaryOp::And), vec![self.id, right])
+    }
+}
+
+impl<'b> BitOr for Guard<'b> {
+    type Output = Guard<'b>;
+    fn bitor(self, right: Guard<'b>) -> Guard<'b> {
+        let right = right.within(self.builder);
+        Guard::make(self.builder, Kind::Binary(BinaryOp::Or), vec![self.id, right])
+    }
+}
+
+impl<'b> Not for Guard<'b> {
+    type Output = Guard<'b>;
+    fn not(self) -> Guard<'b> {
+        Guard::make(self.builder, Kind::Unary(UnaryOp::Not), vec![self.id])
+    }
+}
+
+/// `[p] * e`.
+impl<'b, R: Real<'b>> Mul<R> for Guard<'b> {
+    type Output = Expr<'b>;
+    fn mul(self, body: R) -> Expr<'b> {
+        let body = body.real(self.builder).within(self.builder);
+        Expr::make(self.builder, Kind::Iverson, vec![self.id, body])
+    }
+}

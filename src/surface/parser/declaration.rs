@@ -1,0 +1,283 @@
+//! Declarations and the types in them. Where part of one is missing, its name is declared all the same, so that its uses are no
+//! further problems.
+
+use super::{Parser, is_decl};
+use crate::error::Diagnostic;
+use crate::lexer::Token;
+use crate::surface::MAX_TYPE_NESTING;
+use crate::surface::ast::{Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind};
+use crate::surface::elaborate::closest;
+
+impl Parser<'_> {
+    /// A name and behind it another, where the first could be a declaration: `parm x`. What was read as the body is none.
+    pub(super) fn misspelt_declaration(&mut self) -> Option<Token> {
+        let body = self.ast.body?;
+        let Expr::Name(word) = &self.ast.exprs[body] else { return None };
+        if self.token() != Token::Name || self.current.starts_line || self.skipped {
+            return None;
+        }
+        let keywords = [
+            ("param", Token::Param),
+            ("rel", Token::Rel),
+            ("map", Token::Map),
+            ("assume", Token::Assume),
+            ("def", Token::Def),
+            ("fun", Token::Fun),
+        ];
+        let longer = keywords.iter().find(|(keyword, _)| word.starts_with(keyword));
+        let close = || closest(word, keywords.iter().map(|(keyword, _)| *keyword));
+        let (keyword, token) = match longer {
+            Some(found) => *found,
+            None => close().and_then(|close| keywords.into_iter().find(|(keyword, _)| *keyword == close))?,
+        };
+        let span = self.ast.spans.get(body).copied().unwrap_or_default();
+        let message = format!("expected a declaration or an expression, found the name `{word}`");
+        let diagnostic = Diagnostic::new("unknown-declaration", span, message);
+        self.push_diagnostic(diagnostic.help(format!("did you mean `{keyword}`?")));
+        Some(token)
+    }
+
+    pub(super) fn decl(&mut self) {
+        let keyword = self.advance().token;
+        self.decl_of(keyword);
+    }
+
+    /// What stands behind the keyword of a declaration.
+    pub(super) fn decl_of(&mut self, keyword: Token) {
+        let reported = self.diagnostics.len();
+        let decl = match keyword {
+            Token::Param => self.param(),
+            Token::Rel => self.relation(),
+            Token::Map => self.map(),
+            Token::Assume => {
+                let pred = self.expression(&[]).id;
+                Some(Decl::Assume { pred })
+            }
+            Token::Def => self.def(),
+            _ => self.fun(),
+        };
+        if let Some(decl) = decl {
+            self.ast.decls.push(decl);
+        }
+        if self.diagnostics.len() > reported && self.reported_at == Some(self.current.span.start) {
+            // The token at fault is still there: go on with the next line.
+            while !self.current.starts_line
+                && !is_decl(self.token())
+                && !matches!(self.token(), Token::End | Token::Let | Token::Semicolon)
+            {
+                self.advance();
+            }
+        }
+    }
+
+    fn param(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a parameter")?;
+        let storage = StorageKind::Dense;
+        Some(match self.param_type() {
+            Some((storage, like, ty)) => Decl::Param { name, storage, like, ty },
+            // The name is declared, so that its uses are no further problems.
+            None => Decl::Param { name, storage, like: None, ty: self.error_type() },
+        })
+    }
+
+    /// `: csr(A) [n, m] real`
+    fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
+        let colon = self.expect(Token::Colon, "and a type behind the name of a parameter");
+        let starts_type =
+            matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Format(_));
+        if !colon && (!starts_type || self.current.starts_line) {
+            return None;
+        }
+        let storage = match self.token() {
+            Token::Format(format) => {
+                self.advance();
+                StorageKind::Sparse(format)
+            }
+            _ => StorageKind::Dense,
+        };
+        let mut like = None;
+        if storage != StorageKind::Dense && self.eat(Token::LeftParen).is_some() {
+            like = Some(self.name("the sparse parameter whose entries it has")?);
+            self.expect(Token::RightParen, "behind the parameter whose entries it has").then_some(())?;
+        }
+        Some((storage, like, self.ty(0)?))
+    }
+
+    /// A placeholder for a type that is missing; it was reported.
+    fn error_type(&mut self) -> TypeExpr {
+        let leaf = self.error_leaf();
+        let real = TypeExpr { kind: TypeKind::Real, span: leaf.span };
+        TypeExpr { kind: TypeKind::Tensor(vec![leaf.id], Box::new(real)), span: leaf.span }
+    }
+
+    fn relation(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a relation")?;
+        let colon = self.expect(Token::Colon, "and a shape behind the name of a relation");
+        let shape = colon.then(|| self.sizes("a shape such as `[n, m]`")).flatten();
+        let shape = shape.unwrap_or_else(|| vec![self.error_leaf().id]);
+        Some(Decl::Relation { name, shape })
+    }
+
+    fn map(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a map")?;
+        let (source, target) = self.map_type().unwrap_or_else(|| {
+            let leaf = self.error_leaf().id;
+            (vec![leaf], leaf)
+        });
+        Some(Decl::Map { name, source, target })
+    }
+
+    /// `: [p] -> [c]`
+    fn map_type(&mut self) -> Option<(Vec<ExprId>, ExprId)> {
+        self.expect(Token::Colon, "and `[p] -> [c]` behind the name of a map").then_some(())?;
+        let source = self.sizes("the ranges of a map's arguments such as `[p]`")?;
+        self.expect(Token::Arrow, "and the range of the map's target").then_some(())?;
+        let start = self.current.span;
+        let targets = self.sizes("the range of a map's target such as `[c]`")?;
+        if targets.len() > 1 {
+            let span = start.to(self.last_end);
+            let message = format!("expected one range for the target of a map, found {}", targets.len());
+            self.push_diagnostic(
+                Diagnostic::new("unexpected-token", span, message)
+                    .help("declare one map for each coordinate of the target, or a relation"),
+            );
+        }
+        Some((source, *targets.first()?))
+    }
+
+    fn def(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a definition")?;
+        let Some((params, body)) = self.def_body() else {
+            // The name is declared, so that its uses are no further problems.
+            let param = (self.no_name(), self.error_type());
+            return Some(Decl::Def { name, params: vec![param], body: self.error_leaf().id });
+        };
+        Some(Decl::Def { name, params, body })
+    }
+
+    /// `(a : [n] real, ..) = e`
+    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, ExprId)> {
+        let params = self.list("parameters such as `(a : real)`", |parser| {
+            let name = parser.name("the name of a parameter")?;
+            parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
+            Some((name, parser.ty(0)?))
+        })?;
+        self.expect(Token::Equal, "and the body of the definition").then_some(())?;
+        Some((params, self.expression(&[]).id))
+    }
+
+    fn fun(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a scalar function")?;
+        let Some((params, value, partials)) = self.fun_body(&name) else {
+            // The name is declared, so that its uses are no further problems.
+            let value = self.error_leaf().id;
+            return Some(Decl::Fun { name, params: Vec::new(), value, partials: Vec::new() });
+        };
+        Some(Decl::Fun { name, params, value, partials })
+    }
+
+    /// `(a, b) = e with (da, db)`
+    fn fun_body(&mut self, name: &Name) -> Option<(Vec<Name>, ExprId, Vec<ExprId>)> {
+        let params = self.list("arguments such as `(a, b)`", |parser| parser.name("the name of an argument"))?;
+        self.expect(Token::Equal, "and the value of the function").then_some(())?;
+        let value = self.expression(&[Token::With]).id;
+        self.expect(Token::With, "and one partial derivative for each argument").then_some(())?;
+        let partials = self.list("partial derivatives such as `(da, db)`", |parser| {
+            Some(parser.expression(&[Token::Comma, Token::RightParen]).id)
+        })?;
+        if partials.len() != params.len() {
+            let message = format!(
+                "expected {} partial derivatives, one for each argument, found {}",
+                params.len(),
+                partials.len()
+            );
+            self.push_diagnostic(Diagnostic::new("partials-count", name.span, message));
+        }
+        Some((params, value, partials))
+    }
+
+    /// `( item , .. )`.
+    fn list<T>(&mut self, what: &str, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let open = self.current.span;
+        if self.eat(Token::LeftParen).is_none() {
+            self.unexpected(what);
+            return None;
+        }
+        let mut items = Vec::new();
+        if self.eat(Token::RightParen).is_some() {
+            return Some(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if self.eat(Token::Comma).is_none() {
+                self.close(open, Token::RightParen)?;
+                return Some(items);
+            }
+        }
+    }
+
+    /// `[ size , .. ]`.
+    fn sizes(&mut self, what: &str) -> Option<Vec<ExprId>> {
+        let open = self.current.span;
+        if self.eat(Token::LeftBracket).is_none() {
+            self.unexpected(what);
+            return None;
+        }
+        let mut sizes = Vec::new();
+        loop {
+            sizes.push(self.expression(&[Token::Comma, Token::RightBracket]).id);
+            if self.eat(Token::Comma).is_none() {
+                // A missing bracket in front of a type is the only mistake here: read on as if it stood there.
+                if self.close(open, Token::RightBracket).is_none() && !matches!(self.token(), Token::Real) {
+                    return None;
+                }
+                return Some(sizes);
+            }
+        }
+    }
+
+    /// A type; `depth` types are around it.
+    fn ty(&mut self, depth: usize) -> Option<TypeExpr> {
+        if depth >= MAX_TYPE_NESTING {
+            let message = format!("expected a type that nests at most {MAX_TYPE_NESTING} deep, found a deeper one");
+            self.report(Diagnostic::new("too-deep", self.current.span, message));
+            return None;
+        }
+        let start = self.current.span;
+        match self.token() {
+            Token::Real => {
+                self.advance();
+                Some(TypeExpr { kind: TypeKind::Real, span: start })
+            }
+            Token::LeftBracket => {
+                let sizes = self.sizes("a shape")?;
+                let item = self.ty(depth + 1)?;
+                let span = start.to(item.span);
+                Some(TypeExpr { kind: TypeKind::Tensor(sizes, Box::new(item)), span })
+            }
+            Token::LeftParen => {
+                let mut nested = depth;
+                let mut items = self.list("a type", |parser| {
+                    nested += 1;
+                    parser.ty(nested)
+                })?;
+                let span = start.to(self.last_end);
+                let Some(last) = items.pop() else {
+                    let message = "expected a type in these parentheses, found none";
+                    self.push_diagnostic(Diagnostic::new("unexpected-token", span, message));
+                    return None;
+                };
+                let mut ty = items.into_iter().rev().fold(last, |second, first| {
+                    let span = first.span.to(second.span);
+                    TypeExpr { kind: TypeKind::Pair(Box::new(first), Box::new(second)), span }
+                });
+                ty.span = span;
+                Some(ty)
+            }
+            _ => {
+                self.unexpected("a type such as `real`, `[n] real` or `(real, real)`");
+                None
+            }
+        }
+    }
+}

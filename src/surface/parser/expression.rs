@@ -1,0 +1,369 @@
+//! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
+//! made when an operator or a group ends.
+
+use super::frame::{AND, COMPARE, Frame, Next, POWER, Prefix, chains, infix};
+use super::{Operand, Parser, starts_operand};
+use crate::base::Span;
+use crate::error::Diagnostic;
+use crate::lexer::{Lexeme, Token};
+use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
+
+impl Parser<'_> {
+    /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
+    pub(super) fn expression(&mut self, stops: &[Token]) -> Operand {
+        let base = self.frames.len();
+        loop {
+            let Some(mut operand) = self.operand() else { continue };
+            loop {
+                match self.behind(operand, base, stops) {
+                    Next::Operand(larger) => operand = larger,
+                    Next::Expect => break,
+                    Next::Done(whole) => return whole,
+                }
+            }
+        }
+    }
+
+    /// Reads at a place where an operand must stand. Nothing if a frame was opened that still needs one.
+    fn operand(&mut self) -> Option<Operand> {
+        let Lexeme { token, span, .. } = self.current;
+        match token {
+            Token::Name => {
+                self.advance();
+                self.operand_name(span)
+            }
+            Token::Number { value, integer } => {
+                self.advance();
+                Some(self.node(Expr::Number { value, integer }, span))
+            }
+            Token::LeftParen => {
+                self.advance();
+                self.open(Frame::Paren { open: span, items: Vec::new() });
+                None
+            }
+            Token::LeftBracket => {
+                self.advance();
+                self.open(Frame::Guard { open: span });
+                None
+            }
+            Token::Minus => self.prefix(Prefix::Neg),
+            Token::Not => self.prefix(Prefix::Not),
+            Token::Fst => self.prefix(Prefix::Fst),
+            Token::Snd => self.prefix(Prefix::Snd),
+            Token::Let => {
+                self.advance();
+                let name = self.name("the name of a variable behind `let`").unwrap_or_else(|| self.no_name());
+                self.expect(Token::Equal, "and the value of the variable");
+                self.open(Frame::LetValue { name, start: span });
+                None
+            }
+            Token::Gen => self.binder(BinderKind::Gen),
+            Token::Sum => self.binder(BinderKind::Sum),
+            Token::ArgMax => self.binder(BinderKind::ArgMax),
+            Token::ArgMin => self.binder(BinderKind::ArgMin),
+            Token::Exists => self.binder(BinderKind::Exists),
+            Token::Max | Token::Min | Token::Real => {
+                self.advance();
+                let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
+                match self.token() {
+                    Token::LeftParen => self.call(self.name_at(span)),
+                    Token::Name if token != Token::Real => self.binder_indices(kind, span),
+                    _ => {
+                        self.unexpected(match token {
+                            Token::Real => "`(` and an index expression behind `real`",
+                            Token::Max => "`max(a, b)` or `max i < n. e`",
+                            _ => "`min(a, b)` or `min i < n. e`",
+                        });
+                        Some(self.error_leaf())
+                    }
+                }
+            }
+            _ => {
+                let message = format!("expected an expression, found {}", self.found());
+                let diagnostic = Diagnostic::new("unexpected-token", span, message);
+                self.report(match token {
+                    Token::Dot => diagnostic.help("a number begins with a digit, as in `0.5`"),
+                    Token::Plus => diagnostic.help("there is no unary `+`"),
+                    _ => diagnostic,
+                });
+                // Whatever may stand behind an operand is left to end this one.
+                if matches!(token, Token::Colon | Token::Question | Token::Arrow | Token::DotValue | Token::Format(_)) {
+                    self.advance();
+                }
+                Some(self.error_leaf())
+            }
+        }
+    }
+
+    fn prefix(&mut self, prefix: Prefix) -> Option<Operand> {
+        let start = self.advance().span;
+        self.open(Frame::Prefix { prefix, start });
+        None
+    }
+
+    /// A name at `span` and what belongs to it: `x`, `f(`, `A?(`, `A.value(`.
+    fn operand_name(&mut self, span: Span) -> Option<Operand> {
+        match self.token() {
+            Token::LeftParen if !self.current.starts_line => self.call(self.name_at(span)),
+            Token::Question if self.current.span.start == span.end => {
+                let end = self.advance().span;
+                if self.token() == Token::LeftParen {
+                    return self.call(self.name_at(span.to(end)));
+                }
+                self.unexpected("`(` and indices behind the pattern of a sparse tensor");
+                Some(self.error_leaf())
+            }
+            Token::DotValue => {
+                let end = self.advance().span;
+                self.call(self.name_at(span.to(end)))
+            }
+            _ => {
+                let name = self.name_at(span);
+                Some(self.node(Expr::Name(name.text), span))
+            }
+        }
+    }
+
+    /// The arguments of a call, from its bracket on.
+    fn call(&mut self, callee: Name) -> Option<Operand> {
+        let Lexeme { token, span: open, .. } = self.advance();
+        let close = if token == Token::LeftBracket { Token::RightBracket } else { Token::RightParen };
+        if let Some(end) = self.eat(close) {
+            let span = callee.span.to(end);
+            return Some(self.node(Expr::Call { callee, args: Vec::new() }, span));
+        }
+        self.open(Frame::Call { open, close, callee, args: Vec::new() });
+        None
+    }
+
+    fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
+        let start = self.advance().span;
+        self.binder_indices(kind, start)
+    }
+
+    fn binder_indices(&mut self, kind: BinderKind, start: Span) -> Option<Operand> {
+        let index = self.binder_index();
+        self.open(Frame::Extent { kind, index, done: Vec::new(), start });
+        None
+    }
+
+    /// `i <`, in front of the extent.
+    fn binder_index(&mut self) -> Name {
+        let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
+        if self.eat(Token::Less).is_none() {
+            let message = format!("expected `<` and the range of the index, found {}", self.found());
+            let help = match self.token() {
+                Token::LessEqual => "indices run from 0 to below the range: write `i < n + 1`",
+                _ => "indices run from 0 to below the range, as in `i < n`",
+            };
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            if matches!(self.token(), Token::LessEqual | Token::Equal | Token::Colon | Token::In) {
+                self.advance();
+            }
+        }
+        name
+    }
+
+    /// Goes on behind a finished operand.
+    fn behind(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
+        let token = self.token();
+        if token == Token::LeftBracket && !self.current.starts_line {
+            let open = self.advance().span;
+            self.open(Frame::Access { open, array: operand, indices: Vec::new() });
+            return Next::Expect;
+        }
+        if let Some((op, level)) = infix(token) {
+            let op_span = self.advance().span;
+            self.infix(op, level, op_span, operand, base);
+            return Next::Expect;
+        }
+        if self.skipped && starts_operand(token) && !self.current.starts_line {
+            self.skipped = false;
+            let lhs = self.finish_operators(AND, operand, base);
+            self.open(Frame::Unknown { lhs });
+            return Next::Expect;
+        }
+        let operand = self.finish_operators(0, operand, base);
+        if self.frames.len() <= base {
+            return Next::Done(operand);
+        }
+        if self.frames.last().is_some_and(|frame| frame.accepts(token)) {
+            let end = self.advance().span;
+            return self.end_group(token, end, operand);
+        }
+        self.recover(operand, base, stops)
+    }
+
+    fn infix(&mut self, op: BinaryOp, level: u8, op_span: Span, operand: Operand, base: usize) {
+        // `^` associates to the right, and comparisons form chains: neither finishes its like.
+        let finished = if level == POWER || level == COMPARE { level + 1 } else { level };
+        let lhs = self.finish_operators(finished, operand, base);
+        if level != COMPARE {
+            self.open(Frame::Infix { op, lhs });
+            return;
+        }
+        let mut chain = None;
+        if self.frames.len() > base
+            && let Some(Frame::Compare { op: first, .. }) = self.frames.last()
+        {
+            if !chains(*first, op) {
+                self.push_diagnostic(
+                    Diagnostic::new(
+                        "ambiguous-comparison",
+                        op_span,
+                        "expected a chain of comparisons that all point the same way, such as `0 <= i < n`, found another",
+                    )
+                    .help("join the comparisons with `and`"),
+                );
+            }
+            chain = self.frames.pop().map(|frame| self.finish_operator(frame, lhs));
+        }
+        self.open(Frame::Compare { op, lhs, chain });
+    }
+
+    /// Finishes the operators on top whose level is at least `level`.
+    pub(super) fn finish_operators(&mut self, level: u8, mut operand: Operand, base: usize) -> Operand {
+        while self.frames.len() > base && self.frames.last().and_then(Frame::level).is_some_and(|l| l >= level) {
+            if let Some(frame) = self.frames.pop() {
+                operand = self.finish_operator(frame, operand);
+            }
+        }
+        operand
+    }
+
+    fn finish_operator(&mut self, frame: Frame, operand: Operand) -> Operand {
+        match frame {
+            Frame::Prefix { prefix, start } => {
+                let expr = match prefix {
+                    Prefix::Neg => Expr::Unary(UnaryOp::Neg, operand.id),
+                    Prefix::Not => Expr::Unary(UnaryOp::Not, operand.id),
+                    Prefix::Fst => Expr::Fst(operand.id),
+                    Prefix::Snd => Expr::Snd(operand.id),
+                };
+                self.node(expr, start.to(operand.span))
+            }
+            Frame::Unknown { lhs } => self.node(Expr::Error, lhs.span.to(operand.span)),
+            Frame::Infix { op, lhs } => self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span)),
+            Frame::Compare { op, lhs, chain } => {
+                let last = self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span));
+                match chain {
+                    None => last,
+                    Some(first) => self.node(Expr::Binary(BinaryOp::And, first.id, last.id), first.span.to(last.span)),
+                }
+            }
+            Frame::Iverson { guard, start } => {
+                self.node(Expr::Iverson { guard, body: operand.id }, start.to(operand.span))
+            }
+            Frame::Body { kind, index, extent, start } => {
+                self.node(Expr::Binder { kind, index, extent, body: operand.id }, start.to(operand.span))
+            }
+            Frame::LetBody { name, value, start } => {
+                self.node(Expr::Let { name, value, body: operand.id }, start.to(operand.span))
+            }
+            // Groups have no level, so none gets here.
+            Frame::LetValue { .. }
+            | Frame::Extent { .. }
+            | Frame::Paren { .. }
+            | Frame::Guard { .. }
+            | Frame::Access { .. }
+            | Frame::Call { .. } => operand,
+        }
+    }
+
+    /// The token at `end` ends the group on top, or one item of it.
+    pub(super) fn end_group(&mut self, token: Token, end: Span, operand: Operand) -> Next {
+        match self.frames.last_mut() {
+            Some(Frame::Paren { items, .. }) if token == Token::Comma => {
+                items.push(operand);
+                Next::Expect
+            }
+            Some(Frame::Access { indices: items, .. } | Frame::Call { args: items, .. }) if token == Token::Comma => {
+                items.push(operand.id);
+                Next::Expect
+            }
+            _ => match self.frames.pop() {
+                Some(Frame::LetValue { name, start }) => {
+                    self.open(Frame::LetBody { name, value: operand.id, start });
+                    Next::Expect
+                }
+                Some(Frame::Extent { kind, index, mut done, start }) => {
+                    done.push((index, operand.id));
+                    if token == Token::Comma {
+                        let index = self.binder_index();
+                        self.open(Frame::Extent { kind, index, done, start });
+                    } else {
+                        self.open_bodies(kind, done, start);
+                    }
+                    Next::Expect
+                }
+                Some(Frame::Guard { open }) => self.guard(operand.id, open),
+                Some(frame) => Next::Operand(self.finish_group(frame, operand, end)),
+                None => Next::Operand(operand),
+            },
+        }
+    }
+
+    /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
+    fn open_bodies(&mut self, kind: BinderKind, indices: Vec<(Name, ExprId)>, start: Span) {
+        for (k, (index, extent)) in indices.into_iter().enumerate() {
+            let start = if k == 0 { start } else { index.span };
+            self.open(Frame::Body { kind, index, extent, start });
+        }
+    }
+
+    /// Behind the `]` of a guard stands `*` and the body.
+    fn guard(&mut self, guard: ExprId, open: Span) -> Next {
+        if self.eat(Token::Star).is_none() {
+            let message = format!("expected `*` and an expression behind the bracket, found {}", self.found());
+            self.report(
+                Diagnostic::new("missing-body", self.current.span, message)
+                    .help("a bracket guards an expression: `[p] * e`; the number 1 or 0 is `[p] * 1`"),
+            );
+            if !starts_operand(self.token()) || self.current.starts_line {
+                return Next::Operand(self.error_leaf());
+            }
+        }
+        self.open(Frame::Iverson { guard, start: open });
+        Next::Expect
+    }
+
+    /// Builds a group that is closed, or closed by force, at `end`.
+    pub(super) fn finish_group(&mut self, frame: Frame, operand: Operand, end: Span) -> Operand {
+        match frame {
+            Frame::Paren { open, mut items } => {
+                let span = open.to(end);
+                items.push(operand);
+                let last = items.len() - 1;
+                let mut pair = operand;
+                for (k, first) in items.into_iter().enumerate().take(last).rev() {
+                    let inner = if k == 0 { span } else { first.span.to(pair.span) };
+                    pair = self.node(Expr::Pair(first.id, pair.id), inner);
+                }
+                Operand { id: pair.id, span }
+            }
+            Frame::Access { array, mut indices, .. } => {
+                indices.push(operand.id);
+                self.node(Expr::Access { array: array.id, indices }, array.span.to(end))
+            }
+            Frame::Call { callee, mut args, .. } => {
+                args.push(operand.id);
+                let span = callee.span.to(end);
+                self.node(Expr::Call { callee, args }, span)
+            }
+            Frame::LetValue { name, start } => {
+                let body = self.error_leaf();
+                self.finish_operator(Frame::LetBody { name, value: operand.id, start }, body)
+            }
+            Frame::Extent { kind, index, mut done, start } => {
+                done.push((index, operand.id));
+                let mut body = self.error_leaf();
+                for (index, extent) in done.into_iter().rev() {
+                    body = self.finish_operator(Frame::Body { kind, index, extent, start }, body);
+                }
+                body
+            }
+            Frame::Guard { .. } => self.error_leaf(),
+            frame => self.finish_operator(frame, operand),
+        }
+    }
+}

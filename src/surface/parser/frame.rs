@@ -1,0 +1,172 @@
+//! What waits on the stack of the parser: operators with their levels, and groups with the tokens that end them.
+
+use super::Operand;
+use crate::base::Span;
+use crate::lexer::Token;
+use crate::surface::ast::{BinaryOp, BinderKind, ExprId, Name};
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Prefix {
+    Neg,
+    Not,
+    Fst,
+    Snd,
+}
+
+/// What waits for an expression to its right: operators first, then groups, which a closing token ends.
+pub(super) enum Frame {
+    Prefix {
+        prefix: Prefix,
+        start: Span,
+    },
+    Infix {
+        op: BinaryOp,
+        lhs: Operand,
+    },
+    /// An operator that there is not; it was reported.
+    Unknown {
+        lhs: Operand,
+    },
+    Compare {
+        op: BinaryOp,
+        lhs: Operand,
+        chain: Option<Operand>,
+    },
+    Iverson {
+        guard: ExprId,
+        start: Span,
+    },
+    Body {
+        kind: BinderKind,
+        index: Name,
+        extent: ExprId,
+        start: Span,
+    },
+    LetBody {
+        name: Name,
+        value: ExprId,
+        start: Span,
+    },
+    LetValue {
+        name: Name,
+        start: Span,
+    },
+    Extent {
+        kind: BinderKind,
+        index: Name,
+        done: Vec<(Name, ExprId)>,
+        start: Span,
+    },
+    Paren {
+        open: Span,
+        items: Vec<Operand>,
+    },
+    Guard {
+        open: Span,
+    },
+    Access {
+        open: Span,
+        array: Operand,
+        indices: Vec<ExprId>,
+    },
+    Call {
+        open: Span,
+        close: Token,
+        callee: Name,
+        args: Vec<ExprId>,
+    },
+}
+
+/// What comes after an operand and its following token.
+pub(super) enum Next {
+    /// A larger operand.
+    Operand(Operand),
+    /// A right operand is needed.
+    Expect,
+    /// The whole expression.
+    Done(Operand),
+}
+
+pub(super) const AND: u8 = 4;
+const NOT: u8 = 6;
+pub(super) const COMPARE: u8 = 8;
+const SUM: u8 = 10;
+const PRODUCT: u8 = 12;
+pub(super) const POWER: u8 = 16;
+
+/// The operator a token stands for behind an operand, with its level.
+pub(super) fn infix(token: Token) -> Option<(BinaryOp, u8)> {
+    Some(match token {
+        Token::Or => (BinaryOp::Or, 2),
+        Token::And => (BinaryOp::And, AND),
+        Token::Less => (BinaryOp::Less, COMPARE),
+        Token::LessEqual => (BinaryOp::LessEqual, COMPARE),
+        Token::Greater => (BinaryOp::Greater, COMPARE),
+        Token::GreaterEqual => (BinaryOp::GreaterEqual, COMPARE),
+        Token::Equal => (BinaryOp::Equal, COMPARE),
+        Token::NotEqual => (BinaryOp::NotEqual, COMPARE),
+        Token::Plus => (BinaryOp::Add, SUM),
+        Token::Minus => (BinaryOp::Sub, SUM),
+        Token::Star => (BinaryOp::Mul, PRODUCT),
+        Token::Slash => (BinaryOp::Div, PRODUCT),
+        Token::Caret => (BinaryOp::Pow, POWER),
+        _ => return None,
+    })
+}
+
+impl Frame {
+    /// How tightly an operator holds what follows; nothing for a group. An incoming infix operator of level `l` finishes the
+    /// operators on top whose level is at least `l`.
+    pub(super) fn level(&self) -> Option<u8> {
+        Some(match self {
+            Frame::Body { .. } | Frame::LetBody { .. } => 0,
+            Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
+            Frame::Compare { .. } => COMPARE,
+            // Looser than a product, so that products and quotients stay inside the bracket.
+            Frame::Iverson { .. } => SUM + 1,
+            // As loose as `and`, for which it may stand.
+            Frame::Unknown { .. } => AND,
+            Frame::Prefix { prefix: Prefix::Neg, .. } => PRODUCT + 2,
+            Frame::Prefix { prefix: Prefix::Fst | Prefix::Snd, .. } => POWER + 2,
+            Frame::Infix { op, .. } => match op {
+                BinaryOp::Or => 2,
+                BinaryOp::And => AND,
+                BinaryOp::Less
+                | BinaryOp::LessEqual
+                | BinaryOp::Greater
+                | BinaryOp::GreaterEqual
+                | BinaryOp::Equal
+                | BinaryOp::NotEqual => COMPARE,
+                BinaryOp::Add | BinaryOp::Sub => SUM,
+                BinaryOp::Mul | BinaryOp::Div => PRODUCT,
+                BinaryOp::Pow => POWER,
+            },
+            Frame::LetValue { .. }
+            | Frame::Extent { .. }
+            | Frame::Paren { .. }
+            | Frame::Guard { .. }
+            | Frame::Access { .. }
+            | Frame::Call { .. } => return None,
+        })
+    }
+
+    /// Whether a token ends this group or one item of it.
+    pub(super) fn accepts(&self, token: Token) -> bool {
+        match self {
+            Frame::LetValue { .. } => token == Token::In,
+            Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
+            Frame::Paren { .. } => matches!(token, Token::RightParen | Token::Comma),
+            Frame::Guard { .. } => token == Token::RightBracket,
+            Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),
+            Frame::Call { close, .. } => token == *close || token == Token::Comma,
+            _ => false,
+        }
+    }
+}
+
+/// Whether comparisons may stand in one chain: they all point the same way.
+pub(super) fn chains(first: BinaryOp, second: BinaryOp) -> bool {
+    let up = |op| matches!(op, BinaryOp::Less | BinaryOp::LessEqual | BinaryOp::Equal);
+    let down = |op| matches!(op, BinaryOp::Greater | BinaryOp::GreaterEqual | BinaryOp::Equal);
+    up(first) && up(second) || down(first) && down(second)
+}

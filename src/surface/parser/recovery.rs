@@ -1,0 +1,146 @@
+//! How reading goes on behind a mistake: what is open is closed, or tokens are skipped up to one that means something.
+
+use super::frame::{Frame, Next};
+use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
+use crate::error::Diagnostic;
+use crate::lexer::Token;
+use crate::surface::ast::BinaryOp;
+
+impl Parser<'_> {
+    /// The current token neither continues the operand nor ends the group on top.
+    pub(super) fn recover(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
+        let token = self.token();
+        let outer = |parser: &Self| parser.frames.iter().skip(base).any(|frame| frame.accepts(token));
+        if token == Token::End || is_decl(token) || stops.contains(&token) || outer(self) {
+            return Next::Operand(self.close_groups(operand, base));
+        }
+        match self.frames.last() {
+            Some(Frame::LetValue { .. })
+                if token == Token::Let || starts_operand(token) && self.current.starts_line =>
+            {
+                self.report_open_group();
+                return self.end_group(Token::In, self.current.span, operand);
+            }
+            Some(Frame::Extent { .. }) if starts_operand(token) => {
+                self.report_open_group();
+                return self.end_group(Token::Dot, self.current.span, operand);
+            }
+            Some(Frame::Guard { .. }) if token == Token::Comma => {
+                let message = "expected `]` or an operator behind the predicate, found `,`";
+                self.report(
+                    Diagnostic::new("unexpected-token", self.current.span, message)
+                        .help("a bracket holds one predicate: join several with `and`"),
+                );
+                self.advance();
+                self.open(Frame::Infix { op: BinaryOp::And, lhs: operand });
+                return Next::Expect;
+            }
+            _ => {}
+        }
+        if matches!(token, Token::RightParen | Token::RightBracket) {
+            let message = format!("expected no closing bracket here, found {}", self.found());
+            self.report(
+                Diagnostic::new("unmatched-bracket", self.current.span, message)
+                    .help("no bracket is open here that it could close"),
+            );
+            self.advance();
+            return Next::Operand(operand);
+        }
+        let expected = match self.frames.last() {
+            Some(Frame::LetValue { .. }) => "an operator, or `in` and the rest of the program",
+            Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
+            Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
+            Some(Frame::Guard { .. }) => "an operator or `]`",
+            Some(Frame::Access { .. }) => "an operator, `,` or `]`",
+            _ => "an operator, `,` or a closing bracket",
+        };
+        let message = format!("expected {expected}, found {}", self.found());
+        let mut diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
+        if matches!(token, Token::LeftBracket | Token::LeftParen) {
+            diagnostic = diagnostic.help(if token == Token::LeftParen && !self.current.starts_line {
+                "only a name can be called; a product needs its sign, as in `2 * (a + b)`"
+            } else {
+                "an access or a call begins on the line on which what it applies to ends"
+            });
+        }
+        self.report(diagnostic);
+        if token == Token::Let {
+            self.open(Frame::Infix { op: BinaryOp::Mul, lhs: operand });
+            return Next::Expect;
+        }
+        if matches!(token, Token::In | Token::Comma | Token::Semicolon) {
+            self.advance();
+        }
+        self.skip(|token| {
+            matches!(
+                token,
+                Token::Let | Token::In | Token::RightParen | Token::RightBracket | Token::Comma | Token::Semicolon
+            )
+        });
+        Next::Operand(operand)
+    }
+
+    /// Closes the groups on top that the current token cannot end.
+    fn close_groups(&mut self, mut operand: Operand, base: usize) -> Operand {
+        let (token, end) = (self.token(), self.last_end);
+        while self.frames.len() > base && !self.frames.last().is_some_and(|frame| frame.accepts(token)) {
+            self.report_open_group();
+            if let Some(frame) = self.frames.pop() {
+                operand = self.finish_group(frame, operand, end);
+            }
+            operand = self.finish_operators(0, operand, base);
+        }
+        operand
+    }
+
+    /// The group on top ends before its time.
+    fn report_open_group(&mut self) {
+        let found = self.found();
+        let (expected, code, span) = match self.frames.last() {
+            Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),
+            Some(Frame::Guard { open } | Frame::Access { open, .. }) => return self.unclosed(*open, "`]`"),
+            Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
+            Some(Frame::LetValue { .. }) => {
+                ("`in` and the expression in which the variable stands", "missing-body", self.current.span)
+            }
+            _ => ("`.` and the body behind the range", "missing-body", self.current.span),
+        };
+        self.report(Diagnostic::new(code, span, format!("expected {expected}, found {found}")));
+    }
+
+    /// Something stands behind the body.
+    pub(super) fn report_rest(&mut self) {
+        let message = format!("expected an operator or the end of the text, found {}", self.found());
+        let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
+        self.report(match self.token() {
+            Token::RightBracket | Token::RightParen => diagnostic.help("no bracket is open here that it could close"),
+            Token::LeftBracket | Token::LeftParen if self.current.starts_line => {
+                diagnostic.help("an access or a call begins on the line on which what it applies to ends")
+            }
+            Token::Name if self.current.starts_line => {
+                diagnostic.help("declarations begin with param, rel, map, assume, def or fun")
+            }
+            token if starts_operand(token) && !self.current.starts_line => {
+                diagnostic.help("a product needs its sign, as in `2 * x`")
+            }
+            _ => diagnostic,
+        });
+    }
+
+    /// Skips to a token on which reading can go on; what is in brackets is skipped whole.
+    pub(super) fn skip(&mut self, stop: impl Fn(Token) -> bool) {
+        let mut depth = 0usize;
+        loop {
+            let token = self.token();
+            if token == Token::End || is_decl(token) || depth == 0 && stop(token) {
+                return;
+            }
+            match token {
+                Token::LeftParen | Token::LeftBracket => depth += 1,
+                Token::RightParen | Token::RightBracket => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            self.advance();
+        }
+    }
+}

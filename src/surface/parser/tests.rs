@@ -1,0 +1,362 @@
+//! What is read as what, and which problems are found where.
+
+use super::*;
+use crate::surface::MAX_TYPE_NESTING;
+use crate::surface::sexpr::{decls, sexpr};
+
+fn body(text: &str) -> String {
+    let (ast, diagnostics) = parse(text);
+    assert!(diagnostics.is_empty(), "{text}: {diagnostics:?}");
+    sexpr(&ast, ast.body.expect(text))
+}
+
+fn check(table: &[(&str, &str)]) {
+    for (text, expected) in table {
+        assert_eq!(body(text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn parse_levels_of_operators() {
+    check(&[
+        ("a + b * c", "(+ a (* b c))"),
+        ("a - b - c", "(- (- a b) c)"),
+        ("a / b * c", "(* (/ a b) c)"),
+        ("a ^ b ^ c", "(^ a (^ b c))"),
+        ("-x^2", "(neg (^ x 2))"),
+        ("-x * y", "(* (neg x) y)"),
+        ("2 ^ -x * y", "(* (^ 2 (neg x)) y)"),
+        ("2 ^ -x ^ 2", "(^ 2 (neg (^ x 2)))"),
+        ("a - -b", "(- a (neg b))"),
+        ("-3", "(neg 3)"),
+        ("(a + b) * c", "(* (+ a b) c)"),
+        ("not a < b and c", "(and (not (< a b)) c)"),
+        ("a or b and c", "(or a (and b c))"),
+        ("a * not b < c", "(* a (not (< b c)))"),
+        ("a + b < c - d", "(< (+ a b) (- c d))"),
+        ("fst ab[i]", "(fst (at ab i))"),
+        ("(fst ab)[i]", "(at (fst ab) i)"),
+        ("fst snd x ^ 2", "(^ (fst (snd x)) 2)"),
+        ("x[i][j, k + 1]", "(at (at x i) j (+ k 1))"),
+        ("f(x)[1]", "(at (f x) 1)"),
+        ("max(a, b) - min(a, b)", "(- (max a b) (min a b))"),
+        ("real(2*i - 1)", "(real (- (* 2 i) 1))"),
+        ("select(x[i] > 0, a, b)", "(select (> (at x i) 0) a b)"),
+        ("f()", "(f)"),
+    ]);
+}
+
+#[test]
+fn parse_reach_of_brackets_binders_and_lets() {
+    check(&[
+        ("[p] * a * b + c", "(+ (iv p (* a b)) c)"),
+        ("a * [p] * b", "(* a (iv p b))"),
+        ("[p] * a / b", "(iv p (/ a b))"),
+        ("[p] * [q] * e", "(iv p (iv q e))"),
+        ("-[p] * a * b", "(neg (iv p (* a b)))"),
+        ("[p] * a < b", "(< (iv p a) b)"),
+        ("[i < j and (E(i, j) or i + 1 = j)] * e", "(iv (and (< i j) (or (E i j) (= (+ i 1) j))) e)"),
+        ("[cam(o) = k] * e", "(iv (= (cam o) k) e)"),
+        ("1 + sum i < n. x[i] + 2", "(+ 1 (sum i n (+ (at x i) 2)))"),
+        ("(sum i < n. x[i]) + 2", "(+ (sum i n (at x i)) 2)"),
+        ("2 * let y = 1 + z in y + 1", "(* 2 (let y (+ 1 z) (+ y 1)))"),
+        ("let y = let z = a in z in y", "(let y (let z a z) y)"),
+        ("gen i < n, j < m + 1. e", "(gen i n (gen j (+ m 1) e))"),
+        ("[exists k < n, l < m. R(k, l) or p] * e", "(iv (exists k n (exists l m (or (R k l) p))) e)"),
+        ("max i < n. x[i]", "(max i n (at x i))"),
+        ("min i < n. x[i]", "(min i n (at x i))"),
+        ("x[argmax i < n. x[i]]", "(at x (argmax i n (at x i)))"),
+        ("argmin i < n. x[i]", "(argmin i n (at x i))"),
+        ("gen i < 2. e", "(gen i 2 e)"),
+        ("gen i < n. value(i)", "(gen i n (value i))"),
+        ("sum i < n. [i < 2] * x[i] + y", "(sum i n (+ (iv (< i 2) (at x i)) y))"),
+    ]);
+}
+
+#[test]
+fn parse_chains_share_the_middle() {
+    check(&[
+        ("[0 <= i < n] * e", "(iv (and (<= 0 i) (< i n)) e)"),
+        ("[0 <= i < j < n or p] * e", "(iv (or (and (and (<= 0 i) (< i j)) (< j n)) p) e)"),
+        ("[n > i >= 0] * e", "(iv (and (> n i) (>= i 0)) e)"),
+    ]);
+    let (ast, _) = parse("[0 <= i < n] * e");
+    assert_eq!(ast.exprs.values().filter(|expr| **expr == Expr::Name("i".into())).count(), 1);
+}
+
+#[test]
+fn parse_pairs_calls_and_sparse_reads() {
+    check(&[
+        ("(a, b)", "(pair a b)"),
+        ("(a, b, c)", "(pair a (pair b c))"),
+        ("((a, b), c)", "(pair (pair a b) c)"),
+        ("[A?(i, j)] * A.value(i, j)", "(iv (A? i j) (A.value i j))"),
+        ("A.value[i, j] + 1", "(+ (A.value i j) 1)"),
+        ("dot(a, gen i < n. b[i])", "(dot a (gen i n (at b i)))"),
+    ]);
+}
+
+#[test]
+fn parse_unicode_spellings() {
+    check(&[
+        ("⊞ i < n. Σ j < m. x[i] · y[j] × 2 − 1", "(gen i n (sum j m (- (* (* (at x i) (at y j)) 2) 1)))"),
+        (
+            "∑i < n. Σj<n. [i ≤ j ∧ ¬(i ≥ 2) ∨ i ≠ 1] · x'",
+            "(sum i n (sum j n (iv (or (and (<= i j) (not (>= i 2))) (!= i 1)) x')))",
+        ),
+        ("[∃ k < n. R(k)] * größe₁", "(iv (exists k n (R k)) größe₁)"),
+    ]);
+}
+
+#[test]
+fn parse_numbers() {
+    check(&[
+        ("1.5e-3 + 1e9 + 1.5 + 12", "(+ (+ (+ 0.0015r 1000000000r) 1.5r) 12)"),
+        ("9223372036854775807 - 9223372036854775808", "(- 9223372036854775807 9223372036854776000r)"),
+        ("-inf + nan", "(+ (neg infr) NaNr)"),
+    ]);
+}
+
+#[test]
+fn parse_declarations() {
+    for (text, expected) in [
+        ("param x : [n + m - 1] real", "(param x dense [(- (+ n m) 1)]real)"),
+        ("param A : csr [m, n] real", "(param A csr [m n]real)"),
+        ("param A : csc [m, n] real", "(param A csc [m n]real)"),
+        ("param T : coo [p, q, r] real", "(param T coo [p q r]real)"),
+        ("param ab : [n] (real, [3] real, real)", "(param ab dense [n](real ([3]real real)))"),
+        ("param s : (real)", "(param s dense real)"),
+        ("rel E : [n, n]", "(rel E [n n])"),
+        ("map cam : [p] -> [c]", "(map cam [p] c)"),
+        ("map f : [p, q] → [c + 1]", "(map f [p q] (+ c 1))"),
+        ("assume n >= 2", "(assume (>= n 2))"),
+        (
+            "def dot(a : [k] real, b : [k] real) = sum i < k. a[i] * b[i]",
+            "(def dot (a [k]real b [k]real) (sum i k (* (at a i) (at b i))))",
+        ),
+        ("fun f(a, b) = a * b with (b, a)", "(fun f (a b) (* a b) b a)"),
+        ("fun g(a) = exp(a) with (result);", "(fun g (a) (exp a) result)"),
+    ] {
+        for end in ["\n0", "\n(0)", "\n[p] * 0", " let y = 0 in y", "\nparam z : real 0", "; -1"] {
+            let (ast, diagnostics) = parse(&format!("{text}{end}"));
+            assert!(diagnostics.is_empty(), "{text}{end}: {diagnostics:?}");
+            assert_eq!(decls(&ast)[0], expected);
+        }
+    }
+}
+
+#[test]
+fn parse_whole_program() {
+    let text = "# deconvolution.iv                     comments run to the end of the line
+        param x : [n + m - 1] real             # sizes are affine in size variables
+        param w : [m] real
+        param z : [n] real
+        let y = gen i < n. sum j < m. x[i - j + m - 1] * w[j]
+        in sum i < n. (y[i] - z[i])^2";
+    let (ast, diagnostics) = parse(text);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(ast.decls.len(), 3);
+    assert_eq!(
+        sexpr(&ast, ast.body.unwrap()),
+        "(let y (gen i n (sum j m (* (at x (- (+ (- i j) m) 1)) (at w j)))) (sum i n (^ (- (at y i) (at z i)) 2)))"
+    );
+}
+
+#[test]
+fn parse_spans_are_precise() {
+    let text = "\u{feff}# Σ\nlet y = (a + b)[i] in gen i < n, j < m. f(y)";
+    let (ast, _) = parse(text);
+    let mut found: Vec<&str> = ast.spans.values().map(|span| &text[span.range()]).collect();
+    found.sort();
+    let mut expected = vec![
+        "a",
+        "b",
+        "a + b",
+        "i",
+        "(a + b)[i]",
+        "n",
+        "m",
+        "y",
+        "f(y)",
+        "j < m. f(y)",
+        "gen i < n, j < m. f(y)",
+        "let y = (a + b)[i] in gen i < n, j < m. f(y)",
+    ];
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+/// Codes with the text at fault.
+fn problems(text: &str) -> Vec<(&'static str, &str)> {
+    let (ast, diagnostics) = parse(text);
+    for (id, expr) in ast.exprs.iter() {
+        for operand in crate::surface::sexpr::operands(expr) {
+            assert!(operand < id, "{text}: operands come first");
+        }
+    }
+    diagnostics.iter().map(|d| (d.code, &text[d.span.range()])).collect()
+}
+
+#[test]
+fn parse_reports_problems() {
+    for (text, expected) in [
+        ("", vec![("missing-body", "")]),
+        ("param x : real", vec![("missing-body", "")]),
+        ("a +", vec![("unexpected-token", "")]),
+        ("a b", vec![("unexpected-token", "b")]),
+        ("(a + b", vec![("unclosed-bracket", "(")]),
+        ("(a +", vec![("unclosed-bracket", "("), ("unexpected-token", "")]),
+        ("x[i", vec![("unclosed-bracket", "[")]),
+        ("f(a]", vec![("unclosed-bracket", "("), ("unmatched-bracket", "]")]),
+        ("x[f(a]", vec![("unclosed-bracket", "(")]),
+        ("a)", vec![("unexpected-token", ")")]),
+        ("f(a))", vec![("unexpected-token", ")")]),
+        ("1.5.2", vec![("bad-number", "1.5.2")]),
+        ("2x", vec![("bad-number", "2x")]),
+        ("1e + 2", vec![("bad-number", "1e")]),
+        ("1e999", vec![("bad-number", "1e999")]),
+        ("a @@ b", vec![("bad-character", "@@")]),
+        ("a && b", vec![("bad-character", "&&")]),
+        ("[a == b] * c", vec![("unexpected-token", "==")]),
+        (".5", vec![("unexpected-token", ".")]),
+        ("+1", vec![("unexpected-token", "+")]),
+        ("[p]", vec![("missing-body", "")]),
+        ("[p] e", vec![("missing-body", "e")]),
+        ("[p, q] * e", vec![("unexpected-token", ",")]),
+        ("[0 < i > j] * e", vec![("ambiguous-comparison", ">")]),
+        ("[i != j != k] * e", vec![("ambiguous-comparison", "!=")]),
+        ("let y = a", vec![("missing-body", "")]),
+        ("let y = a let z = b in y", vec![("missing-body", "let")]),
+        ("let = a in b", vec![("unexpected-token", "=")]),
+        ("let sum = a in b", vec![("unexpected-token", "sum")]),
+        ("let y a in y", vec![("unexpected-token", "a")]),
+        ("gen i < n x[i]", vec![("missing-body", "x")]),
+        ("(gen i < n)", vec![("missing-body", ")")]),
+        ("gen i <= n. e", vec![("unexpected-token", "<=")]),
+        ("gen i in n. e", vec![("unexpected-token", "in")]),
+        ("max + 1", vec![("unexpected-token", "+")]),
+        ("x[]", vec![("unexpected-token", "]")]),
+        ("(a, b,)", vec![("unexpected-token", ")")]),
+        ("x\n[i]", vec![("unexpected-token", "[")]),
+        ("(x\n[i])", vec![("unexpected-token", "[")]),
+        ("2(a)", vec![("unexpected-token", "(")]),
+        ("A? + 1", vec![("unexpected-token", "+")]),
+        ("param x real\n0", vec![("unexpected-token", "real")]),
+        ("param x : [n real\n0", vec![("unclosed-bracket", "[")]),
+        ("param x : [n]\n0", vec![("unexpected-token", "0")]),
+        ("param let : real\n0", vec![("unexpected-token", "let")]),
+        ("param\nlet x = 0 in x", vec![("unexpected-token", "let")]),
+        ("param x : ()\n0", vec![("unexpected-token", "()")]),
+        ("map f : [p] -> [c, d]\n0", vec![("unexpected-token", "[c, d]")]),
+        ("map f : [p]\n0", vec![("unexpected-token", "0")]),
+        ("fun f(a, b) = a with (b)\n0", vec![("partials-count", "f")]),
+        ("fun f(a) = a\n0", vec![("unexpected-token", "0")]),
+        ("x\nparam x : real\nparam y : real", vec![("misplaced-declaration", "param")]),
+        ("parm x : real\nparam y : real\ny", vec![("unknown-declaration", "parm")]),
+        ("x\nprm y", vec![("unexpected-token", "prm")]),
+        ("let a = 1\na", vec![("missing-body", "a")]),
+        ("[i % 2 = 0] * a", vec![("bad-character", "%")]),
+        ("a + \"b c\"", vec![("bad-character", "\"b c\"")]),
+    ] {
+        assert_eq!(problems(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn parse_reports_several_problems_in_one_go() {
+    let text =
+        "param x : [n reel\nparam y : [m] real\nmap c : [p] >> [q]\ndef f(a : real) = a +\nlet u = (x[1 + ] * 2x in
+        let v = sum i < n u[i] in [v > ] * (u + v";
+    assert_eq!(
+        problems(text),
+        vec![
+            ("unclosed-bracket", "["),
+            ("unexpected-token", ">"),
+            ("unclosed-bracket", "("),
+            ("unexpected-token", "]"),
+            ("bad-number", "2x"),
+            ("missing-body", "u"),
+            ("unexpected-token", "]"),
+            ("unclosed-bracket", "("),
+        ]
+    );
+}
+
+#[test]
+fn parse_messages_say_expected_and_found() {
+    for (text, message) in [
+        ("(a + b", "expected `)` to close this `(`, found the end of the text"),
+        ("gen i < n x[i]", "expected `.` and the body behind the range, found the name `x`"),
+        ("param x : 3\n0", "expected a type such as `real`, `[n] real` or `(real, real)`, found the number `3`"),
+        ("a *", "expected an expression, found the end of the text"),
+    ] {
+        assert_eq!(parse(text).1[0].message, message);
+    }
+}
+
+#[test]
+fn parse_stops_at_limits() {
+    let codes = |text: &str| parse(text).1.iter().map(|d| d.code).collect::<Vec<_>>();
+    assert_eq!(codes(&" ".repeat(MAX_TEXT + 1)), ["too-large"]);
+    assert_eq!(codes(&format!("param x : {}real 0", "[n]".repeat(MAX_TYPE_NESTING - 1))), [""; 0]);
+    assert_eq!(codes(&format!("param x : {}real\n0", "[n]".repeat(MAX_TYPE_NESTING))), ["too-deep"]);
+    assert_eq!(codes(&format!("param x : ({}real)\n0", "real, ".repeat(100))), ["too-deep"]);
+    let many = codes(&format!("f({}", "f(a b), ".repeat(1000)));
+    assert_eq!((many.len(), many.last()), (MAX_DIAGNOSTICS, Some(&"too-many-errors")));
+    assert_eq!(codes(&"(".repeat(MAX_NESTING + 1)).last(), Some(&"too-deep"));
+}
+
+/// Runs with the stack of a small thread.
+fn on_small_stack(work: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(2 << 20).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn parse_a_million_deep() {
+    on_small_stack(|| {
+        let deep = 1_000_000;
+        for (text, exprs) in [
+            (format!("{}x", "let x = 1 in ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x{}", "(".repeat(deep), ")".repeat(deep)), 1),
+            (format!("x{}", " + x".repeat(deep)), 2 * deep + 1),
+            (format!("x{}", "^x".repeat(deep)), 2 * deep + 1),
+            (format!("{}x", "sum i < n. ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x", "[p] * ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x", "- ".repeat(deep)), deep + 1),
+            (format!("({}x)", "x, ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x{}", "x[".repeat(deep), "]".repeat(deep)), 2 * deep + 1),
+        ] {
+            let (ast, diagnostics) = parse(&text);
+            assert!(diagnostics.is_empty(), "{diagnostics:?}");
+            assert_eq!(ast.exprs.len(), exprs);
+        }
+        for broken in ["(", "x[f(", "let x = ", "gen i < ", "[", "(]", ")", "[(", "x y ", "def f(a : "] {
+            assert!(!parse(&broken.repeat(deep)).1.is_empty());
+        }
+        let far = format!("{}[{}x]", "(".repeat(deep), "(".repeat(deep));
+        assert!(!parse(&far).1.is_empty());
+    });
+}
+
+#[test]
+fn parse_survives_any_text() {
+    let pieces = [
+        "let ", "in ", "gen ", "sum ", "max ", "i ", "< ", "n ", ". ", "( ", ") ", "[ ", "] ", ", ", "* ", "- ",
+        "not ", "param ", "def ", ": ", "real ", "= ", "\n", "1 ", "A?", ".value(", "; ", "with ", "fun ", "map ",
+        "-> ", "@", "Σ", "fst ", "1.5", "assume ", "rel ", "exists ", "#", "csr ", "^",
+    ];
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..20_000 {
+        let text: String = (0..random.usize(0..30)).map(|_| *random.choice(&pieces).unwrap()).collect();
+        let (ast, diagnostics) = parse(&text);
+        let errors = ast.exprs.values().any(|expr| *expr == Expr::Error);
+        assert!(!diagnostics.is_empty() || ast.body.is_some() && !errors, "{text}");
+        for diagnostic in &diagnostics {
+            assert!(text.get(diagnostic.span.range()).is_some(), "{text}: {diagnostic:?}");
+            assert!(diagnostic.message.starts_with("expected "), "{text}: {diagnostic:?}");
+        }
+        for (id, expr) in ast.exprs.iter() {
+            assert!(crate::surface::sexpr::operands(expr).iter().all(|operand| *operand < id), "{text}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Terms as tasks, by level: chains of sums and products, applications, binders, accesses, `let`s.
+
+use std::borrow::Cow;
+
+use super::fold::{is_entry, is_minus_one, negated, peel_access};
+use super::{Level, Printer, Style, Task};
+use crate::base::{Id, VarId};
+use crate::index::{Affine, Pred, RelationRef, View};
+use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::term::data::{Term, TermId};
+
+impl<'a> Printer<'a> {
+    pub(super) fn term(&mut self, id: TermId, level: Level, last: bool, out: &mut Vec<Task>) {
+        let found = self.level(id);
+        if found < level && !(last && found == Level::Open) {
+            let (open, close) = self.parentheses();
+            out.extend([Task::text(open), Task::Align, Task::Last(id, Level::Open), Task::Close, Task::text(close)]);
+            return;
+        }
+        let program = self.program;
+        if let Some(sum) = self.largest.get(&id) {
+            return self.binder(*sum, out);
+        }
+        match &program.terms[id] {
+            Term::Number(Number::Literal(x)) => out.push(Task::text(self.literal(*x))),
+            Term::Number(Number::Index(a)) => {
+                let text = self.affine(a);
+                let plain = a.as_index().is_some() || a.as_size().is_some() || self.latex();
+                out.push(Task::text(if plain { text } else { format!("real({text})") }));
+            }
+            Term::Var(x) => out.push(Task::text(self.var(*x))),
+            Term::Add(..) => self.sum(id, out),
+            term @ Term::Mul(..) => match negated(program, term) {
+                Some(e) => out.extend([Task::text("-"), Task::Term(e, Level::Power)]),
+                None => self.product(id, out),
+            },
+            Term::Apply(f, args) => self.apply(id, *f, args, out),
+            Term::Pair(a, b) => self.pair(*a, *b, out),
+            Term::Fst(e) | Term::Snd(e) => {
+                let first = matches!(program.terms[id], Term::Fst(_));
+                let word = match (self.latex(), first) {
+                    (false, true) => "fst ",
+                    (false, false) => "snd ",
+                    (true, true) => "\\operatorname{fst} ",
+                    (true, false) => "\\operatorname{snd} ",
+                };
+                out.extend([Task::text(word), Task::Term(*e, Level::Postfix)]);
+            }
+            Term::Gen { .. } | Term::Sum { .. } => self.binder(id, out),
+            Term::Access { .. } => self.access(id, out),
+            Term::Iverson { guard, body } => match self.sparse_access(guard, *body) {
+                Some((x, args)) => {
+                    let args = self.list(args);
+                    let x = self.var(x);
+                    out.push(Task::text(if self.latex() { format!("{x}_{{{args}}}") } else { format!("{x}[{args}]") }));
+                }
+                None => {
+                    let body = if last { Task::Last(*body, Level::Bracket) } else { Task::Term(*body, Level::Bracket) };
+                    out.extend([Task::Open(2), Task::text("[")]);
+                    self.pred(guard, Level::Open, out);
+                    out.extend([Task::text("]"), self.times(), Task::Fill, body, Task::Close]);
+                }
+            },
+            Term::Let { var, body, .. } if self.folded.contains_key(var) => {
+                out.push(if last { Task::Last(*body, level) } else { Task::Term(*body, level) });
+            }
+            Term::Let { var, value, body } => self.binding(id, *var, *value, *body, out),
+        }
+    }
+
+    /// `(a, b, c)`.
+    fn pair(&self, a: TermId, b: TermId, out: &mut Vec<Task>) {
+        let (open, close) = self.parentheses();
+        out.extend([Task::text(open), Task::Align, Task::Last(a, Level::Open), Task::text(","), Task::Line]);
+        // `(a, (b, c))` reads the same with and without the inner parentheses.
+        let mut rest = b;
+        while let Term::Pair(a, b) = &self.program.terms[rest] {
+            out.extend([Task::Last(*a, Level::Open), Task::text(","), Task::Line]);
+            rest = *b;
+        }
+        out.extend([Task::Last(rest, Level::Open), Task::Close, Task::text(close)]);
+    }
+
+    /// `let x = value in body`, each on a line of its own.
+    fn binding(&mut self, id: TermId, var: VarId, value: TermId, body: TermId, out: &mut Vec<Task>) {
+        let name = self.take_var(var);
+        let head = match self.style {
+            Style::Latex => format!("\\text{{let }} {name} = "),
+            _ => format!("let {name} = "),
+        };
+        // A `let` in the value of another one is set off.
+        let value = match self.program.terms[value] {
+            Term::Let { .. } => Task::Term(value, Level::Or),
+            _ => Task::Last(value, Level::Open),
+        };
+        out.extend([Task::Open(2), Task::text(head), value, Task::Close]);
+        match (self.latex(), id == self.top) {
+            (false, _) => out.extend([Task::Hard, Task::text("in ")]),
+            (true, true) => out.extend([Task::text(" \\\\"), Task::Hard, Task::text("& \\text{in } ")]),
+            (true, false) => out.push(Task::text(" \\text{ in } ")),
+        }
+        if id == self.top {
+            self.top = body;
+        }
+        out.extend([Task::Last(body, Level::Open), Task::Leave]);
+    }
+
+    fn times(&self) -> Task {
+        match self.style {
+            Style::Ascii => Task::text(" *"),
+            Style::Unicode => Task::text(" ·"),
+            Style::Latex => Task::text(" \\cdot"),
+        }
+    }
+
+    fn level(&self, id: TermId) -> Level {
+        let program = self.program;
+        if self.largest.contains_key(&id) {
+            return Level::Open;
+        }
+        match &program.terms[id] {
+            Term::Number(Number::Literal(x)) if x.is_sign_negative() && !x.is_nan() => Level::Unary,
+            Term::Number(Number::Index(a)) if self.latex() && a.terms().len() != 1 => Level::Sum,
+            Term::Number(_) | Term::Var(_) | Term::Access { .. } | Term::Pair(..) => Level::Postfix,
+            Term::Add(..) => Level::Sum,
+            term @ Term::Mul(..) => match negated(program, term) {
+                Some(_) => Level::Unary,
+                None => Level::Product,
+            },
+            Term::Apply(Function::Value(Primitive::Op(op)), _) => match op {
+                Op::Div if self.latex() => Level::Postfix,
+                Op::Div => Level::Product,
+                Op::Powi(_) => Level::Power,
+                Op::Compare(_) if self.latex() || self.spelt.contains(&id) => Level::Comparison,
+                _ => Level::Postfix,
+            },
+            Term::Apply(..) => Level::Postfix,
+            Term::Fst(_) | Term::Snd(_) => Level::Projection,
+            Term::Gen { .. } | Term::Sum { .. } => Level::Open,
+            Term::Iverson { guard, body } => match self.sparse_access(guard, *body) {
+                Some(_) => Level::Postfix,
+                None => Level::Bracket,
+            },
+            Term::Let { var, .. } if self.folded.contains_key(var) => Level::Bracket,
+            Term::Let { .. } => Level::Open,
+        }
+    }
+
+    /// `a + b - c`, as one chain however long.
+    fn sum(&self, id: TermId, out: &mut Vec<Task>) {
+        let terms = &self.program.terms;
+        let mut chain = Vec::new();
+        let mut first = id;
+        while let (Term::Add(a, b), false) = (&terms[first], self.largest.contains_key(&first)) {
+            let (a, b) = (*a, *b);
+            chain.push(match &terms[b] {
+                Term::Mul(minus, c) if is_minus_one(&terms[*minus]) => ("- ", *c),
+                _ => ("+ ", b),
+            });
+            first = a;
+        }
+        out.extend([Task::Open(2), Task::Term(first, Level::Sum)]);
+        for (sign, e) in chain.into_iter().rev() {
+            out.extend([Task::Fill, Task::text(sign), Task::Term(e, Level::Bracket)]);
+        }
+        out.push(Task::Close);
+    }
+
+    /// `a * b / c`, as one chain however long.
+    fn product(&self, id: TermId, out: &mut Vec<Task>) {
+        let program = self.program;
+        let mut chain = Vec::new();
+        let mut first = id;
+        loop {
+            match &program.terms[first] {
+                term @ Term::Mul(a, b) if negated(program, term).is_none() => {
+                    chain.push((self.symbol("*"), *b));
+                    first = *a;
+                }
+                Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 && !self.latex() => {
+                    chain.push(("/", args[1]));
+                    first = args[0];
+                }
+                _ => break,
+            }
+        }
+        out.extend([Task::Open(2), Task::Term(first, Level::Product)]);
+        for (sign, e) in chain.into_iter().rev() {
+            out.extend([Task::Fill, Task::text(sign), Task::text(" "), Task::Term(e, Level::Unary)]);
+        }
+        out.push(Task::Close);
+    }
+
+    fn apply(&self, id: TermId, f: Function, args: &[TermId], out: &mut Vec<Task>) {
+        match (f, args) {
+            (Function::Value(Primitive::Op(Op::Div)), [a, b]) if self.latex() => {
+                out.extend([Task::text("\\frac{"), Task::Last(*a, Level::Open), Task::text("}{")]);
+                out.extend([Task::Last(*b, Level::Open), Task::text("}")]);
+            }
+            (Function::Value(Primitive::Op(Op::Div)), [_, _]) => self.product(id, out),
+            (Function::Value(Primitive::Op(Op::Powi(k))), [a]) => {
+                out.push(Task::Term(*a, Level::Projection));
+                out.push(Task::text(match (self.latex(), k < 0) {
+                    (true, _) => format!("^{{{k}}}"),
+                    (false, true) => format!("^({k})"),
+                    (false, false) => format!("^{k}"),
+                }));
+            }
+            // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
+            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
+                if self.latex() || self.spelt.contains(&id) =>
+            {
+                // `x > 0` reads better than `0 < x`, and is the same.
+                let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
+                let turned = number(*a) && !number(*b);
+                let sign = match (comparison, turned) {
+                    (Comparison::Less, false) => "<",
+                    (Comparison::Less, true) => ">",
+                    (Comparison::LessEqual, false) => self.symbol("<="),
+                    (Comparison::LessEqual, true) => self.symbol(">="),
+                    (Comparison::Equal, _) => "=",
+                    (Comparison::NotEqual, _) => self.symbol("!="),
+                };
+                let (a, b) = if turned { (*b, *a) } else { (*a, *b) };
+                out.extend([Task::Open(2), Task::Term(a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
+                out.extend([Task::Term(b, Level::Sum), Task::Close]);
+            }
+            _ => {
+                let name = self.function(f);
+                let (open, close) = self.parentheses();
+                out.extend([Task::text(name), Task::text(open), Task::Open(2), Task::Soft]);
+                for (at, e) in args.iter().enumerate() {
+                    if at > 0 {
+                        out.extend([Task::text(","), Task::Line]);
+                    }
+                    out.push(Task::Last(*e, Level::Open));
+                }
+                out.extend([Task::Close, Task::text(close)]);
+            }
+        }
+    }
+
+    pub(super) fn function(&self, f: Function) -> String {
+        let name = |primitive: Primitive| match primitive {
+            Primitive::Op(op) => op_name(op).into_owned(),
+            Primitive::User(f) => self.functions.get(f.index()).cloned().unwrap_or_else(|| f.to_string()),
+        };
+        let plain = match f {
+            Function::Value(primitive) => name(primitive),
+            Function::Partial(Primitive::Op(Op::Powi(k)), at) if k < 0 => format!("powi'_{}'{at}", k.unsigned_abs()),
+            Function::Partial(Primitive::Op(Op::Powi(k)), at) => format!("powi'{k}'{at}"),
+            Function::Partial(primitive, at) => format!("{}'{at}", name(primitive)),
+        };
+        match (self.latex(), f) {
+            (false, _) => plain,
+            (true, Function::Partial(primitive, at)) => format!("\\partial_{at}\\operatorname{{{}}}", name(primitive)),
+            (true, Function::Value(Primitive::Op(op))) if let Some(command) = op.latex() => command.to_owned(),
+            (true, _) => format!("\\operatorname{{{}}}", plain.replace('_', "\\_")),
+        }
+    }
+
+    /// `gen i < n, j < m. e`.
+    fn binder(&mut self, id: TermId, out: &mut Vec<Task>) {
+        let program = self.program;
+        let word = match (&program.terms[id], self.largest_of(id)) {
+            (_, Some(View::ArgMin)) => "min",
+            (_, Some(_)) => "max",
+            (Term::Gen { .. }, None) => "gen",
+            _ => "sum",
+        };
+        let mut bound = String::new();
+        let mut scopes = 0;
+        let mut rest = id;
+        while let (Term::Gen { index, extent, body }, "gen")
+        | (Term::Sum { index, extent, body }, "sum" | "max" | "min") = (&program.terms[rest], word)
+        {
+            if rest != id && self.largest.contains_key(&rest) {
+                break;
+            }
+            let (index, body) = (*index, *body);
+            self.take_index(index);
+            if self.latex() {
+                bound.push_str(&format!("{}_{{{} < {}}} ", self.symbol(word), self.index(index), self.affine(extent)));
+            } else {
+                let comma = if scopes == 0 { "" } else { ", " };
+                bound.push_str(&format!("{comma}{} < {}", self.index(index), self.affine(extent)));
+            }
+            scopes += 1;
+            rest = body;
+        }
+        // Of `[(argmax l < n. v[i, l]) = k] * v[i, k]` the element.
+        if let ("max" | "min", Term::Iverson { body, .. }) = (word, &program.terms[rest]) {
+            rest = *body;
+        }
+        if self.latex() {
+            out.extend([Task::Open(2), Task::text(bound.trim_end().to_owned())]);
+        } else {
+            out.extend([Task::Open(2), Task::text(self.symbol(word)), Task::text(format!(" {bound}."))]);
+        }
+        out.extend([Task::Line, Task::Last(rest, Level::Open), Task::Close]);
+        out.extend(std::iter::repeat_with(|| Task::Leave).take(scopes));
+    }
+
+    /// Which end of a row a sum is, if it is written as that.
+    fn largest_of(&self, sum: TermId) -> Option<View> {
+        let Term::Sum { body, .. } = &self.program.terms[sum] else { return None };
+        match &self.program.terms[*body] {
+            Term::Iverson { guard: Pred::Relation { relation: RelationRef::Computed { view, .. }, .. }, .. }
+                if self.folded_sums.contains(&sum) =>
+            {
+                Some(*view)
+            }
+            _ => None,
+        }
+    }
+
+    /// `x[i, j]`, and `A.value(i, j)` where `A` is sparse.
+    fn access(&self, id: TermId, out: &mut Vec<Task>) {
+        let (array, indices) = peel_access(self.program, id);
+        let args = self.list(indices.iter().copied());
+        match &self.program.terms[array] {
+            Term::Var(x) if self.pattern_rank(*x) == Some(indices.len()) => {
+                let x = self.var(*x);
+                out.push(Task::text(match self.latex() {
+                    false => format!("{x}.value({args})"),
+                    true => format!("{x}_{{{args}}}"),
+                }));
+            }
+            _ => {
+                out.push(Task::Term(array, Level::Postfix));
+                out.push(Task::text(if self.latex() { format!("_{{{args}}}") } else { format!("[{args}]") }));
+            }
+        }
+    }
+
+    /// The number of axes of a sparse parameter.
+    fn pattern_rank(&self, x: VarId) -> Option<usize> {
+        let signature = &self.program.signature;
+        let param = signature.params.values().nth(x.index())?;
+        Some(signature.relations.get(param.storage.pattern()?)?.shape.len())
+    }
+
+    /// The parameter and the indices of `[A?(i, j)] * A.value(i, j)`.
+    fn sparse_access(&self, guard: &Pred, body: TermId) -> Option<(VarId, Vec<&'a Affine>)> {
+        let (array, indices) = peel_access(self.program, body);
+        let Term::Var(x) = self.program.terms[array] else { return None };
+        (!indices.is_empty() && is_entry(self.program, guard, body)).then_some((x, indices))
+    }
+
+    /// The shortest decimal that reads as the same number.
+    pub(super) fn literal(&self, x: f64) -> String {
+        if x.is_nan() {
+            return "nan".to_owned();
+        }
+        if x.is_infinite() {
+            let text = if self.latex() { "\\infty" } else { "inf" };
+            return format!("{}{text}", if x < 0.0 { "-" } else { "" });
+        }
+        let size = x.abs();
+        let text = if size != 0.0 && !(1e-5..1e17).contains(&size) { format!("{x:e}") } else { format!("{x}") };
+        match text.split_once('e') {
+            Some((digits, exponent)) if self.latex() => format!("{digits} \\cdot 10^{{{exponent}}}"),
+            _ => text,
+        }
+    }
+}
+
+/// The name of a built-in function in the language; a made-up word for those written as operators.
+fn op_name(op: Op) -> Cow<'static, str> {
+    match op {
+        Op::Div => "div".into(),
+        Op::Powi(_) => "powi".into(),
+        op => op.name(),
+    }
+}
