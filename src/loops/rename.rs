@@ -132,6 +132,12 @@ impl Names {
         self.indices.insert(i, name);
     }
 
+    /// One register takes the new name of another.
+    pub fn alias(&mut self, r: RealId, name: RealId) {
+        let name = self.read(name);
+        self.reals.insert(r, name);
+    }
+
     /// Forgets the names given so far; those to come are fresh as well.
     pub fn again(&mut self) {
         self.indices.clear();

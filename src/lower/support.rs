@@ -22,7 +22,7 @@
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var};
+use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var, simplify_union};
 use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Program, Rhs, Stmt};
 
@@ -68,31 +68,42 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
 /// an equation or a relation. What a clause says of the indices that it binds is left out, and what their ranges say.
 pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> Pred {
     let rank = dims.len();
-    let mut facts = None;
-    let mut is_range = |p: &Pred| {
-        let in_range = || {
-            let mut facts = program.signature.facts();
-            dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
-            facts
-        };
-        matches!(p, Pred::NonNegative(_)) && facts.get_or_insert_with(in_range).proves(p)
-    };
-    let mut clause =
+    let mut facts = program.signature.facts();
+    dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+    let is_range = |p: &Pred| matches!(p, Pred::NonNegative(_)) && facts.proves(p);
+    let clause =
         |clause: &Clause| Pred::all(clause.of_gens(rank).filter(|p| !is_range(p)).cloned().collect::<Vec<_>>());
     match support.as_slice() {
         [only] => clause(only),
         all if all.len() > MAX_GUARDED => Pred::True,
         all => {
+            let any = Pred::any(all.iter().map(clause).collect::<Vec<_>>());
             let gives = |p: &Pred| {
                 let entry = matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. });
                 entry || matches!(p, Pred::Zero(_))
             };
-            match all.iter().all(|clause| clause.of_gens(rank).any(gives)) {
-                true => Pred::any(all.iter().map(&mut clause).collect::<Vec<_>>()),
-                false => Pred::True,
+            if all.iter().all(|clause| clause.of_gens(rank).any(gives)) {
+                return any;
             }
+            // Ranges that touch are one, as the diagonal and what is below it; bounds of other forms would be those of some corners.
+            let one = simplify_union(&any, &facts);
+            if one.conjuncts().iter().all(|p| is_bound_of(p, &any)) { one } else { Pred::True }
         }
     }
+}
+
+/// Whether a predicate is a bound of what another one has atoms of.
+fn is_bound_of(p: &Pred, whole: &Pred) -> bool {
+    let form = |p: &Pred| match p {
+        Pred::NonNegative(a) | Pred::Zero(a) => Some(a.clone()),
+        _ => None,
+    };
+    let Some(a) = form(p) else { return p.is_true() };
+    let differ_by_number =
+        |b: &Affine| [a.sub(b), a.add(b)].iter().any(|c| c.as_ref().is_ok_and(|c| c.as_constant().is_some()));
+    let mut found = false;
+    whole.visit_atoms(&mut |atom| found |= form(atom).is_some_and(|b| differ_by_number(&b)));
+    found
 }
 
 /// The targets that a support asks to be in use: `exists s. f(s, g)` of a map of one source, where nothing else is said of the axis `g`.

@@ -23,6 +23,11 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
+/// Into how many pieces an innermost loop is cut at its tests: a stencil has three, two factors with two brackets each have five.
+pub const MAX_PIECES: usize = 6;
+/// How many statements these pieces have together at most.
+pub const PIECES_STATEMENTS: usize = 256;
+
 /// Into how many parts a nest is cut that may run at the same time: more than there are threads, as parts take different times, and few enough
 /// that to add them up is nothing.
 pub const PARTS: u32 = 64;

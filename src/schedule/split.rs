@@ -11,7 +11,9 @@
 //! and the same for `0 <= i - a`, with the loops the other way round. Each value is in exactly one of the two, and they come in the same order,
 //! so this holds whatever the statements do. It is done where `A` has a loop: what is left in each of the two can then run in lanes, and be
 //! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
-//! again and again.
+//! again and again. [Innermost loops](innermost) are cut at all their tests.
+
+mod innermost;
 
 use crate::base::IndexId;
 use crate::error::Result;
@@ -23,8 +25,12 @@ const MAX_COPIED: usize = 64;
 
 /// Cuts loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    let facts = program.signature.facts();
     for nest in &mut program.nests {
         inside_of_loops(nest, &Decision::Split {}, inside)?;
+        if innermost::cut(nest, &facts)? {
+            nest.decisions.push(Decision::Decided {});
+        }
     }
     Ok(())
 }

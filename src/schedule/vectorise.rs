@@ -40,7 +40,7 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
+    Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
     has_loop,
 };
 
@@ -410,13 +410,14 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
     seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
-/// How many values a loop has, if that is known beforehand.
+/// How many values a loop has at most, if that is known beforehand.
 fn literal(domain: &Domain) -> Option<i64> {
     let Domain::Range { lower, upper } = domain else { return None };
-    let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
-    let bounds = (lower.divisor == 1 && upper.divisor == 1).then_some((&lower.numerator, &upper.numerator));
-    let (first, last) = bounds?;
-    last.sub(first).ok()?.as_constant()?.checked_add(1)
+    let between = |(lower, upper): (&Bound, &Bound)| {
+        let exact = lower.divisor == 1 && upper.divisor == 1;
+        exact.then(|| upper.numerator.sub(&lower.numerator).ok()?.as_constant()?.checked_add(1)).flatten()
+    };
+    lower.iter().flat_map(|low| upper.iter().map(move |high| (low, high))).filter_map(between).min()
 }
 
 /// What the body of a loop does that differs from lane to lane.

@@ -1,0 +1,340 @@
+//! Innermost loops whose bounds could decide their tests.
+//!
+//! ```text
+//! for i in 0 .. n                  for i in 0 .. min(n, a - 1)
+//!   local r                          x = e(i)
+//!   if 0 <= a - i - 1                s += x
+//!     x = e(i)              ==     for i in max(0, a) .. n
+//!     r := x                         r = 0.0
+//!   s += r                           s += r
+//! ```
+//!
+//! A loop is cut where a test of its index begins or ceases to hold, once more for each test that is left, and what a piece decides goes: a
+//! triangular product has no test in its inner loop, and a stencil has some at its borders only. Equations cut off one value.
+//!
+//! **Why it is right.** Pieces are disjoint, together they are the loop, and they come in its order. What the bounds of a piece and of the loops around
+//! prove of a test holds at each of its values.
+
+use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
+use crate::base::IndexId;
+use crate::index::{Affine, Checked, Facts, Pred, Var};
+use crate::loops::{Bound, Cond, Domain, Names, Nest, Real, RealId, Stmt, has_loop};
+
+/// Cuts the innermost loops of a nest inside of others; whether there were any.
+pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
+    if !nest.body.iter().flat_map(Stmt::body).any(tests_inside) {
+        return Ok(false);
+    }
+    let mut cutter = Cutter { names: Names::after(&nest.body), found: false };
+    for stmt in &mut nest.body {
+        if let Stmt::For { index, domain, body, .. } = stmt {
+            let mut known = facts.clone();
+            assume(&mut known, *index, domain)?;
+            *body = cutter.body(std::mem::take(body), &known)?;
+        }
+    }
+    Ok(cutter.found)
+}
+
+/// Whether a statement is a loop with a test inside, or has one.
+fn tests_inside(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |inner| {
+        let is_loop = matches!(inner, Stmt::For { .. });
+        found |= is_loop && inner.body().iter().any(|stmt| matches!(stmt, Stmt::If { .. }));
+    });
+    found
+}
+
+struct Cutter {
+    names: Names,
+    found: bool,
+}
+
+/// The bounds of a piece, and what it does.
+type Piece = (Vec<Bound>, Vec<Bound>, Vec<Stmt>);
+
+impl Cutter {
+    fn body(&mut self, stmts: Vec<Stmt>, known: &Facts) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for mut stmt in stmts {
+            match &mut stmt {
+                Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. }
+                    if !body.iter().any(has_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) =>
+                {
+                    let index = *index;
+                    if let Some(pieces) = pieces(index, (lower, upper), body, known)? {
+                        self.found = true;
+                        for (lower, upper, body) in pieces {
+                            self.names.again();
+                            let index = self.names.index(index);
+                            let body = self.renamed(&body)?;
+                            out.push(Stmt::one_by_one(index, Domain::Range { lower, upper }, body));
+                        }
+                        continue;
+                    }
+                }
+                Stmt::For { index, domain, body, .. } => {
+                    let mut inside = known.clone();
+                    assume(&mut inside, *index, domain)?;
+                    *body = self.body(std::mem::take(body), &inside)?;
+                }
+                Stmt::If { cond, body } => {
+                    let mut inside = known.clone();
+                    inside.assume(&known_of(cond)?);
+                    *body = self.body(std::mem::take(body), &inside)?;
+                }
+                _ => {}
+            }
+            out.push(stmt);
+        }
+        Ok(out)
+    }
+
+    /// Statements under new names, in which a register that gets one value for sure is that value.
+    fn renamed(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(body.len());
+        for (at, stmt) in body.iter().enumerate() {
+            match stmt {
+                Stmt::Local(r) => match value(*r, &body[at + 1..]) {
+                    Value::None => {
+                        let zero = Stmt::Define(*r, Real::Literal(0.0));
+                        out.extend(self.names.body(&[zero])?);
+                    }
+                    Value::One => {}
+                    Value::Some => out.extend(self.names.body(std::slice::from_ref(stmt))?),
+                },
+                Stmt::Assign(r, x) if is_value(body, *r) => self.names.alias(*r, *x),
+                stmt => out.extend(self.names.body(std::slice::from_ref(stmt))?),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// What becomes of a register behind its declaration.
+enum Value {
+    /// It stays 0.
+    None,
+    /// It gets one value, before it is read.
+    One,
+    /// It changes otherwise.
+    Some,
+}
+
+fn value(r: RealId, rest: &[Stmt]) -> Value {
+    let mut changes = 0;
+    for stmt in rest {
+        stmt.visit(&mut |stmt| {
+            changes += usize::from(
+                matches!(stmt, Stmt::Assign(s, _) | Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) if *s == r),
+            );
+        });
+    }
+    let assigned = rest.iter().position(|stmt| matches!(stmt, Stmt::Assign(s, _) if *s == r));
+    match (changes, assigned) {
+        (0, _) => Value::None,
+        (1, Some(at)) if !rest[..at].iter().any(|stmt| reads(stmt, r)) => Value::One,
+        _ => Value::Some,
+    }
+}
+
+/// Whether a register is declared among statements, and gets one value.
+fn is_value(body: &[Stmt], r: RealId) -> bool {
+    let declared = body.iter().position(|stmt| *stmt == Stmt::Local(r));
+    declared.is_some_and(|at| matches!(value(r, &body[at + 1..]), Value::One))
+}
+
+fn reads(stmt: &Stmt, r: RealId) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| stmt.visit_reads(&mut |read| found |= read == r));
+    found
+}
+
+/// The pieces of a loop; nothing where no test goes.
+fn pieces(
+    index: IndexId,
+    (lower, upper): (&[Bound], &[Bound]),
+    body: &[Stmt],
+    known: &Facts,
+) -> Checked<Option<Vec<Piece>>> {
+    let size = count(body, |_| true);
+    let room = MAX_PIECES.min(PIECES_STATEMENTS / size.max(1));
+    let mut left = vec![(lower.to_vec(), upper.to_vec())];
+    let mut pieces: Vec<Piece> = Vec::new();
+    while let Some((lower, upper)) = left.pop() {
+        let mut here = known.clone();
+        let domain = Domain::Range { lower, upper };
+        assume(&mut here, index, &domain)?;
+        let Domain::Range { lower, upper } = domain else { continue };
+        if here.contradictory() {
+            continue;
+        }
+        let decided = decided(body, &here)?;
+        let place = if pieces.len() + left.len() + 1 < room { place(&decided, index, body, &here)? } else { None };
+        match place {
+            Some(first) if !lower.contains(&Bound::exact(first.clone())) => {
+                let before = Bound::and(&upper, first.add_constant(-1)?);
+                left.push((Bound::and(&lower, first), upper));
+                left.push((lower, before));
+            }
+            _ => {
+                let (lower, upper) =
+                    (tightest(lower, known, |a, b| a.sub(b))?, tightest(upper, known, |a, b| b.sub(a))?);
+                pieces.push((lower, upper, decided));
+            }
+        }
+    }
+    let tests = |body: &[Stmt]| count(body, |stmt| matches!(stmt, Stmt::If { .. }));
+    let most = pieces.iter().map(|(_, _, body)| tests(body)).min();
+    Ok((most < Some(tests(body))).then_some(pieces))
+}
+
+/// Bounds without those that others imply; `beyond` is not negative where the first is as tight as the second.
+fn tightest(
+    mut bounds: Vec<Bound>,
+    known: &Facts,
+    beyond: impl Fn(&Affine, &Affine) -> Checked<Affine>,
+) -> Checked<Vec<Bound>> {
+    let mut at = 0;
+    while let Some(bound) = bounds.get(at) {
+        let mut implied = false;
+        for other in bounds.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, other)| other) {
+            if !implied && bound.divisor == 1 && other.divisor == 1 {
+                implied = known.proves(&Pred::non_negative(beyond(&other.numerator, &bound.numerator)?));
+            }
+        }
+        match implied {
+            true => drop(bounds.remove(at)),
+            false => at += 1,
+        }
+    }
+    Ok(bounds)
+}
+
+fn count(body: &[Stmt], is: impl Fn(&Stmt) -> bool) -> usize {
+    let mut found = 0;
+    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| found += usize::from(is(stmt))));
+    found
+}
+
+/// Adds what the bounds of a loop say of its index.
+fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
+    let Domain::Range { lower, upper } = domain.whole_of() else { return Ok(()) };
+    let index = Affine::index(index);
+    for bound in lower.iter().filter(|bound| bound.divisor == 1) {
+        known.assume(&Pred::non_negative(index.sub(&bound.numerator)?));
+    }
+    for bound in upper.iter().filter(|bound| bound.divisor == 1) {
+        known.assume(&Pred::non_negative(bound.numerator.sub(&index)?));
+    }
+    Ok(())
+}
+
+/// A condition on indices.
+fn atom(cond: &Cond) -> Option<Pred> {
+    match cond {
+        Cond::NonNegative(a) => Some(Pred::non_negative(a.clone())),
+        Cond::Zero(a) => Some(Pred::Zero(a.clone())),
+        Cond::NonZero(a) => Some(Pred::NonZero(a.clone())),
+        Cond::Support(_) | Cond::NoSupport(_) | Cond::All(_) | Cond::Any(_) => None,
+    }
+}
+
+/// What a condition says of indices.
+fn known_of(cond: &Cond) -> Checked<Pred> {
+    match cond {
+        Cond::All(conds) => Ok(Pred::all(conds.iter().filter_map(atom).collect::<Vec<_>>())),
+        cond => Ok(atom(cond).unwrap_or(Pred::True)),
+    }
+}
+
+/// The condition that never holds.
+const NEVER: Cond = Cond::Any(Vec::new());
+
+/// What is left of a condition: nothing of one that holds.
+fn left_of(cond: &Cond, known: &Facts) -> Option<Cond> {
+    match cond {
+        Cond::All(conds) => {
+            let mut left: Vec<Cond> = conds.iter().filter_map(|cond| left_of(cond, known)).collect();
+            match left.len() {
+                _ if left.contains(&NEVER) => Some(NEVER),
+                0 => None,
+                1 => left.pop(),
+                _ => Some(Cond::All(left)),
+            }
+        }
+        Cond::Any(conds) => {
+            let left: Option<Vec<Cond>> = conds.iter().map(|cond| left_of(cond, known)).collect();
+            let mut left: Vec<Cond> = left?.into_iter().filter(|cond| *cond != NEVER).collect();
+            left.dedup();
+            if left.len() == 1 { left.pop() } else { Some(Cond::Any(left)) }
+        }
+        cond => match atom(cond) {
+            Some(atom) if known.proves(&atom) => None,
+            Some(atom) if atom.negate().is_some_and(|not| known.proves(&not)) => Some(NEVER),
+            _ => Some(cond.clone()),
+        },
+    }
+}
+
+/// Statements without the tests that are decided.
+fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        let Stmt::If { cond, body } = stmt else {
+            out.push(stmt.clone());
+            continue;
+        };
+        match left_of(cond, known) {
+            None => out.extend(decided(body, known)?),
+            Some(cond) if cond == NEVER => {}
+            Some(cond) => {
+                let mut inside = known.clone();
+                inside.assume(&known_of(&cond)?);
+                out.push(Stmt::If { body: decided(body, &inside)?, cond });
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The first value of the second piece, by the first test of the index that depends on nothing else inside.
+fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Checked<Option<Affine>> {
+    let inside: Vec<IndexId> = body.iter().flat_map(Stmt::defines).collect();
+    let mut tests = Vec::new();
+    for stmt in decided {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::If { cond, .. } = stmt {
+                tests.push(cond);
+            }
+        });
+    }
+    tests.reverse();
+    while let Some(cond) = tests.pop() {
+        match cond {
+            Cond::All(conds) | Cond::Any(conds) => tests.extend(conds.iter().rev()),
+            Cond::NonNegative(a) | Cond::Zero(a) | Cond::NonZero(a) => {
+                let sign = a.coefficient(&Var::Index(index));
+                if sign.abs() == 1 && !inside.iter().any(|i| a.mentions(*i)) {
+                    return first(cond, a, sign, index, known).map(Some);
+                }
+            }
+            Cond::Support(_) | Cond::NoSupport(_) => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The first value from which on a test is another one: where it says `sign * index + rest`.
+fn first(cond: &Cond, a: &Affine, sign: i64, index: IndexId, known: &Facts) -> Checked<Affine> {
+    let index = Affine::index(index);
+    let rest = a.sub(&index.scale(sign)?)?;
+    let zero = rest.scale(-sign)?;
+    match cond {
+        Cond::NonNegative(_) if sign > 0 => Ok(zero),
+        Cond::NonNegative(_) => zero.add_constant(1),
+        _ if known.proves(&Pred::non_negative(index.sub(&zero)?)) => zero.add_constant(1),
+        _ => Ok(zero),
+    }
+}
