@@ -7,10 +7,13 @@ use iverson::{Function, loops};
 use crate::generate::{self, Family};
 use crate::support::{compile, setting};
 
+/// Programs that read a map behind a flag, which was set where a search had found that the source is in range. What a flag says is not seen.
+const BEHIND_FLAGS: &[&str] = &["map_of_map_behind_its_bracket.iv"];
+
 #[test]
 fn what_is_not_proved() {
     let mut found = String::new();
-    let mut count = 0;
+    let (mut count, mut behind_flags) = (0, 0);
     for folder in ["programs", "regressions"] {
         let folder = format!("{}/tests/{folder}", env!("CARGO_MANIFEST_DIR"));
         let mut files: Vec<_> = std::fs::read_dir(&folder)
@@ -27,8 +30,13 @@ fn what_is_not_proved() {
             for (what, function) in [("", &function), (" adjoint", &derived)] {
                 let nests = function.loops(&mut Stages::new()).expect("it lowers");
                 count += 1;
+                let file = path.file_name().expect("it has a name").to_string_lossy();
                 for line in nests.unproved() {
-                    found += &format!("{}{what}: {line}\n", path.file_name().expect("it has a name").to_string_lossy());
+                    if BEHIND_FLAGS.contains(&file.as_ref()) && line.ends_with("is read outside of its array") {
+                        behind_flags += 1;
+                        continue;
+                    }
+                    found += &format!("{file}{what}: {line}\n");
                 }
             }
         }
@@ -38,7 +46,7 @@ fn what_is_not_proved() {
                     size_from_target.iv adjoint: xn[0] may be out of bounds\n\
                     size_from_target.iv adjoint: adjoint_xn[0] may be out of bounds\n";
     assert_eq!(found, expected);
-    assert!(count > 100, "{count} programs");
+    assert!(count > 100 && behind_flags > 0, "{count} programs, {behind_flags} behind flags");
 }
 
 /// Nests that store to `y`, of the shape of `x`, to `z`, of the shape of `w`, or to the entries of `A`, and what of them is not proved.
