@@ -32,10 +32,16 @@ const UNARY: &[Case] = &[
     case(Op::Expm1, 1.0, [-80.0, 709.79]),
     case(Op::Ln, 1.0, [0.0, MAX]),
     case(Op::Log1p, 1.0, [-1.0, MAX]),
+    case(Op::Sqrt, 0.5, [0.0, MAX]),
+    case(Op::Cbrt, 1.0, [-MAX, MAX]),
     case(Op::Sin, 1.0, [-MAX, MAX]),
     case(Op::Cos, 1.0, [-MAX, MAX]),
     case(Op::Tan, 1.5, [-MAX, MAX]),
     case(Op::Tanh, 1.5, [-40.0, 40.0]),
+    case(Op::Sinh, 1.0, [-710.4758600739439, 710.4758600739439]),
+    case(Op::Cosh, 1.0, [-710.4758600739439, 710.4758600739439]),
+    case(Op::Asin, 1.0, [-1.0, 1.0]),
+    case(Op::Acos, 1.0, [-1.0, 1.0]),
     case(Op::Atan, 1.5, [-MAX, MAX]),
     case(Op::Erf, 1.5, [-7.0, 7.0]),
     case(Op::Sigmoid, 1.5, [-745.2, 60.0]),
@@ -44,7 +50,8 @@ const UNARY: &[Case] = &[
     Case { op: Op::Polygamma(0), bound: [3.5, 5.0], range: [-1e15, MAX] },
 ];
 
-const BINARY: &[Case] = &[case(Op::Pow, 1.0, [0.0, MAX]), case(Op::Xlogy, 2.0, [0.0, MAX])];
+const BINARY: &[Case] =
+    &[case(Op::Pow, 1.0, [0.0, MAX]), case(Op::Xlogy, 2.0, [0.0, MAX]), case(Op::Atan2, 1.0, [-MAX, MAX])];
 
 /// Arguments at which functions change their formula, or which are close to a zero, a pole or a multiple of `pi / 2`.
 #[allow(clippy::approx_constant)]
@@ -237,6 +244,17 @@ fn sweep_pairs(case: &Case, count: usize, reference: &mut Reference) -> Found {
                 }
             }
             Op::Xlogy if power.is_finite() && power.abs() > 1e-290 => args.push([y, x]),
+            Op::Atan2 if y != 0.0 => {
+                // Of all sizes, of like sizes, and close to where the formula changes.
+                let near = x
+                    * [1.0, 0.4142, 2.4142][rng.usize(0..3)]
+                    * (1.0 + (rng.f64() - 0.5) * 2.0_f64.powi(-rng.i32(1..50)));
+                let like = x * 2.0_f64.powi(rng.i32(-60..60)) * (1.0 + rng.f64());
+                for y in [y, near, like].into_iter().filter(|y| *y != 0.0 && y.is_finite()) {
+                    let sign = |rng: &mut fastrand::Rng, x: f64| if rng.bool() { -x } else { x };
+                    args.push([sign(&mut rng, y), sign(&mut rng, x)]);
+                }
+            }
             _ => {}
         }
     }

@@ -2,12 +2,10 @@
 //! `gamma(x + 1) = x gamma(x)`, asymptotic series beyond, and reflection of negative arguments.
 
 use super::double::*;
+use super::inverse_trigonometric::*;
 use super::logarithm::*;
 use super::trigonometric::*;
 use super::{V, choose, choose_pair};
-
-pub const PI_HIGH: f64 = core::f64::consts::PI;
-pub const PI_LOW: f64 = 1.2246467991473532e-16;
 
 /// `x - n` for the nearest integer `n`, for `x >= 0`.
 #[inline(always)]
