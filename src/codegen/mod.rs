@@ -90,5 +90,6 @@ in_lanes! {
     Op::Softplus => softplus(x),
     Op::Lgamma => lgamma(x),
     Op::Polygamma(0) => digamma(x),
+    Op::Polygamma(1) => trigamma(x),
     Op::Xlogy => xlogy(x, y),
 }

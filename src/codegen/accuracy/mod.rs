@@ -48,6 +48,7 @@ const UNARY: &[Case] = &[
     case(Op::Softplus, 1.5, [-745.2, MAX]),
     Case { op: Op::Lgamma, bound: [3.0, 3.0], range: [-1e15, 2.55e305] },
     Case { op: Op::Polygamma(0), bound: [3.5, 5.0], range: [-1e15, MAX] },
+    case(Op::Polygamma(1), 4.0, [-1e15, MAX]),
 ];
 
 const BINARY: &[Case] =
@@ -156,7 +157,7 @@ fn judge(case: &Case, args: &[[f64; 2]], reference: &mut Reference, found: &mut 
         for (args, y) in group.iter().zip(y) {
             let exact = reference.value(case.op, &args[..arity]);
             let negative = args[0] < 0.0;
-            let has_scale = negative && matches!(case.op, Op::Lgamma | Op::Polygamma(_));
+            let has_scale = negative && matches!(case.op, Op::Lgamma | Op::Polygamma(0));
             let scale = if has_scale { reference.value(case.op, &[-args[0]]).to_f64().abs().max(1.0) } else { 0.0 };
             // Zeros of `lgamma` that are floats are exact.
             let off = if case.op == Op::Lgamma && [1.0, 2.0].contains(&args[0]) {
@@ -186,7 +187,11 @@ fn same_bits<const N: usize>(op: Op, args: &[[f64; 8]], y: &[f64; 8]) {
 /// Whether the function has a finite value that is not known anyway.
 fn is_judged(case: &Case, x: f64) -> bool {
     let is_pole = matches!(case.op, Op::Lgamma | Op::Polygamma(_)) && x < 0.0 && x.fract() == 0.0;
-    let overflows = case.op == Op::Polygamma(0) && x.abs() < 5.6e-309;
+    let overflows = match case.op {
+        Op::Polygamma(0) => x.abs() < 5.6e-309,
+        Op::Polygamma(_) => x.abs() < 7.5e-155,
+        _ => false,
+    };
     (case.range[0]..=case.range[1]).contains(&x)
         && x != 0.0
         && !is_pole

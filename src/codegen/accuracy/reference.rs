@@ -164,6 +164,13 @@ impl Reference {
                 let q = &(&self.pi * &cosine) / &sine;
                 &(&self.digamma(&x.abs()) - &(&Number::from(1.0) / &x)) - &q
             }
+            Op::Polygamma(1) if args[0] > 0.0 => self.trigamma(&x),
+            Op::Polygamma(1) => {
+                // trigamma(x) + trigamma(1 - x) = (pi / sin(pi x))^2
+                let (sine, _) = self.sin_cos_of_pi(args[0]);
+                let q = &self.pi / &sine;
+                &(&q * &q) - &self.trigamma(&(&Number::from(1.0) - &x))
+            }
             _ => panic!("{op:?} has no reference"),
         }
     }
@@ -307,6 +314,28 @@ impl Reference {
             power = &power * &square;
         }
         &sum - &shift
+    }
+
+    /// `1 / x + 1 / (2 x^2) + B_2 / x^3 + B_4 / x^5 + ..` at an argument that is large enough.
+    fn trigamma(&mut self, x: &Number) -> Number {
+        let one = Number::from(1.0);
+        let (mut a, mut shift) = (x.clone(), Number::from(0.0));
+        while a.exponent() < 6 {
+            shift = &shift + &(&one / &(&a * &a));
+            a = &a + 1.0;
+        }
+        let square = &a * &a;
+        let mut sum = &(&one / &a) + &(&Number::from(0.5) / &square);
+        let mut power = &square * &a;
+        for b in &self.bernoulli {
+            let term = b / &power;
+            if term.is_below(&sum, BITS as i32) {
+                break;
+            }
+            sum = &sum + &term;
+            power = &power * &square;
+        }
+        &sum + &shift
     }
 }
 

@@ -18,6 +18,7 @@
 //! | [`tanh`], [`atan`], [`erf`], [`sigmoid`], [`softplus`] | 1.5 | |
 //! | [`xlogy`] | 2 | |
 //! | [`lgamma`] | 3 | for `x < 0` of the largest of `lgamma(x)`, `lgamma(-x)` and 1 |
+//! | [`trigamma`] | 4 | |
 //! | [`digamma`] | 3.5 | for `x < 0` 5, of the largest of `digamma(x)`, `digamma(-x)` and 1 |
 
 mod double;
@@ -35,7 +36,7 @@ mod trigonometric;
 
 pub use error_function::erf;
 pub use exponential::{exp, expm1, sigmoid, softplus, tanh};
-pub use gamma::{digamma, lgamma};
+pub use gamma::{digamma, lgamma, trigamma};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse_trigonometric::{acos, asin, atan, atan2};
 pub use logarithm::{ln, log1p, xlogy};
