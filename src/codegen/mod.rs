@@ -18,8 +18,8 @@
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
 //! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same
-//! [`vector`] text, gives the same bits. Functions that are not in that text are called back, with the code of the
-//! operator table.
+//! [`vector`] text, gives the same bits. Functions that are not in that text, which are polygamma functions
+//! from order 2 on and those of the user, are called back, with the code of the operator table.
 
 #[cfg(test)]
 mod accuracy;

@@ -1,7 +1,20 @@
-//! Products that are added, and square roots, where the processor has no instruction for them.
+//! Products that are added, and square roots, where the processor has no instruction for them; which functions are in lanes.
 
+use super::in_lanes;
 use super::mul_add::mul_add_in_integers;
 use super::square_root::{square_root, square_root_in_integers};
+use crate::scalar::Op;
+
+/// Sources write arithmetic and comparisons as they are, and call back polygamma functions of higher order alone.
+#[test]
+fn functions_of_the_table_are_in_lanes() {
+    for op in Op::all() {
+        let written = matches!(op, Op::Div | Op::Powi(_) | Op::Min | Op::Max | Op::Compare(_) | Op::Sign | Op::Abs);
+        let called = matches!(op, Op::Polygamma(2..));
+        let in_lanes = in_lanes(op, &vec![[0.5; 8]; usize::from(op.arity())]).is_some();
+        assert!(in_lanes != (written || called), "{op:?}");
+    }
+}
 
 #[test]
 fn integers_round_as_the_processor_does() {
