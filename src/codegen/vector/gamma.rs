@@ -161,10 +161,9 @@ pub fn digamma_reflected(x: f64, y: f64) -> f64 {
     choose(x.is_sign_negative(), reflected, y)
 }
 
-/// `trigamma(|a|)`.
+/// `1 / a^2` and `trigamma(a + 1)`, which add up to `trigamma(a)`, for positive `a` below 8; beyond, 0 and `trigamma(a)`.
 #[inline(always)]
-pub fn trigamma_of_positive(a: f64) -> f64 {
-    let a = a.abs();
+pub fn trigamma_parts(a: f64) -> (f64, f64) {
     let small = a < 8.0;
     // Below 8 the value at a is that at a + 8 and 1 / a^2 + .. + 1 / (a + 7)^2, of which all but the first are one quotient.
     let near = choose(small, a, 0.0);
@@ -184,7 +183,14 @@ pub fn trigamma_of_positive(a: f64) -> f64 {
                     + z * (0.07569481310235808 + z * (-0.24699740954161503 + z * 0.8586880107331691)))));
     let far = i + z * (0.5 + i * series);
     let inverse = 1.0 / a;
-    choose(small, inverse * inverse + (top / bottom + far), far)
+    choose_pair(small, (inverse * inverse, top / bottom + far), (0.0, far))
+}
+
+/// `trigamma(|a|)`.
+#[inline(always)]
+pub fn trigamma_of_positive(a: f64) -> f64 {
+    let (first, rest) = trigamma_parts(a.abs());
+    first + rest
 }
 
 /// The derivative of [`digamma`], at most 4 units in the last place off, for all `x`. Infinite at the poles, NaN at minus infinity.
@@ -197,13 +203,14 @@ pub fn trigamma<const N: usize>(x: V<N>) -> V<N> {
 /// `trigamma(x)`, given that of `|x|`.
 #[inline(always)]
 pub fn trigamma_reflected(x: f64, y: f64) -> f64 {
-    // trigamma(-a) + trigamma(a) = 1 / a^2 + (pi / sin(pi a))^2
+    // trigamma(-a) + trigamma(a + 1) = (pi / sin(pi a))^2, and trigamma(a + 1) = trigamma(a) - 1 / a^2
     let a = x.abs();
+    let (_, rest) = trigamma_parts(a);
     let ((sine, sine_low), _) = sin_cos_of_pi(from_nearest_integer(a).abs());
     let q = PI_HIGH / sine;
     let q = q + (PI_LOW - q * sine_low) * reciprocal_estimate(sine);
     let inverse = 1.0 / a;
-    let reflected = q * q - (y - inverse * inverse);
+    let reflected = q * q - choose(a < 8.0, rest, rest - inverse * inverse);
     let reflected = choose(sine == 0.0, f64::INFINITY, reflected);
     // So small that the pole at 0 decides.
     let reflected = choose(a < 1e-17, inverse * inverse, reflected);
