@@ -208,9 +208,12 @@ pub fn trigamma_reflected(x: f64, y: f64) -> f64 {
     let (_, rest) = trigamma_parts(a);
     let ((sine, sine_low), _) = sin_cos_of_pi(from_nearest_integer(a).abs());
     let q = PI_HIGH / sine;
-    let q = q + (PI_LOW - q * sine_low) * reciprocal_estimate(sine);
+    let (product, error) = two_product(q, sine);
+    let low = (((PI_HIGH - product) - error) + (PI_LOW - q * sine_low)) * reciprocal_estimate(sine);
+    let (square, error) = two_product(q, q);
     let inverse = 1.0 / a;
-    let reflected = q * q - choose(a < 8.0, rest, rest - inverse * inverse);
+    let rest = choose(a < 8.0, rest, rest - inverse * inverse);
+    let reflected = square + ((error + 2.0 * q * low) - rest);
     let reflected = choose(sine == 0.0, f64::INFINITY, reflected);
     // So small that the pole at 0 decides.
     let reflected = choose(a < 1e-17, inverse * inverse, reflected);
