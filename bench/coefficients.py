@@ -4,7 +4,8 @@ Polynomials and rational functions interpolate at Chebyshev nodes, which is clos
 coefficient is rounded. After the coefficients, lowest first, stands the largest error, as the weight given here measures it.
 """
 
-from mpmath import atan, atanh, cos, digamma, erf, erfc, exp, findroot, log, loggamma, lu_solve, matrix, mp, mpf, pi, sin, sqrt
+from mpmath import asin, atan, atanh, cbrt, cos, cosh, digamma, erf, erfc, exp, findroot, log, loggamma, lu_solve, matrix, mp, mpf, pi, psi
+from mpmath import sin, sinh, sqrt
 
 mp.prec = 300
 TINY = mpf(2) ** -60
@@ -62,6 +63,10 @@ fit("ln_parts", lambda z: (tail(z, 2) - mpf(2) / 3) / z, TINY, 0.02946, (7, 0), 
 fit("sin_tail", lambda z: odd(sin)(z, 1), TINY, 0.617, (6, 0), lambda z: z)
 fit("cos_terms", lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, TINY, 0.617, (5, 0), lambda z: z * z)
 fit("atan", lambda z: odd(atan)(z, 1), TINY, 0.17165, (10, 0), lambda z: z)
+fit("asin_tail", lambda z: odd(asin)(z, 1), TINY, 0.25, (12, 0), lambda z: z)
+fit("sinh_tail", lambda z: odd(sinh)(z, 1), TINY, 0.1232, (4, 0), lambda z: z)
+fit("cosh_tail", lambda z: (cosh(sqrt(z)) - 1 - z / 2) / z**2, TINY, 0.1232, (4, 0), lambda z: z * z)
+fit("guess of cbrt", cbrt, "0.7071", "1.41422", (5, 0), lambda z: 1 / cbrt(z))
 fit("erf below 1", lambda z: erf(sqrt(z)) / sqrt(z) - 1, TINY, 1, (12, 0))
 unmap = lambda t: 3 * (1 + t) / (1 - t)
 scaled = lambda t: exp(unmap(t) ** 2) * erfc(unmap(t))
@@ -73,10 +78,14 @@ fit("digamma", lambda v: digamma(v + 1) / (v + 1 - root) - mpf("0.875"), 0, 2, (
 stirling = lambda x: (loggamma(x) - ((x - 0.5) * log(x) - x + log(2 * pi) / 2)) * x
 fit("lgamma from 8", lambda z: stirling(1 / sqrt(z)), TINY, mpf(1) / 64, (6, 0), lambda z: sqrt(z) / 8)
 fit("digamma from 8", lambda z: (log(1 / sqrt(z)) - sqrt(z) / 2 - digamma(1 / sqrt(z))) / z, TINY, mpf(1) / 64, (6, 0), lambda z: z)
+scaled = lambda w: (psi(1, 1 / sqrt(w)) - sqrt(w) - w / 2) / sqrt(w) ** 3
+fit("trigamma from 8", scaled, TINY, mpf(1) / 64, (6, 0), lambda z: z)
 parts("zero of digamma - 1", root - 1)
 parts("(ln(2 pi) - 1) / 2", (log(2 * pi) - 1) / 2)
 parts("pi", pi)
 parts("pi / 2", pi / 2)
 parts("2 / 3", mpf(2) / 3)
+parts("cube root of 2", cbrt(2), 1)
+parts("cube root of 1 / 2", 1 / cbrt(2), 1)
 pi_over_two()
 two_over_pi()

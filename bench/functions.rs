@@ -1,9 +1,9 @@
 //! The vector functions beside scalar ones: `cargo bench --bench functions`.
 //!
 //! Nanoseconds for each number, with 8 lanes, beside the scalar functions of `libm`, from which the operator table takes its values, and
-//! those of the standard library, where it has them; digamma is beside that of the table. Arguments are of the usual size, all in the
-//! first-level cache; all run in turn, round after round; times are the best of all rounds. What the vectors of the processor at hand can
-//! do shows with `RUSTFLAGS="-C target-cpu=native"`.
+//! those of the standard library, where it has them; digamma and trigamma are beside those of the table. Arguments are of the usual size, all
+//! in the first-level cache; all run in turn, round after round; times are the best of all rounds. What the vectors of the processor at hand
+//! can do shows with `RUSTFLAGS="-C target-cpu=native"`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -45,11 +45,24 @@ fn main() {
         case!(expm1, [-5.0, 5.0], |x| libm::expm1(x), x.exp_m1()),
         case!(ln, [0.01, 100.0], |x| libm::log(x), x.ln()),
         case!(log1p, [-0.9, 10.0], |x| libm::log1p(x), x.ln_1p()),
+        case!(sqrt, [0.01, 100.0], |x| libm::sqrt(x), x.sqrt()),
+        case!(cbrt, [-100.0, 100.0], |x| libm::cbrt(x), x.cbrt()),
         case!(sin, [-10.0, 10.0], |x| libm::sin(x), x.sin()),
         case!(cos, [-10.0, 10.0], |x| libm::cos(x), x.cos()),
         case!(tan, [-10.0, 10.0], |x| libm::tan(x), x.tan()),
         case!(tanh, [-3.0, 3.0], |x| libm::tanh(x), x.tanh()),
+        case!(sinh, [-5.0, 5.0], |x| libm::sinh(x), x.sinh()),
+        case!(cosh, [-5.0, 5.0], |x| libm::cosh(x), x.cosh()),
+        case!(asin, [-1.0, 1.0], |x| libm::asin(x), x.asin()),
+        case!(acos, [-1.0, 1.0], |x| libm::acos(x), x.acos()),
         case!(atan, [-5.0, 5.0], |x| libm::atan(x), x.atan()),
+        Case {
+            name: "atan2",
+            range: [-5.0, 5.0],
+            many: |x, y, out| *out = vector::atan2(V(*x), V(*y)).0,
+            libm: libm::atan2,
+            std: Some(f64::atan2),
+        },
         Case {
             name: "pow",
             range: [0.1, 10.0],
@@ -62,6 +75,7 @@ fn main() {
         case!(softplus, [-10.0, 10.0], |x| libm::log1p(libm::exp(x)), x.exp().ln_1p()),
         case!(lgamma, [0.1, 20.0], |x| libm::lgamma(x)),
         case!(digamma, [0.1, 20.0], |x| Op::Polygamma(0).value(&[x])),
+        case!(trigamma, [0.1, 20.0], |x| Op::Polygamma(1).value(&[x])),
     ];
     println!("{:<10}{:>10}{:>10}{:>10}{:>12}", "ns", "8 lanes", "libm", "std", "libm/lanes");
     for case in cases {

@@ -13,12 +13,13 @@
 //! | `threads` | the threads that share a nest, also after a fork |
 //! | `expression` | indices, places, conditions and numbers as Rust |
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
+//! | `square_root` | the square root, for sources that use it |
 //! | `single` | loads and stores in single precision, for sources with such buffers |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
 //! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same
-//! [`vector`] text, gives the same bits. Functions that are not in that text are called back, with the code of the
-//! operator table.
+//! [`vector`] text, gives the same bits. Functions that are not in that text, which are polygamma functions
+//! from order 2 on and those of the user, are called back, with the code of the operator table.
 
 #[cfg(test)]
 mod accuracy;
@@ -33,6 +34,9 @@ mod mul_add;
 mod processor;
 pub mod rust;
 pub mod source;
+#[cfg(test)]
+#[allow(unsafe_code, dead_code)]
+mod square_root;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -69,15 +73,23 @@ in_lanes! {
     Op::Ln => ln(x),
     Op::Log1p => log1p(x),
     Op::Pow => pow(x, y),
+    Op::Sqrt => sqrt(x),
+    Op::Cbrt => cbrt(x),
     Op::Sin => sin(x),
     Op::Cos => cos(x),
     Op::Tan => tan(x),
     Op::Tanh => tanh(x),
+    Op::Sinh => sinh(x),
+    Op::Cosh => cosh(x),
+    Op::Asin => asin(x),
+    Op::Acos => acos(x),
     Op::Atan => atan(x),
+    Op::Atan2 => atan2(x, y),
     Op::Erf => erf(x),
     Op::Sigmoid => sigmoid(x),
     Op::Softplus => softplus(x),
     Op::Lgamma => lgamma(x),
     Op::Polygamma(0) => digamma(x),
+    Op::Polygamma(1) => trigamma(x),
     Op::Xlogy => xlogy(x, y),
 }

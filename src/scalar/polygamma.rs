@@ -52,6 +52,9 @@ pub(super) fn polygamma(k: u32, x: f64) -> f64 {
         let sign = if odd { 1.0 } else { -1.0 };
         let all = libm::pow(r, -s) + zeta(s, 1.0 + r) + sign * zeta(s, 1.0 - r);
         factorial(k) * (all - sign * zeta(s, 1.0 - x))
+    } else if x >= 1e17 * s {
+        // The first term of the asymptotic series, also where `x^-(k + 1)` underflows.
+        factorial_over_power(k - 1, x)
     } else {
         factorial_over_power(k, x) * scaled_zeta(s, x)
     };
@@ -154,6 +157,9 @@ mod tests {
             (1, 9.99, 0.10527695014824179),
             (1, 50.0, 0.020201333226697125),
             (1, 1e8, 1.000000005e-8),
+            (1, 1e300, 1e-300),
+            (2, 1e150, -1e-300),
+            (3, 1e90, 2e-270),
             (1, -0.5, 8.934802200544679),
             (1, -1.75, 19.301637544529786),
             (1, -10.3, 14.986887065722637),

@@ -575,6 +575,7 @@ operators! {
         facts: Facts::NONE.odd().increasing().zero(),
         work: CALL,
         totality: Totality::OfFinite,
+        latex: "\\arctan",
         note: "",
     }
     /// `atan2(y, x)`: the angle of the point `(x, y)`.

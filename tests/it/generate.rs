@@ -482,11 +482,17 @@ impl Generator {
             23 if self.smooth => {
                 self.mark("function of a bounded argument");
                 let e = self.expr(&real, d);
-                match self.rng.u8(0..5) {
+                match self.rng.u8(0..11) {
                     0 => format!("exp(sin({e}))"),
                     1 => format!("ln(2 + cos({e}))"),
                     2 => format!("sqrt(1 + {e}^2)"),
                     3 => format!("pow(2 + sin({e}), {})", self.leaf()),
+                    4 => format!("sinh(sin({e}))"),
+                    5 => format!("cosh(2 * cos({e}))"),
+                    6 => format!("asin(0.75 * sin({e}))"),
+                    7 => format!("acos(0.75 * cos({e}))"),
+                    8 => format!("cbrt(1 + {e}^2)"),
+                    9 => format!("atan2(2 + sin({e}), {e})"),
                     _ => format!("atan2({e}, 2 + cos({e}))"),
                 }
             }

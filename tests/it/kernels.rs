@@ -472,9 +472,11 @@ fn native_programs() {
 /// Every function that both engines have in lanes, at special values, small and large numbers, for full and partial groups of lanes.
 #[test]
 fn functions_of_both_engines() {
-    let unary = "exp expm1 ln log1p sin cos tan tanh atan erf sigmoid softplus lgamma digamma";
+    let unary = "exp expm1 ln log1p sqrt cbrt sin cos tan tanh sinh cosh asin acos atan erf sigmoid softplus lgamma \
+                 digamma trigamma abs sign";
     let calls = unary.split(' ').map(|name| format!("{name}(x[i])"));
-    let calls = calls.chain(["pow(x[i], y[i])".to_owned(), "xlogy(x[i], y[i])".to_owned()]);
+    let binary = "pow xlogy atan2 min max".split(' ').map(|name| format!("{name}(x[i], y[i])"));
+    let calls = calls.chain(binary);
     let tensors = calls.map(|call| format!("(gen i < n. {call})"));
     let pairs = tensors.reduce(|pairs, tensor| format!("({pairs}, {tensor})")).expect("some functions");
     let function = Function::parse(&format!("param x : [n] real\nparam y : [n] real\n{pairs}")).expect("it compiles");

@@ -156,6 +156,37 @@ def root(a):
     return divide(0.5, square_root(a))
 
 
+def hyperbolic(f, sign):
+    """The hyperbolic sine or cosine, infinite where it is too large."""
+
+    def value(a):
+        try:
+            return f(a)
+        except OverflowError:
+            return INF if a > 0 else sign * INF
+
+    return value
+
+
+def inside(f):
+    """A function from -1 to 1, NaN elsewhere."""
+    return lambda a: f(a) if -1 <= a <= 1 else NAN
+
+
+def slope_of_arc(a):
+    return divide(1.0, square_root((1.0 - a) * (1.0 + a)))
+
+
+def cube_root(a):
+    """By Newton's method from a power, since `math.cbrt` is not everywhere to the last place."""
+    if a == 0 or not math.isfinite(a):
+        return a
+    y = math.copysign(math.pow(abs(a), 1 / 3), a)
+    return y - (y - a / (y * y)) / 3
+
+
+sinh, cosh = hyperbolic(math.sinh, -1), hyperbolic(math.cosh, 1)
+
 FUNCTIONS = {
     "exp": Function(exponential, (exponential,)),
     "ln": Function(logarithm, (lambda a: divide(1.0, a),), floor=4 * U),
@@ -167,6 +198,11 @@ FUNCTIONS = {
     "tan": Function(math.tan, (lambda a: 1.0 + math.tan(a) ** 2,), units=16.0, floor=4 * U),
     "tanh": Function(math.tanh, (lambda a: 1.0 - math.tanh(a) ** 2,), floor=4 * U),
     "atan": Function(math.atan, (lambda a: 1.0 / (1.0 + a * a),)),
+    "sinh": Function(sinh, (cosh,)),
+    "cosh": Function(cosh, (sinh,)),
+    "asin": Function(inside(math.asin), (slope_of_arc,)),
+    "acos": Function(inside(math.acos), (lambda a: -slope_of_arc(a),), floor=4 * U),
+    "cbrt": Function(cube_root, (lambda a: divide(1.0, 3.0 * cube_root(a) ** 2),)),
     "erf": Function(math.erf, (lambda a: 2.0 / math.sqrt(math.pi) * exponential(-a * a),), units=16.0),
     "sigmoid": Function(sigmoid, (lambda a: sigmoid(a) * (1.0 - sigmoid(a)),), units=16.0, floor=4 * U),
     "softplus": Function(softplus, (sigmoid,), units=16.0),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from language import Data, Definition, Param, Program, Relation, ix, ix_add, ix_shift, name_ix, walk
 from library import FUNS, LIBRARY, RESULTS
 
-SMOOTH = ["exp", "sin", "cos", "tanh", "atan", "erf", "sigmoid", "softplus", "log1p", "expm1", "sqrt", "ln", "tan"]
+SMOOTH = ["exp", "sin", "cos", "tanh", "atan", "erf", "sigmoid", "softplus", "log1p", "expm1", "sqrt", "ln", "tan", "cosh", "sinh", "asin", "acos", "cbrt"]
 RARE = ["lgamma", "digamma", "trigamma"]
 
 
@@ -418,6 +418,8 @@ class Generator:
         f = r.choice(SMOOTH)
         if f in ("ln", "sqrt", "log1p") and self.chance(0.85):
             e = self.positive(e)
+        if f in ("asin", "acos") and self.chance(0.85):
+            e = ("mul", ("num", self.r.choice([0.5, 0.75, 1.0])), ("call", self.r.choice(["sin", "cos", "tanh"]), (e,)))
         return ("call", f, (e,))
 
     def positive(self, e):

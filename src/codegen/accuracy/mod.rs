@@ -32,19 +32,27 @@ const UNARY: &[Case] = &[
     case(Op::Expm1, 1.0, [-80.0, 709.79]),
     case(Op::Ln, 1.0, [0.0, MAX]),
     case(Op::Log1p, 1.0, [-1.0, MAX]),
+    case(Op::Sqrt, 0.5, [0.0, MAX]),
+    case(Op::Cbrt, 1.0, [-MAX, MAX]),
     case(Op::Sin, 1.0, [-MAX, MAX]),
     case(Op::Cos, 1.0, [-MAX, MAX]),
     case(Op::Tan, 1.5, [-MAX, MAX]),
     case(Op::Tanh, 1.5, [-40.0, 40.0]),
+    case(Op::Sinh, 1.0, [-710.4758600739439, 710.4758600739439]),
+    case(Op::Cosh, 1.0, [-710.4758600739439, 710.4758600739439]),
+    case(Op::Asin, 1.0, [-1.0, 1.0]),
+    case(Op::Acos, 1.0, [-1.0, 1.0]),
     case(Op::Atan, 1.5, [-MAX, MAX]),
     case(Op::Erf, 1.5, [-7.0, 7.0]),
     case(Op::Sigmoid, 1.5, [-745.2, 60.0]),
     case(Op::Softplus, 1.5, [-745.2, MAX]),
     Case { op: Op::Lgamma, bound: [3.0, 3.0], range: [-1e15, 2.55e305] },
     Case { op: Op::Polygamma(0), bound: [3.5, 5.0], range: [-1e15, MAX] },
+    case(Op::Polygamma(1), 4.0, [-1e15, MAX]),
 ];
 
-const BINARY: &[Case] = &[case(Op::Pow, 1.0, [0.0, MAX]), case(Op::Xlogy, 2.0, [0.0, MAX])];
+const BINARY: &[Case] =
+    &[case(Op::Pow, 1.0, [0.0, MAX]), case(Op::Xlogy, 2.0, [0.0, MAX]), case(Op::Atan2, 1.0, [-MAX, MAX])];
 
 /// Arguments at which functions change their formula, or which are close to a zero, a pole or a multiple of `pi / 2`.
 #[allow(clippy::approx_constant)]
@@ -149,7 +157,7 @@ fn judge(case: &Case, args: &[[f64; 2]], reference: &mut Reference, found: &mut 
         for (args, y) in group.iter().zip(y) {
             let exact = reference.value(case.op, &args[..arity]);
             let negative = args[0] < 0.0;
-            let has_scale = negative && matches!(case.op, Op::Lgamma | Op::Polygamma(_));
+            let has_scale = negative && matches!(case.op, Op::Lgamma | Op::Polygamma(0));
             let scale = if has_scale { reference.value(case.op, &[-args[0]]).to_f64().abs().max(1.0) } else { 0.0 };
             // Zeros of `lgamma` that are floats are exact.
             let off = if case.op == Op::Lgamma && [1.0, 2.0].contains(&args[0]) {
@@ -179,7 +187,11 @@ fn same_bits<const N: usize>(op: Op, args: &[[f64; 8]], y: &[f64; 8]) {
 /// Whether the function has a finite value that is not known anyway.
 fn is_judged(case: &Case, x: f64) -> bool {
     let is_pole = matches!(case.op, Op::Lgamma | Op::Polygamma(_)) && x < 0.0 && x.fract() == 0.0;
-    let overflows = case.op == Op::Polygamma(0) && x.abs() < 5.6e-309;
+    let overflows = match case.op {
+        Op::Polygamma(0) => x.abs() < 5.6e-309,
+        Op::Polygamma(_) => x.abs() < 7.5e-155,
+        _ => false,
+    };
     (case.range[0]..=case.range[1]).contains(&x)
         && x != 0.0
         && !is_pole
@@ -237,6 +249,17 @@ fn sweep_pairs(case: &Case, count: usize, reference: &mut Reference) -> Found {
                 }
             }
             Op::Xlogy if power.is_finite() && power.abs() > 1e-290 => args.push([y, x]),
+            Op::Atan2 if y != 0.0 => {
+                // Of all sizes, of like sizes, and close to where the formula changes.
+                let near = x
+                    * [1.0, 0.4142, 2.4142][rng.usize(0..3)]
+                    * (1.0 + (rng.f64() - 0.5) * 2.0_f64.powi(-rng.i32(1..50)));
+                let like = x * 2.0_f64.powi(rng.i32(-60..60)) * (1.0 + rng.f64());
+                for y in [y, near, like].into_iter().filter(|y| *y != 0.0 && y.is_finite()) {
+                    let sign = |rng: &mut fastrand::Rng, x: f64| if rng.bool() { -x } else { x };
+                    args.push([sign(&mut rng, y), sign(&mut rng, x)]);
+                }
+            }
             _ => {}
         }
     }

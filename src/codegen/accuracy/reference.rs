@@ -117,12 +117,27 @@ impl Reference {
                 if args[0] < 0.0 && args[1] % 2.0 != 0.0 { -&power } else { power }
             }
             Op::Xlogy => &x * &self.ln(&Number::from(args[1])),
+            Op::Sqrt => Number(x.0.sqrt(BITS, ROUNDING)),
+            Op::Cbrt => self.cbrt(&x),
+            Op::Sinh => {
+                // e^a - 1 = t, and e^a - e^-a = t + t / (1 + t)
+                let t = self.expm1(&x.abs());
+                let y = &(&t + &(&t / &(&t + 1.0))) * 0.5;
+                if args[0] < 0.0 { -&y } else { y }
+            }
+            Op::Cosh => {
+                let e = self.exp(&x);
+                &(&e + &(&Number::from(1.0) / &e)) * 0.5
+            }
+            Op::Atan2 => self.atan2(args[0], args[1]),
             // For small arguments these are the arguments, which the library takes long to find.
-            Op::Sin | Op::Tan | Op::Atan if x.exponent() < -60 => x,
+            Op::Sin | Op::Tan | Op::Atan | Op::Asin if x.exponent() < -60 => x,
             Op::Sin => Number(x.0.sin(BITS, ROUNDING, &mut self.consts)),
             Op::Cos => Number(x.0.cos(BITS, ROUNDING, &mut self.consts)),
             Op::Tan => Number(x.0.tan(BITS, ROUNDING, &mut self.consts)),
             Op::Atan => Number(x.0.atan(BITS, ROUNDING, &mut self.consts)),
+            Op::Asin => self.asin(&x),
+            Op::Acos => &(&self.pi * 0.5) - &self.asin(&x),
             Op::Tanh if x.exponent() > 9 => Number::from(args[0].signum()),
             Op::Tanh => {
                 let t = self.expm1(&(&x * 2.0));
@@ -149,8 +164,55 @@ impl Reference {
                 let q = &(&self.pi * &cosine) / &sine;
                 &(&self.digamma(&x.abs()) - &(&Number::from(1.0) / &x)) - &q
             }
+            Op::Polygamma(1) if args[0] > 0.0 => self.trigamma(&x),
+            Op::Polygamma(1) => {
+                // trigamma(x) + trigamma(1 - x) = (pi / sin(pi x))^2
+                let (sine, _) = self.sin_cos_of_pi(args[0]);
+                let q = &self.pi / &sine;
+                &(&q * &q) - &self.trigamma(&(&Number::from(1.0) - &x))
+            }
             _ => panic!("{op:?} has no reference"),
         }
+    }
+
+    /// By Newton's method from the cube root of the machine.
+    fn cbrt(&mut self, x: &Number) -> Number {
+        // x = m 2^(3 q)
+        let q = x.exponent().div_euclid(3);
+        let mut m = x.clone();
+        m.0.set_exponent(x.exponent() - 3 * q);
+        let mut y = Number::from(m.to_f64().cbrt());
+        for _ in 0..3 {
+            y = &(&(&y * 2.0) + &(&m / &(&y * &y))) / 3.0;
+        }
+        let exponent = y.exponent() + q;
+        y.0.set_exponent(exponent);
+        y
+    }
+
+    /// `atan(x / sqrt((1 - x) (1 + x)))`, where the sums are exact.
+    fn asin(&mut self, x: &Number) -> Number {
+        let one = Number::from(1.0);
+        let square = &(&one - x) * &(&one + x);
+        if square.0.is_zero() {
+            return &(&self.pi * 0.5) * x;
+        }
+        let root = Number(square.0.sqrt(BITS, ROUNDING));
+        self.atan(&(x / &root))
+    }
+
+    fn atan(&mut self, x: &Number) -> Number {
+        if x.exponent() < -60 {
+            // x - x^3 / 3
+            return x - &(&(&(x * x) * x) / 3.0);
+        }
+        Number(x.0.atan(BITS, ROUNDING, &mut self.consts))
+    }
+
+    fn atan2(&mut self, y: f64, x: f64) -> Number {
+        let angle = self.atan(&(&Number::from(y.abs()) / &Number::from(x.abs())));
+        let angle = if x < 0.0 { &self.pi - &angle } else { angle };
+        if y < 0.0 { -&angle } else { angle }
     }
 
     fn exp(&mut self, x: &Number) -> Number {
@@ -252,6 +314,28 @@ impl Reference {
             power = &power * &square;
         }
         &sum - &shift
+    }
+
+    /// `1 / x + 1 / (2 x^2) + B_2 / x^3 + B_4 / x^5 + ..` at an argument that is large enough.
+    fn trigamma(&mut self, x: &Number) -> Number {
+        let one = Number::from(1.0);
+        let (mut a, mut shift) = (x.clone(), Number::from(0.0));
+        while a.exponent() < 6 {
+            shift = &shift + &(&one / &(&a * &a));
+            a = &a + 1.0;
+        }
+        let square = &a * &a;
+        let mut sum = &(&one / &a) + &(&Number::from(0.5) / &square);
+        let mut power = &square * &a;
+        for b in &self.bernoulli {
+            let term = b / &power;
+            if term.is_below(&sum, BITS as i32) {
+                break;
+            }
+            sum = &sum + &term;
+            power = &power * &square;
+        }
+        &sum + &shift
     }
 }
 

@@ -10,29 +10,39 @@
 //!
 //! | function | units | |
 //! |---|---|---|
+//! | [`sqrt`] | 0.5 | the instruction |
 //! | [`exp`], [`expm1`], [`ln`], [`log1p`], [`pow`] | 1 | |
+//! | [`sinh`], [`cosh`], [`asin`], [`acos`], [`atan2`], [`cbrt`] | 1 | |
 //! | [`sin`], [`cos`] | 1 | lanes beyond a million are reduced one by one, exactly |
 //! | [`tan`] | 1.5 | as [`sin`] |
 //! | [`tanh`], [`atan`], [`erf`], [`sigmoid`], [`softplus`] | 1.5 | |
 //! | [`xlogy`] | 2 | |
 //! | [`lgamma`] | 3 | for `x < 0` of the largest of `lgamma(x)`, `lgamma(-x)` and 1 |
+//! | [`trigamma`] | 4 | |
 //! | [`digamma`] | 3.5 | for `x < 0` 5, of the largest of `digamma(x)`, `digamma(-x)` and 1 |
 
 mod double;
 mod error_function;
 mod exponential;
 mod gamma;
+mod hyperbolic;
+mod inverse_trigonometric;
 mod large_angle;
 mod logarithm;
 mod power;
+mod root;
+mod square_root;
 mod trigonometric;
 
 pub use error_function::erf;
 pub use exponential::{exp, expm1, sigmoid, softplus, tanh};
-pub use gamma::{digamma, lgamma};
+pub use gamma::{digamma, lgamma, trigamma};
+pub use hyperbolic::{cosh, sinh};
+pub use inverse_trigonometric::{acos, asin, atan, atan2};
 pub use logarithm::{ln, log1p, xlogy};
 pub use power::pow;
-pub use trigonometric::{atan, cos, sin, tan};
+pub use root::{cbrt, sqrt};
+pub use trigonometric::{cos, sin, tan};
 
 /// Numbers in lanes.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
-//! Sine, cosine and tangent: polynomials for angles up to `pi / 4`, to which all are reduced. The arc tangent.
+//! Sine, cosine and tangent: polynomials for angles up to `pi / 4`, to which all are reduced.
 
 use super::double::*;
 use super::large_angle::*;
-use super::{V, choose, choose_pair, last_bits, round, with_sign_of};
+use super::{V, choose, choose_pair, last_bits, round};
 
 pub const PI_2_HIGH: f64 = core::f64::consts::FRAC_PI_2;
 pub const PI_2_LOW: f64 = 6.123233995736766e-17;
@@ -130,38 +130,4 @@ pub fn tan<const N: usize>(x: V<N>) -> V<N> {
 pub fn tan_lane(x: f64) -> f64 {
     let y = tan_reduced(reduce_angle(x));
     choose(x == 0.0, x, y)
-}
-
-/// Arc tangent, at most 1.5 units in the last place off, for all `x`.
-#[inline(always)]
-pub fn atan<const N: usize>(x: V<N>) -> V<N> {
-    x.map(atan_lane)
-}
-
-#[inline(always)]
-pub fn atan_lane(x: f64) -> f64 {
-    // Beyond, the result is that of infinity.
-    let a = choose(x.abs() > 1e20, 1e20, x.abs());
-    // atan(a) = c + atan(t) with c = 0, t = a; c = pi/4, t = (a - 1) / (a + 1); or c = pi/2, t = -1 / a
-    let (near, far) = (a < 0.4142, a > 2.4142);
-    let (less, less_low) = two_sum(a, -1.0);
-    let (more, more_low) = two_sum(a, 1.0);
-    let (top, top_low) = choose_pair(near, (a, 0.0), (less, less_low));
-    let (top, top_low) = choose_pair(far, (-1.0, 0.0), (top, top_low));
-    let (bottom, bottom_low) = choose_pair(near, (1.0, 0.0), (more, more_low));
-    let (bottom, bottom_low) = choose_pair(far, (a, 0.0), (bottom, bottom_low));
-    let c = choose(near, 0.0, choose(far, 1.0, 0.5));
-    let t = top / bottom;
-    let low = (top_low - t * bottom_low) * reciprocal_estimate(bottom);
-    let z = t * t;
-    let w = z * z;
-    let even = -0.3333333333333333
-        + w * (-0.14285714284662662
-            + w * (-0.09090904565447815
-                + w * (-0.066645073011504 + w * (-0.05085261338742964 + w * -0.019170224484694312))));
-    let odd = 0.19999999999995502
-        + w * (0.11111111014944319 + w * (0.07692182896409087 + w * (0.058581129024851 + w * 0.03922621674182299)));
-    let (sum, error) = two_sum(c * PI_2_HIGH, t);
-    let y = sum + (t * z * (even + z * odd) + (error + low + c * PI_2_LOW));
-    with_sign_of(x, y)
 }

@@ -198,6 +198,10 @@ impl<'a> Printer<'a> {
                 out.extend([Task::Last(*b, Level::Open), Task::text("}")]);
             }
             (Function::Value(Primitive::Op(Op::Div)), [_, _]) => self.product(id, out),
+            (Function::Value(Primitive::Op(op @ (Op::Sqrt | Op::Cbrt))), [a]) if self.latex() => {
+                let root = if op == Op::Sqrt { "\\sqrt{" } else { "\\sqrt[3]{" };
+                out.extend([Task::text(root), Task::Last(*a, Level::Open), Task::text("}")]);
+            }
             (Function::Value(Primitive::Op(Op::Powi(k))), [a]) => {
                 out.push(Task::Term(*a, Level::Projection));
                 out.push(Task::text(match (self.latex(), k < 0) {

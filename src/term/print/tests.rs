@@ -566,6 +566,22 @@ fn print_styles() {
 }
 
 #[test]
+fn print_roots_in_latex() {
+    let program = made(|b| {
+        let (s, t, u) = (b.s(), b.s(), b.s());
+        let root = b.op(Op::Sqrt, &[s]);
+        let root = b.op(Op::Powi(3), &[root]);
+        let cube = b.add(t, u);
+        let cube = b.op(Op::Cbrt, &[cube]);
+        let angle = b.op(Op::Atan, &[cube]);
+        b.add(root, angle)
+    });
+    let latex = program.print(Style::Latex);
+    let expected = "\\sqrt{\\mathbf{s}}^{3} + \\arctan\\left(\\sqrt[3]{\\mathbf{s} + \\mathbf{s}}\\right)";
+    assert!(latex.contains(expected), "{latex}");
+}
+
+#[test]
 fn print_deep_terms_on_a_small_stack() {
     let work = || {
         let depth = 1_000_000;

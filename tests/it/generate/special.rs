@@ -163,7 +163,7 @@ impl Generator {
     /// A function that is not finite somewhere.
     fn overflowing(&mut self, e: &str) -> String {
         self.mark("function that is not finite everywhere");
-        match self.rng.u8(0..13) {
+        match self.rng.u8(0..18) {
             0..=2 => format!("exp({e})"),
             3 => format!("({e})^2"),
             4 => format!("({e})^3"),
@@ -174,6 +174,11 @@ impl Generator {
             9 => format!("exp(-{e})"),
             10 => format!("(1 / ({e})^2)"),
             11 => format!("cos({e})"),
+            12 => format!("sinh({e})"),
+            13 => format!("cosh({e})"),
+            14 => format!("asin({e})"),
+            15 => format!("acos({e})"),
+            16 => format!("(1 / cbrt({e}))"),
             _ => format!("pow({e}, {})", self.leaf()),
         }
     }
