@@ -111,6 +111,7 @@ decisions! {
         Result { stored: StoredAs } "stored {stored}: it is a result"
         Nested { stored: StoredAs, statements: usize, levels: usize } "stored {stored}: too much would be nested (statements {statements}, levels {levels})"
         ReadAgain { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: its elements are read more than once (operations {operations}, loops {loops})"
+        Again { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: a loop around would compute its elements again (operations {operations}, loops {loops})"
         Shared { stored: StoredAs, readers: usize } "stored {stored}: it has several readers ({readers})"
         Argument { stored: StoredAs } "stored {stored}: a function of its elements is computed in lanes"
         Copied { stored: StoredAs } "copied {stored}: it is a result that is stored elsewhere"

@@ -20,7 +20,7 @@
 //! A tensor whose guard says that an axis is a target of a map that is in use is stored dense, but its other places have no numbers where all
 //! readers say the same, or follow the map.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
 use super::rows::Rows;
@@ -120,8 +120,21 @@ impl Effort {
     const LOAD: Effort = Effort { work: 0, statements: 1, depth: 1, searches: false };
 }
 
-/// Decides for all statements: one forward loop, operands first.
+/// Decides for all statements. What a loop around would compute again and again, once readers are computed in place, is stored.
 pub(super) fn plan(program: &Program) -> Result<Plan> {
+    let mut again = BTreeSet::new();
+    loop {
+        let plan = plan_but_for(program, &again)?;
+        let found = computed_again(program, &plan);
+        if found.is_empty() {
+            return Ok(plan);
+        }
+        again.extend(found);
+    }
+}
+
+/// Decides for all statements: one forward loop, operands first.
+fn plan_but_for(program: &Program, again: &BTreeSet<VarId>) -> Result<Plan> {
     let len = program.stmts.len();
     let live = program.live();
     let mut uses: SideTable<VarId, Vec<usize>> = SideTable::new(len, Vec::new());
@@ -181,7 +194,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         let in_place = match (&stmt.rhs, readers.as_slice()) {
             _ if output.is_some() => None,
             (Rhs::Number(_), _) => Some(None),
-            _ if !small => None,
+            _ if !small || again.contains(&x) => None,
             _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
             _ if effort.work <= CHEAP && !(divides(stmt) && plan.pays(program, stmt, &readers)) => {
                 Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
@@ -208,6 +221,7 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
                 plan.store(program, x, output, |stored| match (output, readers.len()) {
                     (Some(_), _) => Decision::Result { stored },
                     _ if !small => Decision::Nested { stored, statements, levels },
+                    _ if again.contains(&x) => Decision::Again { stored, operations, loops },
                     (None, 1) => Decision::ReadAgain { stored, operations, loops },
                     (None, readers) => Decision::Shared { stored, readers },
                 });
@@ -216,6 +230,44 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
         }
     }
     Ok(plan)
+}
+
+/// The tensors computed in place whose elements a loop around repeats: it is outside of the innermost one on which they depend, and they do not
+/// depend on it.
+fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
+    let mut found = BTreeSet::new();
+    for (x, stmt) in program.stmts.iter() {
+        if !matches!(plan.placements[x], Placement::Stored(_)) {
+            continue;
+        }
+        let own: Vec<usize> = (0..stmt.dims.len()).collect();
+        let grows = |n: &Size| n.as_constant().is_none();
+        // A statement, the loops that its indices are, and whether each loop around it grows with a size.
+        let mut open = vec![(x, own, stmt.dims.iter().map(grows).collect::<Vec<bool>>())];
+        while let Some((x, at, mut growing)) = open.pop() {
+            let stmt = &program.stmts[x];
+            let (rank, around) = (stmt.dims.len(), growing.len());
+            growing.extend(stmt.rhs.sums().iter().map(grows));
+            let loop_of = |i: IndexId| match i.index() {
+                k if k < rank => at.get(k).copied(),
+                k => Some(around + k - rank),
+            };
+            collect_uses(stmt, &mut |y, indices| {
+                let (Placement::Inline(_), Some(indices)) = (&plan.placements[y], indices) else { return };
+                let loops: Option<Vec<usize>> = indices.iter().map(|i| loop_of(solved(stmt, *i))).collect();
+                let Some(loops) = loops else { return };
+                let level = loops.iter().copied().max();
+                let repeats = |around: usize| growing.get(around) == Some(&true) && !loops.contains(&around);
+                let repeated = level.is_some_and(|level| (0..level).any(repeats));
+                if repeated && plan.work[y] > CHEAP {
+                    found.insert(y);
+                } else {
+                    open.push((y, loops, growing.clone()));
+                }
+            });
+        }
+    }
+    found
 }
 
 /// The first output of which a tensor is a leaf and whose storage it can have.
