@@ -41,6 +41,7 @@ mod programs;
 mod proofs;
 mod regressions;
 mod single;
+mod storage;
 mod straight;
 mod strong_zeros;
 mod support;

@@ -1,0 +1,119 @@
+//! Which tensors are stored, and where: what is read on the entries of a relation, what would be larger than all else, what a loop would compute
+//! again.
+
+use iverson::Function;
+use iverson::loops::Decision;
+use iverson::stages::Stages;
+
+use crate::kernels::{fitting, judge_itself};
+use crate::support::Numbers;
+
+/// A program, a name, and whether the nests of the program store a tensor of this name, on the entries of `A` or dense.
+enum Stored {
+    Nowhere,
+    Dense,
+    OnEntries,
+}
+
+use Stored::{Dense, Nowhere, OnEntries};
+
+const CASES: &[(&str, &str, Stored)] = &[
+    // All readers ask for the entries of A.
+    (
+        "let P = gen i < m, j < n. sum l < k. W[i, l] * H[j, l] in sum i < m, j < n. [A?(i, j)] * (ln(P[i, j]^2 + 1) + A[i, j] * P[i, j])",
+        "P",
+        OnEntries,
+    ),
+    // A is the other factor.
+    (
+        "let P = gen i < m, j < n. sum l < k. W[i, l] * H[j, l] in (sum i < m, j < n. A[i, j] * P[i, j]) + (sum i < m, j < n. A[i, j] * P[i, j]^2)",
+        "P",
+        OnEntries,
+    ),
+    // One reader asks for all.
+    (
+        "let P = gen i < m, j < n. sum l < k. W[i, l] * H[j, l] in (sum i < m, j < n. A[i, j] * P[i, j]) + (sum i < m, j < n. P[i, j]^3)",
+        "P",
+        Dense,
+    ),
+    // It is asked for at other places.
+    (
+        "let P = gen i < n, j < m. sum l < k. H[i, l] * W[j, l] in sum i < m, j < n. [A?(i, j)] * (ln(P[j, i]^2 + 1) + A[i, j] * P[j, i])",
+        "P",
+        OnEntries,
+    ),
+    (
+        "let P = gen i < n, j < n. sum l < k. H[i, l] * H[j, l] in sum i < m, j < n. A[i, j] * (P[j, 0] + P[j, j]^2)",
+        "P",
+        Dense,
+    ),
+    // Larger than all parameters and results, and read once by each reader.
+    (
+        "let D = gen i < m, j < n, l < k. (W[i, l] - H[j, l])^2 * W[i, l] in (gen i < m. sum j < n, l < k. D[i, j, l], gen l < k. sum i < m, j < n. D[i, j, l])",
+        "D",
+        Nowhere,
+    ),
+    // As large as a parameter.
+    (
+        "let D = gen i < m, l < k. (W[i, l]^2 + 1)^2 * (W[i, l] + 2)^2 in (gen i < m. sum l < k. D[i, l], gen l < k. sum i < m. D[i, l])",
+        "D",
+        Dense,
+    ),
+    // A sum over each row, which the loop over columns around would repeat, were it in place.
+    (
+        "let s = gen i < m. sum l < k. W[i, l]^2 in let u = gen i < m, l < k. s[i] * W[i, l] in gen l < k, i < m. u[i, l] + 1",
+        "s",
+        Dense,
+    ),
+    // The loop over rows is around.
+    (
+        "let s = gen i < m. sum l < k. W[i, l]^2 in let u = gen i < m, l < k. s[i] * W[i, l] in gen i < m, l < k. u[i, l] + 1",
+        "s",
+        Nowhere,
+    ),
+];
+
+#[test]
+fn tensors_are_stored_where_they_are_read() {
+    for (body, name, expected) in CASES {
+        let text = format!("param A : csr [m, n] real\nparam W : [m, k] real\nparam H : [n, k] real\n{body}");
+        let function = Function::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let nests = function.loops(&mut Stages::new()).expect("it lowers");
+        let found =
+            nests.nests.iter().flat_map(|nest| &nest.buffers).map(|b| &nests.buffers[*b]).find(|b| b.name == *name);
+        let as_expected = match expected {
+            Nowhere => found.is_none(),
+            Dense => found.is_some_and(|b| b.entries.is_none()),
+            OnEntries => found.is_some_and(|b| b.entries.is_some()),
+        };
+        assert!(as_expected, "{text}\n{}", nests.explained());
+        for size in [0, 1, 3, 9] {
+            let inputs = fitting(&function, size, &mut Numbers::new(size as u64, true));
+            judge_itself(&function, &inputs, false).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        }
+    }
+}
+
+/// The gradient of layer norm has sums over rows that are read in transposed tensors: no nest runs over columns twice in its rows.
+#[test]
+fn sums_over_rows_are_not_repeated_for_columns() {
+    let text = "param x : [B, d] real\nparam g : [d] real\nparam y : [B, d] real\n\
+                let mu = gen s < B. (sum a < d. x[s, a]) / d in\n\
+                let v = gen s < B. (sum a < d. (x[s, a] - mu[s])^2) / d in\n\
+                sum s < B, a < d. (g[a] * (x[s, a] - mu[s]) / sqrt(v[s] + 0.1) - y[s, a])^2";
+    let derived = Function::parse(text).and_then(|f| f.value_and_gradient(&["x", "g"])).expect("it derives");
+    let nests = derived.loops(&mut Stages::new()).expect("it lowers");
+    let mut decisions = nests.nests.iter().flat_map(|nest| &nest.decisions);
+    assert!(decisions.any(|decision| matches!(decision, Decision::Again { .. })), "{}", nests.explained());
+    for nest in &nests.nests {
+        let deepest = nests_of(&nest.body);
+        assert!(deepest <= 3, "{deepest} loops, one of them over parts: {}", nests.explained());
+    }
+}
+
+fn nests_of(body: &[iverson::loops::Stmt]) -> usize {
+    body.iter()
+        .map(|stmt| usize::from(matches!(stmt, iverson::loops::Stmt::For { .. })) + nests_of(stmt.body()))
+        .max()
+        .unwrap_or(0)
+}
