@@ -254,7 +254,9 @@ fn sweep_pairs(case: &Case, count: usize, reference: &mut Reference) -> Found {
                 let near = x
                     * [1.0, 0.4142, 2.4142][rng.usize(0..3)]
                     * (1.0 + (rng.f64() - 0.5) * 2.0_f64.powi(-rng.i32(1..50)));
-                let like = x * 2.0_f64.powi(rng.i32(-60..60)) * (1.0 + rng.f64());
+                let like = x
+                    * 2.0_f64.powi(if rng.bool() { rng.i32(-60..60) } else { rng.i32(-1020..1020) })
+                    * (1.0 + rng.f64());
                 for y in [y, near, like].into_iter().filter(|y| *y != 0.0 && y.is_finite()) {
                     let sign = |rng: &mut fastrand::Rng, x: f64| if rng.bool() { -x } else { x };
                     args.push([sign(&mut rng, y), sign(&mut rng, x)]);

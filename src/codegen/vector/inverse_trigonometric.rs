@@ -59,11 +59,11 @@ pub fn atan2<const N: usize>(y: V<N>, x: V<N>) -> V<N> {
 pub fn atan2_lane(y: f64, x: f64) -> f64 {
     let (a, b) = (y.abs(), x.abs());
     let largest = choose(a > b, a, b);
-    // The quotient alone counts: an infinity is beyond all numbers, 0 / 0 is 0, and by 2^-600 or 2^600 sums and products stay in the range.
+    // The quotient alone counts: an infinity is beyond all numbers, 0 / 0 is 0, and by 2^-30 or 2^600 sums and products stay in the range.
     let finite = |x: f64| choose(largest < f64::INFINITY, x, choose(x == f64::INFINITY, 1.0, 0.0));
     let (a, b) = (finite(a), finite(b));
     let b = choose(largest == 0.0, 1.0, b);
-    let unit = choose(largest > 1e150, 2.409919865102884e-181, choose(largest < 1e-150, 4.149515568880993e180, 1.0));
+    let unit = choose(largest > 1e290, 9.313225746154785e-10, choose(largest < 1e-150, 4.149515568880993e180, 1.0));
     let (a, b) = (a * unit, b * unit);
     // As the arc tangent, with a / b for the argument.
     let (near, far) = (a < 0.4142 * b, a > 2.4142 * b);
