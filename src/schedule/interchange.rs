@@ -18,7 +18,7 @@ use super::{fuse, layout};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::Var;
-use crate::loops::{Buffer, BufferId, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads};
+use crate::loops::{Buffer, BufferId, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads, stores};
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -60,15 +60,19 @@ fn wanted(program: &Program, writers: &BTreeMap<BufferId, usize>, at: usize) -> 
     let nest = nests.get(at)?;
     let own = chain(nest)?;
     let rank = |place: &Place| buffers.get(place.buffer).map_or(0, Buffer::rank);
-    let (place, writer) = loads(&nest.body)
-        .into_iter()
-        .filter_map(|place| Some((place, *writers.get(&place.buffer)?)))
-        .max_by_key(|(place, _)| rank(place))?;
-    let before = nests.get(writer)?;
-    let (written, outer) = (chain(before)?, fuse::parts(before)?);
-    let axis = written.loops.iter().position(|(i, _)| *i == outer.index)?;
-    let index = place.at.get(axis)?.as_index()?;
-    let wanted = own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)?;
+    let read = loads(&nest.body).into_iter().filter_map(|place| Some((place, *writers.get(&place.buffer)?)));
+    let read: Vec<(&Place, usize)> = read.collect();
+    let largest = read.iter().map(|(place, _)| rank(place)).max()?;
+    // The loop of this nest that is the outermost one of the nest that has written a tensor.
+    let matching = |(place, writer): &(&Place, usize)| {
+        let before = nests.get(*writer)?;
+        let outer = fuse::parts(before)?;
+        let own_axis = |at: &Place| at.at.iter().position(|a| a.as_index() == Some(outer.index));
+        let axis = stores(&before.body).into_iter().filter(|at| at.buffer == place.buffer).find_map(own_axis)?;
+        let index = place.at.get(axis)?.as_index()?;
+        own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)
+    };
+    let wanted = read.iter().filter(|(place, _)| rank(place) == largest).find_map(matching)?;
     if wanted == 0 { None } else { with_outermost(nest, wanted) }
 }
 
