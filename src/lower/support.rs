@@ -20,6 +20,8 @@
 //! P(i) and exists a. P(a)    ==  P(i)                      since i is an a
 //! ```
 
+use std::cell::LazyCell;
+
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var, simplify_union};
@@ -68,8 +70,11 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
 /// an equation or a relation. What a clause says of the indices that it binds is left out, and what their ranges say.
 pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> Pred {
     let rank = dims.len();
-    let mut facts = program.signature.facts();
-    dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+    let facts = LazyCell::new(|| {
+        let mut facts = program.signature.facts();
+        dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+        facts
+    });
     let is_range = |p: &Pred| matches!(p, Pred::NonNegative(_)) && facts.proves(p);
     let clause =
         |clause: &Clause| Pred::all(clause.of_gens(rank).filter(|p| !is_range(p)).cloned().collect::<Vec<_>>());

@@ -61,10 +61,13 @@ fn within(stmt: &Stmt, patterns: &[&Pattern]) -> Stmt {
 fn asked(program: &Program, known: &SideTable<VarId, Vec<Pattern>>) -> SideTable<VarId, Option<Vec<Pattern>>> {
     let mut asked: SideTable<VarId, Option<Vec<Pattern>>> = SideTable::new(program.stmts.len(), None);
     let ask = |x: VarId, patterns: Vec<Pattern>, asked: &mut SideTable<VarId, Option<Vec<Pattern>>>| {
-        let both = match &asked[x] {
-            None => patterns,
-            Some(others) => others.iter().filter(|pattern| patterns.contains(pattern)).cloned().collect(),
-        };
+        let mut both: Vec<Pattern> = Vec::new();
+        for pattern in patterns {
+            let others = asked[x].as_ref().is_none_or(|others| others.contains(&pattern));
+            if others && !both.contains(&pattern) {
+                both.push(pattern);
+            }
+        }
         asked.set(x, Some(both));
     };
     for output in &program.outputs {
