@@ -158,7 +158,8 @@ class Arithmetic:
         f = 0
         for a in args:
             f |= a[3] & ANNIHILATED
-        if function.edge is not None and (function.signed or not certain) and function.edge(values, errors):
+        open_zero = f and function.edge is not None
+        if open_zero or function.edge is not None and (function.signed or not certain) and function.edge(values, errors):
             if function.jumps:
                 raise Undecided
             kink = True

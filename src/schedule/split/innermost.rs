@@ -181,7 +181,9 @@ fn pieces(
             _ => {
                 let (lower, upper) =
                     (tightest(lower, known, |a, b| a.sub(b))?, tightest(upper, known, |a, b| b.sub(a))?);
-                pieces.push((lower, upper, decided));
+                if !decided.is_empty() {
+                    pieces.push((lower, upper, decided));
+                }
             }
         }
     }
@@ -301,7 +303,8 @@ fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
 
 /// The first value of the second piece, by the first test of the index that depends on nothing else inside.
 fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Checked<Option<Affine>> {
-    let inside: Vec<IndexId> = body.iter().flat_map(Stmt::defines).collect();
+    let mut inside: Vec<IndexId> = Vec::new();
+    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| inside.extend(stmt.defines())));
     let mut tests = Vec::new();
     for stmt in decided {
         stmt.visit(&mut |stmt| {
