@@ -31,7 +31,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
-use crate::tssa::patterns::{Pattern, patterns_of};
+use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
 
@@ -122,9 +122,12 @@ impl Effort {
 
 /// Decides for all statements. What a loop around would compute again and again, once readers are computed in place, is stored.
 pub(super) fn plan(program: &Program) -> Result<Plan> {
+    let live = program.live();
+    let mut plan = Plan::undecided(program, &live)?;
+    let readers = Readers::of(program, &live);
     let mut again = BTreeSet::new();
     loop {
-        let plan = plan_but_for(program, &again)?;
+        plan.decide(program, &live, &readers, &again)?;
         let found = computed_again(program, &plan);
         if found.is_empty() {
             return Ok(plan);
@@ -133,103 +136,136 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     }
 }
 
-/// Decides for all statements: one forward loop, operands first.
-fn plan_but_for(program: &Program, again: &BTreeSet<VarId>) -> Result<Plan> {
-    let len = program.stmts.len();
-    let live = program.live();
-    let mut uses: SideTable<VarId, Vec<usize>> = SideTable::new(len, Vec::new());
-    let mut all: Vec<Use> = Vec::new();
-    for (user, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-        collect_uses(stmt, &mut |x, indices| {
-            let known = uses[x].iter().any(|k| all.get(*k).is_some_and(|u| u.user == user && u.indices == indices));
-            if !known {
-                uses[x].push(all.len());
-                all.push(Use { user, indices });
-            }
-        });
-    }
-    let mut plan = Plan {
-        placements: SideTable::new(len, Placement::Dead),
-        patterns: SideTable::new(len, Vec::new()),
-        supports: SideTable::new(len, Pred::True),
-        targets: SideTable::new(len, Pred::True),
-        buffers: Arena::new(),
-        rows: BTreeMap::new(),
-        matrix_order: None,
-        work: SideTable::new(len, 0),
-        names: program.stmt_names(),
-        read_in_use: read_in_use(program, &live),
-    };
-    let supports = supports(program)?;
-    let mut efforts = SideTable::new(len, Effort::LOAD);
-    for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-        let patterns = patterns_of(program, stmt, &plan.patterns);
-        plan.patterns.set(x, patterns);
-        plan.supports.set(x, as_guard(program, &supports[x], &stmt.dims));
-        plan.targets.set(x, targets_in_use(program, &supports[x], &stmt.dims));
-        let output = output_of(program, x);
-        if let Rhs::Input { param, path } = &stmt.rhs {
-            let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
-            let leaf = leaves.iter().position(|leaf| leaf.path == *path).unwrap_or(0);
-            plan.given(program, x, BufferKind::Param(*param, leaf), plan.names.get(x));
-            continue;
+/// Who reads tensors.
+struct Readers {
+    uses: Vec<Use>,
+    of: SideTable<VarId, Vec<usize>>,
+}
+
+impl Readers {
+    fn of(program: &Program, live: &SideTable<VarId, bool>) -> Readers {
+        let mut of: SideTable<VarId, Vec<usize>> = SideTable::new(program.stmts.len(), Vec::new());
+        let mut uses: Vec<Use> = Vec::new();
+        for (user, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+            collect_uses(stmt, &mut |x, indices| {
+                let known = of[x].iter().any(|k| uses.get(*k).is_some_and(|u| u.user == user && u.indices == indices));
+                if !known {
+                    of[x].push(uses.len());
+                    uses.push(Use { user, indices });
+                }
+            });
         }
-        if let Rhs::Map { function, args, .. } = &stmt.rhs
-            && function.is_call()
-            && !stmt.dims.is_empty()
-        {
-            for arg in args {
-                if matches!(plan.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP {
-                    plan.store(program, *arg, None, |stored| Decision::Argument { stored });
-                    plan.work.set(*arg, 0);
-                    efforts.set(*arg, Effort::LOAD);
+        Readers { uses, of }
+    }
+
+    fn all(&self, x: VarId) -> Vec<&Use> {
+        self.of[x].iter().filter_map(|k| self.uses.get(*k)).collect()
+    }
+}
+
+impl Plan {
+    /// What is known before anything is decided.
+    fn undecided(program: &Program, live: &SideTable<VarId, bool>) -> Result<Plan> {
+        let len = program.stmts.len();
+        let mut plan = Plan {
+            placements: SideTable::new(len, Placement::Dead),
+            patterns: patterns(program),
+            supports: SideTable::new(len, Pred::True),
+            targets: SideTable::new(len, Pred::True),
+            buffers: Arena::new(),
+            rows: BTreeMap::new(),
+            matrix_order: None,
+            work: SideTable::new(len, 0),
+            names: program.stmt_names(),
+            read_in_use: read_in_use(program, live),
+        };
+        let supports = supports(program)?;
+        for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+            plan.supports.set(x, as_guard(program, &supports[x], &stmt.dims));
+            plan.targets.set(x, targets_in_use(program, &supports[x], &stmt.dims));
+        }
+        Ok(plan)
+    }
+
+    /// Decides anew: one forward loop, operands first.
+    fn decide(
+        &mut self,
+        program: &Program,
+        live: &SideTable<VarId, bool>,
+        uses: &Readers,
+        again: &BTreeSet<VarId>,
+    ) -> Result<()> {
+        let len = program.stmts.len();
+        self.placements = SideTable::new(len, Placement::Dead);
+        self.work = SideTable::new(len, 0);
+        self.buffers = Arena::new();
+        let outside = shapes_outside(program);
+        let mut efforts = SideTable::new(len, Effort::LOAD);
+        for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+            let output = output_of(program, x);
+            if let Rhs::Input { param, path } = &stmt.rhs {
+                let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
+                let leaf = leaves.iter().position(|leaf| leaf.path == *path).unwrap_or(0);
+                self.given(program, x, BufferKind::Param(*param, leaf), self.names.get(x));
+                continue;
+            }
+            if let Rhs::Map { function, args, .. } = &stmt.rhs
+                && function.is_call()
+                && !stmt.dims.is_empty()
+            {
+                for arg in args {
+                    if matches!(self.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP {
+                        self.store(program, *arg, None, |stored| Decision::Argument { stored });
+                        self.work.set(*arg, 0);
+                        efforts.set(*arg, Effort::LOAD);
+                    }
+                }
+            }
+            let effort = self.effort(program, stmt, &efforts);
+            efforts.set(x, effort);
+            let readers = uses.all(x);
+            let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
+            let tensor = || self.names.get(x);
+            let in_place = match (&stmt.rhs, readers.as_slice()) {
+                _ if output.is_some() => None,
+                (Rhs::Number(_), _) => Some(None),
+                _ if !small || again.contains(&x) => None,
+                _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
+                _ if effort.work <= CHEAP && !(divides(stmt) && self.pays(program, stmt, &readers)) => {
+                    Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
+                }
+                (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
+                (_, readers)
+                    if effort.work <= RECOMPUTED
+                        && !effort.searches
+                        && outgrows(stmt, &outside)
+                        && readers.iter().all(|read| reads_once(program, read)) =>
+                {
+                    Some(Some(Decision::Large { tensor: tensor(), operations: effort.work, readers: readers.len() }))
+                }
+                _ => None,
+            };
+            match in_place {
+                Some(decision) => {
+                    self.work.set(x, effort.work);
+                    self.placements.set(x, Placement::Inline(decision));
+                }
+                None => {
+                    let Effort { work, statements, depth: levels, .. } = effort;
+                    let (operations, loops) = (work % LOOP, work / LOOP);
+                    self.store(program, x, output, |stored| match (output, readers.len()) {
+                        (Some(_), _) => Decision::Result { stored },
+                        _ if !small => Decision::Nested { stored, statements, levels },
+                        _ if again.contains(&x) => Decision::Again { stored, operations, loops },
+                        (None, 1) => Decision::ReadAgain { stored, operations, loops },
+                        (None, readers) => Decision::Shared { stored, readers },
+                    });
+                    efforts.set(x, Effort::LOAD);
                 }
             }
         }
-        let effort = plan.effort(program, stmt, &efforts);
-        efforts.set(x, effort);
-        let readers: Vec<&Use> = uses[x].iter().filter_map(|k| all.get(*k)).collect();
-        let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
-        let tensor = || plan.names.get(x);
-        let in_place = match (&stmt.rhs, readers.as_slice()) {
-            _ if output.is_some() => None,
-            (Rhs::Number(_), _) => Some(None),
-            _ if !small || again.contains(&x) => None,
-            _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
-            _ if effort.work <= CHEAP && !(divides(stmt) && plan.pays(program, stmt, &readers)) => {
-                Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
-            }
-            (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
-            (_, readers)
-                if effort.work <= RECOMPUTED
-                    && !effort.searches
-                    && outgrows(program, stmt)
-                    && readers.iter().all(|read| reads_once(program, read)) =>
-            {
-                Some(Some(Decision::Large { tensor: tensor(), operations: effort.work, readers: readers.len() }))
-            }
-            _ => None,
-        };
-        match in_place {
-            Some(decision) => {
-                plan.work.set(x, effort.work);
-                plan.placements.set(x, Placement::Inline(decision));
-            }
-            None => {
-                let Effort { work, statements, depth: levels, .. } = effort;
-                let (operations, loops) = (work % LOOP, work / LOOP);
-                plan.store(program, x, output, |stored| match (output, readers.len()) {
-                    (Some(_), _) => Decision::Result { stored },
-                    _ if !small => Decision::Nested { stored, statements, levels },
-                    _ if again.contains(&x) => Decision::Again { stored, operations, loops },
-                    (None, 1) => Decision::ReadAgain { stored, operations, loops },
-                    (None, readers) => Decision::Shared { stored, readers },
-                });
-                efforts.set(x, Effort::LOAD);
-            }
-        }
+        Ok(())
     }
-    Ok(plan)
 }
 
 /// The tensors computed in place whose elements a loop around repeats: it is outside of the innermost one on which they depend, and they do not
@@ -553,8 +589,19 @@ fn guard_work(p: &Pred) -> u64 {
     }
 }
 
-/// Whether a tensor has more elements than each dense parameter and result, when sizes grow.
-fn outgrows(program: &Program, stmt: &Stmt) -> bool {
+/// The shapes of the dense parameters and results.
+fn shapes_outside(program: &Program) -> Vec<&[Size]> {
+    let parameters = program.stmts.values().filter(|stmt| match &stmt.rhs {
+        Rhs::Input { param, .. } => program.signature.params[*param].storage == Storage::Dense,
+        _ => false,
+    });
+    let outputs = program.outputs.iter().filter(|output| output.storage == Storage::Dense);
+    let results = outputs.flat_map(|output| &output.leaves).map(|x| &program.stmts[*x]);
+    parameters.chain(results).map(|stmt| stmt.dims.as_slice()).collect()
+}
+
+/// Whether a tensor has more elements than each of those of these shapes, when sizes grow.
+fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
     let grows_like = |n: &Size, other: &Size| n.terms().iter().all(|(v, _)| other.terms().iter().any(|(w, _)| v == w));
     let holds = |dims: &[Size]| {
         let mut left: Vec<&Size> = dims.iter().collect();
@@ -563,14 +610,7 @@ fn outgrows(program: &Program, stmt: &Stmt) -> bool {
             at.map(|at| left.swap_remove(at)).is_some()
         })
     };
-    let is_dense = |x: &VarId| match &program.stmts[*x].rhs {
-        Rhs::Input { param, .. } => program.signature.params[*param].storage == Storage::Dense,
-        _ => false,
-    };
-    let outputs = program.outputs.iter().filter(|output| output.storage == Storage::Dense);
-    let mut given =
-        program.stmts.ids().filter(is_dense).chain(outputs.flat_map(|output| output.leaves.iter().copied()));
-    !given.any(|x| holds(&program.stmts[x].dims))
+    !shapes.iter().any(|dims| holds(dims))
 }
 
 /// Whether every element is a quotient or a root.

@@ -28,18 +28,19 @@ pub(super) fn demanded(program: &Program) -> Result<Cow<'_, Program>> {
     }
     let known = patterns(program);
     let asked = asked(program, &known);
-    let missing = |x: VarId| -> Vec<&Pattern> {
-        let computed = !matches!(program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
+    let missing = |(x, stmt): (VarId, &Stmt)| -> Vec<&Pattern> {
+        let computed = !matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_));
         asked[x].iter().flatten().filter(|pattern| computed && !known[x].contains(pattern)).collect()
     };
-    if program.stmts.ids().all(|x| missing(x).is_empty()) {
+    let missing: Vec<Vec<&Pattern>> = program.stmts.iter().map(missing).collect();
+    if missing.iter().all(Vec::is_empty) {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut ids = program.stmts.ids();
+    let mut missing = missing.iter();
     let outputs = builder.append_with(program, |builder, stmt| {
-        let patterns = ids.next().map(missing).unwrap_or_default();
-        builder.push(&within(stmt, &patterns))
+        let patterns = missing.next().map_or(&[][..], Vec::as_slice);
+        builder.push(&within(stmt, patterns))
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
@@ -84,9 +85,7 @@ fn asked(program: &Program, known: &SideTable<VarId, Vec<Pattern>>) -> SideTable
         let stmt = &program.stmts[x];
         let ranges: Vec<_> = stmt.dims.iter().chain(stmt.rhs.sums()).collect();
         let extent = |i: IndexId| ranges.get(i.index()).copied();
-        let of_guard = |p: &Pred| -> Vec<Pattern> {
-            p.conjuncts().iter().filter_map(|atom| Pattern::of_atom(program, atom, extent)).collect()
-        };
+        let of_guard = |p: &Pred| Pattern::of_guard(program, p, extent);
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add(sides) => sides.iter().for_each(|(p, y)| ask(*y, [own.clone(), of_guard(p)].concat(), &mut asked)),

@@ -15,17 +15,18 @@ pub struct Pattern {
 
 impl Pattern {
     /// The atom of a relation over plain indices that range over its axes; `extent` says how far an index does.
-    pub fn of_atom<'p>(
-        program: &Program,
-        atom: &Pred,
-        extent: impl Fn(IndexId) -> Option<&'p Size>,
-    ) -> Option<Pattern> {
+    fn of_atom<'p>(program: &Program, atom: &Pred, extent: impl Fn(IndexId) -> Option<&'p Size>) -> Option<Pattern> {
         let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = atom else { return None };
         let shape = &program.signature.relations.get(*relation)?.shape;
         let indices: Vec<IndexId> = args.iter().map(Affine::as_index).collect::<Option<_>>()?;
         let fits = indices.len() == shape.len() && indices.iter().zip(shape).all(|(i, n)| extent(*i) == Some(n));
         let axes: Vec<usize> = indices.into_iter().map(Id::index).collect();
         (fits && distinct(&axes)).then_some(Pattern { relation: *relation, axes })
+    }
+
+    /// Those of the conjuncts of a guard.
+    pub fn of_guard<'p>(program: &Program, guard: &Pred, extent: impl Fn(IndexId) -> Option<&'p Size>) -> Vec<Pattern> {
+        guard.conjuncts().iter().filter_map(|atom| Pattern::of_atom(program, atom, &extent)).collect()
     }
 
     /// The pattern under other names of the axes, where all of them have one.
@@ -45,15 +46,11 @@ fn distinct(axes: &[usize]) -> bool {
     axes.iter().enumerate().all(|(at, axis)| !axes[..at].contains(axis))
 }
 
-/// The patterns of the conjuncts of a guard that mention no other indices than those of the axes.
-fn of_guard(program: &Program, guard: &Pred, dims: &[Size]) -> Vec<Pattern> {
-    let pattern = |atom: &Pred| Pattern::of_atom(program, atom, |i| dims.get(i.index()));
-    guard.conjuncts().iter().filter_map(pattern).collect()
-}
-
 /// The patterns outside of which a statement is zero, where those of its operands are known.
-pub fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Pattern>>) -> Vec<Pattern> {
+fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Pattern>>) -> Vec<Pattern> {
     let rank = stmt.dims.len();
+    // Of what a guard says of `sum` indices nothing is an axis.
+    let of_guard = |p: &Pred| Pattern::of_guard(program, p, |i| stmt.dims.get(i.index()));
     match &stmt.rhs {
         Rhs::Input { param, .. } => {
             let pattern = program.signature.params[*param].storage.pattern();
@@ -61,13 +58,13 @@ pub fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<
         }
         Rhs::Number(_) => Vec::new(),
         Rhs::Add([(p, x), (q, y)]) => {
-            let side = |p: &Pred, x: &VarId| [of_guard(program, p, &stmt.dims), known[*x].clone()].concat();
+            let side = |p: &Pred, x: &VarId| [of_guard(p), known[*x].clone()].concat();
             let (left, right) = (side(p, x), side(q, y));
             left.into_iter().filter(|pattern| right.contains(pattern)).collect()
         }
-        Rhs::Map { guard, .. } => of_guard(program, guard, &stmt.dims),
+        Rhs::Map { guard, .. } => of_guard(guard),
         Rhs::Contract { sums: _, guard, operands } => {
-            let mut found = of_guard(program, guard, &stmt.dims);
+            let mut found = of_guard(guard);
             for operand in operands {
                 let gen_of = |axis: usize| operand.indices.get(axis).map(|i| i.index()).filter(|k| *k < rank);
                 for pattern in known[operand.var].iter().filter_map(|pattern| pattern.renamed(gen_of)) {
