@@ -9,6 +9,29 @@ use super::{V, choose, choose_pair, with_sign_of};
 pub const PI_HIGH: f64 = core::f64::consts::PI;
 pub const PI_LOW: f64 = 1.2246467991473532e-16;
 
+/// A point that is turned towards the axis: its angle is `c pi / 2` and that of `(bottom, top)`, both with what is lost of them.
+pub struct Turned {
+    pub c: f64,
+    pub top: f64,
+    pub top_low: f64,
+    pub bottom: f64,
+    pub bottom_low: f64,
+}
+
+/// The point `(b, a)` of the first quadrant, turned by nothing, by `pi / 4` or by `pi / 2`, so that its angle is at most `pi / 8`.
+#[inline(always)]
+pub fn turned(a: f64, b: f64) -> Turned {
+    // atan(a / b) = c pi / 2 + atan(t) with t = a / b, (a - b) / (a + b), or -b / a
+    let (near, far) = (a < 0.4142 * b, a > 2.4142 * b);
+    let (less, less_low) = two_sum(a, -b);
+    let (more, more_low) = two_sum(a, b);
+    let (top, top_low) = choose_pair(near, (a, 0.0), (less, less_low));
+    let (top, top_low) = choose_pair(far, (-b, 0.0), (top, top_low));
+    let (bottom, bottom_low) = choose_pair(near, (b, 0.0), (more, more_low));
+    let (bottom, bottom_low) = choose_pair(far, (a, 0.0), (bottom, bottom_low));
+    Turned { c: choose(near, 0.0, choose(far, 1.0, 0.5)), top, top_low, bottom, bottom_low }
+}
+
 /// `atan(t) - t` for `|t| < 0.4143`.
 #[inline(always)]
 pub fn atan_tail(t: f64) -> f64 {
@@ -33,15 +56,7 @@ pub fn atan<const N: usize>(x: V<N>) -> V<N> {
 pub fn atan_lane(x: f64) -> f64 {
     // Beyond, the result is that of infinity.
     let a = choose(x.abs() > 1e20, 1e20, x.abs());
-    // atan(a) = c + atan(t) with c = 0, t = a; c = pi/4, t = (a - 1) / (a + 1); or c = pi/2, t = -1 / a
-    let (near, far) = (a < 0.4142, a > 2.4142);
-    let (less, less_low) = two_sum(a, -1.0);
-    let (more, more_low) = two_sum(a, 1.0);
-    let (top, top_low) = choose_pair(near, (a, 0.0), (less, less_low));
-    let (top, top_low) = choose_pair(far, (-1.0, 0.0), (top, top_low));
-    let (bottom, bottom_low) = choose_pair(near, (1.0, 0.0), (more, more_low));
-    let (bottom, bottom_low) = choose_pair(far, (a, 0.0), (bottom, bottom_low));
-    let c = choose(near, 0.0, choose(far, 1.0, 0.5));
+    let Turned { c, top, top_low, bottom, bottom_low } = turned(a, 1.0);
     let t = top / bottom;
     let low = (top_low - t * bottom_low) * reciprocal_estimate(bottom);
     let (sum, error) = two_sum(c * PI_2_HIGH, t);
@@ -65,15 +80,7 @@ pub fn atan2_lane(y: f64, x: f64) -> f64 {
     let b = choose(largest == 0.0, 1.0, b);
     let unit = choose(largest > 1e290, 9.313225746154785e-10, choose(largest < 1e-150, 4.149515568880993e180, 1.0));
     let (a, b) = (a * unit, b * unit);
-    // As the arc tangent, with a / b for the argument.
-    let (near, far) = (a < 0.4142 * b, a > 2.4142 * b);
-    let (less, less_low) = two_sum(a, -b);
-    let (more, more_low) = two_sum(a, b);
-    let (top, top_low) = choose_pair(near, (a, 0.0), (less, less_low));
-    let (top, top_low) = choose_pair(far, (-b, 0.0), (top, top_low));
-    let (bottom, bottom_low) = choose_pair(near, (b, 0.0), (more, more_low));
-    let (bottom, bottom_low) = choose_pair(far, (a, 0.0), (bottom, bottom_low));
-    let c = choose(near, 0.0, choose(far, 1.0, 0.5));
+    let Turned { c, top, top_low, bottom, bottom_low } = turned(a, b);
     let t = top / bottom;
     let (product, error) = two_product(t, bottom);
     let rest = ((top - product) - error) + (top_low - t * bottom_low);
