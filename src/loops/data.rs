@@ -394,6 +394,16 @@ pub struct Program {
     pub bins: Bins,
 }
 
+/// What a buffer is called.
+pub(crate) fn name_of(buffers: &Arena<BufferId, Buffer>, id: BufferId) -> String {
+    buffers.get(id).map_or_else(String::new, |buffer| buffer.name.clone())
+}
+
+/// What the first buffer is called that a nest writes.
+pub(crate) fn title(buffers: &Arena<BufferId, Buffer>, nest: &Nest) -> String {
+    nest.buffers.first().map_or_else(String::new, |b| name_of(buffers, *b))
+}
+
 /// An output in single precision that nests read: they read a workspace, in double precision, of the same shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounded {

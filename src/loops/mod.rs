@@ -75,6 +75,7 @@ mod names;
 mod onwards;
 mod parse;
 mod precision;
+pub(crate) mod predicate;
 mod print;
 mod prove;
 mod rename;
@@ -88,10 +89,11 @@ pub use data::{
     Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place,
     Program, Real, RealId, Rounded, Segment, Stmt,
 };
+pub(crate) use data::{name_of, title};
 pub use decision::{Decision, List, StoredAs};
 pub(crate) use effects::{changes_outside, has_calls, has_loop, only_sums};
 pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Names, inside_of_loops};
-pub(crate) use visit::{Outlook, could_jam, loads, stores};
+pub(crate) use visit::{Outlook, could_jam, loads, reads, stores};
 pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::data::{Array, ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Segment, Stmt};
+use super::predicate;
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Checked, Facts, Pred, Size, Var};
 use crate::ty::RelationKind;
@@ -420,15 +421,8 @@ impl<'a> Both<'a> {
                 }
                 match domain {
                     Domain::Range { lower, upper } => {
-                        for bound in lower {
-                            // floor(a / d) <= i
-                            let last = rename.affine(side, &bound.numerator)?.add_constant(1 - bound.divisor)?;
-                            self.facts.assume(&Pred::le(&last, &index.scale(bound.divisor)?)?);
-                        }
-                        for bound in upper {
-                            let numerator = rename.affine(side, &bound.numerator)?;
-                            self.facts.assume(&Pred::le(&index.scale(bound.divisor)?, &numerator)?);
-                        }
+                        let says = predicate::of_range(&index, (lower, upper), &|a| rename.affine(side, a))?;
+                        self.facts.assume(&says);
                     }
                     Domain::Segment(segment) => {
                         self.facts.assume(&Pred::non_negative(index.clone()));
@@ -475,7 +469,7 @@ impl<'a> Both<'a> {
                 self.sides[side].push(Given { index, by, at });
             }
             Frame::Test(cond) => {
-                if let Some(p) = predicate(cond, side, rename)? {
+                if let Some(p) = predicate::of_test(cond, &|a| rename.affine(side, a))? {
                     self.facts.assume(&p);
                 }
             }
@@ -548,26 +542,4 @@ impl<'a> Both<'a> {
         let (Some(one), Some(other)) = (one, other) else { return Ok(false) };
         Ok(one.by == other.by && self.facts.proves(&Pred::equal(&one.at, &other.at)?))
     }
-}
-
-/// A test as a predicate, without what it says of numbers.
-fn predicate(cond: &Cond, side: usize, rename: &Rename) -> Checked<Option<Pred>> {
-    Ok(match cond {
-        Cond::NonNegative(a) => Some(Pred::non_negative(rename.affine(side, a)?)),
-        Cond::Zero(a) => Some(Pred::zero(rename.affine(side, a)?)),
-        Cond::NonZero(a) => Some(Pred::non_zero(rename.affine(side, a)?)),
-        Cond::Support(_) | Cond::NoSupport(_) => None,
-        Cond::All(conds) => {
-            let mut all = Vec::new();
-            for cond in conds {
-                all.extend(predicate(cond, side, rename)?);
-            }
-            Some(Pred::all(all))
-        }
-        Cond::Any(conds) => {
-            let any: Vec<Option<Pred>> =
-                conds.iter().map(|cond| predicate(cond, side, rename)).collect::<Checked<_>>()?;
-            any.into_iter().collect::<Option<Vec<Pred>>>().map(Pred::any)
-        }
-    })
 }

@@ -121,6 +121,13 @@ pub(crate) fn stores<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> Vec<&'a P
     stores
 }
 
+/// Whether statements, or those inside of them, read some register.
+pub(crate) fn reads<'a>(stmts: impl IntoIterator<Item = &'a Stmt>, which: impl Fn(RealId) -> bool) -> bool {
+    let mut any = false;
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| any |= which(r))));
+    any
+}
+
 /// The indices that statements define, and those inside of them.
 pub fn defined(body: &[Stmt]) -> BTreeSet<IndexId> {
     let mut defined = BTreeSet::new();

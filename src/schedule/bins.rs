@@ -284,9 +284,7 @@ impl Terms {
         let domain = Domain::Segment(all);
         let mut stmts = vec![Stmt::For { index: self.index, domain, lanes: VECTOR, jam: 1, parallel: true, body }];
         for (r, stmt) in shared.iter().rev() {
-            let mut needed = false;
-            stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| needed |= reads(stmt, |read| read == *r)));
-            if needed {
+            if crate::loops::reads(&stmts, |read| read == *r) {
                 stmts.insert(0, (*stmt).clone());
             }
         }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use super::{pack, specialise};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{BufferId, Decision, Place, Program, Real, Stmt, loads};
+use crate::loops::{BufferId, Decision, Place, Program, Real, Stmt, loads, name_of};
 
 /// Reads parameters instead of copies.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -29,8 +29,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             uses.body(&nest.body, &mut Around::default());
             if uses.reads && !uses.gains {
                 restore(&mut nest.body, copy);
-                let tensor = program.buffers.get(copy.param).map_or_else(String::new, |buffer| buffer.name.clone());
-                nest.decisions.push(Decision::Uncopied { tensor });
+                nest.decisions.push(Decision::Uncopied { tensor: name_of(&program.buffers, copy.param) });
                 found = true;
             }
         }

@@ -16,7 +16,8 @@ use super::vectorise::Traits;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{
-    ArrayId, BufferId, Decision, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads, stores,
+    ArrayId, BufferId, Decision, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads,
+    stores, title,
 };
 
 /// Puts nests together, each with the first one that it can join.
@@ -28,9 +29,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         match fused.get_mut(at) {
             Some((first, names)) => {
                 let names = names.get_or_insert_with(|| Names::after(&first.body));
-                let written = nest.buffers.first().and_then(|b| program.buffers.get(*b));
-                let tensor = written.map_or_else(String::new, |buffer| buffer.name.clone());
-                first.decisions.push(Decision::Fused { tensor });
+                first.decisions.push(Decision::Fused { tensor: title(&program.buffers, &nest) });
                 join(first, nest, names)?;
             }
             None => fused.push((nest, None)),

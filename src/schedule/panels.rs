@@ -33,6 +33,7 @@ use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{
     Bound, Buffer, BufferId, Cond, Decision, Domain, Names, Nest, Outlook, Place, Program, Real, Stmt, has_loop,
+    name_of,
 };
 
 /// A product that may be computed in panels.
@@ -59,7 +60,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     let Some(product) = product(nest, &Plan::default()) else { return Ok(()) };
-    let title = buffers.get(product.operand.buffer).map_or_else(String::new, |buffer| buffer.name.clone());
+    let title = name_of(buffers, product.operand.buffer);
     let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
     let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
     let mut names = Names::after(&nest.body);

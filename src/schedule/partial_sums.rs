@@ -83,7 +83,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     inner.push(Stmt::For { index: *index, domain, lanes: *lanes, jam: *jam, parallel: false, body: body.clone() });
     let mut second: Vec<Stmt> = before.iter().filter(|stmt| !matches!(stmt, Stmt::Fill(_))).cloned().collect();
     let mut written = own(&inside);
-    let title = nest.buffers.first().and_then(|b| buffers.get(*b)).map_or_else(String::new, |b| b.name.clone());
+    let title = crate::loops::title(buffers, nest);
     for (k, r) in sums.iter().enumerate() {
         let name = if sums.len() == 1 { format!("{title}_sums") } else { format!("{title}_sums_{k}") };
         let dims = vec![Affine::constant(i64::from(PARTS))];

@@ -18,7 +18,7 @@ mod innermost;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Decision, Domain, Names, Program, Stmt, has_loop, inside_of_loops};
+use crate::loops::{Bound, Cond, Decision, Domain, Names, Program, Stmt, defined, has_loop, inside_of_loops};
 
 /// How many statements may be copied.
 const MAX_COPIED: usize = 64;
@@ -99,9 +99,6 @@ fn in_two(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 2]>> {
 /// The sign of an index in a test of where it is, if all else that the test mentions is known before the loop.
 fn ends(test: &Affine, index: IndexId, body: &[Stmt]) -> Option<i64> {
     let sign = test.coefficient(&Var::Index(index));
-    let mut known = sign.abs() == 1;
-    for stmt in body {
-        stmt.visit(&mut |stmt| known &= stmt.defines().all(|i| !test.mentions(i)));
-    }
+    let known = sign.abs() == 1 && !defined(body).into_iter().any(|i| test.mentions(i));
     known.then_some(sign)
 }

@@ -16,9 +16,10 @@
 //! prove of a test holds at each of its values.
 
 use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
+use super::ends;
 use crate::base::IndexId;
-use crate::index::{Affine, Checked, Facts, Pred, Var};
-use crate::loops::{Bound, Cond, Domain, Names, Nest, Real, RealId, Stmt, has_loop};
+use crate::index::{Affine, Checked, Facts, Pred};
+use crate::loops::{Bound, Cond, Domain, Names, Nest, Real, RealId, Stmt, has_loop, predicate, reads};
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
 pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
@@ -80,9 +81,7 @@ impl Cutter {
                     *body = self.body(std::mem::take(body), &inside)?;
                 }
                 Stmt::If { cond, body } => {
-                    let mut inside = known.clone();
-                    inside.assume(&known_of(cond)?);
-                    *body = self.body(std::mem::take(body), &inside)?;
+                    *body = self.body(std::mem::take(body), &under(known, cond)?)?;
                 }
                 _ => {}
             }
@@ -134,7 +133,7 @@ fn value(r: RealId, rest: &[Stmt]) -> Value {
     let assigned = rest.iter().position(|stmt| matches!(stmt, Stmt::Assign(s, _) if *s == r));
     match (changes, assigned) {
         (0, _) => Value::None,
-        (1, Some(at)) if !rest[..at].iter().any(|stmt| reads(stmt, r)) => Value::One,
+        (1, Some(at)) if !reads(&rest[..at], |read| read == r) => Value::One,
         _ => Value::Some,
     }
 }
@@ -143,12 +142,6 @@ fn value(r: RealId, rest: &[Stmt]) -> Value {
 fn is_value(body: &[Stmt], r: RealId) -> bool {
     let declared = body.iter().position(|stmt| *stmt == Stmt::Local(r));
     declared.is_some_and(|at| matches!(value(r, &body[at + 1..]), Value::One))
-}
-
-fn reads(stmt: &Stmt, r: RealId) -> bool {
-    let mut found = false;
-    stmt.visit(&mut |stmt| stmt.visit_reads(&mut |read| found |= read == r));
-    found
 }
 
 /// The pieces of a loop; nothing where no test goes.
@@ -164,9 +157,7 @@ fn pieces(
     let mut pieces: Vec<Piece> = Vec::new();
     while let Some((lower, upper)) = left.pop() {
         let mut here = known.clone();
-        let domain = Domain::Range { lower, upper };
-        assume(&mut here, index, &domain)?;
-        let Domain::Range { lower, upper } = domain else { continue };
+        here.assume(&predicate::of_range(&Affine::index(index), (&lower, &upper), &|a| Ok(a.clone()))?);
         if here.contradictory() {
             continue;
         }
@@ -222,43 +213,33 @@ fn count(body: &[Stmt], is: impl Fn(&Stmt) -> bool) -> usize {
 
 /// Adds what the bounds of a loop say of its index.
 fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
-    let Domain::Range { lower, upper } = domain.whole_of() else { return Ok(()) };
-    let index = Affine::index(index);
-    for bound in lower.iter().filter(|bound| bound.divisor == 1) {
-        known.assume(&Pred::non_negative(index.sub(&bound.numerator)?));
-    }
-    for bound in upper.iter().filter(|bound| bound.divisor == 1) {
-        known.assume(&Pred::non_negative(bound.numerator.sub(&index)?));
+    if let Domain::Range { lower, upper } = domain.whole_of() {
+        known.assume(&predicate::of_range(&Affine::index(index), (lower, upper), &|a| Ok(a.clone()))?);
     }
     Ok(())
 }
 
-/// A condition on indices.
-fn atom(cond: &Cond) -> Option<Pred> {
-    match cond {
-        Cond::NonNegative(a) => Some(Pred::non_negative(a.clone())),
-        Cond::Zero(a) => Some(Pred::Zero(a.clone())),
-        Cond::NonZero(a) => Some(Pred::NonZero(a.clone())),
-        Cond::Support(_) | Cond::NoSupport(_) | Cond::All(_) | Cond::Any(_) => None,
-    }
+/// What a condition says of indices; nothing of one on numbers.
+fn says(cond: &Cond) -> Checked<Option<Pred>> {
+    predicate::of_test(cond, &|a| Ok(a.clone()))
 }
 
-/// What a condition says of indices.
-fn known_of(cond: &Cond) -> Checked<Pred> {
-    match cond {
-        Cond::All(conds) => Ok(Pred::all(conds.iter().filter_map(atom).collect::<Vec<_>>())),
-        cond => Ok(atom(cond).unwrap_or(Pred::True)),
-    }
+/// What is known where a condition holds, too.
+fn under(known: &Facts, cond: &Cond) -> Checked<Facts> {
+    let mut inside = known.clone();
+    inside.assume(&says(cond)?.unwrap_or(Pred::True));
+    Ok(inside)
 }
 
 /// The condition that never holds.
 const NEVER: Cond = Cond::Any(Vec::new());
 
 /// What is left of a condition: nothing of one that holds.
-fn left_of(cond: &Cond, known: &Facts) -> Option<Cond> {
-    match cond {
+fn left_of(cond: &Cond, known: &Facts) -> Checked<Option<Cond>> {
+    Ok(match cond {
         Cond::All(conds) => {
-            let mut left: Vec<Cond> = conds.iter().filter_map(|cond| left_of(cond, known)).collect();
+            let left = conds.iter().filter_map(|cond| left_of(cond, known).transpose());
+            let mut left: Vec<Cond> = left.collect::<Checked<_>>()?;
             match left.len() {
                 _ if left.contains(&NEVER) => Some(NEVER),
                 0 => None,
@@ -267,17 +248,18 @@ fn left_of(cond: &Cond, known: &Facts) -> Option<Cond> {
             }
         }
         Cond::Any(conds) => {
-            let left: Option<Vec<Cond>> = conds.iter().map(|cond| left_of(cond, known)).collect();
-            let mut left: Vec<Cond> = left?.into_iter().filter(|cond| *cond != NEVER).collect();
+            let left: Option<Vec<Cond>> = conds.iter().map(|cond| left_of(cond, known)).collect::<Checked<_>>()?;
+            let Some(mut left) = left else { return Ok(None) };
+            left.retain(|cond| *cond != NEVER);
             left.dedup();
             if left.len() == 1 { left.pop() } else { Some(Cond::Any(left)) }
         }
-        cond => match atom(cond) {
-            Some(atom) if known.proves(&atom) => None,
-            Some(atom) if atom.negate().is_some_and(|not| known.proves(&not)) => Some(NEVER),
+        cond => match says(cond)? {
+            Some(p) if known.proves(&p) => None,
+            Some(p) if p.negate().is_some_and(|not| known.proves(&not)) => Some(NEVER),
             _ => Some(cond.clone()),
         },
-    }
+    })
 }
 
 /// Statements without the tests that are decided.
@@ -288,13 +270,11 @@ fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
             out.push(stmt.clone());
             continue;
         };
-        match left_of(cond, known) {
+        match left_of(cond, known)? {
             None => out.extend(decided(body, known)?),
             Some(cond) if cond == NEVER => {}
             Some(cond) => {
-                let mut inside = known.clone();
-                inside.assume(&known_of(&cond)?);
-                out.push(Stmt::If { body: decided(body, &inside)?, cond });
+                out.push(Stmt::If { body: decided(body, &under(known, &cond)?)?, cond });
             }
         }
     }
@@ -303,8 +283,6 @@ fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
 
 /// The first value of the second piece, by the first test of the index that depends on nothing else inside.
 fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Checked<Option<Affine>> {
-    let mut inside: Vec<IndexId> = Vec::new();
-    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| inside.extend(stmt.defines())));
     let mut tests = Vec::new();
     for stmt in decided {
         stmt.visit(&mut |stmt| {
@@ -318,8 +296,7 @@ fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Chec
         match cond {
             Cond::All(conds) | Cond::Any(conds) => tests.extend(conds.iter().rev()),
             Cond::NonNegative(a) | Cond::Zero(a) | Cond::NonZero(a) => {
-                let sign = a.coefficient(&Var::Index(index));
-                if sign.abs() == 1 && !inside.iter().any(|i| a.mentions(*i)) {
+                if let Some(sign) = ends(a, index, body) {
                     return first(cond, a, sign, index, known).map(Some);
                 }
             }
