@@ -9,7 +9,7 @@
 //! | `sum s. [p] * X * Y` | a multiplication for each point of `p` (4.25), and an addition for each but the first of every sum (4.30) |
 //! | inputs, numbers | none |
 //!
-//! Guards and index arithmetic are free. The counts are exact, see [`index::Count`](Count): for every size that satisfies the assumptions
+//! Guards and index arithmetic are free. The counts are exact, see [`solver::Count`](Count): for every size that satisfies the assumptions
 //! of the program they are what the evaluator of [`reference`](mod@crate::reference) counts. To these come the sizes of inputs and outputs
 //! (Fig. 17), where a sparse tensor counts its entries.
 //!
@@ -35,12 +35,11 @@ use rustc_hash::FxHashMap;
 
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
-use crate::index::estimate::{Growth, Hints};
-use crate::index::polynomial::{Polynomial, Unknown};
-use crate::index::{
-    Count, Facts, Pred, RelationRef, Relations, Sample, Size, View, World, count, count_projected, holds,
-};
+use crate::index::{Pred, RelationRef, Size, View};
 use crate::scalar::{self, Function, Primitive};
+use crate::solver::estimate::{Growth, Hints};
+use crate::solver::polynomial::{Polynomial, Unknown};
+use crate::solver::{Count, Facts, Relations, Sample, World, count, count_projected, holds};
 use crate::tssa::print::count_text;
 use crate::tssa::{Program, Rhs, StmtNames};
 use crate::ty::{Signature, Storage, TypeId};

@@ -16,7 +16,7 @@ use crate::base::work;
 use crate::certificate::{self, Certificate, Cost};
 use crate::diff::Dependent;
 use crate::error::{Error, Result};
-use crate::index::estimate::Hints;
+use crate::solver::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::{normalize, present, simplify, surface, term, tssa};

@@ -80,7 +80,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer; counted work and its budgets |
-//! | [`index`] | sizes, affine index expressions, predicates; a prover, quantifier elimination, enumeration of points |
+//! | [`index`] | sizes, affine index expressions, predicates |
+//! | [`solver`] | a prover, quantifier elimination, enumeration and counting of points |
 //! | [`scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
 //! | [`ty`], [`error`] | types and signatures; errors by who is to blame |
 //! | [`surface`] | text and Rust builder to [`term`] |
@@ -106,27 +107,28 @@
 //! |---|---|
 //! | `base` | |
 //! | `index` | |
+//! | `solver` | `index` |
 //! | `scalar` | `index` |
-//! | `ty` | `index`, `scalar` |
+//! | `ty` | `index`, `scalar`, `solver` |
 //! | `lexer` | |
-//! | `surface` | `index`, `lexer`, `scalar`, `term`, `ty` |
-//! | `term` | `index`, `scalar`, `ty` |
-//! | `normalize` | `index`, `scalar`, `term`, `tssa`, `ty` |
-//! | `tssa` | `index`, `lexer`, `scalar`, `ty` |
-//! | `certificate` | `index`, `scalar`, `tssa`, `ty` |
-//! | `diff` | `certificate`, `index`, `scalar`, `term`, `tssa`, `ty` |
-//! | `simplify` | `index`, `scalar`, `stages`, `tssa`, `ty` |
-//! | `present` | `index`, `scalar`, `term`, `tssa`, `ty` |
+//! | `surface` | `index`, `lexer`, `scalar`, `solver`, `term`, `ty` |
+//! | `term` | `index`, `scalar`, `solver`, `ty` |
+//! | `normalize` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
+//! | `tssa` | `index`, `lexer`, `scalar`, `solver`, `ty` |
+//! | `certificate` | `index`, `scalar`, `solver`, `tssa`, `ty` |
+//! | `diff` | `certificate`, `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
+//! | `simplify` | `index`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
+//! | `present` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `tensor` | `index`, `scalar`, `ty` |
-//! | `loops` | `index`, `scalar`, `ty` |
-//! | `prepare` | `index`, `loops`, `scalar`, `stages`, `tssa`, `ty` |
-//! | `lower` | `index`, `loops`, `prepare`, `scalar`, `tssa`, `ty` |
-//! | `schedule` | `index`, `loops`, `scalar`, `stages`, `ty` |
+//! | `loops` | `index`, `scalar`, `solver`, `ty` |
+//! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
+//! | `lower` | `index`, `loops`, `prepare`, `scalar`, `solver`, `tssa`, `ty` |
+//! | `schedule` | `index`, `loops`, `scalar`, `solver`, `stages`, `ty` |
 //! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
-//! | `reference` | `index`, `scalar`, `tensor`, `term`, `tssa`, `ty` |
+//! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `loops`, `term`, `tssa` |
-//! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `schedule`, `simplify`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
 //!
 //! # Glossary
 //!
@@ -149,6 +151,7 @@
 pub mod base;
 pub mod index;
 pub mod scalar;
+pub mod solver;
 pub mod ty;
 
 mod lexer;

@@ -36,7 +36,8 @@ use super::forward::{aligned, name_after, product as contraction, scaled_partial
 use super::{NewParams, expand_partials};
 use crate::base::{Id as _, IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View, exists_all};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::solver::exists_all;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, within};
 use crate::ty::{Side, Types};
 

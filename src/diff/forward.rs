@@ -21,8 +21,9 @@ use super::activity::{active, partial};
 use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, View, exists_all};
+use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::scalar::{Function, Number, Partial};
+use crate::solver::exists_all;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
 /// A forward derivative.

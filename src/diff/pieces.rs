@@ -27,8 +27,9 @@ use std::collections::BTreeMap;
 use super::forward::{product as contraction, sum, zero};
 use crate::base::{IndexId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Facts, Pred, Relations, Size, Var, exists_all, solution};
+use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::scalar::Number;
+use crate::solver::{Facts, Relations, exists_all, solution};
 use crate::tssa::{Builder, Operand, Rhs, canonical_guard, within};
 
 /// With more pieces a tensor becomes one piece.

@@ -622,8 +622,8 @@ impl From<bool> for Pred {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::oracle::{Source, Toy};
     use super::*;
+    use crate::solver::{Source, Toy};
 
     fn index(i: u32, k: i64, constant: i64) -> Affine {
         Affine::from_terms([(Var::Index(IndexId(i)), k)], constant).unwrap()

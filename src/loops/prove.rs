@@ -22,7 +22,8 @@ use std::rc::Rc;
 use super::data::{Array, ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Segment, Stmt};
 use super::predicate;
 use crate::base::{IndexId, RelationId};
-use crate::index::{Affine, Checked, Facts, Pred, Size, Var};
+use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::solver::Facts;
 use crate::ty::RelationKind;
 
 /// Indices of the second of two iterations are renamed to numbers from here on.

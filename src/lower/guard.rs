@@ -4,8 +4,9 @@ use super::PASS;
 use super::scope::Nester;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Relations, Size, View};
+use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Decision, List, Part, Real, Segment, Stmt};
+use crate::solver::Relations;
 
 /// What a search has found.
 pub(super) struct Found {

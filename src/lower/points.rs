@@ -20,8 +20,9 @@ use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var, View};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
 use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
+use crate::solver::{Facts, Relations};
 
 /// How many loops of their own the sides of all `or`s around a point may get.
 const MAX_SIDES: usize = 16;

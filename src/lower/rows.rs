@@ -21,8 +21,9 @@ use super::support::Clause;
 use super::witness::InUse;
 use crate::base::{Id, IndexId, RelationId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Relations, Size, Var};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
 use crate::loops::{Part, Stmt};
+use crate::solver::{Facts, Relations};
 use crate::ty::Signature;
 
 /// The longest axis whose indices are taken one by one.

@@ -6,8 +6,9 @@ use super::PASS;
 use super::plan::{Plan, Stored};
 use crate::base::{Id, IndexId, Interner, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Facts, Pred, Size, View};
+use crate::index::{Affine, Pred, Size, View};
 use crate::loops::{Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
+use crate::solver::Facts;
 use crate::tssa::Program;
 
 /// A scope under construction.

@@ -24,8 +24,9 @@ use std::cell::LazyCell;
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, Var, simplify_union};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Number, try_evaluate};
+use crate::solver::{Relations, simplify_union};
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// Of a tensor with more clauses only what they have in common is kept.

@@ -9,8 +9,9 @@ use super::points::{Body, Open};
 use super::scope::Nester;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Pred, RelationRef, Relations, Size, exists_all};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size};
 use crate::loops::{Decision, Part, Segment};
+use crate::solver::{Relations, exists_all};
 use crate::ty::Signature;
 
 /// `exists o. f(o, c)` of a map of one source.

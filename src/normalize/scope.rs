@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{IndexId, SideTable};
 use crate::error::{Error, Result};
-use crate::index::{self, Affine, Facts, Pred, Size, Var};
+use crate::index::{Affine, Pred, Size, Var};
+use crate::solver::{Facts, exists_all};
 use crate::ty::{Signature, Types};
 
 /// The `gen` and `sum` indices around the place that a walk has reached, outermost first.
@@ -136,7 +137,7 @@ impl Scope {
         for (_, n) in kept.iter().chain(&dropped) {
             ranges.remove(n);
         }
-        let result = index::exists_all(&dropped, guard)?;
+        let result = exists_all(&dropped, guard)?;
         let ranges = ranges.into_iter().map(not_empty).collect::<Result<Vec<_>>>()?;
         if dropped.is_empty() && !guard.conjuncts().iter().any(is_size_bound) {
             return Ok(Pred::all(ranges).and(result));

@@ -27,8 +27,9 @@ use std::borrow::Cow;
 
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Relations, Size};
+use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
+use crate::solver::Relations;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Storage;
 

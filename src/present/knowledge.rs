@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Context, MAX_GUARDS, MAX_WEIGHT, Presenter};
 use crate::base::Id;
-use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::solver::Facts;
 
 impl Presenter<'_> {
     /// The ranges of the places of a relation over variables of the term.

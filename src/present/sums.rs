@@ -3,7 +3,8 @@
 use super::{Context, Presenter};
 use crate::base::{IndexId, ParamId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Size, value_of};
+use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::solver::value_of;
 use crate::tssa::Rhs;
 
 /// A contraction under construction, over indices of the term.

@@ -40,12 +40,13 @@ use super::specialise;
 use super::vectorise::{Plan, is_long_row};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked, Facts, Pred, Var};
+use crate::index::{Affine, Checked, Pred, Var};
 use crate::loops::{
     ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Names, Nest, Place, Program, Real, RealId,
     Stmt, loads,
 };
 use crate::scalar::Function;
+use crate::solver::Facts;
 
 /// Makes rows straight-line code where that gives them lanes.
 pub(super) fn run(program: &mut Program) -> Result<()> {

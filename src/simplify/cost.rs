@@ -18,8 +18,8 @@ use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
 use crate::base::{IndexId, work};
-use crate::index::estimate::{self, Growth, Hints};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::solver::estimate::{self, Growth, Hints};
 use crate::ty::Signature;
 
 /// The operations that a stored number counts for.

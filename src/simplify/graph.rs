@@ -29,7 +29,8 @@ use super::expr::{Expr, Read};
 use super::lang::{Analysis, Data, Head, Node, open};
 use crate::base::{Id as _, IndexId, RelationId};
 use crate::error::Result;
-use crate::index::{Affine, Facts, Pred, RelationRef, Size};
+use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::solver::Facts;
 use crate::ty::Signature;
 
 /// Indices with their ranges, outermost first.

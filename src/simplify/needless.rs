@@ -19,7 +19,7 @@
 //! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
 //! condition on sizes that fails wherever `X` is read makes it 0.
 //!
-//! **Work.** Only guards go that save none by the [estimate](crate::index::estimate): one about sizes restricts nothing if it holds for large ones,
+//! **Work.** Only guards go that save none by the [estimate](crate::solver::estimate): one about sizes restricts nothing if it holds for large ones,
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
 
@@ -28,8 +28,9 @@ use std::collections::BTreeSet;
 
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Facts, Pred, RelationRef, Size, View};
+use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::scalar::{Function, Number, Op, Primitive, Totality};
+use crate::solver::Facts;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 

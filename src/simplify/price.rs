@@ -19,8 +19,9 @@ use super::cost::{Cost, Model, STORED};
 use super::graph::slots;
 use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
 use crate::error::Result;
-use crate::index::estimate::Growth;
-use crate::index::{Overflow, Plan, Pred, RelationRef, Relations as _, Size, Var, View, World, holds};
+use crate::index::{Overflow, Pred, RelationRef, Size, Var, View};
+use crate::solver::estimate::Growth;
+use crate::solver::{Plan, Relations as _, World, holds};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Signature;
 

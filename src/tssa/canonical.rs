@@ -9,7 +9,8 @@ use super::build::Builder;
 use super::data::{Operand, Rhs, Stmt};
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Facts, Pred, Size, Var};
+use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::solver::Facts;
 
 /// A renaming of the indices of one statement to their canonical numbers.
 pub(super) struct Canonical {

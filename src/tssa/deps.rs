@@ -9,7 +9,8 @@ use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::dot::Graph;
 use crate::base::{Arena, Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Pred, RelationRef, Relations, are_determined};
+use crate::index::{Pred, RelationRef};
+use crate::solver::{Relations, are_determined};
 use crate::ty::Signature;
 
 impl Program {

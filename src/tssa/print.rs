@@ -17,8 +17,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::data::{Operand, Program, Rhs, Stmt};
 use crate::base::{Arena, Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::print::{Names, write_affine, write_pred};
-use crate::index::{Affine, Count, Piece, Pred, Size};
+use crate::index::{Affine, Pred, Size};
 use crate::scalar::Number;
+use crate::solver::{Count, Piece};
 use crate::ty::{Param, Side, Signature, Type, TypeId};
 
 /// Distinct names for the statements of a program.

@@ -14,7 +14,7 @@
 //! empty, every guard holds somewhere, no size is 0 and no literal is.
 //!
 //! What a guard says of indices and sizes is [`Pred::comparisons`]; relations and maps are left out. Whether that holds somewhere is decided by all
-//! places of small boxes, and by the [facts](crate::index::Facts) in others.
+//! places of small boxes, and by the [facts](crate::solver::Facts) in others.
 
 use std::cell::Cell;
 
@@ -22,8 +22,9 @@ use super::build::Builder;
 use super::data::{Output, Program, Rhs, Stmt};
 use crate::base::{IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Facts, Overflow, Plan, Pred, RelationRef, Size, Var, World};
+use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Number, Op, Primitive, try_evaluate};
+use crate::solver::{Facts, Plan, World};
 use crate::ty::Signature;
 
 /// In how many values of indices all places of a box are looked at.

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Type, TypeId, Types};
 use crate::base::{Arena, Format, FunctionId, ParamId, RelationId, SizeId};
-use crate::index::{Affine, Facts, Pred, RelationRef, Relations, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::scalar::names::builtin;
 use crate::scalar::{self, Function, Op, Primitive, UserFunction, UserValue};
+use crate::solver::{Facts, Relations};
 
 /// The signature of a program, shared by all its stages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

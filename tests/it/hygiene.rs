@@ -19,8 +19,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iverson::base::{IndexId, VarId};
-use iverson::index::{Affine, Facts, Pred, RelationRef, Size, Var, View};
+use iverson::index::{Affine, Pred, RelationRef, Size, Var, View};
 use iverson::scalar::{Comparison, Function, Number, Op, Primitive};
+use iverson::solver::Facts;
 use iverson::term::{Program, Term, TermId, VariableKind};
 use iverson::ty::{RelationKind, Type};
 

@@ -1,7 +1,8 @@
 //! What is known of terms before they are evaluated: which are summands, accesses, or compute numbers that their value does not hold.
 
 use crate::base::Id;
-use crate::index::{Pred, are_determined};
+use crate::index::Pred;
+use crate::solver::are_determined;
 use crate::term::{Program, Term};
 
 /// Which terms are summands of a sum, seen through `let`s: users hand it to their operands.

@@ -6,10 +6,11 @@ use super::Evaluation;
 use super::tensors::Alive;
 use crate::base::{IndexId, SizeId};
 use crate::error::{Error, Result};
-use crate::index::{Plan, Pred, RelationRef, Size, View, World};
+use crate::index::{Pred, RelationRef, Size, View};
 use crate::reference::count::Counts;
 use crate::reference::numeric::Numeric;
 use crate::reference::scope::Scope;
+use crate::solver::{Plan, World};
 
 /// What the guards of Tensor-SSA talk about.
 ///

@@ -18,8 +18,9 @@
 use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
 use super::ends;
 use crate::base::IndexId;
-use crate::index::{Affine, Checked, Facts, Pred};
+use crate::index::{Affine, Checked, Pred};
 use crate::loops::{Bound, Cond, Domain, Names, Nest, Real, RealId, Stmt, has_loop, predicate, reads};
+use crate::solver::Facts;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
 pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {

@@ -8,7 +8,8 @@ use super::super::expr::rename_pred;
 use super::{Graph, Scope, slots};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
-use crate::index::{Affine, Facts, Pred, RelationRef, Size, Var, simplify_union};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::solver::{Facts, simplify_union};
 
 /// Larger guards are left as they are.
 const MAX_WEIGHT: usize = 24;

@@ -6,11 +6,12 @@ use super::left::{Left, Mask};
 use super::solve::{orders, solutions};
 use super::{Matcher, Rest, Then};
 use crate::base::IndexId;
-use crate::index::{Affine, Checked, Pred, RelationRef, Relations};
+use crate::index::{Affine, Checked, Pred, RelationRef};
 use crate::simplify::bindings::{Params, Value};
 use crate::simplify::expr::{Expr, Product};
 use crate::simplify::instantiate::linear;
 use crate::simplify::rule::{Arg, Binder, Linear, Meta, Pattern, PredPattern};
+use crate::solver::Relations;
 
 /// What comes after a part of a product.
 type Next<'k, 'g, 'a> = &'k mut dyn FnMut(&mut Matcher<'g, 'a>, Left<'_>);

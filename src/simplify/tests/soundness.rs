@@ -316,7 +316,7 @@ fn the_oracle_decides_guards_as_the_index_language_does() {
         let world = World::random(&mut worlds, n, m, Numbers::Finite);
         for mut at in world.places(&scope) {
             let truth = world.truth(&p, &mut at);
-            assert_eq!(crate::index::holds(&p, &world, &at), Ok(truth), "{p:?} at {at:?}");
+            assert_eq!(crate::solver::holds(&p, &world, &at), Ok(truth), "{p:?} at {at:?}");
             seen[usize::from(truth)] += 1;
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id as _, IndexId, ParamId, RelationId, SizeId};
-use crate::index::{self, Affine, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::reference::{Field, Numeric};
 use crate::scalar::{self, Function};
 use crate::simplify::expr::{Expr, Read};
@@ -185,7 +185,7 @@ pub(super) struct World {
     relations: Vec<BTreeSet<Vec<i64>>>,
 }
 
-impl index::World for World {
+impl crate::solver::World for World {
     fn size(&self, size: SizeId) -> i64 {
         self.sizes[size.index()]
     }
@@ -251,13 +251,13 @@ impl World {
             Var::Size(n) => Some(self.sizes[n.index()]),
             Var::Apply(application) => {
                 let source: Option<Vec<i64>> = application.args.iter().map(|a| self.affine(a, at)).collect();
-                index::World::apply(self, application.map, &source?)
+                crate::solver::World::apply(self, application.map, &source?)
             }
         });
         value.map(|value| value.expect("small numbers"))
     }
 
-    /// Truth by definition; [`index::holds`] makes a plan each time.
+    /// Truth by definition; [`solver::holds`] makes a plan each time.
     pub(super) fn truth(&self, p: &Pred, at: &mut Place) -> bool {
         match p {
             Pred::True => true,

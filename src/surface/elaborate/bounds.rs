@@ -20,7 +20,8 @@ use super::super::ast::ExprId;
 use super::Elaborator;
 use crate::base::{Id, IndexId, work};
 use crate::error::Diagnostic;
-use crate::index::{Affine, Checked, Facts, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
+use crate::solver::Facts;
 use crate::term::Program;
 use crate::ty::RelationKind;
 

@@ -13,7 +13,8 @@ use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::base::{IndexId, work};
 use crate::error::Diagnostic;
-use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Size, Var, View, exists};
+use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Size, Var, View};
+use crate::solver::exists;
 
 impl<'a> Elaborator<'a> {
     pub(super) fn pred(&mut self, at: ExprId) {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id, IndexId, VarId};
-use crate::index::{Affine, Pred, RelationRef, Size, Var, View, exists};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::solver::exists;
 use crate::term::data::{Program, Term, TermId};
 
 /// `-1 * e`, where `e` is no literal.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use iverson::base::{Id, SizeId, VarId};
-use iverson::index::{RelationRef, View, World};
+use iverson::index::{RelationRef, View};
 use iverson::reference::{Environment, Leaf};
+use iverson::solver::World;
 use iverson::tssa;
 use iverson::ty::Types;
 

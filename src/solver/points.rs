@@ -12,8 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 use crate::base::{IndexId, SizeId};
+use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 
 /// What predicates talk about: sizes, relations and maps with their data.
 pub trait World {

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::oracle::{MAP, Toy};
-use super::{Affine, Application, Facts, Pred, RelationRef, Size, Var, simplify_union};
+use super::{Facts, simplify_union};
 use crate::base::{IndexId, RelationId, SizeId};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 
 /// How often something was proved that no small world refutes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -13,9 +13,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use super::print::Names;
-use super::{Affine, Checked, Overflow, Var};
 use crate::base::{IndexId, RelationId, SizeId, work};
+use crate::index::print::Names;
+use crate::index::{Affine, Checked, Overflow, Var};
 
 /// What a polynomial is in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

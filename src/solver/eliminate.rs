@@ -14,8 +14,8 @@
 //! | `a != 0` beside bounds | `a >= 1 or a <= -1` | |
 //! | relations, anything else | `exists i < n. r`, with only conjuncts that mention `i` | "row `i` is not empty" is a fact of the data |
 
-use super::{Affine, Checked, Overflow, Pred, Size, Var};
 use crate::base::{IndexId, work};
+use crate::index::{Affine, Checked, Overflow, Pred, Size, Var};
 
 /// How many cases an `or` under an `exists` may be distributed into.
 const MAX_CASES: usize = 16;
@@ -263,10 +263,10 @@ fn distribute(index: IndexId, extent: &Size, with: &[Pred], steps: &mut usize) -
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::RelationRef;
     use super::super::oracle::{Source, Toy};
     use super::*;
     use crate::base::{RelationId, SizeId};
+    use crate::index::RelationRef;
 
     const I: IndexId = IndexId(0);
     const J: IndexId = IndexId(1);

@@ -1,8 +1,9 @@
+use super::super::Facts;
 use super::super::estimate::{self, Hints};
 use super::super::oracle::{MAP, Source, Toy};
-use super::super::{Application, Facts, View};
 use super::*;
 use crate::base::{SizeId, VarId};
+use crate::index::{Application, View};
 
 /// What [`Toy`] knows: `R0 : [4]`, `R1 : [4, 4]`, the map `R2 : [4] -> [4]`; `R3 : [n0, n1]` and the map `R4 : [n0] -> [n1]` for formulas.
 struct Shapes(Vec<Vec<Size>>);
@@ -332,7 +333,7 @@ fn counts_are_those_of_enumeration() {
     assert!(linear.points + mixed.points + related.points > 50_000, "the cases are too thin");
 }
 
-/// A minute of work: `cargo test --release --lib index::count -- --ignored --nocapture`.
+/// A minute of work: `cargo test --release --lib solver::count -- --ignored --nocapture`.
 #[test]
 #[ignore = "60,000 guards take a minute; the command is in the doc comment"]
 fn counts_are_those_of_enumeration_at_length() {
@@ -344,7 +345,7 @@ fn counts_are_those_of_enumeration_at_length() {
     }
 }
 
-/// Times, for who changes the rules: `cargo test --release --lib index::count::tests::times -- --ignored --nocapture`.
+/// Times, for who changes the rules: `cargo test --release --lib solver::count::tests::times -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and checks nothing"]
 fn times() {

@@ -20,9 +20,10 @@
 use std::cell::OnceCell;
 
 use super::super::polynomial::{Polynomial, Rational, Unknown};
-use super::super::{Affine, Checked, Facts, Overflow, Pred, RelationRef, Size, Var, exists, exists_all};
+use super::super::{Facts, exists, exists_all};
 use super::{Count, Factors, Relations};
 use crate::base::IndexId;
+use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 
 /// How many rewriting steps one count may take; past it the points stay opaque.
 const MAX_STEPS: usize = 256;

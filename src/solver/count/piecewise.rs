@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::Facts;
 use super::super::polynomial::{Polynomial, Unknown};
-use super::super::{Affine, Checked, Facts, Overflow, Pred, Var};
 use super::closed_form::{applies, is_natural};
 use super::{Count, Factors};
+use crate::index::{Affine, Checked, Overflow, Pred, Var};
 
 /// How many pieces a count may have and still be put together by comparing them.
 const MAX_MERGED: usize = 48;

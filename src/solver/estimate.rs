@@ -19,8 +19,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::count::Relations;
 use super::polynomial::{Polynomial, Unknown};
-use super::{Affine, Pred, RelationRef, Size, Var};
 use crate::base::{IndexId, RelationId, SizeId, work};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
 
 /// How many cases of `or` and `exists` one estimate looks into.
 const MAX_CASES: usize = 24;

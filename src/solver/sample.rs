@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::World;
 use super::count::Relations;
 use super::estimate::Hints;
-use super::{RelationRef, Size, Var, World};
 use crate::base::{Id as _, RelationId, SizeId};
+use crate::index::{RelationRef, Size, Var};
 
 /// How many tuples a relation may have.
 const MAX_TUPLES: i64 = 1 << 17;

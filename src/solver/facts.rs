@@ -29,8 +29,9 @@ use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::linear::{Feasible, System, solve};
-use super::{Affine, Application, Pred, RelationRef, Size, Var, View, value_of};
+use super::value_of;
 use crate::base::{IndexId, work};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 
 /// How many inequalities may be written down, for one conjunction and for one goal.
 const MAX_CONSTRAINTS: usize = 2000;

@@ -22,9 +22,10 @@ use std::fmt::{self, Write};
 use super::estimate::{self, Growth, Hints};
 use super::points::holds;
 use super::polynomial::{Polynomial, Rational, Unknown};
-use super::print::{Names, write_affine, write_pred};
-use super::{Affine, Checked, Overflow, Plan, Pred, RelationRef, Sample, Size, Var, World};
+use super::{Plan, Sample, World};
 use crate::base::{Id, IndexId, RelationId};
+use crate::index::print::{Names, write_affine, write_pred};
+use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 
 /// What a count needs to know of relations.
 pub trait Relations {

@@ -5,7 +5,7 @@
 //! there are. Writing a set back is a shortest path: from the left each interval either opens a case of its own, `0 <= L and L <= 3`,
 //! or continues the case before, in which the gap becomes an atom, `L != 4`.
 
-use super::super::{Affine, Pred, Var};
+use crate::index::{Affine, Pred, Var};
 
 /// Below and above every number that an atom can name.
 const LOW: i64 = i64::MIN;

@@ -21,8 +21,9 @@
 mod cell;
 mod line;
 
-use super::{Affine, Facts, Pred, Size, Var, exists};
+use super::{Facts, exists};
 use crate::base::{IndexId, work};
+use crate::index::{Affine, Pred, Size, Var};
 use cell::{Cell, merge, write_union};
 use line::{Form, Known, Line, parse};
 
@@ -309,9 +310,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::super::oracle::{MAP, Source, Toy};
-    use super::super::{RelationRef, Var};
     use super::*;
     use crate::base::{RelationId, SizeId};
+    use crate::index::{RelationRef, Var};
 
     const I: IndexId = IndexId(0);
     const J: IndexId = IndexId(1);

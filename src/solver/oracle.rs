@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Affine, Application, Pred, RelationRef, Size, Var, World};
+use super::World;
 use crate::base::{IndexId, RelationId, SizeId};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 
 /// The relation that is a map, from the first place to the second.
-pub(super) const MAP: RelationRef = RelationRef::Input(RelationId(2));
+pub(crate) const MAP: RelationRef = RelationRef::Input(RelationId(2));
 
 /// Sizes, relations and one map with gaps.
 #[derive(Clone, Debug)]
-pub(super) struct Toy {
-    pub(super) sizes: Vec<i64>,
-    pub(super) relations: Vec<BTreeSet<Vec<i64>>>,
+pub(crate) struct Toy {
+    pub(crate) sizes: Vec<i64>,
+    pub(crate) relations: Vec<BTreeSet<Vec<i64>>>,
     /// Whether a source without target is sent to 0.
-    pub(super) total: bool,
+    pub(crate) total: bool,
     /// Whether relations can be enumerated.
-    pub(super) enumerable: bool,
+    pub(crate) enumerable: bool,
 }
 
 impl World for Toy {
@@ -52,7 +53,7 @@ impl Toy {
     }
 
     /// Sizes from `least` to 4; relation 0 has one place, 1 has two, 2 is a map.
-    pub(super) fn random(rng: &mut fastrand::Rng, least: i64) -> Toy {
+    pub(crate) fn random(rng: &mut fastrand::Rng, least: i64) -> Toy {
         let sizes: Vec<i64> = (0..2).map(|_| rng.i64(least..5)).collect();
         let mut relations = vec![BTreeSet::new(); 3];
         for a in 0..4 {
@@ -72,7 +73,7 @@ impl Toy {
     }
 
     /// The value of an affine expression; nothing where a map has no target.
-    pub(super) fn affine(&self, a: &Affine, at: &BTreeMap<IndexId, i64>) -> Option<i64> {
+    pub(crate) fn affine(&self, a: &Affine, at: &BTreeMap<IndexId, i64>) -> Option<i64> {
         let value = a.evaluate(&mut |v| match v {
             Var::Index(i) => Some(at[i]),
             Var::Size(n) => Some(self.size(*n)),
@@ -85,7 +86,7 @@ impl Toy {
     }
 
     /// Truth by definition.
-    pub(super) fn truth(&self, p: &Pred, at: &mut BTreeMap<IndexId, i64>) -> bool {
+    pub(crate) fn truth(&self, p: &Pred, at: &mut BTreeMap<IndexId, i64>) -> bool {
         match p {
             Pred::True => true,
             Pred::False => false,
@@ -115,20 +116,20 @@ impl Toy {
 }
 
 /// Makes random predicates.
-pub(super) struct Source<'a> {
-    pub(super) rng: &'a mut fastrand::Rng,
+pub(crate) struct Source<'a> {
+    pub(crate) rng: &'a mut fastrand::Rng,
     /// The indices in scope.
-    pub(super) indices: Vec<IndexId>,
+    pub(crate) indices: Vec<IndexId>,
     /// Whether relation atoms may occur.
-    pub(super) relations: bool,
+    pub(crate) relations: bool,
     /// Whether map applications may occur.
-    pub(super) maps: bool,
+    pub(crate) maps: bool,
     /// Whether `exists` may occur.
-    pub(super) exists: bool,
+    pub(crate) exists: bool,
 }
 
 impl Source<'_> {
-    pub(super) fn extent(&mut self) -> Size {
+    pub(crate) fn extent(&mut self) -> Size {
         if self.rng.bool() {
             return Affine::size(SizeId(self.rng.u32(0..2)));
         }
@@ -136,7 +137,7 @@ impl Source<'_> {
         Affine::from_terms(sizes, self.rng.i64(-1..2)).expect("small numbers")
     }
 
-    pub(super) fn affine(&mut self, depth: usize) -> Affine {
+    pub(crate) fn affine(&mut self, depth: usize) -> Affine {
         let coefficients = [1, 1, 1, -1, -1, 2, -2, 3];
         let mut terms = Vec::new();
         for _ in 0..self.rng.usize(1..4) {
@@ -154,7 +155,7 @@ impl Source<'_> {
     }
 
     /// A conjunction of linear atoms that all mention one index, where roundings and divisors decide.
-    pub(super) fn lattice(&mut self, index: IndexId) -> Pred {
+    pub(crate) fn lattice(&mut self, index: IndexId) -> Pred {
         let atom = |source: &mut Self| {
             let rest = [(1, IndexId(0)), (2, IndexId(0)), (1, IndexId(1)), (0, IndexId(0))][source.rng.usize(0..4)];
             let rest = (Var::Index(rest.1), if rest.1 == index { 0 } else { rest.0 });
@@ -178,7 +179,7 @@ impl Source<'_> {
         }
     }
 
-    pub(super) fn pred(&mut self, depth: usize) -> Pred {
+    pub(crate) fn pred(&mut self, depth: usize) -> Pred {
         match self.rng.u8(0..if depth == 0 { 6 } else { 12 }) {
             0 | 1 => Pred::non_negative(self.affine(2)),
             2 | 3 => Pred::zero(self.affine(2)),

@@ -1,7 +1,7 @@
 //! Guards that give indices their values, so that a sum over these has at most one summand.
 
-use super::{Affine, Application, Pred, RelationRef, Var};
 use crate::base::IndexId;
+use crate::index::{Affine, Application, Pred, RelationRef, Var};
 
 /// Whether a guard gives every index of `open` one value where all other indices are known: by an equation in which the index has the
 /// coefficient 1 or -1, or as the target of a map. One that was given a value gives values to others.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Pred;
 use super::line::{Form, Known, Line, parse};
+use crate::index::Pred;
 
 /// A conjunction: what it says of each linear form, and all other conjuncts, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
