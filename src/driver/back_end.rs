@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::base::{Arena, SizeId};
+use crate::error::{Error, Result};
 use crate::kernel::{Assembly, Matrix};
+use crate::prepare::OnPatterns;
 use crate::stages::Stages;
 use crate::ty::Block;
 use crate::{loops, lower, prepare, schedule, tssa};
@@ -43,7 +45,19 @@ pub fn assemble(
     // It finds out the relations that the signature of the other has beyond its own.
     structure.signature = program.signature.clone();
     let relations = found.sparse.iter().map(|sparse| sparse.relation).collect();
-    Ok(Assembly::new(Arc::new(structure), Arc::new(values), found.patterns, relations))
+    let patterns = found.patterns.clone();
+    let for_sizes = move |sizes: &Arena<SizeId, i64>| values_for(&found, sizes);
+    Ok(Assembly::new(structure, values, Arc::new(for_sizes), patterns, relations))
+}
+
+/// The nests that compute results on patterns, where tensors that are zero for the sizes alone make them others.
+fn values_for(found: &OnPatterns, sizes: &Arena<SizeId, i64>) -> Result<Option<loops::Program>> {
+    let size = |n: SizeId| sizes.get(n).copied().ok_or_else(|| Error::bug("lower", "a size without a value"));
+    let Some(program) = tssa::vanishing::without_vanishing(&found.program, &size)? else { return Ok(None) };
+    let mut stages = Stages::new();
+    let prepared = prepare::prepare(&program, &mut stages)?;
+    let (_, values) = lower::on_patterns(&prepared, &found.sparse, found.entries)?;
+    schedule::schedule(values, &mut stages).map(Some)
 }
 
 /// The blocks of a program as one matrix.

@@ -12,23 +12,31 @@
 //! A place where terms cancel stays in the pattern: it depends on no number.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::{Engine, Kernel, code, features, layout, structure};
-use crate::base::RelationId;
+use crate::base::{Arena, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::Size;
 use crate::kernel::interpret::Memory;
 use crate::kernel::registers::Registers;
 use crate::kernel::slices::{Given, Wanted};
 use crate::loops;
-use crate::tensor::{Bindings, Inputs, Relation, bind};
+use crate::tensor::{self, Bindings, Inputs, Relation, bind};
+
+/// Makes the values program for given sizes, where tensors that are zero for these sizes alone make it another one.
+pub(crate) type ForSizes = dyn Fn(&Arena<SizeId, i64>) -> Result<Option<loops::Program>> + Send + Sync;
 
 /// A program of which some results are sparse, with patterns that are found out when it is bound.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Assembly {
     structure: Arc<loops::Program>,
     values: Arc<loops::Program>,
+    for_sizes: Arc<ForSizes>,
+    /// What is stored in single precision: parameters and results by name, and whether all results are.
+    single: Vec<String>,
+    results_in_single: bool,
     /// The names and shapes of the relations that the values program takes, and their numbers.
     patterns: Vec<(String, Vec<Size>)>,
     relations: Vec<RelationId>,
@@ -60,16 +68,26 @@ impl Found {
     }
 }
 
+impl fmt::Debug for Assembly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Assembly");
+        shown.field("structure", &self.structure).field("values", &self.values);
+        shown.field("patterns", &self.patterns).field("relations", &self.relations).finish_non_exhaustive()
+    }
+}
+
 impl Assembly {
-    /// The programs that list the places of results, and compute the results on these places; with the names and shapes of the patterns, and the
-    /// relations that the second takes for them.
+    /// The programs that list the places of results, and compute the results on these places; the second one for given sizes; and of each pattern
+    /// its name, its shape and the relation that the second program takes for it.
     pub(crate) fn new(
-        structure: Arc<loops::Program>,
-        values: Arc<loops::Program>,
+        structure: loops::Program,
+        values: loops::Program,
+        for_sizes: Arc<ForSizes>,
         patterns: Vec<(String, Vec<Size>)>,
         relations: Vec<RelationId>,
     ) -> Assembly {
-        Assembly { structure, values, patterns, relations }
+        let (structure, values) = (Arc::new(structure), Arc::new(values));
+        Assembly { structure, values, for_sizes, single: Vec::new(), results_in_single: false, patterns, relations }
     }
 
     /// The program that lists the places of the results.
@@ -87,7 +105,9 @@ impl Assembly {
     /// # Errors
     /// [`Error::Request`] for a name that no parameter and no result has.
     pub fn store_in_single(&mut self, names: &[&str]) -> Result<()> {
-        Arc::make_mut(&mut self.values).store_in_single(names)
+        Arc::make_mut(&mut self.values).store_in_single(names)?;
+        self.single.extend(names.iter().map(|name| (*name).to_owned()));
+        Ok(())
     }
 
     /// Stores all results in single precision.
@@ -95,6 +115,7 @@ impl Assembly {
     /// # Errors
     /// [`Error::Bug`].
     pub fn store_results_in_single(&mut self) -> Result<()> {
+        self.results_in_single = true;
         Arc::make_mut(&mut self.values).store_results_in_single()
     }
 
@@ -121,6 +142,18 @@ impl Assembly {
         Ok(Found { patterns: names.zip(self.places(&bindings)?.into_iter().map(Arc::new)).collect(), entries: None })
     }
 
+    /// The program that computes the results for the sizes of inputs.
+    fn values_for(&self, inputs: &Inputs) -> Result<Arc<loops::Program>> {
+        let sizes = tensor::sizes(&self.structure.signature, inputs)?;
+        let Some(mut values) = (self.for_sizes)(&sizes)? else { return Ok(self.values.clone()) };
+        let single: Vec<&str> = self.single.iter().map(String::as_str).collect();
+        values.store_in_single(&single)?;
+        if self.results_in_single {
+            values.store_results_in_single()?;
+        }
+        Ok(Arc::new(values))
+    }
+
     /// Binds the values program to patterns; `starts` says for each of them where the rows of the block start in the matrix.
     pub(super) fn bind_found(
         &self,
@@ -130,13 +163,13 @@ impl Assembly {
         found: Found,
         starts: BTreeMap<RelationId, Vec<u32>>,
     ) -> Result<Kernel> {
+        let values = self.values_for(inputs)?;
         let mut arrays = BTreeMap::new();
-        for array in self.values.arrays.values().filter(|array| array.part == loops::Part::Starts) {
+        for array in values.arrays.values().filter(|array| array.part == loops::Part::Starts) {
             let known = starts.get(&array.relation).cloned();
             arrays.insert(array.clone(), known.ok_or_else(|| Error::bug("bind", "rows of a block that is not there"))?);
         }
-        let mut kernel =
-            Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
+        let mut kernel = Kernel::bind_on(values, &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
         kernel.assembled = found;
         Ok(kernel)
     }

@@ -10,8 +10,8 @@
 //! Whether a tensor is zero for the sizes alone is known as soon as these are: it is a sum over an empty range, stands under a guard whose
 //! comparisons no place satisfies, is 0 as a literal or as an index expression without indices, is made of such tensors by an addition or a
 //! function that keeps zero, or is a product with one of them. Evaluators and kernels take the program with these tensors replaced by the
-//! literal 0; sources that are emitted, and kernels of results on patterns that are found out, do not. Nothing of it remains where no range is
-//! empty, every guard holds somewhere, no size is 0 and no literal is.
+//! literal 0; sources that are emitted know no sizes, and do not. Nothing of it remains where no range is empty, every guard holds somewhere, no
+//! size is 0 and no literal is.
 //!
 //! What a guard says of indices and sizes is [`Pred::comparisons`]; relations and maps are left out. Whether that holds somewhere is decided by all
 //! places of small boxes, and by the [facts](crate::solver::Facts) in others.

@@ -1,6 +1,8 @@
 //! What is zero for the sizes alone: a table of programs and sizes, and the statements that are left.
 
 use iverson::Function;
+use iverson::kernel::Engine;
+use iverson::tensor::{Csr, Inputs, Precision, Tensor, Value};
 use iverson::tssa::vanishing::without_vanishing;
 
 /// A body, values of `n` and `m`, and whether it is zero for them.
@@ -54,5 +56,26 @@ fn what_is_zero_for_the_sizes_annihilates() {
             let zero = left.is_some_and(|left| !left.to_string().contains("input z"));
             assert_eq!(zero, *expected, "{body} for n = {n}, m = {m}\n{program}");
         }
+    }
+}
+
+#[test]
+fn results_on_patterns_are_zero_for_the_sizes() {
+    let text = "param S : csr [n, n] real\nparam y : [m] real\ngen i < n, k < n. S[i, k] * (sum j < m. y[j])";
+    let mut assembly =
+        Function::parse(text).and_then(|function| function.assemble(&["value"])).expect("it can be sparse");
+    for (y, expected) in [(vec![], [0.0, 0.0]), (vec![1.5, 0.5], [f64::INFINITY, 6.0])] {
+        let mut inputs = Inputs::new();
+        let matrix = Csr::new(2, 2, vec![0, 1, 2], vec![1, 0], vec![f64::INFINITY, 3.0]).expect("it is valid");
+        inputs.value("S", Value::from(Tensor::from(matrix))).value("y", Value::vector(y));
+        let results = assembly.bind(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
+        let results = results.expect("it runs");
+        assert_eq!(*results[0].1.leaves()[0].data(), expected);
+        // What is asked of precision is kept for other sizes.
+        assembly.store_in_single(&["value"]).expect("it is a result");
+        let results = assembly.bind(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
+        let results = results.expect("it runs");
+        let result = &results[0].1.leaves()[0];
+        assert_eq!((result.precision(), &*result.data()), (Precision::Single, &expected[..]));
     }
 }
