@@ -60,6 +60,19 @@ fn total<const N: usize>(x: V<N>) -> f64 {
     x.sum()
 }
 
+/// The best of the lanes: lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1.
+#[inline(always)]
+fn folded<const N: usize>(x: V<N>, best: fn(f64, f64) -> f64) -> f64 {
+    let (mut x, mut half) = (x.0, N / 2);
+    while half > 0 {
+        for lane in 0..half {
+            x[lane] = best(x[lane], x[lane + half]);
+        }
+        half /= 2;
+    }
+    x[0]
+}
+
 /// The first `count` lanes of the one, the others of the other.
 #[inline(always)]
 fn keep<const N: usize>(count: i64, new: V<N>, old: V<N>) -> V<N> {

@@ -15,12 +15,14 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Nest, Part, Place, Program, Real, RealId, Stmt, outer_sums, outside_loops,
-    stands_alone,
+    ArrayId, Binned, BufferId, Domain, Names, Nest, Part, Place, Program, Real, RealId, Stmt, has_calls, outer_extrema,
+    outer_sums, outside_loops, stands_alone,
 };
 use crate::scalar::Function;
 
 pub(super) const PASS: &str = "codegen";
+/// Lanes of a search for an extremum: enough to hide the latency of a comparison.
+const LANES_OF_SEARCHES: u32 = 16;
 
 /// The buffers that are zero before a nest runs.
 pub fn fills(nest: &Nest) -> Vec<BufferId> {
@@ -98,6 +100,8 @@ pub(super) struct Emitter<'a> {
     pub stepped: BTreeMap<IndexId, i64>,
     /// The indices of places in bins, which are known ahead: their arrays, and where there.
     ahead: BTreeMap<IndexId, (usize, Affine)>,
+    /// A register that the nest does not have.
+    spare: RealId,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
     /// Whether the outermost parallel loop is cut into parts.
@@ -122,6 +126,7 @@ impl<'a> Emitter<'a> {
             onwards: BTreeSet::new(),
             stepped: BTreeMap::new(),
             ahead: BTreeMap::new(),
+            spare: RealId(0),
             targets: Vec::new(),
             parts: false,
         }
@@ -144,6 +149,7 @@ impl<'a> Emitter<'a> {
 
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
+        self.spare = Names::after(&nest.body).fresh_real();
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
@@ -267,6 +273,11 @@ impl<'a> Emitter<'a> {
                 };
                 self.line(&format!("let {index} = {text};"));
             }
+            Stmt::Extremum { index, view, extent, at, body, value }
+                if body.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) && !has_calls(body) =>
+            {
+                return self.extremum_in_lanes((*index, *at), *view, &self.affine(extent, single)?, body, *value);
+            }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 self.line(&format!("let (mut {index}, mut {at}, mut best) = (-1_i64, 0_i64, 0.0_f64);"));
                 self.open(&format!("while {at} < {} {{", self.affine(extent, single)?));
@@ -307,13 +318,42 @@ impl<'a> Emitter<'a> {
                     self.line(&format!("{} = {};", self.name(*r, copy), self.read(*a, wide, copy)));
                 }
             }
-            Stmt::Accumulate(r, a) => self.accumulate(*r, &[*a]),
-            Stmt::MulAdd(r, a, b) => self.accumulate(*r, &[*a, *b]),
+            Stmt::Accumulate(r, a) => self.accumulate(*r, &[*a], None),
+            Stmt::MulAdd(r, a, b) => self.accumulate(*r, &[*a, *b], None),
+            Stmt::Extend(view, r, a) => self.accumulate(*r, &[*a], Some(best(*view))),
             Stmt::Store(place, a) => self.store(place, *a)?,
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
+        Ok(())
+    }
+
+    /// The best of numbers, in lanes, and then the first place that has it; where there is a NaN, the first of these.
+    fn extremum_in_lanes(
+        &mut self,
+        (index, at): (IndexId, IndexId),
+        view: View,
+        extent: &str,
+        body: &[Stmt],
+        value: RealId,
+    ) -> Result<()> {
+        let best = self.spare;
+        let start = if view == View::ArgMin { "f64::INFINITY" } else { "f64::NEG_INFINITY" };
+        self.line(&format!("let (mut {index}, mut {at}, mut {best}) = (-1_i64, 0_i64, {start});"));
+        let inside: Vec<Stmt> = body.iter().cloned().chain([Stmt::Extend(view, best, value)]).collect();
+        self.open("{");
+        self.line(&format!("let (mut {at}, to) = (0_i64, {extent} - 1);"));
+        self.in_lanes(at, LANES_OF_SEARCHES, &inside)?;
+        self.close();
+        self.open(&format!("while {at} < {extent} {{"));
+        self.body(body)?;
+        self.open(&format!("if {value} == {best} || {value}.is_nan() {{"));
+        self.line(&format!("{index} = {at};"));
+        self.line("break;");
+        self.close();
+        self.line(&format!("{at} += 1;"));
+        self.close();
         Ok(())
     }
 
@@ -354,8 +394,8 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// `r += a`, or `r += a * b`.
-    fn accumulate(&mut self, r: RealId, args: &[RealId]) {
+    /// `r += a`, or `r += a * b`, or `r max= a`.
+    fn accumulate(&mut self, r: RealId, args: &[RealId], best: Option<&str>) {
         let partial = self.sums.contains(&r) && self.lanes.is_some();
         let wide = partial || self.wide.contains(&r);
         // What is outside takes the numbers of all iterations, in order.
@@ -366,11 +406,13 @@ impl<'a> Emitter<'a> {
                 false => self.name(r, copy),
             };
             let args: Vec<String> = args.iter().map(|a| self.read(*a, wide, copy)).collect();
-            let sum = match args.as_slice() {
-                [a, b] if wide => format!("fused({a}, {b}, {name})"),
-                [a, b] => format!("mul_add({a}, {b}, {name})"),
-                args if wide => format!("plus({name}, {})", args.concat()),
-                args => format!("{name} + {}", args.concat()),
+            let sum = match (args.as_slice(), best) {
+                ([a], Some(best)) if wide => format!("{name}.zip({a}, {best})"),
+                ([a], Some(best)) => format!("{best}({name}, {a})"),
+                ([a, b], _) if wide => format!("fused({a}, {b}, {name})"),
+                ([a, b], _) => format!("mul_add({a}, {b}, {name})"),
+                (args, _) if wide => format!("plus({name}, {})", args.concat()),
+                (args, _) => format!("{name} + {}", args.concat()),
             };
             // Lanes that are not in use keep what they have.
             match self.lanes.and_then(|lanes| lanes.count(copy, false)).filter(|_| partial) {
@@ -628,7 +670,8 @@ impl<'a> Emitter<'a> {
     }
 
     fn in_lanes(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
-        let sums = outer_sums(body);
+        let extrema = outer_extrema(body);
+        let sums: BTreeSet<RealId> = outer_sums(body).into_iter().chain(extrema.keys().copied()).collect();
         self.lane_index = Some(index);
         self.sums = sums.clone();
         let vectors: Vec<(RealId, Vec<Copy>)> = {
@@ -639,7 +682,12 @@ impl<'a> Emitter<'a> {
         for (r, copies) in &vectors {
             for copy in copies {
                 let name = self.partial(*r, *copy);
-                self.line(&format!("let mut {name} = all::<{width}>(0.0);"));
+                let start = match extrema.get(r) {
+                    None => "0.0",
+                    Some(View::ArgMin) => "f64::INFINITY",
+                    Some(_) => "f64::NEG_INFINITY",
+                };
+                self.line(&format!("let mut {name} = all::<{width}>({start});"));
             }
         }
         // Independent lanes may come in smaller groups as well.
@@ -667,7 +715,7 @@ impl<'a> Emitter<'a> {
         (self.lanes, self.lane_index) = (None, None);
         self.sums.clear();
         for (r, copies) in &vectors {
-            self.fold(*r, copies, lanes.div_ceil(WIDTH));
+            self.fold(*r, copies, lanes, extrema.get(r).map(|view| best(*view)));
         }
         Ok(())
     }
@@ -690,22 +738,35 @@ impl<'a> Emitter<'a> {
     }
 
     /// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1.
-    fn fold(&mut self, r: RealId, copies: &[Copy], chunks: u32) {
+    fn fold(&mut self, r: RealId, copies: &[Copy], lanes: u32, best: Option<&str>) {
+        let chunks = lanes.div_ceil(WIDTH);
         for first in copies.iter().filter(|copy| copy.chunk == 0) {
             let partial = |chunk| self.partial(r, Copy { chunk, ..*first });
             let mut lines = Vec::new();
             let mut half = chunks / 2;
             while half > 0 {
                 for chunk in 0..half {
-                    lines.push(format!("{0} = plus({0}, {1});", partial(chunk), partial(chunk + half)));
+                    let (one, other) = (partial(chunk), partial(chunk + half));
+                    lines.push(match best {
+                        None => format!("{one} = plus({one}, {other});"),
+                        Some(best) => format!("{one} = {one}.zip({other}, {best});"),
+                    });
                 }
                 half /= 2;
             }
             let name = self.name(r, *first);
-            lines.push(format!("{name} = {name} + total({});", partial(0)));
+            lines.push(match best {
+                None => format!("{name} = {name} + total({});", partial(0)),
+                Some(best) => format!("{name} = {best}({name}, folded({}, {best}));", partial(0)),
+            });
             lines.iter().for_each(|line| self.line(line));
         }
     }
+}
+
+/// The function that gives the best of two numbers.
+fn best(view: View) -> &'static str {
+    if view == View::ArgMin { "min" } else { "max" }
 }
 
 /// A value that grows in steps over a loop, at a place of the loop.

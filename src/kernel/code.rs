@@ -6,7 +6,9 @@ use super::layout::{Shape, fold, offset, offset_in};
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
-use crate::loops::{Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Segment, Stmt, outer_sums};
+use crate::loops::{
+    Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Segment, Stmt, outer_extrema, outer_sums,
+};
 use crate::scalar::Function;
 use crate::tensor::Bindings;
 
@@ -50,10 +52,29 @@ pub(super) enum Values {
     Part { whole: Box<Values>, part: Form, parts: i64, grain: i64 },
 }
 
+/// A register outside of a loop with lanes that takes the numbers of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Partial {
+    pub to: usize,
+    /// Whether it takes the largest or smallest, as the view says, or the sum.
+    pub extremum: Option<View>,
+}
+
+impl Partial {
+    /// What a lane begins with.
+    pub fn start(self) -> f64 {
+        match self.extremum {
+            None => 0.0,
+            Some(View::ArgMin) => f64::INFINITY,
+            Some(_) => f64::NEG_INFINITY,
+        }
+    }
+}
+
 /// An instruction. `end` is the place of the `Next` of a loop, or the place behind a test.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    For { index: usize, limit: usize, values: Values, lanes: usize, sums: Box<[usize]>, end: usize },
+    For { index: usize, limit: usize, values: Values, lanes: usize, sums: Box<[Partial]>, end: usize },
     Next { start: usize },
     If { test: Test, end: usize },
     Let { index: usize, array: usize, at: Form },
@@ -72,6 +93,7 @@ pub(super) enum Op {
     Assign { to: usize, a: usize },
     Accumulate { to: usize, a: usize, partial: bool },
     AddProduct { to: usize, a: usize, b: usize, partial: bool },
+    Extend { to: usize, a: usize, view: View, partial: bool },
     Store { buffer: BufferId, at: Form, a: usize },
     Fill { buffer: BufferId },
     Tuple { number: usize, at: Form },
@@ -226,18 +248,11 @@ impl Compiler<'_> {
                 let values = self.values(domain)?;
                 let (index, limit) = (self.index(*index), self.unnamed());
                 let lanes = *lanes as usize;
-                let sums = if lanes > 1 { outer_sums(body) } else { BTreeSet::new() };
-                let sums: BTreeSet<usize> = sums.iter().map(|r| r.index()).collect();
-                self.code.ops.push(Op::For {
-                    index,
-                    limit,
-                    values,
-                    lanes,
-                    sums: sums.iter().copied().collect(),
-                    end: 0,
-                });
+                let sums = if lanes > 1 { partials(body) } else { Vec::new() };
+                let outside: BTreeSet<usize> = sums.iter().map(|partial| partial.to).collect();
+                self.code.ops.push(Op::For { index, limit, values, lanes, sums: sums.into(), end: 0 });
                 if lanes > 1 {
-                    (self.lane_index, self.sums) = (Some(index), sums);
+                    (self.lane_index, self.sums) = (Some(index), outside);
                 }
                 self.body(body)?;
                 if lanes > 1 {
@@ -297,6 +312,10 @@ impl Compiler<'_> {
                 let partial = self.sums.contains(&r.index());
                 self.code.ops.push(Op::AddProduct { to: r.index(), a: a.index(), b: b.index(), partial });
             }
+            Stmt::Extend(view, r, a) => {
+                let partial = self.sums.contains(&r.index());
+                self.code.ops.push(Op::Extend { to: r.index(), a: a.index(), view: *view, partial });
+            }
             Stmt::Store(place, a) => {
                 let at = offset(place, self.shapes, self.bindings)?;
                 let at = self.form_of(at);
@@ -339,6 +358,13 @@ impl Compiler<'_> {
             }
         })
     }
+}
+
+/// The registers outside that a loop with lanes adds to or extends.
+fn partials(body: &[Stmt]) -> Vec<Partial> {
+    let sums = outer_sums(body).into_iter().map(|r| (r, None));
+    let extrema = outer_extrema(body).into_iter().map(|(r, view)| (r, Some(view)));
+    sums.chain(extrema).map(|(r, extremum)| Partial { to: r.index(), extremum }).collect()
 }
 
 /// The code of all nests.

@@ -4,7 +4,7 @@
 //! number for each lane, the others are read as one number. Every load and store is checked, so a fault of the compiler is an error and
 //! nothing worse.
 
-use super::code::{Code, FloorDiv, Form, Op, Test, Values};
+use super::code::{Code, FloorDiv, Form, Op, Partial, Test, Values};
 use super::held::Numbers;
 use super::registers::Registers;
 use super::slices::{Given, Wanted};
@@ -205,8 +205,8 @@ impl Run<'_, '_, '_, '_> {
                 self.registers.indices[*limit] = to;
                 if *lanes > 1 {
                     self.take(from, to, *lanes, sums);
-                    for r in sums {
-                        self.registers.partial[*r] = [0.0; ROOM];
+                    for sum in sums {
+                        self.registers.partial[sum.to] = [sum.start(); ROOM];
                     }
                 }
                 Ok(next)
@@ -226,9 +226,11 @@ impl Run<'_, '_, '_, '_> {
                     return Ok(start + 1);
                 }
                 if *lanes > 1 {
-                    for r in sums {
-                        let folded = fold(&mut self.registers.partial[*r], *lanes);
-                        self.registers.reals[*r][0] += folded;
+                    for sum in sums {
+                        let both = |a: f64, b: f64| sum.extremum.map_or(a + b, |view| extend(view, a, b));
+                        let folded = fold(&mut self.registers.partial[sum.to], *lanes, both);
+                        let r = &mut self.registers.reals[sum.to][0];
+                        *r = both(*r, folded);
                     }
                     (self.lanes, self.width) = (1, 1);
                 }
@@ -295,7 +297,7 @@ impl Run<'_, '_, '_, '_> {
     }
 
     /// Takes the lanes of the next step of a loop.
-    fn take(&mut self, from: i64, to: i64, lanes: usize, sums: &[usize]) {
+    fn take(&mut self, from: i64, to: i64, lanes: usize, sums: &[Partial]) {
         self.lanes = if sums.is_empty() { group(from, to) } else { lanes };
         self.width = usize::try_from(to - from + 1).unwrap_or(0).min(self.lanes);
     }
@@ -331,6 +333,14 @@ impl Run<'_, '_, '_, '_> {
             Op::Accumulate { to, a, partial: false } => self.binary(*to, *to, *a, |x, y| x + y),
             Op::AddProduct { to, a, b, partial: true } => self.add(*to, [*a, *b], |sum, x, y| x.mul_add(y, sum)),
             Op::AddProduct { to, a, b, partial: false } => self.ternary(*to, [*a, *b, *to], f64::mul_add),
+            Op::Extend { to, a, view: View::ArgMin, partial } => match partial {
+                true => self.add(*to, [*a, *a], |best, x, _| extend(View::ArgMin, best, x)),
+                false => self.binary(*to, *to, *a, |best, x| extend(View::ArgMin, best, x)),
+            },
+            Op::Extend { to, a, view: _, partial } => match partial {
+                true => self.add(*to, [*a, *a], |best, x, _| extend(View::ArgMax, best, x)),
+                false => self.binary(*to, *to, *a, |best, x| extend(View::ArgMax, best, x)),
+            },
             Op::Store { buffer, at, a } => {
                 let base = self.uniform(at);
                 let (wide, x) = (self.code.wide[*a], &self.registers.reals[*a]);
@@ -484,16 +494,23 @@ fn group(from: i64, to: i64) -> usize {
     }
 }
 
-/// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1; the sum is in lane 0.
-fn fold(partial: &mut [f64; ROOM], lanes: usize) -> f64 {
+/// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1; what comes of all is in lane 0.
+fn fold(partial: &mut [f64; ROOM], lanes: usize, both: impl Fn(f64, f64) -> f64) -> f64 {
     let mut half = lanes / 2;
     while half > 0 {
         for lane in 0..half {
-            partial[lane] += partial[lane + half];
+            partial[lane] = both(partial[lane], partial[lane + half]);
         }
         half /= 2;
     }
     partial[0]
+}
+
+/// The best of a value and the best so far.
+#[inline(always)]
+fn extend(view: View, best: f64, x: f64) -> f64 {
+    let keeps = if view == View::ArgMin { best <= x } else { best >= x };
+    if keeps || best.is_nan() { best } else { x }
 }
 
 /// Whether a value comes before the best so far; the first NaN comes before all.

@@ -113,6 +113,7 @@ fn of_stmt(stmt: &Stmt, found: &mut Vec<Mention>) {
         | Stmt::Assign(..)
         | Stmt::Accumulate(..)
         | Stmt::MulAdd(..)
+        | Stmt::Extend(..)
         | Stmt::Tuple(..) => {}
     }
 }

@@ -356,6 +356,8 @@ pub enum Stmt {
     Accumulate(RealId, RealId),
     /// Adds the product of two numbers to a register, rounded once.
     MulAdd(RealId, RealId, RealId),
+    /// Gives a register a number if that is larger than what it has, or smaller, as the view says: `ArgMax` or `ArgMin`. A NaN comes before all.
+    Extend(View, RealId, RealId),
     /// Writes a place, which no other iteration writes.
     Store(Place, RealId),
     /// Makes a buffer zero.

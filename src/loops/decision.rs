@@ -132,6 +132,9 @@ decisions! {
         Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
         Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
     }
+    "extrema" {
+        Folded {} "the best of numbers is kept, and its place is not looked for"
+    }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
     }
@@ -156,6 +159,9 @@ decisions! {
     }
     "peel" {
         Peeled {} "the ends, where bounds of sums depend on the place, have loops of their own"
+    }
+    "distribute" {
+        Once {} "it is for all rows, whose nest would compute it in each of its parts"
     }
     "vectorise" {
         Jammed { iterations: u32 } "iterations that load a factor alike are interleaved, so it is loaded once (iterations {iterations})"

@@ -26,7 +26,7 @@ pub(crate) fn changes_outside(body: &[Stmt]) -> bool {
             Stmt::Local(r) => {
                 inside.insert(*r);
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
                 changed.insert(*r);
             }
             _ => {}
@@ -43,7 +43,7 @@ pub(crate) fn only_sums(body: &[Stmt]) -> bool {
             Stmt::Local(r) => {
                 inside.insert(*r);
             }
-            Stmt::Assign(r, _) => {
+            Stmt::Assign(r, _) | Stmt::Extend(_, r, _) => {
                 assigned.insert(*r);
             }
             Stmt::Fill(_) => fills = true,

@@ -17,7 +17,9 @@
 //!
 //! **Lanes.** A loop with `lanes = L > 1` runs its body for `L` consecutive values at a time. A register declared outside and accumulated
 //! inside then has `L` partial sums: the value at `from + k` goes to lane `k mod L`, and after the loop lane `l` takes lane `l + h` for
-//! `h = L/2, L/4, .., 1`, and the register takes lane 0. All other registers hold one number for each lane.
+//! `h = L/2, L/4, .., 1`, and the register takes lane 0. A register outside that is extended (`r max= a`) has `L` partial extrema, which come
+//! together likewise: of zeros with different signs, which are equal, it may keep another one than a loop without lanes. All other registers
+//! hold one number for each lane.
 //!
 //! **Searches** for a coordinate are by halving. Where coordinates that are sought increase from one iteration to the next, a search goes on where
 //! the last one ended ([`searches_onwards`]), in steps that double: entries of two relations are then found as by merging, or faster where one
@@ -96,4 +98,4 @@ pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Names, inside_of_loops};
 pub(crate) use visit::{Outlook, could_jam, loads, reads, stores};
-pub use visit::{can_jam, defined, outer_sums, outside_loops, stands_alone};
+pub use visit::{can_jam, defined, outer_extrema, outer_sums, outside_loops, stands_alone};

@@ -222,6 +222,8 @@ impl<'a> Printer<'a> {
             Stmt::Assign(r, value) => writeln!(f, "{r} := {value}"),
             Stmt::Accumulate(r, value) => writeln!(f, "{r} += {value}"),
             Stmt::MulAdd(r, a, b) => writeln!(f, "{r} += {a} * {b}"),
+            Stmt::Extend(View::ArgMin, r, value) => writeln!(f, "{r} min= {value}"),
+            Stmt::Extend(_, r, value) => writeln!(f, "{r} max= {value}"),
             Stmt::Store(place, value) => writeln!(f, "{} = {value}", self.place(place)),
             Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
             Stmt::Tuple(number, at) => {

@@ -208,6 +208,7 @@ impl<'a> Walk<'a, '_> {
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
+            | Stmt::Extend(..)
             | Stmt::Fill(_)
             | Stmt::Tuple(..) => {}
         }

@@ -70,6 +70,7 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
+            | Stmt::Extend(..)
             | Stmt::Tuple(..) => {}
         }
     }
@@ -98,6 +99,7 @@ impl Names {
                 | Stmt::Assign(..)
                 | Stmt::Accumulate(..)
                 | Stmt::MulAdd(..)
+                | Stmt::Extend(..)
                 | Stmt::Store(..)
                 | Stmt::Fill(_)
                 | Stmt::Tuple(..) => {}
@@ -246,6 +248,7 @@ impl Names {
             Stmt::Assign(r, a) => Stmt::Assign(self.read(*r), self.read(*a)),
             Stmt::Accumulate(r, a) => Stmt::Accumulate(self.read(*r), self.read(*a)),
             Stmt::MulAdd(r, a, b) => Stmt::MulAdd(self.read(*r), self.read(*a), self.read(*b)),
+            Stmt::Extend(view, r, a) => Stmt::Extend(*view, self.read(*r), self.read(*a)),
             Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.read(*a)),
             Stmt::Fill(buffer) => Stmt::Fill(*buffer),
             Stmt::Tuple(number, at) => Stmt::Tuple(*number, at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?),

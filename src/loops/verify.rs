@@ -24,7 +24,7 @@ use super::data::{
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
 use crate::base::{Id, IndexId};
-use crate::index::{Affine, Var};
+use crate::index::{Affine, Var, View};
 
 impl Program {
     /// The most lanes of a loop.
@@ -211,6 +211,7 @@ impl Check<'_> {
                     | Stmt::Assign(..)
                     | Stmt::Accumulate(..)
                     | Stmt::MulAdd(..)
+                    | Stmt::Extend(..)
                     | Stmt::Store(..)
                     | Stmt::Fill(_)
                     | Stmt::Tuple(..) => {}
@@ -220,7 +221,27 @@ impl Check<'_> {
         if repeated {
             self.complain("an index or a register is defined twice");
         }
+        self.partials();
         self.body(&nest.body, &mut Scope::default());
+    }
+
+    /// A register that takes sums takes no extrema: lanes are put together in one way.
+    fn partials(&mut self) {
+        let mut ways: BTreeMap<RealId, Option<View>> = BTreeMap::new();
+        let mut mixed = BTreeSet::new();
+        for stmt in &self.nest.body {
+            stmt.visit(&mut |stmt| {
+                let (r, way) = match stmt {
+                    Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => (*r, None),
+                    Stmt::Extend(view, r, _) => (*r, Some(*view)),
+                    _ => return,
+                };
+                if *ways.entry(r).or_insert(way) != way {
+                    mixed.insert(r);
+                }
+            });
+        }
+        mixed.into_iter().for_each(|r| self.complain(format_args!("{r} takes sums and extrema")));
     }
 
     fn body(&mut self, body: &[Stmt], scope: &mut Scope) {
@@ -288,7 +309,7 @@ impl Check<'_> {
                 scope.enter(Entered::Real(*r));
                 scope.enter(Entered::Local(*r));
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
                 if !scope.is_local(*r) {
                     self.complain(format_args!("{r} is no local of this iteration"));
                 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Cond, Domain, Place, Real, RealId, Stmt};
 use crate::base::IndexId;
-use crate::index::Affine;
+use crate::index::{Affine, View};
 
 impl Stmt {
     /// A loop over values one by one, on one thread.
@@ -23,6 +23,7 @@ impl Stmt {
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
+            | Stmt::Extend(..)
             | Stmt::Store(..)
             | Stmt::Fill(_)
             | Stmt::Tuple(..) => &[],
@@ -66,6 +67,7 @@ impl Stmt {
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
+            | Stmt::Extend(..)
             | Stmt::Fill(_) => {}
         }
     }
@@ -74,7 +76,7 @@ impl Stmt {
     pub fn visit_reads(&self, visit: &mut dyn FnMut(RealId)) {
         match self {
             Stmt::Define(_, real) => real.visit_reads(visit),
-            Stmt::Assign(_, r) | Stmt::Accumulate(_, r) | Stmt::Store(_, r) => visit(*r),
+            Stmt::Assign(_, r) | Stmt::Accumulate(_, r) | Stmt::Extend(_, _, r) | Stmt::Store(_, r) => visit(*r),
             Stmt::MulAdd(_, a, b) => {
                 visit(*a);
                 visit(*b);
@@ -163,6 +165,24 @@ pub fn outer_sums(body: &[Stmt]) -> BTreeSet<RealId> {
         });
     }
     &sums - &inside
+}
+
+/// The registers that statements extend and do not declare, and how.
+pub fn outer_extrema(body: &[Stmt]) -> BTreeMap<RealId, View> {
+    let (mut inside, mut extrema) = (BTreeSet::new(), BTreeMap::new());
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => {
+                inside.insert(*r);
+            }
+            Stmt::Extend(view, r, _) => {
+                extrema.insert(*r, *view);
+            }
+            _ => {}
+        });
+    }
+    extrema.retain(|r, _| !inside.contains(r));
+    extrema
 }
 
 /// Whether iterations of a loop over an index may be interleaved, statement by statement, without a change of any result:
@@ -255,7 +275,7 @@ impl Jam<'_> {
                 self.differs.insert(*r);
                 self.inside.insert(*r);
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
                 self.changed.insert(*r);
             }
             Stmt::Store(..) => self.allowed &= mentions,
@@ -299,7 +319,7 @@ fn would_stand_alone(outlook: &dyn Outlook, body: &[Stmt], own: &BTreeSet<RealId
     for stmt in body {
         stmt.visit(&mut |stmt| {
             stmt.visit_reads(&mut |r| alone &= !own.contains(&r));
-            if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) = stmt {
+            if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::Extend(_, r, _) = stmt {
                 alone &= !own.contains(r);
             }
             alone &= !outlook.adds_product(stmt);

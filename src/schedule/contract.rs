@@ -66,7 +66,8 @@ impl Contraction {
             let moved = summands.into_iter().flatten().find_map(|r| Some((r, movable.take(r)?)));
             self.products.extend(moved);
             stmt.visit(&mut |stmt| {
-                if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
+                if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt
+                {
                     movable.stop(*r);
                 }
             });

@@ -189,7 +189,9 @@ impl Pass<'_> {
                 Stmt::Local(r) => {
                     inside.insert(*r);
                 }
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => *added.entry(*r).or_default() += 1,
+                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
+                    *added.entry(*r).or_default() += 1;
+                }
                 _ => {}
             }
         }

@@ -156,7 +156,7 @@ pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
     let paths = paths(nest);
     let cost = |Path { around, stores, body }: &Path<'_>| -> u64 {
         let deepest = around.len().saturating_sub(1);
-        let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..)));
+        let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..)));
         let each = around.iter().enumerate().filter(|(_, l)| l.lanes).map(|(depth, l)| {
             let far = |place: &Place| apart(place, l.index, last);
             let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;

@@ -6,6 +6,7 @@
 //!
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
+//! | `extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
@@ -15,6 +16,7 @@
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
 //! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
 //! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
+//! | `distribute` | what a nest computes once, for all rows, is a nest of its own | hoisted factors | exact |
 //! | `vectorise` | lanes, interleaved iterations, parallel loops | contracted sums | reassociates |
 //! | `copy-propagation` | parameters are read instead of copies in which lanes have no neighbours | lanes | exact |
 //! | `panels` | a factor of a large matrix product is copied in panels | lanes | exact |
@@ -32,6 +34,8 @@
 mod bins;
 mod contract;
 mod copy_propagation;
+mod distribute;
+mod extrema;
 mod fuse;
 mod hoist;
 mod interchange;
@@ -89,12 +93,13 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 16] = {
+pub const PASSES: [Pass; 18] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
+        pass("extrema", Exact, extrema::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
         pass("pack", Exact, pack::run),
@@ -104,6 +109,7 @@ pub const PASSES: [Pass; 16] = {
         pass("hoist", Reassociates, hoist::run),
         pass("contract", Contracts, contract::run),
         pass("peel", Exact, peel::run),
+        pass("distribute", Exact, distribute::run),
         pass("vectorise", Reassociates, vectorise::run),
         pass("copy-propagation", Exact, copy_propagation::run),
         pass("panels", Exact, panels::run),

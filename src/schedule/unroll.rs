@@ -307,7 +307,12 @@ impl Row<'_> {
                 let r = self.register(value);
                 self.out.push(Stmt::Store(Place { buffer: place.buffer, at }, r));
             }
-            Stmt::For { .. } | Stmt::Find { .. } | Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => {
+            Stmt::For { .. }
+            | Stmt::Find { .. }
+            | Stmt::Extremum { .. }
+            | Stmt::Extend(..)
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..) => {
                 return Ok(None);
             }
         }

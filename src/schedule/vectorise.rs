@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32, or 16 in blocks | vectors of elements; the inner loops are not cut |
 //! | around loops over entries, likewise | 64 | the entries are read once for all of the elements |
-//! | innermost over a range, adds to a register | 16 | enough partial sums to hide the latency of an addition |
+//! | innermost over a range, adds to a register or extends it | 16 | enough partial sums to hide the latency of an addition |
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
@@ -528,7 +528,7 @@ impl Seen<'_> {
             }
             // What is outside has one number, and that of the last lane would be the one.
             Stmt::Assign(r, _) => self.reals.contains(r),
-            Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
+            Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..) => true,
             Stmt::Store(place, _) => {
                 self.place(place);
                 let terms = place.at.iter().flat_map(Affine::terms);

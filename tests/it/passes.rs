@@ -285,6 +285,15 @@ impl Nests {
                     self.line(depth, &format!("if {test}"));
                     self.body(depth + 1, [total, last], &scope, tensors, loops);
                 }
+                8 if loops > 0 => {
+                    let (size, i, best) = (*self.pick(&["n", "m"]), self.index(), self.real(&mut Scope::default()));
+                    let word = *self.pick(&["max", "min"]);
+                    self.line(depth, &format!("local {best}"));
+                    self.line(depth, &format!("for {i} in 0 .. {size} - 1"));
+                    let r = self.value(depth + 1, &mut scope.with(&i, size), tensors);
+                    self.line(depth + 1, &format!("{best} {word}= {r}"));
+                    self.line(depth, &format!("{total} += {best}"));
+                }
                 7 => {
                     let r = self.value(depth, &mut scope, tensors);
                     self.line(depth, &format!("{last} := {r}"));

@@ -2,7 +2,7 @@
 
 use super::{MAX_COND, Parser};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Size, Var};
+use crate::index::{Affine, Size, Var, View};
 use crate::loops::scan::problem;
 use crate::loops::{Cond, Real, Stmt};
 use crate::scalar::{self, Op};
@@ -21,8 +21,13 @@ impl Parser<'_> {
                 false => Stmt::Accumulate(r, a),
             });
         }
+        for (word, view) in [("max", View::ArgMax), ("min", View::ArgMin)] {
+            if self.line.eat_words(&[word, "="]) {
+                return Ok(Stmt::Extend(view, r, self.register()?));
+            }
+        }
         if !self.line.eat("=") {
-            return self.line.expected("`=`, `:=` or `+=`");
+            return self.line.expected("`=`, `:=`, `+=`, `max=` or `min=`");
         }
         Ok(Stmt::Define(r, self.real()?))
     }

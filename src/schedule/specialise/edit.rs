@@ -77,6 +77,7 @@ impl Edit {
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
+            | Stmt::Extend(..)
             | Stmt::Store(..)
             | Stmt::Fill(_)
             | Stmt::Tuple(..) => stmt.clone(),

@@ -53,7 +53,8 @@ impl<'a> Graph<'a> {
                 | Stmt::Local(r)
                 | Stmt::Assign(r, _)
                 | Stmt::Accumulate(r, _)
-                | Stmt::MulAdd(r, ..) => self.writers.entry((nest, *r)).or_default().push(at),
+                | Stmt::MulAdd(r, ..)
+                | Stmt::Extend(_, r, _) => self.writers.entry((nest, *r)).or_default().push(at),
                 Stmt::Store(place, _) => self.stores.entry(place.buffer).or_default().push(at),
                 Stmt::Fill(buffer) => self.stores.entry(*buffer).or_default().push(at),
                 Stmt::For { .. }

@@ -47,7 +47,8 @@ impl Changing {
                 | Stmt::Local(r)
                 | Stmt::Assign(r, _)
                 | Stmt::Accumulate(r, _)
-                | Stmt::MulAdd(r, ..) => self.reals.insert((node.nest, *r)),
+                | Stmt::MulAdd(r, ..)
+                | Stmt::Extend(_, r, _) => self.reals.insert((node.nest, *r)),
                 Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
                     self.indices.insert((node.nest, *index))
                 }

@@ -127,7 +127,7 @@ fn value(r: RealId, rest: &[Stmt]) -> Value {
     for stmt in rest {
         stmt.visit(&mut |stmt| {
             changes += usize::from(
-                matches!(stmt, Stmt::Assign(s, _) | Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) if *s == r),
+                matches!(stmt, Stmt::Assign(s, _) | Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) | Stmt::Extend(_, s, _) if *s == r),
             );
         });
     }

@@ -1,0 +1,216 @@
+//! The largest and the smallest of numbers are folded where nobody asks for their place.
+//!
+//! An extremum is lowered as what stands at its place, which is looked for first. Where the place serves for nothing else, the number is kept
+//! instead, as a sum is, so that later passes give it lanes and join its loop with others:
+//!
+//! ```text
+//! local r0                                local r1
+//! i1 = argmax i0 < n. r3 where            r2 = -inf
+//!   r3 = e(i0)                            r1 := r2
+//! if 0 <= i1                              for i0 in 0 .. n - 1
+//!   r4 = e(i1)                    ==        r3 = e(i0)
+//!   r0 := r4                                r1 max= r3
+//!                                         r5 = real(n)
+//!                                         r0 = [r5 != 0] r1
+//! ```
+//!
+//! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
+//! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.
+//! Of a row that the search takes from zero where a test fails, the register under the test is in the place of the one that the body declares.
+
+use std::collections::BTreeMap;
+
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::index::{Size, Var, View};
+use crate::loops::{Cond, Decision, Domain, Names, Nest, Program, Real, RealId, Stmt};
+
+/// Folds extrema whose places serve for nothing else.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    program.nests.iter_mut().try_for_each(fold)
+}
+
+fn fold(nest: &mut Nest) -> Result<()> {
+    let mut uses = Uses::default();
+    nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| uses.note(stmt)));
+    let mut pass = Pass { uses, names: Names::after(&nest.body), found: false };
+    pass.body(&mut nest.body)?;
+    if pass.found {
+        nest.decisions.push(Decision::Folded {});
+    }
+    Ok(())
+}
+
+/// How often expressions mention an index, and how many statements change a register.
+#[derive(Default)]
+struct Uses {
+    indices: BTreeMap<IndexId, usize>,
+    changes: BTreeMap<RealId, usize>,
+}
+
+impl Uses {
+    fn note(&mut self, stmt: &Stmt) {
+        if let Some(r) = changed(stmt) {
+            *self.changes.entry(r).or_default() += 1;
+        }
+        for i in mentioned(stmt) {
+            *self.indices.entry(i).or_default() += 1;
+        }
+    }
+}
+
+/// The register that a statement alone changes.
+fn changed(stmt: &Stmt) -> Option<RealId> {
+    match stmt {
+        Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => Some(*r),
+        _ => None,
+    }
+}
+
+/// The indices that the expressions of a statement alone mention, once for each expression.
+fn mentioned(stmt: &Stmt) -> Vec<IndexId> {
+    let mut found = Vec::new();
+    stmt.visit_affine(&mut |a| {
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v {
+                found.push(*i);
+            }
+        });
+    });
+    found
+}
+
+struct Pass {
+    uses: Uses,
+    names: Names,
+    found: bool,
+}
+
+/// A search, the body that it has, and the register that gets the number at its place.
+struct Search<'a> {
+    view: View,
+    extent: &'a Size,
+    at: IndexId,
+    body: &'a [Stmt],
+    value: RealId,
+    number: RealId,
+}
+
+impl Pass {
+    fn body(&mut self, stmts: &mut Vec<Stmt>) -> Result<()> {
+        let mut at = 0;
+        while at < stmts.len() {
+            if let Some((declared, folded)) = self.folded(stmts, at)? {
+                stmts.splice(at..at + 2, folded);
+                stmts.remove(declared);
+                self.found = true;
+                // On with the fold itself: there may be others inside of it.
+                at -= 1;
+                continue;
+            }
+            if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmts[at] {
+                self.body(body)?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// What takes the place of the search at a place among statements and of the test behind it, and where the register is declared.
+    fn folded(&mut self, stmts: &[Stmt], at: usize) -> Result<Option<(usize, Vec<Stmt>)>> {
+        let Some((search, declared)) = self.search(stmts, at) else { return Ok(None) };
+        let Search { view, extent, at, body, value, number } = search;
+        let (best, none, count) = (self.names.fresh_real(), self.names.fresh_real(), self.names.fresh_real());
+        let start = if view == View::ArgMin { f64::INFINITY } else { f64::NEG_INFINITY };
+        let mut inside = body.to_vec();
+        inside.push(Stmt::Extend(view, best, value));
+        Ok(Some((
+            declared,
+            vec![
+                Stmt::Local(best),
+                Stmt::Define(none, Real::Literal(start)),
+                Stmt::Assign(best, none),
+                Stmt::one_by_one(at, Domain::whole(extent)?, inside),
+                Stmt::Define(count, Real::Index(extent.clone())),
+                Stmt::Define(number, Real::Select(count, best)),
+            ],
+        )))
+    }
+
+    /// The search at a place among statements, if what follows is nothing but the number at its place.
+    fn search<'a>(&self, stmts: &'a [Stmt], at: usize) -> Option<(Search<'a>, usize)> {
+        let [Stmt::Extremum { index, view, extent, at: each, body, value }, test, ..] = stmts.get(at..)? else {
+            return None;
+        };
+        let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
+        let mut inside = 0;
+        test.visit(&mut |stmt| inside += mentioned(stmt).into_iter().filter(|i| i == index).count());
+        if a.as_index() != Some(*index) || self.uses.indices.get(index) != Some(&inside) {
+            return None;
+        }
+        let number = number_of(*index, *each, body, *value, then)?;
+        let declared = stmts[..at].iter().rposition(|stmt| *stmt == Stmt::Local(number))?;
+        let mut read = false;
+        for stmt in &stmts[declared..at] {
+            stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| read |= r == number));
+        }
+        let once = self.uses.changes.get(&number) == Some(&1) && !read;
+        let search = Search { view: *view, extent, at: *each, body, value: *value, number };
+        once.then_some((search, declared))
+    }
+}
+
+/// The register that statements give the number at the place of a search, and nothing else.
+fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[Stmt]) -> Option<RealId> {
+    let declared = body.iter().position(|stmt| *stmt == Stmt::Local(value));
+    let (expected, found, number) = match declared {
+        // The register is changed in the place of the one that the body declares.
+        Some(k) => {
+            let rest: Vec<Stmt> = body[..k].iter().chain(&body[k + 1..]).cloned().collect();
+            let mut last = None;
+            then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = changed(stmt).or(last)));
+            (rest, then, last?)
+        }
+        None => {
+            let (Stmt::Assign(number, _), before) = then.split_last()? else { return None };
+            (body.to_vec(), before, *number)
+        }
+    };
+    let mut names = Names::after(&[]);
+    names.keep(at, index);
+    let (own, other) = (Defined::of(&expected), Defined::of(found));
+    if own.reals.len() != other.reals.len() || own.indices.len() != other.indices.len() {
+        return None;
+    }
+    own.indices.iter().zip(&other.indices).for_each(|(i, j)| names.keep(*i, *j));
+    own.reals.iter().zip(&other.reals).for_each(|(r, s)| names.alias(*r, *s));
+    if declared.is_some() {
+        names.alias(value, number);
+    }
+    let expected = names.body(&expected).ok()?;
+    let last = names.body(&[Stmt::Assign(number, value)]).ok()?;
+    let same = expected == found && (declared.is_some() || then.ends_with(&last));
+    same.then_some(number)
+}
+
+/// What statements define, in order.
+#[derive(Default)]
+struct Defined {
+    indices: Vec<IndexId>,
+    reals: Vec<RealId>,
+}
+
+impl Defined {
+    fn of(stmts: &[Stmt]) -> Defined {
+        let mut defined = Defined::default();
+        for stmt in stmts {
+            stmt.visit(&mut |stmt| {
+                defined.indices.extend(stmt.defines());
+                if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+                    defined.reals.push(*r);
+                }
+            });
+        }
+        defined
+    }
+}
