@@ -15,7 +15,7 @@ use std::fmt;
 use crate::base::work;
 use crate::certificate::{self, Certificate, Cost};
 use crate::diff::Dependent;
-use crate::error::{Error, Result};
+use crate::error::{Diagnostic, Error, Result};
 use crate::solver::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
@@ -137,6 +137,8 @@ pub struct Function {
     tssa: tssa::Program,
     /// The parameters that are computed from others outside, in order.
     dependents: Vec<Dependent>,
+    /// What is right in its text and easily misread.
+    warnings: Vec<Diagnostic>,
     /// The results that kernels store as sparse tensors.
     sparse: Vec<String>,
 }
@@ -147,7 +149,45 @@ impl Function {
     /// # Errors
     /// [`Error::Program`] with every problem in the text, and those of [`lower`].
     pub fn parse(text: &str) -> Result<Function> {
-        Function::compile(surface::read(text, &[])?, &mut Stages::new())
+        Function::parse_with(text, &mut |_, _| {
+            Err("`Function::parse` reads no other texts, `Function::parse_with` does".to_owned())
+        })
+    }
+
+    /// Compiles a program text whose imports a loader finds: from the name of the text that imports, empty for the program itself, and the
+    /// path as written.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::surface::Import;
+    ///
+    /// let text = "import \"squares.iv\"\nparam x : [n] real\nsquares(x)";
+    /// let function = Function::parse_with(text, &mut |_, path| match path {
+    ///     "squares.iv" => Ok(Import { name: path.to_owned(), text: "def squares(a : [n] real) = sum(a^2)".to_owned() }),
+    ///     _ => Err("there is no such library".to_owned()),
+    /// })?;
+    /// assert_eq!(function.to_string(), "param x : [n] real\nsum i < n. x[i]^2");
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::parse`].
+    pub fn parse_with(text: &str, loader: &mut surface::Loader<'_>) -> Result<Function> {
+        let surface::Reading { program, warnings } = surface::read_with(text, &[], loader)?;
+        Ok(Function { warnings, ..Function::compile(program, &mut Stages::new())? })
+    }
+
+    /// What is right in the text of the program and easily misread, each with its place; empty for a program that was not read.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// let text = "param x : [n] real\nparam b : real\n(sum i < n. x[i] + b)^2";
+    /// let function = Function::parse(text)?;
+    /// assert_eq!(function.warnings()[0].message, "`b` does not depend on `i`, and is added for each of its values");
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
     }
 
     /// Compiles a program made by the Rust builder.
@@ -171,7 +211,7 @@ impl Function {
 
     /// A program that is in Tensor-SSA already.
     pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
-        Function { source: None, tssa, dependents: Vec::new(), sparse: Vec::new() }
+        Function { source: None, tssa, dependents: Vec::new(), warnings: Vec::new(), sparse: Vec::new() }
     }
 
     /// The same program, where a parameter is computed from others outside of it: by a solver, a simulation, another program. Its

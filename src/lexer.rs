@@ -1,13 +1,15 @@
 //! Text to tokens, one at a time.
 //!
-//! Blanks and comments (`# ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
-//! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before.
+//! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
+//! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
+//! is indented. Where `//` looks like a floor division, as in `n // 2`, it is refused.
 //! Characters and numbers that cannot be read are reported here and never reach the parser as something else.
 //!
 //! Names are letters, digits, `_` and `'`, Unicode included. `Σ` is a letter too: at the start of a word it is always the
 //! operator, so `Σi < n` reads as `sum i < n`. A number takes a point only with a digit behind it, so that `gen i < 2. e` ends
 //! its range at the point. `A.value` is one operand only without blanks and with a bracket behind it; `gen i < n. value(i)`
-//! needs the blank behind its point.
+//! needs the blank behind its point. A `'` right behind a closing bracket is a transpose, behind a letter it is a part of the name.
+//! `.*`, `./`, `.^`, `.+` and a `.-` between blanks are the operators without the point. `import` with a text behind it is no name.
 
 use crate::base::{Format, Span};
 use crate::error::Diagnostic;
@@ -42,12 +44,21 @@ pub(crate) enum Token {
     Fst,
     Snd,
     Real,
+    If,
+    Then,
+    Else,
     Format(Format),
     Plus,
     Minus,
     Star,
     Slash,
     Caret,
+    /// `@`, the product of matrices.
+    At,
+    /// `'` behind a closing bracket, a transpose.
+    Prime,
+    /// `"lib.iv"`, behind `import` only.
+    Text,
     Less,
     LessEqual,
     Greater,
@@ -75,6 +86,8 @@ pub(crate) struct Lexeme {
     pub(crate) token: Token,
     pub(crate) span: Span,
     pub(crate) starts_line: bool,
+    /// How many bytes stand before the first token of its line.
+    pub(crate) indent: u32,
 }
 
 fn keyword(text: &str) -> Option<Token> {
@@ -101,6 +114,9 @@ fn keyword(text: &str) -> Option<Token> {
         "fst" => Token::Fst,
         "snd" => Token::Snd,
         "real" => Token::Real,
+        "if" => Token::If,
+        "then" => Token::Then,
+        "else" => Token::Else,
         "inf" => Token::Number { value: f64::INFINITY, integer: None },
         "nan" => Token::Number { value: f64::NAN, integer: None },
         other => Token::Format(Format::named(other)?),
@@ -129,6 +145,7 @@ fn symbol(c: char) -> Option<Token> {
         '*' | '·' | '⋅' | '×' => Token::Star,
         '/' => Token::Slash,
         '^' => Token::Caret,
+        '@' => Token::At,
         '<' => Token::Less,
         '≤' => Token::LessEqual,
         '>' => Token::Greater,
@@ -156,18 +173,25 @@ fn symbol(c: char) -> Option<Token> {
 }
 
 /// Where the lexer stands in a text.
+#[derive(Clone)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     /// The end of the last name, for `A.value`.
     name_end: usize,
+    /// The end of the last closing bracket or transpose.
+    closed_end: usize,
+    /// Whether the last token was the name `import`.
+    after_import: bool,
+    line_start: usize,
+    indent: u32,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         // A byte order mark is no part of the program.
         let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        Lexer { text, at, name_end: usize::MAX }
+        Lexer { text, at, name_end: usize::MAX, closed_end: usize::MAX, after_import: false, line_start: at, indent: 0 }
     }
 
     fn rest(&self) -> &'a str {
@@ -188,18 +212,26 @@ impl<'a> Lexer<'a> {
         let mut starts_line = self.at == 0;
         loop {
             let Some(c) = self.peek() else {
-                return Lexeme { token: Token::End, span: Span::new(self.at, self.at), starts_line: true };
+                let span = Span::new(self.at, self.at);
+                return Lexeme { token: Token::End, span, starts_line: true, indent: 0 };
             };
             if c.is_whitespace() {
-                starts_line |= c == '\n';
                 self.at += c.len_utf8();
+                if c == '\n' {
+                    starts_line = true;
+                    self.line_start = self.at;
+                }
                 continue;
             }
-            if c == '#' {
+            if c == '#' || self.rest().starts_with("//") && !self.divides(starts_line, diagnostics) {
                 self.skip_while(|c| c != '\n');
                 continue;
             }
             let start = self.at;
+            if starts_line {
+                self.indent = (start - self.line_start) as u32;
+            }
+            let after_import = std::mem::take(&mut self.after_import);
             let token = if c.is_ascii_digit() {
                 self.number(diagnostics)
             } else if starts_name(c) {
@@ -207,8 +239,15 @@ impl<'a> Lexer<'a> {
                 let text = &self.text[start..self.at];
                 keyword(text).unwrap_or_else(|| {
                     self.name_end = self.at;
+                    self.after_import = text == "import";
                     Token::Name
                 })
+            } else if c == '\'' && self.closed_end == start {
+                self.at += 1;
+                self.closed_end = self.at;
+                Token::Prime
+            } else if c == '"' && after_import && self.quoted() {
+                Token::Text
             } else if let Some(token) = symbol(c) {
                 self.at += c.len_utf8();
                 self.operator(token, start, diagnostics)
@@ -219,8 +258,46 @@ impl<'a> Lexer<'a> {
                 self.bad_characters(diagnostics);
                 continue;
             };
-            return Lexeme { token, span: Span::new(start, self.at), starts_line };
+            if matches!(token, Token::RightParen | Token::RightBracket) {
+                self.closed_end = self.at;
+            }
+            return Lexeme { token, span: Span::new(start, self.at), starts_line, indent: self.indent };
         }
+    }
+
+    /// Reads a text to its closing `"`, if there is one on the line.
+    fn quoted(&mut self) -> bool {
+        let rest = self.rest();
+        let closed = rest.get(1..).and_then(|rest| rest.find(['"', '\n'])).map(|at| at + 1);
+        match closed.filter(|at| rest[*at..].starts_with('"')) {
+            Some(at) => {
+                self.at += at + 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether `//` stands where a floor division would, which is refused and read as `/`: behind an operand and in front of a number, or
+    /// without blanks between two operands.
+    fn divides(&mut self, starts_line: bool, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let behind = self.rest().get(2..).unwrap_or("");
+        let digit = behind.trim_start_matches([' ', '\t']).starts_with(|c: char| c.is_ascii_digit());
+        let before = self.text[..self.at].chars().next_back();
+        let tight = before.is_some_and(|c| continues_name(c) || matches!(c, ')' | ']'))
+            && behind.starts_with(|c: char| starts_name(c) || c == '(');
+        if starts_line || !(digit || tight) {
+            return false;
+        }
+        let span = Span::new(self.at, self.at + 2);
+        self.at += 1;
+        diagnostics.push(
+            Diagnostic::new("no-floor-division", span, "expected an operator, found `//`, which begins a comment").help(
+                "there is no floor division: places are `x[2*i]`, and `2*k = i` in a bracket says that `i` is even; a comment \
+                 that begins with a number begins with `#`",
+            ),
+        );
+        true
     }
 
     /// Operators of more than one character.
@@ -247,6 +324,33 @@ impl<'a> Lexer<'a> {
                         .help("equality is written `=`"),
                 );
                 Token::Equal
+            }
+            Token::Star if rest.starts_with('*') => {
+                self.at += 1;
+                let span = Span::new(start, self.at);
+                diagnostics.push(
+                    Diagnostic::new("unexpected-token", span, "expected an operator such as `*` or `^`, found `**`")
+                        .help("a power is written `x^2`"),
+                );
+                Token::Caret
+            }
+            Token::Plus | Token::Minus | Token::Star | Token::Slash if rest.starts_with('=') => {
+                self.at += 1;
+                let (span, found) = (Span::new(start, self.at), &self.text[start..self.at]);
+                diagnostics.push(
+                    Diagnostic::new("unexpected-token", span, format!("expected an operator, found `{found}`"))
+                        .help("a variable has one value: a total is `sum i < n. e`, a new variable `let y = e`"),
+                );
+                token
+            }
+            Token::Dot if rest.starts_with(['*', '/', '^', '+']) => {
+                self.at += 1;
+                rest.chars().next().and_then(symbol).unwrap_or(token)
+            }
+            // `gen i < n.-x[i]` and `gen i < n. -x[i]` keep their point.
+            Token::Dot if rest.starts_with("- ") && self.text[..start].ends_with(' ') => {
+                self.at += 1;
+                Token::Minus
             }
             Token::Dot if start == self.name_end => {
                 let behind = rest.strip_prefix("value").and_then(|rest| rest.chars().next());
@@ -344,7 +448,9 @@ impl<'a> Lexer<'a> {
             '&' => diagnostic.help("`and` joins predicates"),
             '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
-            '%' => diagnostic.help("indices are affine: there is no remainder"),
+            '%' => diagnostic.help(
+                "there is no remainder: places are `x[2*i + 1]`, and `exists k < n. 2*k = i` in a bracket says that `i` is even",
+            ),
             '"' | '\'' => diagnostic.help("there are no strings"),
             '{' | '}' => diagnostic.help("grouping is `( .. )`"),
             _ => diagnostic,

@@ -16,7 +16,7 @@
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
-//! It runs on data as a kernel, which is bound to sizes and sparse structures once:
+//! How programs are written is in [`language`]. It runs on data as a kernel, which is bound to sizes and sparse structures once:
 //!
 //! ```
 //! use iverson::kernel::Engine;
@@ -84,6 +84,7 @@
 //! | [`solver`] | a prover, quantifier elimination, enumeration and counting of points |
 //! | [`scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
 //! | [`ty`], [`error`] | types and signatures; errors by who is to blame |
+//! | [`language`] | how programs are written: documentation only |
 //! | [`surface`] | text and Rust builder to [`term`] |
 //! | [`normalize`] | the four normal forms |
 //! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
@@ -110,6 +111,7 @@
 //! | `solver` | `index` |
 //! | `scalar` | `index` |
 //! | `ty` | `index`, `scalar`, `solver` |
+//! | `language` | |
 //! | `lexer` | |
 //! | `surface` | `index`, `lexer`, `scalar`, `solver`, `term`, `ty` |
 //! | `term` | `index`, `scalar`, `solver`, `ty` |
@@ -154,6 +156,7 @@ pub mod scalar;
 pub mod solver;
 pub mod ty;
 
+pub mod language;
 mod lexer;
 pub mod surface;
 pub mod term;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use iverson::ty::RelationKind;
 
-use super::{Outcome, load, print, shown};
+use super::{Outcome, Reader, print, shown};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -13,8 +13,8 @@ pub(super) struct Arguments {
 }
 
 /// Checks a program and says how much it holds.
-pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let program = load(&arguments.file)?;
+pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
+    let program = reader.load(&arguments.file)?;
     let signature = &program.signature;
     let relations = signature.relations.values().filter(|r| !matches!(r.kind, RelationKind::Pattern(_))).count();
     print(&format!(

@@ -17,7 +17,7 @@ use iverson::{Error, Result};
 
 use super::files::InputArguments;
 use super::simplification::{SimplifyArguments, tell};
-use super::{EngineName, Given, Outcome, all_or, load, print, progress};
+use super::{EngineName, Given, Outcome, Reader, all_or, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -63,11 +63,11 @@ const FINITE_DIFFERENCES: f64 = 1e-6;
 const VALUES: f64 = 1e-12;
 
 /// Prints one line for each check of each engine and says whether all held.
-pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let program = load(&arguments.file)?;
+pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
+    let program = reader.load(&arguments.file)?;
     let wrt = all_or(&arguments.wrt, &program.signature);
     let simplify = arguments.simplification.options(&program.signature)?;
-    let function = arguments.given.of(program, &mut Stages::new())?;
+    let function = arguments.given.of(program, reader, &mut Stages::new())?;
     let program = function.tensor_ssa();
     let inputs = arguments.inputs.read(&program.signature)?;
     let at = Environment::from_bindings(&bind(&program.signature, &inputs)?)?;

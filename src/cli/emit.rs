@@ -6,7 +6,7 @@ use iverson::codegen::source::{Target, source};
 use iverson::stages::Stages;
 
 use super::simplification::{SimplifyArguments, compiled};
-use super::{Derivative, Outcome, load, print};
+use super::{Derivative, Outcome, Reader, print};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -31,10 +31,10 @@ Examples:
 The source is a module that needs `core` alone; its head says how it is called, its end what it is given.";
 
 /// Writes a program or a derivative as Rust source.
-pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let program = load(&arguments.file)?;
+pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
+    let program = reader.load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
-    let (function, _) = compiled(&arguments.derivative, program, options)?;
+    let (function, _) = compiled(&arguments.derivative, program, reader, options)?;
     let mut nests = function.loops(&mut Stages::new())?;
     let single: Vec<&str> = arguments.single.iter().map(String::as_str).collect();
     nests.store_in_single(&single)?;

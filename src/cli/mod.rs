@@ -9,7 +9,7 @@ mod show;
 mod simplification;
 
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ struct Cli {
     /// When to colour messages.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     color: Color,
+    /// A directory in which imported files are looked for, behind that of the file that imports them.
+    #[arg(long = "path", global = true, value_name = "DIR")]
+    paths: Vec<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -121,7 +124,12 @@ impl Given {
     }
 
     /// The program with the derivatives that are given; what depends on others comes after them.
-    fn of(&self, program: iverson::term::Program, stages: &mut Stages<'_>) -> Result<Function, Failure> {
+    fn of(
+        &self,
+        program: iverson::term::Program,
+        reader: &Reader,
+        stages: &mut Stages<'_>,
+    ) -> Result<Function, Failure> {
         let mut function = Function::compile(program, stages)?;
         type With = fn(Function, &str, &Function) -> iverson::Result<Function>;
         let kinds: [(&str, &[String], With); 2] = [
@@ -133,7 +141,7 @@ impl Given {
                 let Some((name, path)) = argument.split_once('=') else {
                     return Err(Error::Request(format!("{option} takes NAME=FILE, found `{argument}`")).into());
                 };
-                let derivative = Function::compile(load(Path::new(path))?, stages)?;
+                let derivative = Function::compile(reader.load(Path::new(path))?, stages)?;
                 function = with(function, name, &derivative)?;
             }
         }
@@ -229,33 +237,69 @@ fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Reads, parses and checks a program file; `-` is standard input.
-fn load(path: &Path) -> Result<iverson::term::Program, Failure> {
-    let name = shown(path);
-    let text = files::read_text(path)?;
-    surface::read(&text, &[]).map_err(|error| Failure { error, source: Some((name, text)) })
+/// How programs are read.
+struct Reader {
+    /// Where imported files are looked for.
+    paths: Vec<PathBuf>,
+    /// Whether messages are coloured.
+    color: bool,
+}
+
+impl Reader {
+    /// Reads, parses and checks a program file with the files that it imports, and prints warnings; `-` is standard input.
+    fn load(&self, path: &Path) -> Result<iverson::term::Program, Failure> {
+        let name = shown(path);
+        let text = files::read_text(path)?;
+        let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let read = surface::read_with(&text, &[], &mut |from, import| self.import(&directory, from, import));
+        match read {
+            Ok(surface::Reading { program, warnings }) => {
+                let drawn = surface::render_warnings(&name, &text, &warnings, self.color);
+                // With standard error gone there is nobody left to tell.
+                let _ = std::io::stderr().write_all(drawn.as_bytes());
+                Ok(program)
+            }
+            Err(error) => Err(Failure { error, source: Some((name, text)) }),
+        }
+    }
+
+    /// Finds an imported file beside the file that imports it, or else in one of the directories given.
+    fn import(&self, directory: &Path, from: &str, import: &str) -> Result<surface::Import, String> {
+        let beside = match from {
+            "" => directory.to_path_buf(),
+            from => Path::new(from).parent().map(Path::to_path_buf).unwrap_or_default(),
+        };
+        let found =
+            std::iter::once(&beside).chain(&self.paths).map(|place| place.join(import)).find(|file| file.is_file());
+        let Some(file) = found else {
+            return Err("no such file beside this one, nor in a directory of `--path`".to_owned());
+        };
+        let text = files::read_text(&file).map_err(|error| error.to_string())?;
+        Ok(surface::Import { name: file.display().to_string(), text })
+    }
 }
 
 /// Runs the tool.
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
+    let color = match cli.color {
+        Color::Auto => std::io::stderr().is_terminal(),
+        Color::Always => true,
+        Color::Never => false,
+    };
+    let reader = Reader { paths: cli.paths, color };
     let outcome = match &cli.command {
-        Command::Check(arguments) => check::run(arguments),
-        Command::Show(arguments) => show::run(arguments),
-        Command::Run(arguments) => run::run(arguments),
-        Command::Emit(arguments) => emit::run(arguments),
-        Command::CheckDerivative(arguments) => check_derivative::run(arguments),
+        Command::Check(arguments) => check::run(arguments, &reader),
+        Command::Show(arguments) => show::run(arguments, &reader),
+        Command::Run(arguments) => run::run(arguments, &reader),
+        Command::Emit(arguments) => emit::run(arguments, &reader),
+        Command::CheckDerivative(arguments) => check_derivative::run(arguments, &reader),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(failure) => {
-            let color = match cli.color {
-                Color::Auto => std::io::stderr().is_terminal(),
-                Color::Always => true,
-                Color::Never => false,
-            };
-            report(&failure, color);
+            report(&failure, reader.color);
             ExitCode::from(match &failure.error {
                 Error::Limitation { .. } => 3,
                 Error::Bug { .. } => 70,

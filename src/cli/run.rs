@@ -13,7 +13,7 @@ use iverson::{Error, Result};
 
 use super::files::{InputArguments, read_seeds, write_result};
 use super::simplification::{SimplifyArguments, tell};
-use super::{Derivative, EngineName, Outcome, load, print, progress};
+use super::{Derivative, EngineName, Outcome, Reader, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -71,15 +71,15 @@ tangent.npy; .mtx and .tns where a derivative is sparse, by its parameter or by 
 all outputs, or parameters, and whose columns those of the parameters by which it is differentiated, in order.";
 
 /// Evaluates a program and, if asked, a derivative of it.
-pub(super) fn run(arguments: &Arguments) -> Outcome {
-    let program = load(&arguments.file)?;
+pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
+    let program = reader.load(&arguments.file)?;
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
     let request = arguments.derivative.request(&program.signature, options)?;
     if request.is_none() {
         arguments.simplification.unused()?;
     }
-    let primal = arguments.derivative.given.of(program, &mut stages)?;
+    let primal = arguments.derivative.given.of(program, reader, &mut stages)?;
     let derived = match &request {
         Some(request) => Some(primal.derive(request, &mut stages)?),
         None => None,

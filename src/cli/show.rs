@@ -12,7 +12,7 @@ use iverson::stages::Stages;
 use iverson::term::{self, Style};
 
 use super::simplification::{SimplifyArguments, compiled, tell};
-use super::{Derivative, Outcome, load, print};
+use super::{Derivative, Outcome, Reader, print};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -104,7 +104,7 @@ Examples:
   iverson show loss.iv --stage tensor-ssa --format dot | dot -Tsvg > loss.svg";
 
 /// Prints a program or a derivative.
-pub(super) fn run(arguments: &Arguments) -> Outcome {
+pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
     if arguments.derivation && matches!(format, Format::Json | Format::Dot) {
         return Err(Error::Request("a derivation is printed as text, unicode or latex".to_owned()).into());
@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
         return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
-    let program = load(&arguments.file)?;
+    let program = reader.load(&arguments.file)?;
     let options = arguments.simplification.options(&program.signature)?;
     if arguments.stage != StageName::Loops && stage == Stage::Simplify && options.is_none() {
         return Err(Error::Request("with --no-simplify nothing is simplified".to_owned()).into());
@@ -128,10 +128,10 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         return Err(Error::Request("parameters are constant in the stage loops only".to_owned()).into());
     }
     if arguments.stage == StageName::Loops {
-        return loops(arguments, program, options);
+        return loops(arguments, program, reader, options);
     }
     if arguments.explain || arguments.stage == StageName::EGraph {
-        return inspect(arguments, program, &options.unwrap_or_default());
+        return inspect(arguments, program, reader, &options.unwrap_or_default());
     }
     let request = arguments.derivative.request(&program.signature, options.clone())?;
     if request.is_none() && !arguments.simplify && stage != Stage::Simplify {
@@ -140,7 +140,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let function = match request {
         Some(request) => {
             let request = Request { derivation: arguments.derivation, ..request };
-            let function = arguments.derivative.given.of(program, &mut stages)?;
+            let function = arguments.derivative.given.of(program, reader, &mut stages)?;
             let derived = function.derive(&request, &mut stages)?;
             derived.simplification.iter().for_each(tell);
             if arguments.cost {
@@ -185,7 +185,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// Prints the loop nests of a program or a derivative; of a matrix those that list its entries, and those that compute their numbers.
-fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>) -> Outcome {
+fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options: Option<Options>) -> Outcome {
     if arguments.format != Format::Text {
         return Err(Error::Request("loop nests are printed as text".to_owned()).into());
     }
@@ -193,7 +193,7 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
         let known: Vec<&str> = passes().collect();
         return Err(Error::Request(format!("no pass is named `{pass}`; there are {}", known.join(", "))).into());
     }
-    let (function, blocks) = compiled(&arguments.derivative, program, options)?;
+    let (function, blocks) = compiled(&arguments.derivative, program, reader, options)?;
     let mut shown = None;
     let mut stages = Stages::observed(|pass, program| {
         if arguments.after.as_deref() == Some(pass) {
@@ -240,13 +240,13 @@ fn loops(arguments: &Arguments, program: term::Program, options: Option<Options>
 }
 
 /// Prints how simplification went: its equations, or its e-graph.
-fn inspect(arguments: &Arguments, program: term::Program, options: &Options) -> Outcome {
+fn inspect(arguments: &Arguments, program: term::Program, reader: &Reader, options: &Options) -> Outcome {
     if !arguments.explain && arguments.format != Format::Dot {
         return Err(Error::Request("the stage e-graph is printed as dot".to_owned()).into());
     }
     let mut stages = Stages::new();
     let request = arguments.derivative.request(&program.signature, None)?;
-    let mut function = arguments.derivative.given.of(program, &mut stages)?;
+    let mut function = arguments.derivative.given.of(program, reader, &mut stages)?;
     if let Some(request) = request {
         function = function.derive(&request, &mut stages)?.function;
     }

@@ -9,7 +9,7 @@ use iverson::stages::Stages;
 use iverson::ty::{Block, Signature};
 use iverson::{Error, Result, term};
 
-use super::{Derivative, Failure};
+use super::{Derivative, Failure, Reader};
 
 /// How to simplify.
 #[derive(Clone, Debug, clap::Args)]
@@ -113,11 +113,12 @@ pub(super) fn tell(report: &Report) {
 pub(super) fn compiled(
     derivative: &Derivative,
     program: term::Program,
+    reader: &Reader,
     options: Option<Options>,
 ) -> std::result::Result<(Function, Vec<Block>), Failure> {
     let mut stages = Stages::new();
     let request = derivative.request(&program.signature, options.clone())?;
-    let function = derivative.given.of(program, &mut stages)?;
+    let function = derivative.given.of(program, reader, &mut stages)?;
     if let Some(request) = request {
         let derived = function.derive(&request, &mut stages)?;
         derived.simplification.iter().for_each(tell);

@@ -178,7 +178,7 @@ impl Function {
         };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        let function = Function { source: None, tssa: program, dependents: self.dependents.clone(), sparse };
+        let function = Function { dependents: self.dependents.clone(), sparse, ..Function::from_tensor_ssa(program) };
         Ok(Derived { function, added, blocks, derivation, simplification })
     }
 

@@ -4,6 +4,7 @@
 //! predicates share one grammar and one type here; the elaborator tells them apart by where they stand.
 
 use crate::base::{Arena, Format, Span};
+use crate::error::Diagnostic;
 
 crate::define_id!(
     /// An expression of an [`Ast`].
@@ -32,7 +33,7 @@ pub enum Expr {
     },
     /// A variable, an index or a size.
     Name(String),
-    /// `-e`, `not e`.
+    /// `-e`, `not e`, `A'`.
     Unary(UnaryOp, ExprId),
     /// `a + b`, `a <= b`, `a and b`, ..
     Binary(BinaryOp, ExprId, ExprId),
@@ -58,6 +59,8 @@ pub enum Expr {
         /// The indices.
         indices: Vec<ExprId>,
     },
+    /// A whole axis: the `:` of `x[i, :]`. Stands among the indices of an access only.
+    All,
     /// `(a, b)`; `(a, b, c)` is `(a, (b, c))`.
     Pair(ExprId, ExprId),
     /// `fst e`.
@@ -75,7 +78,7 @@ pub enum Expr {
         /// The body.
         body: ExprId,
     },
-    /// `let x = value in body`.
+    /// `let x = value in body`. A pattern is several of them, `let p = value in let a = fst p in ..`.
     Let {
         /// The bound variable.
         name: Name,
@@ -88,6 +91,25 @@ pub enum Expr {
     Error,
 }
 
+impl Expr {
+    /// Calls `visit` on the operands in the order in which they are written.
+    pub fn for_each_operand(&self, mut visit: impl FnMut(ExprId)) {
+        match self {
+            Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => {}
+            Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => visit(*a),
+            Expr::Binary(_, a, b) | Expr::Pair(a, b) => [*a, *b].into_iter().for_each(visit),
+            Expr::Iverson { guard, body } => [*guard, *body].into_iter().for_each(visit),
+            Expr::Call { args, .. } => args.iter().copied().for_each(visit),
+            Expr::Access { array, indices } => {
+                visit(*array);
+                indices.iter().copied().for_each(visit);
+            }
+            Expr::Binder { extent, body, .. } => [*extent, *body].into_iter().for_each(visit),
+            Expr::Let { value, body, .. } => [*value, *body].into_iter().for_each(visit),
+        }
+    }
+}
+
 /// A prefix operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnaryOp {
@@ -95,6 +117,8 @@ pub enum UnaryOp {
     Neg,
     /// `not`
     Not,
+    /// `'`
+    Transpose,
 }
 
 /// An infix operator.
@@ -106,6 +130,7 @@ pub enum BinaryOp {
     Mul,
     Div,
     Pow,
+    MatMul,
     Less,
     LessEqual,
     Greater,
@@ -202,12 +227,14 @@ pub enum Decl {
         /// The predicate on sizes.
         pred: ExprId,
     },
-    /// `def f(a : [k] real, b : real) = e`: expanded where it is called, generic in the sizes it mentions.
+    /// `def f(a : [k] real, b : real) : real = e`: expanded where it is called, generic in the sizes it mentions.
     Def {
         /// The function.
         name: Name,
         /// Its parameters.
         params: Vec<(Name, TypeExpr)>,
+        /// The type of its value, where it is written.
+        result: Option<TypeExpr>,
         /// Its body.
         body: ExprId,
     },
@@ -227,6 +254,8 @@ pub enum Decl {
 /// A program as written.
 #[derive(Clone, Debug, Default)]
 pub struct Ast {
+    /// The files whose definitions it has, as written.
+    pub imports: Vec<Name>,
     /// The declarations in order.
     pub decls: Vec<Decl>,
     /// The expressions, operands before users.
@@ -235,6 +264,8 @@ pub struct Ast {
     pub spans: Arena<ExprId, Span>,
     /// The program itself.
     pub body: Option<ExprId>,
+    /// What is right and easily misread.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Ast {

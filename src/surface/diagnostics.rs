@@ -26,6 +26,19 @@ struct Place {
 
 /// Renders problems of the text of `file`, each with a caret under its place. Any spans are accepted.
 pub fn render(file: &str, text: &str, diagnostics: &[Diagnostic], color: bool) -> String {
+    draw(file, text, diagnostics, color, false)
+}
+
+/// Renders warnings as [`render`] does problems.
+pub fn render_warnings(file: &str, text: &str, warnings: &[Diagnostic], color: bool) -> String {
+    draw(file, text, warnings, color, true)
+}
+
+fn draw(file: &str, text: &str, diagnostics: &[Diagnostic], color: bool, warns: bool) -> String {
+    let (kind, word, shade) = match warns {
+        true => (ReportKind::Custom("warning", Color::Yellow), "warning", Color::Yellow),
+        false => (ReportKind::Error, "Error", Color::Red),
+    };
     let harmless = |c: char| match c {
         '\n' | '\t' => c,
         '\r' => ' ',
@@ -44,8 +57,8 @@ pub fn render(file: &str, text: &str, diagnostics: &[Diagnostic], color: bool) -
         let mut written = false;
         if place.shown {
             let span = (file.as_str(), place.start..place.end);
-            let label = Label::new(span.clone()).with_color(Color::Red).with_message("here");
-            let mut report = Report::build(ReportKind::Error, span)
+            let label = Label::new(span.clone()).with_color(shade).with_message("here");
+            let mut report = Report::build(kind, span)
                 .with_config(config)
                 .with_code(diagnostic.code)
                 .with_message(&message)
@@ -58,7 +71,7 @@ pub fn render(file: &str, text: &str, diagnostics: &[Diagnostic], color: bool) -
         }
         if !written {
             let Place { line, column, .. } = place;
-            let plain = format!("[{}] Error: {message}\n  at {file}:{line}:{column}\n", diagnostic.code);
+            let plain = format!("[{}] {word}: {message}\n  at {file}:{line}:{column}\n", diagnostic.code);
             out.extend_from_slice(plain.as_bytes());
             if let Some(help) = &diagnostic.help {
                 out.extend_from_slice(format!("  Help: {help}\n").as_bytes());

@@ -1,25 +1,27 @@
 //! Text to [`Ast`].
 //!
 //! ```text
-//! program  = (decl [";"])* expr [";"]
+//! program  = ("import" text | decl [";"])* expr [";"]
 //! decl     = "param" name ":" ["csr" | "csc" | "coo"] type | "rel" name ":" sizes | "map" name ":" sizes "->" "[" expr "]"
-//!          | "assume" expr | "def" name "(" (name ":" type),* ")" "=" expr
+//!          | "assume" expr | "def" name "(" (name ":" type),* ")" [(":" | "->") type] "=" expr
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = "real" | sizes type | "(" type,+ ")"            sizes = "[" expr,+ "]"
-//! expr     = "let" name "=" expr "in" expr
-//!          | ("gen" | "sum" | "max" | "min" | "argmax" | "argmin" | "exists") (name "<" expr),+ "." expr
-//!          | "[" expr "]" "*" expr | operators
+//! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
+//!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
+//!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr] | operators
+//! binder   = "gen" | "sum" | "mean" | "max" | "min" | "argmax" | "argmin" | "exists"
+//! pattern  = name | "(" pattern,+ ")"
 //! ```
 //!
-//! Operators from loose to tight: `or`; `and`; `not`; comparisons; `+ -`; `* /`; unary `-`; `^` to the right; `fst`, `snd`;
-//! access `e[..]` and call `f(..)`. A `let`, a binder or a bracket may stand wherever an operand may, and reaches as far right
-//! as it can: a `let` and a binder to the end of what encloses them, `[p] *` over products and quotients but not over sums.
+//! Operators from loose to tight: `or`; `and`; `not`; comparisons; `+ -`; `* / @`; unary `-`; `^` to the right; `fst`, `snd`;
+//! access `e[..]`, call `f(..)` and `'` behind a closing bracket. A `let`, an `if`, a binder or a bracket may stand wherever an operand may, and reaches as far right
+//! as it can: a `let`, an `else` and a binder to the end of what encloses them, `[p] *` over products and quotients but not over sums.
 //! `0 <= i < n` is `0 <= i and i < n` with one node for both `i`.
 //!
 //! **Where an expression ends.** No expression follows another without an operator, so a declaration ends where the next
 //! operand begins. Two cases would be read as one expression: a `[` or `(` is an access or a call only on the line on which
-//! what it applies to ends, so a bracket at the start of a line begins something new; and a `-` behind an operand is always a
-//! difference, so a program that begins with `-` needs a `;` behind the declaration before it.
+//! what it applies to ends, so a bracket at the start of a line begins something new; and a `-` behind an operand is a
+//! difference, unless it begins a line that is indented no deeper than the line of the `let` or declaration whose value would go on.
 //!
 //! The parser is an operator-precedence parser with its stack on the heap. Every token is pushed and popped once, so time is
 //! linear and depth costs no call stack. Only types recurse, to [`MAX_TYPE_NESTING`](super::MAX_TYPE_NESTING).
@@ -33,11 +35,13 @@
 //! | `frame` | what waits on the stack: operators with their levels, groups |
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
+//! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
 
 mod declaration;
 mod expression;
 mod frame;
+mod misread;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -54,6 +58,8 @@ use crate::lexer::{Lexeme, Lexer, Token};
 pub const MAX_EXPRS: usize = 16 << 20;
 /// The most constructs open at once.
 pub const MAX_NESTING: usize = 4 << 20;
+/// How many nodes are looked at for warnings.
+const MAX_LOOKED_AT: usize = 1 << 20;
 /// The most problems reported for one text.
 pub const MAX_DIAGNOSTICS: usize = 100;
 
@@ -66,7 +72,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
     let mut parser = Parser {
         text,
         lexer: Lexer::new(text),
-        current: Lexeme { token: Token::End, span: Span::default(), starts_line: true },
+        current: Lexeme { token: Token::End, span: Span::default(), starts_line: true, indent: 0 },
         last_end: Span::default(),
         frames: Vec::new(),
         ast: Ast::default(),
@@ -75,10 +81,13 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         unclosed_at: None,
         skipped: false,
         halted: false,
+        indent: None,
+        looked_at: 0,
     };
     parser.advance();
     parser.program();
     parser.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+    parser.ast.warnings.sort_by_key(|warning| warning.span.start);
     (parser.ast, parser.diagnostics)
 }
 
@@ -102,6 +111,7 @@ fn starts_operand(token: Token) -> bool {
             | Token::LeftParen
             | Token::LeftBracket
             | Token::Let
+            | Token::If
             | Token::Gen
             | Token::Sum
             | Token::Max
@@ -146,6 +156,10 @@ struct Parser<'a> {
     /// Whether characters that begin no token stand in front of the current one.
     skipped: bool,
     halted: bool,
+    /// How far the declaration is indented that is read.
+    indent: Option<u32>,
+    /// How many nodes were looked at for warnings.
+    looked_at: usize,
 }
 
 impl Parser<'_> {
@@ -180,7 +194,7 @@ impl Parser<'_> {
             self.halted = true;
             self.diagnostics.push(diagnostic);
             let at = self.current.span.start as usize;
-            self.current = Lexeme { token: Token::End, span: Span::new(at, at), starts_line: true };
+            self.current = Lexeme { token: Token::End, span: Span::new(at, at), starts_line: true, indent: 0 };
         }
     }
 
@@ -292,6 +306,7 @@ impl Parser<'_> {
                     );
                 }
                 self.decl();
+            } else if self.import() {
             } else if let Some(keyword) = self.misspelt_declaration() {
                 self.ast.body = None;
                 self.decl_of(keyword);

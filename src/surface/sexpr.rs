@@ -5,7 +5,7 @@ use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, TypeExpr, TypeKind, UnaryOp}
 /// The operands of an expression from left to right.
 pub(super) fn operands(expr: &Expr) -> Vec<ExprId> {
     match expr {
-        Expr::Number { .. } | Expr::Name(_) | Expr::Error => vec![],
+        Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => vec![],
         Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => vec![*a],
         Expr::Binary(_, a, b) | Expr::Pair(a, b) => vec![*a, *b],
         Expr::Iverson { guard, body } => vec![*guard, *body],
@@ -21,6 +21,8 @@ fn head(expr: &Expr) -> String {
         Expr::Number { value, integer } => integer.map_or_else(|| format!("{value}r"), |k| k.to_string()),
         Expr::Name(name) => name.clone(),
         Expr::Error => "error".into(),
+        Expr::All => ":".into(),
+        Expr::Unary(UnaryOp::Transpose, _) => "transpose".into(),
         Expr::Unary(UnaryOp::Neg, _) => "neg".into(),
         Expr::Unary(UnaryOp::Not, _) => "not".into(),
         Expr::Fst(_) => "fst".into(),
@@ -30,6 +32,7 @@ fn head(expr: &Expr) -> String {
             BinaryOp::Sub => "-",
             BinaryOp::Mul => "*",
             BinaryOp::Div => "/",
+            BinaryOp::MatMul => "@",
             BinaryOp::Pow => "^",
             BinaryOp::Less => "<",
             BinaryOp::LessEqual => "<=",
@@ -67,7 +70,7 @@ pub(super) fn sexpr(ast: &Ast, root: ExprId) -> String {
             out.push(' ');
         }
         let expr = &ast.exprs[id];
-        if matches!(expr, Expr::Number { .. } | Expr::Name(_) | Expr::Error) {
+        if matches!(expr, Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error) {
             out += &head(expr);
         } else {
             out.push('(');
@@ -103,9 +106,10 @@ pub(super) fn decls(ast: &Ast) -> Vec<String> {
             format!("(map {} [{}] {})", name.text, list(ast, source), sexpr(ast, *target))
         }
         Decl::Assume { pred } => format!("(assume {})", sexpr(ast, *pred)),
-        Decl::Def { name, params, body } => {
+        Decl::Def { name, params, result, body } => {
             let params: Vec<_> = params.iter().map(|(name, t)| format!("{} {}", name.text, ty(ast, t))).collect();
-            format!("(def {} ({}) {})", name.text, params.join(" "), sexpr(ast, *body))
+            let result = result.as_ref().map_or_else(String::new, |t| format!("{} ", ty(ast, t)));
+            format!("(def {} ({}) {result}{})", name.text, params.join(" "), sexpr(ast, *body))
         }
         Decl::Fun { name, params, value, partials } => {
             let params: Vec<_> = params.iter().map(|name| name.text.as_str()).collect();

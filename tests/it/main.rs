@@ -21,6 +21,7 @@ mod formats;
 mod generate;
 mod gradbench;
 mod guards;
+mod habits;
 mod hygiene;
 mod imports;
 mod jacobians;

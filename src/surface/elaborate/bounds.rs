@@ -551,6 +551,9 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let sizes = sizes.map(|sizes| sizes.join(" and "));
         let help = match sizes {
+            _ if never && args.iter().any(|(a, _)| a.as_constant().is_some_and(|k| k < 0)) => {
+                "indices count from 0; the last place of `x : [n] real` is `x[n - 1]`".to_owned()
+            }
             _ if never => "indices count from 0".to_owned(),
             // A fact about sizes is seldom meant to vary.
             Some(sizes) if indices.is_empty() => {

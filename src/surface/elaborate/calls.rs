@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::super::ast::{Expr, ExprId, Name, TypeExpr};
 use super::names::{Binding, Global, closest};
 use super::text::count;
-use super::{Elaborator, Frame, Source, Task};
+use super::{Elaborator, Frame, Source, Task, foreign};
 use crate::base::{Span, VarId};
 use crate::error::Diagnostic;
 use crate::index::Size;
@@ -22,10 +22,12 @@ use crate::term::{Term, TermId};
 use crate::ty::TypeId;
 
 /// A `def`.
+#[derive(Clone, Copy)]
 pub(super) struct Definition<'a> {
     pub(super) source: &'a Source<'a>,
     pub(super) name: &'a Name,
     pub(super) params: &'a [(Name, TypeExpr)],
+    pub(super) result: Option<&'a TypeExpr>,
     pub(super) body: ExprId,
     /// Whether its parameter types are sound.
     pub(super) sound: bool,
@@ -43,7 +45,10 @@ pub(super) const SPECIAL: [&str; 4] = ["min", "max", "select", "real"];
 impl<'a> Elaborator<'a> {
     /// Whether a name can be called.
     pub(super) fn is_callable(&self, name: &str) -> bool {
-        Op::from_name(name).is_some() || SPECIAL.contains(&name) || self.globals.contains_key(name)
+        Op::from_name(synonym(name)).is_some()
+            || name == "mean"
+            || SPECIAL.contains(&name)
+            || self.globals.contains_key(name)
     }
 
     /// Reports a callee that means nothing.
@@ -53,9 +58,10 @@ impl<'a> Elaborator<'a> {
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic =
             Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
-        diagnostic = diagnostic.help(match close {
-            Some(close) => format!("did you mean `{close}`?"),
-            None => format!(
+        diagnostic = diagnostic.help(match (foreign::function(name), close) {
+            (Some(help), _) => help.to_owned(),
+            (None, Some(close)) => format!("did you mean `{close}`?"),
+            (None, None) => format!(
                 "functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"
             ),
         });
@@ -87,6 +93,8 @@ impl<'a> Elaborator<'a> {
                     self.index_value(args[0]);
                 }
             }
+            ("sum", _) | ("mean", None) => self.total(at, name, args),
+            ("min" | "max", _) if args.len() == 1 => self.total(at, name, args),
             ("min" | "max", _) => {
                 if args.len() < 2 {
                     let message = format!("`{name}` takes at least 2 arguments, found {}", args.len());
@@ -152,7 +160,7 @@ impl<'a> Elaborator<'a> {
             Some(Global::Function(f)) => partial(Primitive::User(*f), self.places(Primitive::User(*f)), at),
             _ => None,
         });
-        let function = user.or_else(|| builtin(name));
+        let function = user.or_else(|| builtin(synonym(name)));
         self.ops.insert(name, function);
         function
     }
@@ -202,14 +210,6 @@ impl<'a> Elaborator<'a> {
         self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
     }
 
-    /// The last `n` values as numbers in order, nothing if one is not.
-    fn pop_reals(&mut self, at: ExprId, n: usize) -> Option<Vec<TermId>> {
-        let from = self.values.len().saturating_sub(n);
-        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
-        let Expr::Call { callee, args } = self.expr(at) else { return None };
-        self.reals(values, args, &callee.text)
-    }
-
     /// All of these values as numbers, nothing if one is not. The first that is none is reported: the others are often wrong in
     /// the same way.
     pub(super) fn reals(&mut self, values: Vec<Option<TermId>>, at: &[ExprId], what: &str) -> Option<Vec<TermId>> {
@@ -225,17 +225,23 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn finish_apply(&mut self, at: ExprId, function: Function, n: usize) {
         let span = self.span(at);
-        let args = self.pop_reals(at, n);
-        let value = args.and_then(|args| self.push(Term::Apply(function, args), span));
+        let from = self.values.len().saturating_sub(n);
+        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
+        let Expr::Call { callee, args } = self.expr(at) else { return };
+        let value = self
+            .elementwise(values, args, &callee.text, span, |this, args| this.push(Term::Apply(function, args), span));
         self.values.push(value);
     }
 
     /// `max(max(a, b), c)`
     pub(super) fn finish_fold(&mut self, at: ExprId, op: Op, n: usize) {
         let span = self.span(at);
-        let value = self.pop_reals(at, n).and_then(|args| {
+        let from = self.values.len().saturating_sub(n);
+        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
+        let Expr::Call { callee, args } = self.expr(at) else { return };
+        let value = self.elementwise(values, args, &callee.text, span, |this, args| {
             let (first, rest) = args.split_first()?;
-            rest.iter().try_fold(*first, |a, b| self.push(Term::Apply(Function::from(op), vec![a, *b]), span))
+            rest.iter().try_fold(*first, |a, b| this.push(Term::Apply(Function::from(op), vec![a, *b]), span))
         });
         self.values.push(value);
     }
@@ -361,14 +367,16 @@ impl<'a> Elaborator<'a> {
                 Some((ty, self.span(*at)))
             })
             .collect();
-        // The definition is borrowed in parts: matching reads the machine.
-        let Definition { source, name, params, body, sound, library, active, expanded } = self.definitions[def];
-        let definition = Definition { source, name, params, body, sound, library, active, expanded };
+        let definition = self.definitions[def];
         self.match_sizes(&definition, &types)
     }
 
     /// The body is complete.
     pub(super) fn return_from(&mut self, at: ExprId, def: usize, lets: Vec<(VarId, TermId)>, bound: Vec<&'a str>) {
+        let typed = match (self.values.last().copied().flatten(), self.definitions[def].result) {
+            (Some(value), Some(result)) => self.has_type(def, value, result),
+            _ => true,
+        };
         for name in bound.iter().rev() {
             self.scopes.unbind(name);
         }
@@ -377,8 +385,13 @@ impl<'a> Elaborator<'a> {
             self.frame = caller;
         }
         let span = self.span(at);
-        let body = self.pop_value();
+        let body = self.pop_value().filter(|_| typed);
         let value = self.wrap(lets, body, span);
         self.values.push(value);
     }
+}
+
+/// The name that the table of functions has for another.
+pub(super) fn synonym(name: &str) -> &str {
+    if name == "log" { "ln" } else { name }
 }

@@ -242,7 +242,8 @@ impl<'a> Elaborator<'a> {
             return None;
         }
         let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
-        (dims.len() == indices.len()).then_some((var, indices))
+        let whole = indices.iter().any(|e| matches!(self.expr(*e), Expr::All));
+        (dims.len() == indices.len() && !whole).then_some((var, indices))
     }
 
     /// Where a parameter is sparse: its pattern.
@@ -374,7 +375,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// `(sum i < n. [(argmax k < n. v[g, k]) = i] * v[g, i]) + [n <= 0] * -inf`
-    fn largest_element(
+    pub(super) fn largest_element(
         &mut self,
         at: ExprId,
         view: View,
@@ -484,7 +485,8 @@ impl<'a> Elaborator<'a> {
                         answers.push(integer.is_some() || beyond);
                     }
                     Expr::Name(name) => answers.push(match self.peek(name) {
-                        Meaning::Index(_) | Meaning::Size(_) | Meaning::Error | Meaning::Unknown => true,
+                        Meaning::Unknown => super::values::constant_named(name).is_none(),
+                        Meaning::Index(_) | Meaning::Size(_) | Meaning::Error => true,
                         Meaning::Var(_) | Meaning::Callable(_) => false,
                     }),
                     // The arguments of a map are index expressions or errors.

@@ -6,6 +6,7 @@
 //! 3. Parameters, relations, maps, scalar functions and definitions get their names.
 //! 4. Assumptions are predicates on sizes; they need the names, so they come last.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -42,7 +43,12 @@ pub(super) struct Declarations<'a> {
 
 impl<'a> Elaborator<'a> {
     /// The machine at the beginning of the program's expression.
-    pub(super) fn declare(source: &'a Source<'a>, library: &'a Source<'a>, functions: &'a [UserFunction]) -> Self {
+    pub(super) fn declare(
+        source: &'a Source<'a>,
+        library: &'a Source<'a>,
+        imported: &'a [Source<'a>],
+        functions: &'a [UserFunction],
+    ) -> Self {
         let mut declarations = Declarations {
             source,
             signature: Signature { functions: functions.iter().cloned().collect(), ..Signature::default() },
@@ -53,6 +59,7 @@ impl<'a> Elaborator<'a> {
         };
         declarations.library(library);
         declarations.registered(functions);
+        imported.iter().for_each(|imported| declarations.imported(imported));
         declarations.sizes();
         for decl in &source.ast.decls {
             declarations.declaration(decl);
@@ -83,6 +90,8 @@ impl<'a> Elaborator<'a> {
             index_like: FxHashMap::default(),
             expansions: 0,
             ops: FxHashMap::default(),
+            aliases: BTreeMap::new(),
+            left_out: false,
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
         for decl in &source.ast.decls {
@@ -155,7 +164,12 @@ impl<'a> Elaborator<'a> {
             match self.expr(e) {
                 Expr::Unary(_, a) => stack.push(*a),
                 Expr::Binary(_, a, b) => stack.extend([*b, *a]),
-                Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Let { .. } | Expr::Iverson { .. } => {
+                Expr::Access { .. }
+                | Expr::All
+                | Expr::Fst(_)
+                | Expr::Snd(_)
+                | Expr::Let { .. }
+                | Expr::Iverson { .. } => {
                     return Some(e);
                 }
                 _ => {}
@@ -173,12 +187,13 @@ impl<'a> Declarations<'a> {
 
     fn library(&mut self, library: &'a Source<'a>) {
         for decl in &library.ast.decls {
-            if let Decl::Def { name, params, body } = decl {
+            if let Decl::Def { name, params, result, body } = decl {
                 self.globals.insert(&name.text, Global::Definition(self.definitions.len()));
                 self.definitions.push(Definition {
                     source: library,
                     name,
                     params,
+                    result: result.as_ref(),
                     body: *body,
                     sound: true,
                     library: true,
@@ -187,6 +202,23 @@ impl<'a> Declarations<'a> {
                 });
             }
         }
+    }
+
+    /// The definitions and functions of an imported text. A definition of the program with the same name takes the place of one there.
+    fn imported(&mut self, imported: &'a Source<'a>) {
+        let source = std::mem::replace(&mut self.source, imported);
+        let before = self.diagnostics.len();
+        for decl in &imported.ast.decls {
+            if let Decl::Fun { name, params, value, partials } = decl {
+                self.function(name, params, *value, partials);
+            }
+        }
+        self.source = source;
+        // Its places are those of another text.
+        for diagnostic in self.diagnostics.iter_mut().skip(before) {
+            diagnostic.span = Span::default();
+        }
+        self.library(imported);
     }
 
     /// Declares the size variables of all types, in the order of the text.
@@ -300,12 +332,13 @@ impl<'a> Declarations<'a> {
                 let map = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Map));
                 self.name(name, map.map_or(Global::Error, Global::Map));
             }
-            Decl::Def { name, params, body } => {
-                let sound = self.parameters(params);
+            Decl::Def { name, params, result, body } => {
+                let sound = self.parameters(params, result.as_ref());
                 let definition = Definition {
                     source: self.source,
                     name,
                     params,
+                    result: result.as_ref(),
                     body: *body,
                     sound,
                     library: false,
@@ -477,11 +510,11 @@ impl<'a> Declarations<'a> {
     }
 
     /// Checks the parameters of a definition: types as written, and distinct names.
-    fn parameters(&mut self, params: &'a [(Name, TypeExpr)]) -> bool {
+    fn parameters(&mut self, params: &'a [(Name, TypeExpr)], result: Option<&'a TypeExpr>) -> bool {
         let before = self.diagnostics.len();
         let failed = std::mem::take(&mut self.failed);
         let mut names: FxHashMap<&str, &'static str> = FxHashMap::default();
-        for (_, ty) in params {
+        for ty in params.iter().map(|(_, ty)| ty).chain(result) {
             let mut sizes = Vec::new();
             let mut problems = Vec::new();
             // Only the form is checked; the sizes get their values at each call.

@@ -1,9 +1,11 @@
 //! The formulas of `fun` declarations: small expressions over the arguments, without tensors.
 
 use super::super::ast::{BinaryOp, Expr, ExprId, Name, UnaryOp};
+use super::calls::synonym;
 use super::decls::Declarations;
 use super::names::Global;
 use super::text::{count, noun};
+use super::values::constant_named;
 use crate::base::{FunctionId, Span};
 use crate::error::{Diagnostic, Error};
 use crate::scalar::{self, Comparison, Op, Primitive, UserFunction};
@@ -114,6 +116,7 @@ impl<'a> Declarations<'a> {
                     // There are at most 255 arguments.
                     Some(at) => Ok(Some(scalar::Expr::Arg(at as u8))),
                     None if name == "result" && in_partial => Ok(Some(scalar::Expr::Result)),
+                    None if constant_named(name).is_some() => Ok(constant_named(name).map(scalar::Expr::Number)),
                     None => Err(Some(Diagnostic::new(
                         "unknown-name",
                         Span::default(),
@@ -122,6 +125,9 @@ impl<'a> Declarations<'a> {
                 };
             }
             Expr::Unary(UnaryOp::Neg, a) => std::slice::from_ref(a),
+            Expr::Binary(BinaryOp::MatMul, ..) => {
+                return refuse("a scalar function is built from numbers, found a product of matrices".into());
+            }
             Expr::Binary(BinaryOp::And | BinaryOp::Or, ..) => {
                 return refuse("a scalar function is built from numbers, found a predicate".into());
             }
@@ -188,7 +194,7 @@ impl<'a> Declarations<'a> {
                         let arity = self.signature.functions.get(*id).map_or(0, UserFunction::arity);
                         (Primitive::User(*id), usize::from(arity))
                     }
-                    _ => match Op::from_name(name) {
+                    _ => match Op::from_name(synonym(name)) {
                         Some(op) => (Primitive::Op(op), usize::from(op.arity())),
                         None => {
                             let message = format!("there is no scalar function `{name}` at this place");

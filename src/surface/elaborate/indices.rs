@@ -119,6 +119,7 @@ impl<'a> Elaborator<'a> {
                     Expr::Binary(BinaryOp::Div, ..) => {
                         (noun(other), Some("instead of `x[i / 2]` write `sum k < n. [2*k = i] * x[k]`"))
                     }
+                    Expr::All => (noun(other), Some("a whole axis is `x[i, :]`")),
                     _ => (noun(other), None),
                 };
                 let message =

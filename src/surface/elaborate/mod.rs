@@ -27,6 +27,8 @@
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
+//! | `tensors` | arithmetic on whole tensors |
+//! | `foreign` | names of other languages |
 //! | `text` | names and types in messages |
 //!
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
@@ -36,18 +38,21 @@ mod bounds;
 mod calls;
 mod computed;
 mod decls;
+mod foreign;
 mod formulas;
 mod indices;
 mod names;
 mod predicates;
 mod sharing;
 mod sizes;
+mod tensors;
 mod text;
 mod values;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,9 +84,19 @@ const MAX_REPORTS: usize = 10_000;
 /// # Errors
 /// Every problem found, in the order of the text. The list is empty if the only problems are those that the parser has reported.
 pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<Diagnostic>> {
+    elaborate_with(ast, &[], functions)
+}
+
+/// Gives a program its meaning that has the definitions of some other texts.
+pub(super) fn elaborate_with(
+    ast: &Ast,
+    imported: &[Ast],
+    functions: &[UserFunction],
+) -> Result<Program, Vec<Diagnostic>> {
     let prelude = &*PRELUDE;
     let source = Source::new(ast);
-    let mut elaborator = Elaborator::declare(&source, prelude, functions);
+    let imported: Vec<Source<'_>> = imported.iter().map(Source::new).collect();
+    let mut elaborator = Elaborator::declare(&source, prelude, &imported, functions);
     match ast.body {
         Some(body) => {
             elaborator.tasks.push(Task::Value(body));
@@ -90,31 +105,6 @@ pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<D
         None => elaborator.report("missing-body", Span::default(), "the program has declarations but no expression"),
     }
     elaborator.finish()
-}
-
-/// Reads a program text: [`parse`](super::parse) and [`elaborate`].
-///
-/// # Errors
-/// [`Error::Program`] with every problem found, in the order of the text.
-pub fn read(text: &str, functions: &[UserFunction]) -> crate::error::Result<Program> {
-    let (ast, mut diagnostics) = super::parser::parse(text);
-    // Without an expression there is nothing to elaborate, and the parser has said so.
-    let program = match ast.body {
-        Some(_) => elaborate(&ast, functions),
-        None => Err(Vec::new()),
-    };
-    match program {
-        Ok(program) if diagnostics.is_empty() => Ok(program),
-        Ok(_) => Err(Error::Program(diagnostics)),
-        Err(found) => {
-            // What the parser has said of a place need not be said again.
-            let new = |d: &Diagnostic| !diagnostics.iter().any(|old| (old.code, old.span) == (d.code, d.span));
-            let found: Vec<Diagnostic> = found.into_iter().filter(new).collect();
-            diagnostics.extend(found);
-            diagnostics.sort_by_key(|d| d.span.start);
-            Err(Error::Program(diagnostics))
-        }
-    }
 }
 
 /// The library written in the language, see `prelude.iv`.
@@ -195,6 +185,9 @@ enum Task<'a> {
     },
 
     Negate(ExprId),
+    Transpose(ExprId),
+    Product(ExprId),
+    Total(ExprId, &'a str),
     Arithmetic(ExprId, BinaryOp),
     Power(ExprId, i32),
     Pair(ExprId),
@@ -321,6 +314,10 @@ struct Elaborator<'a> {
     index_like: FxHashMap<(usize, ExprId), bool>,
     /// How many definitions have been expanded.
     expansions: usize,
+    /// The index that takes the place of another, since its `gen` was taken apart. It is younger.
+    aliases: BTreeMap<IndexId, IndexId>,
+    /// Whether there are terms that nothing uses.
+    left_out: bool,
     /// The built-in functions by name, as far as they were looked up.
     ops: FxHashMap<&'a str, Option<Function>>,
 }
@@ -398,6 +395,9 @@ impl<'a> Elaborator<'a> {
             Task::CloseShares { at, shared } => self.close_shares(at, &shared),
 
             Task::Negate(at) => self.finish_negate(at),
+            Task::Transpose(at) => self.finish_transpose(at),
+            Task::Product(at) => self.finish_product(at),
+            Task::Total(at, name) => self.finish_total(at, name),
             Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),
             Task::Power(at, k) => self.finish_power(at, k),
             Task::Pair(at) => self.finish_pair(at),
@@ -437,10 +437,13 @@ impl<'a> Elaborator<'a> {
     fn finish(mut self) -> Result<Program, Vec<Diagnostic>> {
         let root = self.values.pop().flatten();
         match root {
-            Some(root) if !self.failed => {
-                self.program.root = root;
-                Ok(self.program)
-            }
+            Some(root) if !self.failed => match self.settle(root) {
+                Ok(root) => {
+                    self.program.root = root;
+                    Ok(self.program)
+                }
+                Err(overflow) => Err(vec![Diagnostic::new("overflow", Span::default(), overflow.to_string())]),
+            },
             _ => {
                 self.diagnostics.sort_by_key(|d| d.span.start);
                 Err(self.diagnostics)

@@ -27,7 +27,7 @@ const MAX_REPEATED: u64 = 1000;
 /// Calls `visit` on the operands, and whether a bracket guards them.
 fn operands(expr: &Expr, mut visit: impl FnMut(ExprId, bool)) {
     match expr {
-        Expr::Number { .. } | Expr::Name(_) | Expr::Error => {}
+        Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => {}
         Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => visit(*a, false),
         Expr::Binary(_, a, b) | Expr::Pair(a, b) => {
             visit(*a, false);
@@ -107,7 +107,7 @@ pub(super) fn shared(ast: &Ast) -> (FxHashSet<ExprId>, FxHashMap<ExprId, Vec<Exp
             size[id.index()] = size[id.index()].saturating_add(size[e.index()]);
         });
     }
-    let compound = |e: ExprId| !matches!(ast.exprs[e], Expr::Number { .. } | Expr::Name(_) | Expr::Error);
+    let compound = |e: ExprId| !matches!(ast.exprs[e], Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error);
     let repeated: FxHashSet<ExprId> = ast.exprs.ids().filter(|e| uses[e.index()] > 1 && compound(*e)).collect();
     if repeated.is_empty() {
         return (repeated, result);
@@ -209,6 +209,7 @@ impl<'a> Elaborator<'a> {
                 let name = callee.text.as_str();
                 match self.globals.get(name) {
                     Some(Global::Function(_) | Global::Definition(_)) => true,
+                    None if name == "sum" => true,
                     Some(_) => false,
                     None => self.is_callable(name) || name.ends_with(".value"),
                 }

@@ -13,6 +13,7 @@ use super::{Elaborator, Source};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, Size};
+use crate::term::TermId;
 use crate::ty::{Type, TypeId, Types};
 
 /// How deep a type may nest.
@@ -235,6 +236,31 @@ impl<'a> Elaborator<'a> {
                 return None;
             }
         }
+    }
+
+    /// Whether a value has the type that its definition says, which is reported otherwise. The sizes of the definition are in scope.
+    pub(super) fn has_type(&mut self, def: usize, value: TermId, result: &'a TypeExpr) -> bool {
+        let definition = self.definitions[def];
+        let actual = self.program.ty(value);
+        let mut axes = Vec::new();
+        let mut same = self.match_type(&definition, result, actual, &mut axes, 0);
+        for (formal, size) in axes {
+            let formal = resolve(&formal, |name, _| match self.meaning(name) {
+                Meaning::Size(n) => Some(n),
+                _ => None,
+            });
+            same &= match formal {
+                Some(Ok(n)) => n == size || Pred::equal(&n, &size).is_ok_and(|goal| self.proves(&goal)),
+                _ => false,
+            };
+        }
+        if !same {
+            let (name, formal) = (&definition.name.text, show_formal(definition.source, result));
+            let message = format!("`{name}` gives `{formal}`, but its value has type `{}`", self.show_type(actual));
+            let span = self.blame(result.span);
+            self.report("type-mismatch", span, message);
+        }
+        same
     }
 
     /// Whether the forms agree; the axes are collected.

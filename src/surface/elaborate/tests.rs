@@ -1,9 +1,10 @@
+use super::elaborate;
 use super::text::show_type;
-use super::{elaborate, read};
 use crate::base::Span;
 use crate::error::Error;
 use crate::scalar::{self, UserFunction};
 use crate::surface::ast::{Ast, BinaryOp, Expr, ExprId, Name};
+use crate::surface::read;
 use crate::term::{Program, Style};
 
 fn good(text: &str) -> Program {
@@ -437,8 +438,8 @@ fn messages() {
             "if they are equal, say so: `assume m = n`",
         ),
         (
-            "param x : [n, m] real\nx + 1",
-            "`+` takes numbers, found a value of type `[n, m] real`",
+            "param x : [n, m] real\n[x > 1] * 1",
+            "`>` takes numbers, found a value of type `[n, m] real`",
             "write it for each element: `gen i < n. ..`",
         ),
     ] {
@@ -546,13 +547,25 @@ fn problems() {
         (xy, "gen i < s. 1", vec![("not-a-size", "s")]),
         (xy, "gen i < n*m. 1", vec![("not-affine", "n*m")]),
         (xy, "gen i < E. 1", vec![("not-a-size", "E")]),
-        (x, "x + 1", vec![("expected-real", "x")]),
-        (x, "x * x", vec![("expected-real", "x")]),
-        (x, "exp(x)", vec![("expected-real", "x")]),
-        (x, "-x", vec![("expected-real", "x")]),
-        (x, "x^2", vec![("expected-real", "x")]),
+        (x, "(x, 1) + 1", vec![("expected-real", "(x, 1)")]),
+        (x, "exp((1, 2))", vec![("expected-real", "(1, 2)")]),
+        (xy, "x + y", vec![("shape-mismatch", "x + y")]),
+        (xy, "A * x", vec![("shape-mismatch", "A * x")]),
+        (xy, "A @ y", vec![("shape-mismatch", "A @ y")]),
+        (xy, "s @ y", vec![("expected-tensor", "s @ y")]),
+        (xy, "x'", vec![("expected-tensor", "x'")]),
+        (xy, "sum(s)", vec![("expected-tensor", "sum(s)")]),
+        (xy, "sum(x, 0)", vec![("wrong-arity", "sum(x, 0)")]),
+        (xy, "A^T", vec![("unknown-name", "A^T")]),
+        (xy, "x[:, 0]", vec![("too-many-indices", "x[:, 0]")]),
         (x, "sum i < n. (x[i], 1)", vec![("expected-real", "(x[i], 1)")]),
-        (x, "select(0 < n, x, x)", vec![("expected-real", "x")]),
+        (x, "select(0 < n, (x, 1), x)", vec![("expected-real", "(x, 1)")]),
+        ("def g(a : [n] real) : real = a\nparam x : [n] real\n", "g(x)", vec![("type-mismatch", "real")]),
+        (
+            "def g(a : [n] real) : [n + 1] real = a\nparam x : [n] real\n",
+            "g(x)",
+            vec![("type-mismatch", "[n + 1] real")],
+        ),
         (x, "max i < n. x", vec![("expected-real", "x")]),
         (x, "[x > 1] * 2", vec![("expected-real", "x")]),
         (x, "fst x", vec![("expected-pair", "fst x")]),
@@ -572,7 +585,7 @@ fn problems() {
         (xy, "sum i < n. [E(i)] * 1", vec![("wrong-arity", "E(i)")]),
         (xy, "sum i < n. f(i, i)", vec![("wrong-arity", "f(i, i)")]),
         (xy, "exp(s, s)", vec![("wrong-arity", "exp(s, s)")]),
-        (xy, "max(s)", vec![("wrong-arity", "max(s)")]),
+        (xy, "max(s)", vec![("expected-tensor", "max(s)")]),
         (xy, "dot(x)", vec![("wrong-arity", "dot(x)")]),
         (xy, "A.value(0)", vec![("wrong-arity", "A.value(0)")]),
         (xy, "x[s]", vec![("value-as-index", "s")]),
@@ -614,7 +627,7 @@ fn problems() {
         (
             "def g(a : real) = b\nparam b : [n] real\n",
             "let c = 1 in g(c)[n] + g(1)",
-            vec![("out-of-bounds", "g(c)[n]"), ("expected-real", "g(1)")],
+            vec![("out-of-bounds", "g(c)[n]")],
         ),
         ("def g(a : real) = c\n", "let c = 1 in g(c)", vec![("unknown-name", "c")]),
         ("param x : real\nparam x : real\n", "x", vec![("duplicate-name", "x")]),
@@ -644,5 +657,80 @@ fn problems() {
     ] {
         let text = format!("{head}{text}");
         check_bad(&text, &expected);
+    }
+}
+
+/// What is written over whole tensors is the same as with indices.
+#[test]
+fn whole_tensors() {
+    let head = "param x : [n] real\nparam y : [n] real\nparam A : [n, n] real\nparam S : csr [n, n] real\nparam s : real\nassume n >= 1\n";
+    for (short, long) in [
+        ("x + y * 2", "gen i < n. x[i] + y[i] * 2"),
+        ("-x^2 / s", "gen i < n. -x[i]^2 / s"),
+        ("(x + y) * (x - y)", "gen i < n. (x[i] + y[i]) * (x[i] - y[i])"),
+        ("exp(A) + S", "gen i < n, j < n. exp(A[i, j]) + S[i, j]"),
+        ("A[0] + x", "gen i < n. A[0, i] + x[i]"),
+        ("A[0, :] * x", "gen i < n. A[0, i] * x[i]"),
+        ("A[:, 0]", "gen i < n. A[i, 0]"),
+        ("S[:, 0]", "gen i < n. S[i, 0]"),
+        ("sum(x * y)", "sum i < n. x[i] * y[i]"),
+        ("sum(A)", "sum i < n, j < n. A[i, j]"),
+        ("mean(x)", "(sum i < n. x[i]) / n"),
+        ("mean(A)", "(sum i < n, j < n. A[i, j]) / n / n"),
+        ("mean i < n. x[i]", "(sum i < n. x[i]) / real(n)"),
+        ("max(x)", "max i < n. x[i]"),
+        ("max(x, 0)", "gen i < n. max(x[i], 0)"),
+        ("x @ y", "sum i < n. x[i] * y[i]"),
+        ("A @ x", "gen i < n. sum j < n. A[i, j] * x[j]"),
+        ("x @ S", "gen i < n. sum j < n. x[j] * S[j, i]"),
+        ("A @ S", "gen i < n, j < n. sum k < n. A[i, k] * S[k, j]"),
+        ("A'", "gen j < n, i < n. A[i, j]"),
+        ("(S + A)'", "gen j < n, i < n. S[i, j] + A[i, j]"),
+        ("A' @ x", "gen i < n. sum j < n. A[j, i] * x[j]"),
+        ("A @ (x + y)", "let b = gen i < n. x[i] + y[i] in gen i < n. sum j < n. A[i, j] * b[j]"),
+        ("x / sum(x)", "let t = sum i < n. x[i] in gen i < n. x[i] / t"),
+        ("[0 < n] * x + y", "gen i < n. ([0 < n] * x[i]) + y[i]"),
+        ("if s > 0 then x else 1", "let c = s > 0 in gen i < n. ([c != 0] * x[i]) + [not c != 0] * 1"),
+        ("sum(x > 0)", "sum i < n. (x[i] > 0)"),
+        ("let z = x + y\nz * z", "let z = gen i < n. x[i] + y[i] in gen i < n. z[i] * z[i]"),
+        ("let x' = x in x' + y", "let x' = x in gen i < n. x'[i] + y[i]"),
+        ("log(s) + pi", "ln(s) + 3.141592653589793"),
+        ("let (a, b) = (x, y)\na + b", "let p = (x, y) in let a = fst p in let b = snd p in gen i < n. a[i] + b[i]"),
+    ] {
+        let [short, long] = [short, long].map(|text| good(&format!("{head}{text}")));
+        short.verify().unwrap();
+        assert!(short.same(&long), "{short}\n{long}");
+        assert!(good(&short.to_string()).same(&short), "{short}");
+    }
+}
+
+#[test]
+fn imports() {
+    let mut loader = |from: &str, path: &str| {
+        let text = match path {
+            "a.iv" => "import \"b.iv\"\ndef twice(x : real) = 2 * once(x)",
+            "b.iv" => "import \"a.iv\"\ndef once(x : real) = soft(x)\nfun soft(a) = a^3 with (3 * a^2)",
+            "bad.iv" => "def f(x : real) = \n\n)",
+            "param.iv" => "param x : real",
+            _ => return Err(format!("not there, for `{from}`")),
+        };
+        Ok(crate::surface::Import { name: path.to_owned(), text: text.to_owned() })
+    };
+    let mut read = |text: &str| crate::surface::read_with(text, &[], &mut loader);
+    let program = read("import \"a.iv\"\nparam y : real\ntwice(y)").unwrap().program;
+    assert!(program.to_string().ends_with("2 * soft(y)"), "{program}");
+    // A definition of the program takes the place of an imported one.
+    let program = read("import \"a.iv\"\ndef once(x : real) = x\nparam y : real\ntwice(y)").unwrap().program;
+    assert!(program.to_string().ends_with("2 * y"), "{program}");
+    for (text, message) in [
+        ("import \"c.iv\"\n1", "`c.iv` cannot be imported: not there, for ``"),
+        ("import \"bad.iv\"\n1", "`bad.iv`, line 3: expected an expression, found `)`"),
+        (
+            "import \"param.iv\"\n1",
+            "`param.iv` holds more than definitions: only `def`, `fun` and `import` may be imported",
+        ),
+    ] {
+        let Err(Error::Program(found)) = read(text) else { panic!("{text}") };
+        assert_eq!((found[0].code, found[0].message.as_str()), ("import", message));
     }
 }

@@ -12,9 +12,6 @@ use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
 use crate::ty::{Side, Type, TypeId};
 
-/// The names of indices that are made up, outermost first.
-const INDEX_NAMES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
-
 impl<'a> Elaborator<'a> {
     pub(super) fn value(&mut self, at: ExprId) {
         match self.bound_share(at) {
@@ -45,6 +42,21 @@ impl<'a> Elaborator<'a> {
                     self.tasks.push(Task::Value(*e));
                 }
             },
+            Expr::Unary(UnaryOp::Transpose, e) => {
+                self.tasks.push(Task::Transpose(at));
+                self.tasks.push(Task::Value(*e));
+            }
+            Expr::Binary(BinaryOp::MatMul, a, b) => {
+                self.tasks.push(Task::Product(at));
+                self.tasks.extend([Task::Value(*b), Task::Value(*a)]);
+            }
+            Expr::Binary(BinaryOp::Pow, _, exponent) if self.is_transpose(*exponent) => {
+                self.diagnose(
+                    Diagnostic::new("unknown-name", span, "a power is expected, found `^T`")
+                        .help("the transpose of a matrix is `A'`"),
+                );
+                self.values.push(None);
+            }
             Expr::Binary(BinaryOp::Pow, base, exponent) => match self.power(*exponent) {
                 Some(k) => {
                     self.tasks.push(Task::Power(at, k));
@@ -77,7 +89,9 @@ impl<'a> Elaborator<'a> {
                     Some(var) => Task::SparseAccess(at, var, indices.len()),
                     None => Task::Access(at),
                 });
-                self.tasks.extend(indices.iter().rev().map(|i| Task::Index(*i)));
+                let whole = |e: &&ExprId| matches!(self.frame.source.ast.exprs[**e], Expr::All);
+                let given: Vec<ExprId> = indices.iter().filter(|e| !whole(e)).copied().collect();
+                self.tasks.extend(given.iter().rev().map(|i| Task::Index(*i)));
                 if sparse.is_none() {
                     self.tasks.push(Task::Value(*array));
                 }
@@ -108,10 +122,21 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::BindLet(at));
                 self.tasks.push(Task::Value(*value));
             }
-            Expr::Error => {
+            // The parser reads it among the indices of an access only.
+            Expr::All | Expr::Error => {
                 self.fail();
                 self.values.push(None);
             }
+        }
+    }
+
+    /// Whether an exponent is the `T` of `A^T`.
+    fn is_transpose(&self, exponent: ExprId) -> bool {
+        match self.expr(exponent) {
+            Expr::Name(name) => {
+                matches!(name.as_str(), "T" | "top" | "t") && matches!(self.peek(name), Meaning::Unknown)
+            }
+            _ => false,
         }
     }
 
@@ -138,6 +163,14 @@ impl<'a> Elaborator<'a> {
                 None
             }
             Meaning::Unknown => {
+                if let Some(constant) = constant_named(name) {
+                    return self.push(Term::Number(Number::Literal(constant)), span);
+                }
+                // `A'` where nothing has that name.
+                if let Some(base) = name.strip_suffix('\'').filter(|base| matches!(self.peek(base), Meaning::Var(_))) {
+                    let value = self.name_value(base, span)?;
+                    return self.transposed(value, span);
+                }
                 self.unknown(name, span, false);
                 None
             }
@@ -147,7 +180,7 @@ impl<'a> Elaborator<'a> {
     fn predicate_as_value(&mut self, span: Span) {
         self.diagnose(
             Diagnostic::new("predicate-as-value", span, "a value is expected, found a predicate")
-                .help("put it in a bracket: `[p] * 1` is 1 where `p` holds and 0 elsewhere"),
+                .help("put it in a bracket: `[p]` is 1 where `p` holds and 0 elsewhere"),
         );
         self.values.push(None);
     }
@@ -174,7 +207,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let e = self.pop_value();
         let Expr::Unary(_, operand) = self.expr(at) else { return };
-        let value = self.real(e, *operand, "-").and_then(|e| self.negative(e, span));
+        let value = self.elementwise(vec![e], &[*operand], "-", span, |this, e| this.negative(*e.first()?, span));
         self.values.push(value);
     }
 
@@ -189,30 +222,33 @@ impl<'a> Elaborator<'a> {
         let b = self.pop_value();
         let a = self.pop_value();
         let Expr::Binary(_, left, right) = self.expr(at) else { return };
-        let reals = self.reals(vec![a, b], &[*left, *right], symbol(op));
-        let value = reals.and_then(|reals| <[TermId; 2]>::try_from(reals).ok());
-        let value = value.map(<(TermId, TermId)>::from).and_then(|(a, b)| {
-            let term = match op {
-                BinaryOp::Add => Term::Add(a, b),
-                // a - b  ==  a + -1 * b
-                BinaryOp::Sub => Term::Add(a, self.negative(b, span)?),
-                BinaryOp::Mul => Term::Mul(a, b),
-                BinaryOp::Div => Term::Apply(Function::from(Op::Div), vec![a, b]),
-                BinaryOp::Pow => Term::Apply(Function::from(Op::Pow), vec![a, b]),
-                _ => return self.compare(op, a, b, span),
-            };
-            self.push(term, span)
+        let value = self.elementwise(vec![a, b], &[*left, *right], symbol(op), span, |this, operands| {
+            let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
+            this.operation(op, a, b, span)
         });
         self.values.push(value);
+    }
+
+    fn operation(&mut self, op: BinaryOp, a: TermId, b: TermId, span: Span) -> Option<TermId> {
+        let term = match op {
+            BinaryOp::Add => Term::Add(a, b),
+            // a - b  ==  a + -1 * b
+            BinaryOp::Sub => Term::Add(a, self.negative(b, span)?),
+            BinaryOp::Mul => Term::Mul(a, b),
+            BinaryOp::Div => Term::Apply(Function::from(Op::Div), vec![a, b]),
+            BinaryOp::Pow => Term::Apply(Function::from(Op::Pow), vec![a, b]),
+            _ => return self.compare(op, a, b, span),
+        };
+        self.push(term, span)
     }
 
     pub(super) fn finish_power(&mut self, at: ExprId, k: i32) {
         let span = self.span(at);
         let base = self.pop_value();
         let Expr::Binary(_, operand, _) = self.expr(at) else { return };
-        let value = self
-            .real(base, *operand, "^")
-            .and_then(|base| self.push(Term::Apply(Function::from(Op::Powi(k)), vec![base]), span));
+        let value = self.elementwise(vec![base], &[*operand], "^", span, |this, base| {
+            this.push(Term::Apply(Function::from(Op::Powi(k)), base), span)
+        });
         self.values.push(value);
     }
 
@@ -281,18 +317,20 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_access(&mut self, at: ExprId) {
         let span = self.span(at);
         let Expr::Access { array, indices } = self.expr(at) else { return };
-        let places = self.pop_affines(indices.len());
+        let places = self.given_places(indices);
         let value = self.pop_value();
         let lets = self.leave_anchor();
         let value = value.and_then(|value| {
             let axes = self.axes(value, indices.len(), *array, span)?;
-            let args: Vec<(Affine, Size)> = places?.into_iter().zip(axes).collect();
+            let places: Vec<(Option<Affine>, Size)> = places?.into_iter().zip(axes).collect();
+            let args: Vec<(Affine, Size)> =
+                places.iter().filter_map(|(place, n)| Some((place.clone()?, n.clone()))).collect();
             let what = match self.expr(*array) {
                 Expr::Name(name) => name.as_str(),
                 _ => "..",
             };
             self.demand_in_bounds(at, what, &args)?;
-            args.into_iter().try_fold(value, |array, (index, _)| self.push(Term::Access { array, index }, span))
+            self.slice(value, places, span)
         });
         let value = self.wrap(lets, value, span);
         self.values.push(value);
@@ -329,7 +367,8 @@ impl<'a> Elaborator<'a> {
     /// `A[i, j]` where `A` is sparse, or with fewer indices.
     pub(super) fn finish_sparse_access(&mut self, at: ExprId, var: VarId, n: usize) {
         let span = self.span(at);
-        let places = self.pop_affines(n);
+        let Expr::Access { indices, .. } = self.expr(at) else { return };
+        let places = self.given_places(indices);
         let lets = self.leave_anchor();
         let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
         let value = if n > rank {
@@ -345,16 +384,21 @@ impl<'a> Elaborator<'a> {
     /// `gen k. .. [A?(i, .., k, ..)] * A.value(i, .., k, ..)`, with a `gen` for each axis that has no index.
     ///
     /// Nothing is to be proved: a tuple of the pattern is in bounds.
-    pub(super) fn stored_elements(&mut self, var: VarId, mut places: Vec<Affine>, span: Span) -> Option<TermId> {
+    pub(super) fn stored_elements(&mut self, var: VarId, given: Vec<Option<Affine>>, span: Span) -> Option<TermId> {
         let pattern = self.sparse(var)?;
         let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
         let mut axes = Vec::new();
-        for (at, extent) in dims.into_iter().enumerate().skip(places.len()) {
-            let name = INDEX_NAMES.get(at).map_or_else(|| format!("i{at}"), |name| (*name).to_owned());
-            let index = self.program.fresh_index(name);
-            self.knowledge.declare(index, Some(extent.clone()));
-            places.push(Affine::index(index));
-            axes.push((index, extent));
+        let mut places = Vec::with_capacity(dims.len());
+        for (at, extent) in dims.into_iter().enumerate() {
+            places.push(match given.get(at) {
+                Some(Some(index)) => index.clone(),
+                _ => {
+                    let index = self.program.fresh_index(index_name(at));
+                    self.knowledge.declare(index, Some(extent.clone()));
+                    axes.push((index, extent));
+                    Affine::index(index)
+                }
+            });
         }
         let stored = self.stored(var, &places, span)?;
         let element = self.push(Term::Iverson { guard: Pred::relation(pattern, places), body: stored }, span)?;
@@ -459,12 +503,16 @@ impl<'a> Elaborator<'a> {
         let a = self.pop_value();
         let Expr::Call { args, .. } = self.expr(at) else { return };
         let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
-        let reals = args.get(1..).and_then(|args| self.reals(vec![a, b], args, "select"));
-        let reals = reals.and_then(|reals| <[TermId; 2]>::try_from(reals).ok()).map(<(TermId, TermId)>::from);
-        let value = reals.zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+            for (value, at) in [a, b].into_iter().zip(&args[1..]) {
+                if self.program.types.real_dims(self.program.ty(value)).is_none() {
+                    self.real(Some(value), *at, "select");
+                    return None;
+                }
+            }
             let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
             let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
-            self.push(Term::Add(a, b), span)
+            self.either(a, b, &args[1..], span)
         });
         let value = self.wrap(first.lets, value, span);
         self.values.push(value);
@@ -506,4 +554,15 @@ impl<'a> Elaborator<'a> {
         let value = bound.and_then(|((var, value), body)| self.push(Term::Let { var, value, body }, span));
         self.values.push(value);
     }
+}
+
+/// The names of indices that are made up, outermost first.
+pub(super) fn index_name(at: usize) -> String {
+    const NAMES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
+    NAMES.get(at).map_or_else(|| format!("i{at}"), |name| (*name).to_owned())
+}
+
+/// What a name stands for that nothing declares or binds.
+pub(super) fn constant_named(name: &str) -> Option<f64> {
+    matches!(name, "pi" | "π").then_some(std::f64::consts::PI)
 }

@@ -8,6 +8,10 @@ use crate::surface::MAX_TYPE_NESTING;
 use crate::surface::ast::{Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind};
 use crate::surface::elaborate::closest;
 
+/// What `fun` is not.
+const DEFINITION: &str =
+    "`fun` declares a scalar function with its own derivatives; one that is made of others is `def f(x : real) = ..`";
+
 impl Parser<'_> {
     /// A name and behind it another, where the first could be a declaration: `parm x`. What was read as the body is none.
     pub(super) fn misspelt_declaration(&mut self) -> Option<Token> {
@@ -37,6 +41,27 @@ impl Parser<'_> {
         Some(token)
     }
 
+    /// `import "lib.iv"`
+    pub(super) fn import(&mut self) -> bool {
+        let word = self.current;
+        let mut lexer = self.lexer.clone();
+        if word.token != Token::Name || lexer.next(&mut Vec::new()).token != Token::Text {
+            return false;
+        }
+        self.advance();
+        let span = self.advance().span;
+        let text = self.text.get(span.range()).unwrap_or("").trim_matches('"').to_owned();
+        if self.ast.body.is_some() {
+            let message = "expected the end of the text behind the program's body, found an `import`";
+            self.push_diagnostic(
+                Diagnostic::new("misplaced-declaration", span, message)
+                    .help("imports and declarations come before the body"),
+            );
+        }
+        self.ast.imports.push(Name { text, span });
+        true
+    }
+
     pub(super) fn decl(&mut self) {
         let keyword = self.advance().token;
         self.decl_of(keyword);
@@ -45,6 +70,7 @@ impl Parser<'_> {
     /// What stands behind the keyword of a declaration.
     pub(super) fn decl_of(&mut self, keyword: Token) {
         let reported = self.diagnostics.len();
+        self.indent = Some(self.current.indent);
         let decl = match keyword {
             Token::Param => self.param(),
             Token::Rel => self.relation(),
@@ -56,6 +82,7 @@ impl Parser<'_> {
             Token::Def => self.def(),
             _ => self.fun(),
         };
+        self.indent = None;
         if let Some(decl) = decl {
             self.ast.decls.push(decl);
         }
@@ -147,23 +174,36 @@ impl Parser<'_> {
 
     fn def(&mut self) -> Option<Decl> {
         let name = self.name("the name of a definition")?;
-        let Some((params, body)) = self.def_body() else {
+        let Some((params, result, body)) = self.def_body() else {
             // The name is declared, so that its uses are no further problems.
             let param = (self.no_name(), self.error_type());
-            return Some(Decl::Def { name, params: vec![param], body: self.error_leaf().id });
+            return Some(Decl::Def { name, params: vec![param], result: None, body: self.error_leaf().id });
         };
-        Some(Decl::Def { name, params, body })
+        Some(Decl::Def { name, params, result, body })
     }
 
-    /// `(a : [n] real, ..) = e`
-    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, ExprId)> {
+    /// `(a : [n] real, ..) : real = e`
+    #[allow(clippy::type_complexity)]
+    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
         let params = self.list("parameters such as `(a : real)`", |parser| {
             let name = parser.name("the name of a parameter")?;
-            parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
+            if parser.token() != Token::Colon {
+                let message =
+                    format!("expected `:` and a type behind the name of a parameter, found {}", parser.found());
+                let help = "parameters have types, as in `def f(x : [n] real, s : real) = ..`";
+                parser.report(Diagnostic::new("unexpected-token", parser.current.span, message).help(help));
+                return None;
+            }
+            parser.advance();
             Some((name, parser.ty(0)?))
         })?;
+        let mut result = None;
+        if matches!(self.token(), Token::Colon | Token::Arrow) {
+            self.advance();
+            result = Some(self.ty(0)?);
+        }
         self.expect(Token::Equal, "and the body of the definition").then_some(())?;
-        Some((params, self.expression(&[]).id))
+        Some((params, result, self.expression(&[]).id))
     }
 
     fn fun(&mut self) -> Option<Decl> {
@@ -178,10 +218,24 @@ impl Parser<'_> {
 
     /// `(a, b) = e with (da, db)`
     fn fun_body(&mut self, name: &Name) -> Option<(Vec<Name>, ExprId, Vec<ExprId>)> {
-        let params = self.list("arguments such as `(a, b)`", |parser| parser.name("the name of an argument"))?;
+        let params = self.list("arguments such as `(a, b)`", |parser| {
+            let name = parser.name("the name of an argument")?;
+            if parser.token() == Token::Colon {
+                let message = "expected `,` or `)` behind the name of an argument, found `:`";
+                parser.report(Diagnostic::new("unexpected-token", parser.current.span, message).help(DEFINITION));
+                return None;
+            }
+            Some(name)
+        })?;
         self.expect(Token::Equal, "and the value of the function").then_some(())?;
         let value = self.expression(&[Token::With]).id;
-        self.expect(Token::With, "and one partial derivative for each argument").then_some(())?;
+        if self.token() != Token::With {
+            let message =
+                format!("expected `with` and one partial derivative for each argument, found {}", self.found());
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(DEFINITION));
+            return None;
+        }
+        self.advance();
         let partials = self.list("partial derivatives such as `(da, db)`", |parser| {
             Some(parser.expression(&[Token::Comma, Token::RightParen]).id)
         })?;
@@ -274,8 +328,26 @@ impl Parser<'_> {
                 ty.span = span;
                 Some(ty)
             }
-            _ => {
-                self.unexpected("a type such as `real`, `[n] real` or `(real, real)`");
+            token => {
+                let expected = "expected a type such as `real`, `[n] real` or `(real, real)`";
+                let message = format!("{expected}, found {}", self.found());
+                let diagnostic = Diagnostic::new("unexpected-token", start, message);
+                let help = match self.text.get(start.range()) {
+                    Some("int" | "integer" | "index" | "i32" | "i64" | "Int") if token == Token::Name => {
+                        Some("indices come in by a map, as in `map idx : [m] -> [n]`, which is read as `x[idx(i)]`")
+                    }
+                    Some("bool" | "Bool") => {
+                        Some("what holds of indices comes in by a relation, as in `rel E : [n, n]`")
+                    }
+                    Some("float" | "double" | "f64" | "f32" | "Float64" | "float64" | "float32") => {
+                        Some("numbers are `real`; single precision is asked for when a program runs")
+                    }
+                    _ => None,
+                };
+                self.report(match help {
+                    Some(help) => diagnostic.help(help),
+                    None => diagnostic,
+                });
                 None
             }
         }

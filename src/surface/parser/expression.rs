@@ -1,12 +1,18 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Next, POWER, Prefix, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Next, POWER, Pattern, Prefix, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::lexer::{Lexeme, Token};
+use crate::scalar::Op;
+use crate::surface::MAX_TYPE_NESTING;
 use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
+
+/// What to write instead of a range of places.
+pub(super) const SLICE: &str =
+    "a whole axis is `x[i, :]`; a part of one is `gen i < b - a. x[i + a]`, which Python writes `x[a:b]`";
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -52,13 +58,32 @@ impl Parser<'_> {
             Token::Snd => self.prefix(Prefix::Snd),
             Token::Let => {
                 self.advance();
-                let name = self.name("the name of a variable behind `let`").unwrap_or_else(|| self.no_name());
-                self.expect(Token::Equal, "and the value of the variable");
-                self.open(Frame::LetValue { name, start: span });
+                self.binding(span);
                 None
             }
+            Token::If => {
+                self.advance();
+                self.open(Frame::IfCondition { start: span });
+                None
+            }
+            Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => {
+                self.advance();
+                if !matches!(self.token(), Token::Comma | Token::RightBracket) {
+                    let message = format!("expected `,` or `]` behind `:`, found {}", self.found());
+                    self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(SLICE));
+                }
+                Some(self.node(Expr::All, span))
+            }
             Token::Gen => self.binder(BinderKind::Gen),
-            Token::Sum => self.binder(BinderKind::Sum),
+            Token::Sum => {
+                self.advance();
+                match self.token() {
+                    Token::LeftParen if !self.indices_in_parentheses() => {
+                        self.call(Name { text: "sum".to_owned(), span })
+                    }
+                    _ => self.binder_indices(BinderKind::Sum, false, span),
+                }
+            }
             Token::ArgMax => self.binder(BinderKind::ArgMax),
             Token::ArgMin => self.binder(BinderKind::ArgMin),
             Token::Exists => self.binder(BinderKind::Exists),
@@ -66,8 +91,11 @@ impl Parser<'_> {
                 self.advance();
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
                 match self.token() {
+                    Token::LeftParen if token != Token::Real && self.indices_in_parentheses() => {
+                        self.binder_indices(kind, false, span)
+                    }
                     Token::LeftParen => self.call(self.name_at(span)),
-                    Token::Name if token != Token::Real => self.binder_indices(kind, span),
+                    Token::Name if token != Token::Real => self.binder_indices(kind, false, span),
                     _ => {
                         self.unexpected(match token {
                             Token::Real => "`(` and an index expression behind `real`",
@@ -104,7 +132,20 @@ impl Parser<'_> {
     /// A name at `span` and what belongs to it: `x`, `f(`, `A?(`, `A.value(`.
     fn operand_name(&mut self, span: Span) -> Option<Operand> {
         match self.token() {
-            Token::LeftParen if !self.current.starts_line => self.call(self.name_at(span)),
+            Token::LeftParen if !self.current.starts_line => {
+                if self.text.get(span.range()) == Some("mean") && self.indices_in_parentheses() {
+                    return self.binder_indices(BinderKind::Sum, true, span);
+                }
+                self.call(self.name_at(span))
+            }
+            Token::Name if !self.current.starts_line && self.text.get(span.range()) == Some("mean") => {
+                self.binder_indices(BinderKind::Sum, true, span)
+            }
+            // `exp.(x)`
+            Token::Dot if self.is_dotted_call(span) => {
+                self.advance();
+                self.call(self.name_at(span))
+            }
             Token::Question if self.current.span.start == span.end => {
                 let end = self.advance().span;
                 if self.token() == Token::LeftParen {
@@ -138,13 +179,127 @@ impl Parser<'_> {
 
     fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
         let start = self.advance().span;
-        self.binder_indices(kind, start)
+        self.binder_indices(kind, false, start)
     }
 
-    fn binder_indices(&mut self, kind: BinderKind, start: Span) -> Option<Operand> {
+    fn binder_indices(&mut self, kind: BinderKind, mean: bool, start: Span) -> Option<Operand> {
+        let open = self.eat(Token::LeftParen);
         let index = self.binder_index();
-        self.open(Frame::Extent { kind, index, done: Vec::new(), start });
+        self.open(Frame::Extent { kind, mean, open, index, done: Vec::new(), start });
         None
+    }
+
+    /// Whether the parenthesis here holds the indices of a binder, as in `sum (i < n, j < m) e`, and no argument, as in `sum(x < y)`: it
+    /// holds indices and sizes, and a body stands behind it. What is looked at holds no such parenthesis itself.
+    fn indices_in_parentheses(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let mut problems = Vec::new();
+        let mut next = || lexer.next(&mut problems);
+        if next().token != Token::Name || next().token != Token::Less {
+            return false;
+        }
+        let mut depth = 0usize;
+        loop {
+            match next().token {
+                Token::LeftParen => depth += 1,
+                Token::RightParen if depth > 0 => depth -= 1,
+                Token::RightParen => break,
+                Token::Name | Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
+                Token::Comma | Token::Less => {}
+                _ => return false,
+            }
+        }
+        let behind = next();
+        behind.token == Token::Dot || starts_operand(behind.token)
+    }
+
+    /// Whether the point behind a function is one of Julia, which applies it to each element.
+    fn is_dotted_call(&self, name: Span) -> bool {
+        let end = self.current.span.end as usize;
+        let called =
+            name.end == self.current.span.start && self.text.get(end..).is_some_and(|rest| rest.starts_with('('));
+        called && self.text.get(name.range()).is_some_and(|name| Op::from_name(name).is_some() || name == "log")
+    }
+
+    /// What a `let` binds and its `=`, in front of the value.
+    fn binding(&mut self, start: Span) {
+        let indent = self.current.indent;
+        let pattern = self.pattern(0).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        self.expect(Token::Equal, "and the value of the variable");
+        self.open(Frame::LetValue { pattern, start, indent });
+    }
+
+    /// `x`, `(a, b)`, `(a, (b, c))`
+    fn pattern(&mut self, depth: usize) -> Option<Pattern> {
+        let start = self.current.span;
+        if depth > MAX_TYPE_NESTING || self.eat(Token::LeftParen).is_none() {
+            return self.name("the name of a variable behind `let`").map(Pattern::Name);
+        }
+        let mut parts = vec![self.pattern(depth + 1)?];
+        while self.eat(Token::Comma).is_some() {
+            parts.push(self.pattern(depth + 1)?);
+        }
+        self.close(start, Token::RightParen)?;
+        let span = start.to(self.last_end);
+        let last = parts.pop()?;
+        Some(parts.into_iter().rev().fold(last, |second, first| Pattern::Pair(span, Box::new(first), Box::new(second))))
+    }
+
+    /// The value of a `let` is complete: its body comes next. A pattern binds a pair and, one after the other, its parts.
+    fn let_body(&mut self, pattern: Pattern, value: ExprId, start: Span) {
+        let (span, pattern) = match pattern {
+            Pattern::Name(name) => return self.open(Frame::LetBody { name, value, start }),
+            Pattern::Pair(span, ..) => (span, pattern),
+        };
+        // No name that can be written; printers make one of it.
+        let text = match &pattern {
+            Pattern::Pair(_, first, _) => match &**first {
+                Pattern::Name(name) => format!("({} ..)", name.text),
+                Pattern::Pair(..) => "(pair ..)".to_owned(),
+            },
+            Pattern::Name(_) => String::new(),
+        };
+        self.open(Frame::LetBody { name: Name { text: text.clone(), span }, value, start });
+        let mut parts = vec![(pattern, Vec::new())];
+        while let Some((part, path)) = parts.pop() {
+            match part {
+                Pattern::Name(name) => {
+                    let mut value = self.node(Expr::Name(text.clone()), name.span);
+                    for first in path {
+                        value = self.node(if first { Expr::Fst(value.id) } else { Expr::Snd(value.id) }, name.span);
+                    }
+                    self.open(Frame::LetBody { name, value: value.id, start });
+                }
+                Pattern::Pair(_, first, second) => {
+                    let with = |half: bool| path.iter().copied().chain([half]).collect::<Vec<bool>>();
+                    parts.extend([(*second, with(false)), (*first, with(true))]);
+                }
+            }
+        }
+    }
+
+    /// Whether this line begins anew with a `-`: it is indented no deeper than the line of the `let` or declaration whose value ends.
+    fn begins_with_minus(&self, base: usize) -> bool {
+        if self.token() != Token::Minus || !self.current.starts_line {
+            return false;
+        }
+        let group = self.frames.iter().skip(base).rfind(|frame| frame.level().is_none());
+        let outer = match group {
+            Some(Frame::LetValue { indent, .. }) => Some(*indent),
+            Some(_) => None,
+            None => self.indent,
+        };
+        outer.is_some_and(|outer| self.current.indent <= outer)
+    }
+
+    /// Whether `, y = ..` goes on with another variable of a `let`.
+    fn another_binding(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let mut problems = Vec::new();
+        self.token() == Token::Comma
+            && matches!(self.frames.last(), Some(Frame::LetValue { .. }))
+            && lexer.next(&mut problems).token == Token::Name
+            && lexer.next(&mut problems).token == Token::Equal
     }
 
     /// `i <`, in front of the extent.
@@ -172,6 +327,18 @@ impl Parser<'_> {
             self.open(Frame::Access { open, array: operand, indices: Vec::new() });
             return Next::Expect;
         }
+        if token == Token::Prime {
+            let end = self.advance().span;
+            let span = operand.span.to(end);
+            return Next::Operand(self.node(Expr::Unary(UnaryOp::Transpose, operand.id), span));
+        }
+        if self.begins_with_minus(base) {
+            let operand = self.finish_operators(0, operand, base);
+            return match self.frames.len() <= base {
+                true => Next::Done(operand),
+                false => self.end_group(Token::In, self.current.span, operand),
+            };
+        }
         if let Some((op, level)) = infix(token) {
             let op_span = self.advance().span;
             self.infix(op, level, op_span, operand, base);
@@ -186,6 +353,12 @@ impl Parser<'_> {
         let operand = self.finish_operators(0, operand, base);
         if self.frames.len() <= base {
             return Next::Done(operand);
+        }
+        if self.another_binding() {
+            let start = self.advance().span;
+            let next = self.end_group(Token::In, start, operand);
+            self.binding(start);
+            return next;
         }
         if self.frames.last().is_some_and(|frame| frame.accepts(token)) {
             let end = self.advance().span;
@@ -254,14 +427,23 @@ impl Parser<'_> {
             Frame::Iverson { guard, start } => {
                 self.node(Expr::Iverson { guard, body: operand.id }, start.to(operand.span))
             }
-            Frame::Body { kind, index, extent, start } => {
-                self.node(Expr::Binder { kind, index, extent, body: operand.id }, start.to(operand.span))
+            Frame::Body { kind, index, extent, start, summed } => {
+                let span = start.to(operand.span);
+                self.warn_of_sum(&summed, operand, span);
+                self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
+            }
+            Frame::Mean { extents, start } => self.mean(operand, extents, start),
+            Frame::IfElse { cond, then, start } => {
+                let callee = Name { text: "select".to_owned(), span: start };
+                self.node(Expr::Call { callee, args: vec![cond, then, operand.id] }, start.to(operand.span))
             }
             Frame::LetBody { name, value, start } => {
                 self.node(Expr::Let { name, value, body: operand.id }, start.to(operand.span))
             }
             // Groups have no level, so none gets here.
             Frame::LetValue { .. }
+            | Frame::IfCondition { .. }
+            | Frame::IfThen { .. }
             | Frame::Extent { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
@@ -282,17 +464,28 @@ impl Parser<'_> {
                 Next::Expect
             }
             _ => match self.frames.pop() {
-                Some(Frame::LetValue { name, start }) => {
-                    self.open(Frame::LetBody { name, value: operand.id, start });
+                Some(Frame::LetValue { pattern, start, .. }) => {
+                    self.let_body(pattern, operand.id, start);
                     Next::Expect
                 }
-                Some(Frame::Extent { kind, index, mut done, start }) => {
+                Some(Frame::IfCondition { start }) => {
+                    self.open(Frame::IfThen { cond: operand.id, start });
+                    Next::Expect
+                }
+                Some(Frame::IfThen { cond, start }) => {
+                    self.open(Frame::IfElse { cond, then: operand.id, start });
+                    Next::Expect
+                }
+                Some(Frame::Extent { kind, mean, open, index, mut done, start }) => {
                     done.push((index, operand.id));
                     if token == Token::Comma {
                         let index = self.binder_index();
-                        self.open(Frame::Extent { kind, index, done, start });
+                        self.open(Frame::Extent { kind, mean, open, index, done, start });
                     } else {
-                        self.open_bodies(kind, done, start);
+                        if open.is_some() {
+                            self.eat(Token::Dot);
+                        }
+                        self.open_bodies(kind, mean, done, start);
                     }
                     Next::Expect
                 }
@@ -304,24 +497,41 @@ impl Parser<'_> {
     }
 
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
-    fn open_bodies(&mut self, kind: BinderKind, indices: Vec<(Name, ExprId)>, start: Span) {
+    fn open_bodies(&mut self, kind: BinderKind, mean: bool, indices: Vec<(Name, ExprId)>, start: Span) {
+        if mean {
+            let extents = indices.iter().map(|(_, extent)| *extent).collect();
+            self.open(Frame::Mean { extents, start });
+        }
+        let last = indices.len().saturating_sub(1);
+        let names: Vec<String> = match kind {
+            BinderKind::Sum => indices.iter().map(|(index, _)| index.text.clone()).collect(),
+            _ => Vec::new(),
+        };
         for (k, (index, extent)) in indices.into_iter().enumerate() {
             let start = if k == 0 { start } else { index.span };
-            self.open(Frame::Body { kind, index, extent, start });
+            let summed = if k == last { names.clone() } else { Vec::new() };
+            self.open(Frame::Body { kind, index, extent, start, summed });
         }
     }
 
-    /// Behind the `]` of a guard stands `*` and the body.
+    /// `mean i < n, j < m. e` is `(sum i < n, j < m. e) / real(n) / real(m)`.
+    fn mean(&mut self, sum: Operand, extents: Vec<ExprId>, start: Span) -> Operand {
+        let mut mean = sum;
+        for extent in extents {
+            let callee = Name { text: "real".to_owned(), span: start };
+            let n = self.node(Expr::Call { callee, args: vec![extent] }, start);
+            mean = self.node(Expr::Binary(BinaryOp::Div, mean.id, n.id), sum.span);
+        }
+        mean
+    }
+
+    /// Behind the `]` of a guard stands `*` and the body, or the body, or nothing: then the bracket is the number 1 or 0.
     fn guard(&mut self, guard: ExprId, open: Span) -> Next {
-        if self.eat(Token::Star).is_none() {
-            let message = format!("expected `*` and an expression behind the bracket, found {}", self.found());
-            self.report(
-                Diagnostic::new("missing-body", self.current.span, message)
-                    .help("a bracket guards an expression: `[p] * e`; the number 1 or 0 is `[p] * 1`"),
-            );
-            if !starts_operand(self.token()) || self.current.starts_line {
-                return Next::Operand(self.error_leaf());
-            }
+        let juxtaposed = starts_operand(self.token()) && !self.current.starts_line;
+        if self.eat(Token::Star).is_none() && !juxtaposed {
+            let span = open.to(self.last_end);
+            let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, span);
+            return Next::Operand(self.node(Expr::Iverson { guard, body: one.id }, span));
         }
         self.open(Frame::Iverson { guard, start: open });
         Next::Expect
@@ -350,15 +560,18 @@ impl Parser<'_> {
                 let span = callee.span.to(end);
                 self.node(Expr::Call { callee, args }, span)
             }
-            Frame::LetValue { name, start } => {
+            Frame::LetValue { pattern, start, .. } => {
+                let base = self.frames.len();
                 let body = self.error_leaf();
-                self.finish_operator(Frame::LetBody { name, value: operand.id, start }, body)
+                self.let_body(pattern, operand.id, start);
+                self.finish_operators(0, body, base)
             }
-            Frame::Extent { kind, index, mut done, start } => {
+            Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
+            Frame::Extent { kind, index, mut done, start, .. } => {
                 done.push((index, operand.id));
                 let mut body = self.error_leaf();
                 for (index, extent) in done.into_iter().rev() {
-                    body = self.finish_operator(Frame::Body { kind, index, extent, start }, body);
+                    body = self.finish_operator(Frame::Body { kind, index, extent, start, summed: Vec::new() }, body);
                 }
                 body
             }

@@ -13,6 +13,12 @@ pub(super) enum Prefix {
     Snd,
 }
 
+/// What a `let` binds.
+pub(super) enum Pattern {
+    Name(Name),
+    Pair(Span, Box<Pattern>, Box<Pattern>),
+}
+
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
 pub(super) enum Frame {
     Prefix {
@@ -41,6 +47,18 @@ pub(super) enum Frame {
         index: Name,
         extent: ExprId,
         start: Span,
+        /// The indices of the `sum` whose body this is; none for another binder, and where more of its indices follow.
+        summed: Vec<String>,
+    },
+    /// The sum of `mean i < n. e`.
+    Mean {
+        extents: Vec<ExprId>,
+        start: Span,
+    },
+    IfElse {
+        cond: ExprId,
+        then: ExprId,
+        start: Span,
     },
     LetBody {
         name: Name,
@@ -48,11 +66,22 @@ pub(super) enum Frame {
         start: Span,
     },
     LetValue {
-        name: Name,
+        pattern: Pattern,
+        start: Span,
+        indent: u32,
+    },
+    IfCondition {
+        start: Span,
+    },
+    IfThen {
+        cond: ExprId,
         start: Span,
     },
     Extent {
         kind: BinderKind,
+        mean: bool,
+        /// The parenthesis around the indices.
+        open: Option<Span>,
         index: Name,
         done: Vec<(Name, ExprId)>,
         start: Span,
@@ -91,7 +120,7 @@ pub(super) const AND: u8 = 4;
 const NOT: u8 = 6;
 pub(super) const COMPARE: u8 = 8;
 const SUM: u8 = 10;
-const PRODUCT: u8 = 12;
+pub(super) const PRODUCT: u8 = 12;
 pub(super) const POWER: u8 = 16;
 
 /// The operator a token stands for behind an operand, with its level.
@@ -109,6 +138,7 @@ pub(super) fn infix(token: Token) -> Option<(BinaryOp, u8)> {
         Token::Minus => (BinaryOp::Sub, SUM),
         Token::Star => (BinaryOp::Mul, PRODUCT),
         Token::Slash => (BinaryOp::Div, PRODUCT),
+        Token::At => (BinaryOp::MatMul, PRODUCT),
         Token::Caret => (BinaryOp::Pow, POWER),
         _ => return None,
     })
@@ -119,7 +149,7 @@ impl Frame {
     /// operators on top whose level is at least `l`.
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
-            Frame::Body { .. } | Frame::LetBody { .. } => 0,
+            Frame::Body { .. } | Frame::Mean { .. } | Frame::IfElse { .. } | Frame::LetBody { .. } => 0,
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
@@ -138,10 +168,12 @@ impl Frame {
                 | BinaryOp::Equal
                 | BinaryOp::NotEqual => COMPARE,
                 BinaryOp::Add | BinaryOp::Sub => SUM,
-                BinaryOp::Mul | BinaryOp::Div => PRODUCT,
+                BinaryOp::Mul | BinaryOp::Div | BinaryOp::MatMul => PRODUCT,
                 BinaryOp::Pow => POWER,
             },
             Frame::LetValue { .. }
+            | Frame::IfCondition { .. }
+            | Frame::IfThen { .. }
             | Frame::Extent { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
@@ -153,7 +185,10 @@ impl Frame {
     /// Whether a token ends this group or one item of it.
     pub(super) fn accepts(&self, token: Token) -> bool {
         match self {
-            Frame::LetValue { .. } => token == Token::In,
+            Frame::LetValue { .. } => matches!(token, Token::In | Token::Semicolon),
+            Frame::IfCondition { .. } => token == Token::Then,
+            Frame::IfThen { .. } => token == Token::Else,
+            Frame::Extent { open: Some(_), .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
             Frame::Paren { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } => token == Token::RightBracket,

@@ -1,10 +1,11 @@
 //! How reading goes on behind a mistake: what is open is closed, or tokens are skipped up to one that means something.
 
+use super::expression::SLICE;
 use super::frame::{Frame, Next};
 use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
 use crate::error::Diagnostic;
 use crate::lexer::Token;
-use crate::surface::ast::BinaryOp;
+use crate::surface::ast::{BinaryOp, Expr};
 
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
@@ -15,13 +16,15 @@ impl Parser<'_> {
             return Next::Operand(self.close_groups(operand, base));
         }
         match self.frames.last() {
-            Some(Frame::LetValue { .. })
-                if token == Token::Let || starts_operand(token) && self.current.starts_line =>
-            {
+            // A block: what begins a line is no part of the value.
+            Some(Frame::LetValue { .. }) if starts_operand(token) && self.current.starts_line => {
+                return self.end_group(Token::In, self.current.span, operand);
+            }
+            Some(Frame::LetValue { .. }) if token == Token::Let => {
                 self.report_open_group();
                 return self.end_group(Token::In, self.current.span, operand);
             }
-            Some(Frame::Extent { .. }) if starts_operand(token) => {
+            Some(Frame::Extent { open: None, .. }) if starts_operand(token) => {
                 self.report_open_group();
                 return self.end_group(Token::Dot, self.current.span, operand);
             }
@@ -47,7 +50,10 @@ impl Parser<'_> {
             return Next::Operand(operand);
         }
         let expected = match self.frames.last() {
-            Some(Frame::LetValue { .. }) => "an operator, or `in` and the rest of the program",
+            Some(Frame::LetValue { .. }) => "an operator, or a line break or `in` and the rest of the program",
+            Some(Frame::IfCondition { .. }) => "an operator, or `then`",
+            Some(Frame::IfThen { .. }) => "an operator, or `else`",
+            Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
             Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",
@@ -62,6 +68,9 @@ impl Parser<'_> {
             } else {
                 "an access or a call begins on the line on which what it applies to ends"
             });
+        }
+        if let Some(help) = self.foreign(operand) {
+            diagnostic = diagnostic.help(help);
         }
         self.report(diagnostic);
         if token == Token::Let {
@@ -100,6 +109,9 @@ impl Parser<'_> {
             Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::Guard { open } | Frame::Access { open, .. }) => return self.unclosed(*open, "`]`"),
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
+            Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),
+            Some(Frame::IfThen { .. }) => ("`else` and a value", "missing-body", self.current.span),
+            Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::LetValue { .. }) => {
                 ("`in` and the expression in which the variable stands", "missing-body", self.current.span)
             }
@@ -108,10 +120,62 @@ impl Parser<'_> {
         self.report(Diagnostic::new(code, span, format!("expected {expected}, found {found}")));
     }
 
+    /// What to write instead of a habit from another language that ends at the current token.
+    fn foreign(&self, operand: Operand) -> Option<String> {
+        let token = self.token();
+        let before = match self.ast.exprs.get(operand.id) {
+            Some(Expr::Name(name)) => name.as_str(),
+            _ => "",
+        };
+        if token == Token::Colon && matches!(self.frames.last(), Some(Frame::Access { .. })) {
+            return Some(SLICE.to_owned());
+        }
+        if token == Token::Dot && self.current.span.start == operand.span.end {
+            let mut lexer = self.lexer.clone();
+            let member = lexer.next(&mut Vec::new());
+            let name = self.text.get(member.span.range()).unwrap_or("");
+            let called = lexer.next(&mut Vec::new()).token == Token::LeftParen;
+            return match (name, called) {
+                ("T" | "mT" | "H", false) => Some(format!("the transpose of a matrix is `{before}'`")),
+                ("shape" | "size", _) => {
+                    Some("sizes have names of their own: they are those of the types, `[n, m] real`".into())
+                }
+                _ if matches!(before, "np" | "jnp" | "torch" | "numpy" | "math" | "F" | "jax") => {
+                    Some(format!("functions stand alone: `{name}(..)`"))
+                }
+                (_, true) => Some(format!("functions stand in front: `{name}({before})`")),
+                _ => None,
+            };
+        }
+        let help = match before {
+            "for" | "while" => "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`",
+            "return" => "the last expression is the value, without `return`",
+            "lambda" | "function" => "functions are declared as in `def f(x : real) = ..`",
+            "prod" | "product" => {
+                "there is no product over an index: of positive factors it is `exp(sum i < n. log(e))`"
+            }
+            "var" | "const" => "variables are bound by `let y = e`",
+            _ => return None,
+        };
+        Some(help.to_owned())
+    }
+
     /// Something stands behind the body.
     pub(super) fn report_rest(&mut self) {
         let message = format!("expected an operator or the end of the text, found {}", self.found());
         let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
+        let body = self.ast.body.map(|id| Operand { id, span: self.last_end });
+        if let Some(help) = body.and_then(|body| self.foreign(body)) {
+            self.report(diagnostic.help(help));
+            return;
+        }
+        if let Some(Expr::Binary(BinaryOp::Equal, name, _)) = self.ast.body.and_then(|body| self.ast.exprs.get(body))
+            && let Some(Expr::Name(name)) = self.ast.exprs.get(*name)
+        {
+            let help = format!("a variable is bound by `let {name} = ..`");
+            self.report(diagnostic.help(help));
+            return;
+        }
         self.report(match self.token() {
             Token::RightBracket | Token::RightParen => diagnostic.help("no bracket is open here that it could close"),
             Token::LeftBracket | Token::LeftParen if self.current.starts_line => {

@@ -109,6 +109,86 @@ fn parse_unicode_spellings() {
 }
 
 #[test]
+fn parse_blocks() {
+    check(&[
+        ("let a = 1\nlet b = a\na + b", "(let a 1 (let b a (+ a b)))"),
+        ("let a = 1; let b = a in a + b", "(let a 1 (let b a (+ a b)))"),
+        ("let a = 1, b = a\na + b", "(let a 1 (let b a (+ a b)))"),
+        ("let a = x\n-a", "(let a x (neg a))"),
+        ("let a = x\n  - b\na", "(let a (- x b) a)"),
+        ("let a = x\n+ b\na", "(let a (+ x b) a)"),
+        ("gen i < n. let a = x[i]\n  let b = a\n  -b", "(gen i n (let a (at x i) (let b a (neg b))))"),
+        ("let a = gen i < n. x[i]\na", "(let a (gen i n (at x i)) a)"),
+        ("let (a, b) = e\na", "(let (a ..) e (let a (fst (a ..)) (let b (snd (a ..)) a)))"),
+        (
+            "let ((a, b), c) = e in b",
+            "(let (pair ..) e (let a (fst (fst (pair ..))) (let b (snd (fst (pair ..))) (let c (snd (pair ..)) b))))",
+        ),
+    ]);
+}
+
+#[test]
+fn parse_habits() {
+    check(&[
+        ("if x > 0 then a else b + 1", "(select (> x 0) a (+ b 1))"),
+        ("2 * if p then a else if q then b else c", "(* 2 (select p a (select q b c)))"),
+        ("mean i < n. x[i]", "(/ (sum i n (at x i)) (real n))"),
+        ("mean (i < n, j < m) e", "(/ (/ (sum i n (sum j m e)) (real n)) (real m))"),
+        ("sum (i < n, j < m + 1) e", "(sum i n (sum j (+ m 1) e))"),
+        ("gen (i < n). [i = 0] * e", "(gen i n (iv (= i 0) e))"),
+        ("sum(x < y)", "(sum (< x y))"),
+        ("sum(x < y) - 1", "(- (sum (< x y)) 1)"),
+        ("sum(x * y) / 2", "(/ (sum (* x y)) 2)"),
+        ("max (i < n) x[i]", "(max i n (at x i))"),
+        ("[p]", "(iv p 1)"),
+        ("[p] (a) + b", "(+ (iv p a) b)"),
+        ("[p] + b", "(+ (iv p 1) b)"),
+        ("x[i, :, j]", "(at x i : j)"),
+        ("(a @ b)'", "(transpose (@ a b))"),
+        ("-x[i]' @ a'", "(@ (neg (transpose (at x i))) a')"),
+        ("a @ b / c", "(/ (@ a b) c)"),
+        ("a .* b .^ 2 .- c ./ 2 .+ 1", "(+ (- (* a (^ b 2)) (/ c 2)) 1)"),
+        ("exp.(x) + log.(y)", "(+ (exp x) (log y))"),
+        ("gen i < n.(x[i])", "(gen i n (at x i))"),
+        ("gen i < n.-x[i]", "(gen i n (neg (at x i)))"),
+        ("a // half of it\n+ b", "(+ a b)"),
+    ]);
+}
+
+#[test]
+fn warnings_have_both_readings() {
+    for (text, expected) in [
+        ("sum i < n. x[i]", None),
+        ("sum i < n. (x[i] + b)", None),
+        ("(sum i < n. x[i]) + b", None),
+        ("sum i < n. b + x[i]", None),
+        ("sum i < n, j < m. a[i, j] + b[i]", None),
+        ("gen i < n. x[i] + b", None),
+        (
+            "(sum j < d. x[i, j] * w[j] + b - y[i])^2",
+            Some((
+                "b - y[i]",
+                "write `sum j < d. (x[i, j] * w[j] + b - y[i])` if it is to be added each time, `(sum j < d. x[i, j] * w[j]) + b - y[i]` if once",
+            )),
+        ),
+        ("mean i < n. x[i] + b + y[i]", None),
+        (
+            "mean i < n. x[i] - 1",
+            Some((
+                "1",
+                "write `mean i < n. (x[i] - 1)` if it is to be added each time, `(mean i < n. x[i]) - 1` if once",
+            )),
+        ),
+    ] {
+        let (ast, problems) = parse(text);
+        assert_eq!(problems, [], "{text}");
+        let found: Vec<_> =
+            ast.warnings.iter().map(|w| (&text[w.span.range()], w.help.as_deref().unwrap_or(""))).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{text}");
+    }
+}
+
+#[test]
 fn parse_numbers() {
     check(&[
         ("1.5e-3 + 1e9 + 1.5 + 12", "(+ (+ (+ 0.0015r 1000000000r) 1.5r) 12)"),
@@ -215,13 +295,21 @@ fn parse_reports_problems() {
         ("2x", vec![("bad-number", "2x")]),
         ("1e + 2", vec![("bad-number", "1e")]),
         ("1e999", vec![("bad-number", "1e999")]),
-        ("a @@ b", vec![("bad-character", "@@")]),
+        ("a @@ b", vec![("unexpected-token", "@")]),
+        ("a $$ b", vec![("bad-character", "$$")]),
+        ("a ** b", vec![("unexpected-token", "**")]),
+        ("a += b", vec![("unexpected-token", "+=")]),
+        ("x[n // 2]", vec![("no-floor-division", "//")]),
+        ("x[n//m]", vec![("no-floor-division", "//")]),
+        ("x[1:2]", vec![("unexpected-token", ":")]),
+        ("x[:2]", vec![("unexpected-token", "2")]),
+        ("if a then b", vec![("missing-body", "")]),
+        ("A.T", vec![("unexpected-token", ".")]),
         ("a && b", vec![("bad-character", "&&")]),
         ("[a == b] * c", vec![("unexpected-token", "==")]),
         (".5", vec![("unexpected-token", ".")]),
         ("+1", vec![("unexpected-token", "+")]),
-        ("[p]", vec![("missing-body", "")]),
-        ("[p] e", vec![("missing-body", "e")]),
+        ("[p", vec![("unclosed-bracket", "[")]),
         ("[p, q] * e", vec![("unexpected-token", ",")]),
         ("[0 < i > j] * e", vec![("ambiguous-comparison", ">")]),
         ("[i != j != k] * e", vec![("ambiguous-comparison", "!=")]),
@@ -254,7 +342,7 @@ fn parse_reports_problems() {
         ("x\nparam x : real\nparam y : real", vec![("misplaced-declaration", "param")]),
         ("parm x : real\nparam y : real\ny", vec![("unknown-declaration", "parm")]),
         ("x\nprm y", vec![("unexpected-token", "prm")]),
-        ("let a = 1\na", vec![("missing-body", "a")]),
+        ("let a = 1\n  - a", vec![("missing-body", "")]),
         ("[i % 2 = 0] * a", vec![("bad-character", "%")]),
         ("a + \"b c\"", vec![("bad-character", "\"b c\"")]),
     ] {
@@ -343,7 +431,8 @@ fn parse_survives_any_text() {
     let pieces = [
         "let ", "in ", "gen ", "sum ", "max ", "i ", "< ", "n ", ". ", "( ", ") ", "[ ", "] ", ", ", "* ", "- ",
         "not ", "param ", "def ", ": ", "real ", "= ", "\n", "1 ", "A?", ".value(", "; ", "with ", "fun ", "map ",
-        "-> ", "@", "Σ", "fst ", "1.5", "assume ", "rel ", "exists ", "#", "csr ", "^",
+        "-> ", "@", "Σ", "fst ", "1.5", "assume ", "rel ", "exists ", "#", "csr ", "^", "if ", "then ", "else ",
+        "mean ", "'", "// ", ": ", "import ", "\"lib\" ", "sum (", ".*",
     ];
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..20_000 {

@@ -4,10 +4,13 @@ use std::borrow::Cow;
 
 use super::fold::{is_entry, is_minus_one, negated, peel_access};
 use super::{Level, Printer, Style, Task};
-use crate::base::{Id, VarId};
+use crate::base::{Id, IndexId, VarId};
 use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::{Comparison, Function, Number, Op, Primitive};
 use crate::term::data::{Term, TermId};
+
+/// How many terms are looked at to find an index.
+const MAX_LOOKED_AT: usize = 256;
 
 impl<'a> Printer<'a> {
     pub(super) fn term(&mut self, id: TermId, level: Level, last: bool, out: &mut Vec<Task>) {
@@ -301,8 +304,52 @@ impl<'a> Printer<'a> {
         } else {
             out.extend([Task::Open(2), Task::text(self.symbol(word)), Task::text(format!(" {bound}."))]);
         }
-        out.extend([Task::Line, Task::Last(rest, Level::Open), Task::Close]);
+        let body = match word == "sum" && self.is_misread(id, rest) {
+            true => Task::Term(rest, Level::Product),
+            false => Task::Last(rest, Level::Open),
+        };
+        out.extend([Task::Line, body, Task::Close]);
         out.extend(std::iter::repeat_with(|| Task::Leave).take(scopes));
+    }
+
+    /// Whether the body of a sum ends with a term that none of its indices occurs in: `sum i < n. x[i] + b` is easily read as
+    /// `(sum i < n. x[i]) + b`, so the body stands in parentheses.
+    fn is_misread(&self, sum: TermId, body: TermId) -> bool {
+        let mut indices = Vec::new();
+        let mut e = sum;
+        while let (Term::Sum { index, body, .. }, true) = (&self.program.terms[e], e != body) {
+            indices.push(*index);
+            e = *body;
+        }
+        let mut terms = Vec::new();
+        let mut rest = body;
+        while let (Term::Add(a, b), true) = (&self.program.terms[rest], terms.len() < MAX_LOOKED_AT) {
+            terms.push(*b);
+            rest = *a;
+        }
+        terms.push(rest);
+        !self.depends(terms[0], &indices) && terms.iter().any(|term| self.depends(*term, &indices))
+    }
+
+    /// Whether one of some indices occurs in a term, or the term is too long to tell.
+    fn depends(&self, term: TermId, indices: &[IndexId]) -> bool {
+        let mut stack = vec![term];
+        let mut looked_at = 0;
+        while let Some(e) = stack.pop() {
+            looked_at += 1;
+            let found = match &self.program.terms[e] {
+                Term::Number(Number::Index(a)) | Term::Access { index: a, .. } => {
+                    indices.iter().any(|i| a.mentions(*i))
+                }
+                Term::Iverson { guard, .. } => indices.iter().any(|i| guard.mentions(*i)),
+                _ => false,
+            };
+            if found || looked_at > MAX_LOOKED_AT {
+                return true;
+            }
+            self.program.terms[e].for_each_operand(|e| stack.push(e));
+        }
+        false
     }
 
     /// Which end of a row a sum is, if it is written as that.

@@ -1,0 +1,480 @@
+//! Arithmetic on whole tensors: elementwise operations, totals, products of matrices, transposes and slices, as `gen` and `sum`.
+//!
+//! ```text
+//! a + b        ==  gen i < n. a[i] + b[i]               also f(a, ..), -a, a^k, a < b, if p then a else b; a number goes with each element
+//! sum(a)       ==  sum i < n, j < m. a[i, j]            mean(a), max(a), min(a) likewise
+//! A @ B        ==  gen i < n, j < m. sum k < l. A[i, k] * B[k, j]       A @ x, x @ B, x @ y with the axes that there are
+//! A'           ==  gen j < m, i < n. A[i, j]
+//! A[:, j]      ==  gen i < n. A[i, j]
+//! ```
+//!
+//! Shapes must agree, for what is known of sizes: nothing is stretched.
+//!
+//! **Elements.** The element of a `gen` at an index is its body, with one index for the other; that of `[p] * a` is `[p] * a[i]`; `let`s around a
+//! tensor go around the result. So `(a + b) * c` is one `gen` without an intermediate tensor. Indices are renamed when all terms are there, in
+//! one pass over the program, which leaves out the terms that nothing uses any more.
+//!
+//! **What is used for several elements** is bound by a `let`, unless it is as cheap as an access: the number in `a / sum(a)`, the operands of a
+//! product of matrices.
+
+use rustc_hash::FxHashMap;
+
+use super::super::ast::{Expr, ExprId};
+use super::values::index_name;
+use super::{Elaborator, Task};
+use crate::base::{IndexId, SideTable, Span, VarId};
+use crate::error::Diagnostic;
+use crate::index::{Affine, Checked, Pred, Size, View};
+use crate::scalar::{Function, Number, Op};
+use crate::term::{Term, TermId};
+use crate::ty::Types;
+
+/// A `let` to put around a term.
+type Binding = (VarId, TermId);
+
+impl<'a> Elaborator<'a> {
+    /// The extents of a tensor of reals; none for a real.
+    fn real_shape(&self, value: TermId) -> Option<Vec<Size>> {
+        self.program.types.real_dims(self.program.ty(value))
+    }
+
+    fn is_real(&self, value: TermId) -> bool {
+        self.program.ty(value) == Types::REAL
+    }
+
+    /// Whether two sizes are equal for what is known here.
+    fn same_size(&mut self, a: &Size, b: &Size) -> bool {
+        a == b || Pred::equal(a, b).is_ok_and(|goal| self.proves(&goal))
+    }
+
+    fn fresh_indices(&mut self, shape: &[Size], like: &[TermId]) -> Vec<IndexId> {
+        // The names of the first tensor that has names for its axes.
+        let names = like.iter().map(|value| self.axis_names(*value)).find(|names| names.len() == shape.len());
+        let name = |at: usize| match &names {
+            Some(names) => names[at].clone(),
+            None => index_name(at),
+        };
+        let names: Vec<String> = (0..shape.len()).map(name).collect();
+        let mut indices = Vec::with_capacity(shape.len());
+        for (name, extent) in names.into_iter().zip(shape) {
+            let index = self.program.fresh_index(name);
+            self.knowledge.declare(index, Some(extent.clone()));
+            indices.push(index);
+        }
+        indices
+    }
+
+    fn axis_names(&self, value: TermId) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut e = value;
+        loop {
+            match &self.program.terms[e] {
+                Term::Let { body, .. } | Term::Iverson { body, .. } => e = *body,
+                Term::Gen { index, body, .. } => {
+                    names.push(self.program.indices[*index].clone());
+                    e = *body;
+                }
+                _ => return names,
+            }
+        }
+    }
+
+    /// Whether reading an element takes no arithmetic.
+    fn is_read(&self, value: TermId) -> bool {
+        let mut e = value;
+        loop {
+            match &self.program.terms[e] {
+                Term::Gen { body, .. } | Term::Iverson { body, .. } => e = *body,
+                Term::Access { array, .. } => e = *array,
+                Term::Fst(pair) | Term::Snd(pair) => e = *pair,
+                Term::Number(_) | Term::Var(_) => return true,
+                _ => return false,
+            }
+        }
+    }
+
+    /// Binds a value that is used more than once, and gives what to use.
+    fn bind_value(&mut self, value: TermId, name: &str, lets: &mut Vec<Binding>, span: Span) -> Option<TermId> {
+        let value = self.leave_lets(value, lets);
+        if self.is_read(value) {
+            return Some(value);
+        }
+        let var = self.program.fresh_var(name, self.program.ty(value));
+        lets.push((var, value));
+        self.push(Term::Var(var), span)
+    }
+
+    /// Moves the `let`s around a value to the others.
+    fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
+        let mut e = value;
+        while let Term::Let { var, value, body } = self.program.terms[e] {
+            lets.push((var, value));
+            self.left_out = true;
+            e = body;
+        }
+        e
+    }
+
+    /// The element of a tensor at some indices, which are as many as its axes.
+    fn element_at(&mut self, value: TermId, indices: &[IndexId], span: Span) -> Option<TermId> {
+        let mut e = value;
+        let mut rest = indices;
+        let mut around = Vec::new();
+        while let Some((first, others)) = rest.split_first() {
+            match self.program.terms[e].clone() {
+                Term::Gen { index, body, .. } => {
+                    self.aliases.insert(index, *first);
+                    self.left_out = true;
+                    e = body;
+                    rest = others;
+                }
+                term @ (Term::Iverson { body, .. } | Term::Let { body, .. }) => {
+                    self.left_out = true;
+                    around.push(term);
+                    e = body;
+                }
+                _ => {
+                    e = self.push(Term::Access { array: e, index: Affine::index(*first) }, span)?;
+                    rest = others;
+                }
+            }
+        }
+        around.into_iter().rev().try_fold(e, |body, term| {
+            let term = match term {
+                Term::Iverson { guard, .. } => Term::Iverson { guard, body },
+                Term::Let { var, value, .. } => Term::Let { var, value, body },
+                other => other,
+            };
+            self.push(term, span)
+        })
+    }
+
+    /// `gen i < n, .. body`
+    fn gens(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
+        let axes = indices.iter().zip(shape).rev();
+        axes.into_iter().try_fold(body, |body, (index, extent)| {
+            self.push(Term::Gen { index: *index, extent: extent.clone(), body }, span)
+        })
+    }
+
+    fn sums(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
+        let axes = indices.iter().zip(shape).rev();
+        axes.into_iter().try_fold(body, |body, (index, extent)| {
+            self.push(Term::Sum { index: *index, extent: extent.clone(), body }, span)
+        })
+    }
+
+    /// Applies an operation on reals to reals, or to each element of tensors of one shape. `at` are the places of the operands, `what` is
+    /// what the operation is called.
+    pub(super) fn elementwise(
+        &mut self,
+        values: Vec<Option<TermId>>,
+        at: &[ExprId],
+        what: &str,
+        span: Span,
+        operation: impl FnOnce(&mut Self, Vec<TermId>) -> Option<TermId>,
+    ) -> Option<TermId> {
+        let whole = |value: &Option<TermId>| value.is_none_or(|value| self.is_real(value));
+        if values.iter().all(whole) {
+            let reals = self.reals(values, at, what)?;
+            return operation(self, reals);
+        }
+        let complete = values.iter().all(Option::is_some);
+        let mut shape: Option<(Vec<Size>, ExprId)> = None;
+        for (value, at) in values.iter().zip(at) {
+            let Some(value) = *value else { continue };
+            let Some(dims) = self.real_shape(value) else {
+                self.real(Some(value), *at, what);
+                return None;
+            };
+            match &shape {
+                _ if dims.is_empty() => {}
+                None => shape = Some((dims, *at)),
+                Some((first, _)) => {
+                    let first = first.clone();
+                    let same = first.len() == dims.len() && first.iter().zip(&dims).all(|(a, b)| self.same_size(a, b));
+                    if !same {
+                        self.report_shapes(what, &first, &dims, span);
+                        return None;
+                    }
+                }
+            }
+        }
+        let (shape, _) = shape.filter(|_| complete)?;
+        let values: Vec<TermId> = values.into_iter().flatten().collect();
+        let indices = self.fresh_indices(&shape, &values);
+        let mut lets = Vec::new();
+        let mut elements = Vec::with_capacity(values.len());
+        for value in values {
+            elements.push(if self.is_real(value) {
+                self.bind_value(value, "s", &mut lets, span)?
+            } else {
+                let value = self.leave_lets(value, &mut lets);
+                self.element_at(value, &indices, span)?
+            });
+        }
+        let body = operation(self, elements)?;
+        let tensor = self.gens(&indices, &shape, body, span);
+        self.wrap(lets, tensor, span)
+    }
+
+    fn show_shape(&self, shape: &[Size]) -> String {
+        let sizes: Vec<String> = shape.iter().map(|n| self.show(n)).collect();
+        format!("[{}]", sizes.join(", "))
+    }
+
+    fn report_shapes(&mut self, what: &str, a: &[Size], b: &[Size], span: Span) {
+        let message = format!(
+            "`{what}` takes tensors of one shape, found shapes `{}` and `{}`",
+            self.show_shape(a),
+            self.show_shape(b)
+        );
+        let matrices = a.len().max(b.len()) == 2 && a.last() == b.first();
+        let help = if what == "*" && matrices {
+            "the product of matrices and vectors is `@`, as in `A @ x`".to_owned()
+        } else if a.len() == b.len() {
+            let mut differ = a.iter().zip(b).filter(|(a, b)| a != b);
+            match differ.next() {
+                Some((n, m)) if !Pred::equal(n, m).is_ok_and(|p| p.is_false()) => {
+                    format!("if the sizes are equal, say so: `assume {} = {}`", self.show(n), self.show(m))
+                }
+                _ => "write it for each element, as in `gen i < n. ..`".to_owned(),
+            }
+        } else {
+            "tensors of different shapes are not stretched: write it for each element, as in `gen i < n, j < m. x[i, j] + b[j]`"
+                .to_owned()
+        };
+        self.diagnose(Diagnostic::new("shape-mismatch", span, message).help(help));
+    }
+
+    /// `sum(a)`, `mean(a)`, `max(a)`, `min(a)`: over all axes of a tensor.
+    pub(super) fn total(&mut self, at: ExprId, name: &'a str, args: &'a [ExprId]) {
+        if args.len() != 1 {
+            let span = self.span(at);
+            let message = format!("`{name}` takes one tensor, found {} arguments", args.len());
+            self.diagnose(Diagnostic::new("wrong-arity", span, message).help(format!(
+                "`{name}(x)` is over all axes; over one it is written with indices, as in `gen j < m. {name} i < n. x[i, j]`"
+            )));
+            self.values.push(None);
+            return;
+        }
+        self.tasks.push(Task::Total(at, name));
+        self.tasks.push(Task::Value(args[0]));
+    }
+
+    pub(super) fn finish_total(&mut self, at: ExprId, name: &str) {
+        let span = self.span(at);
+        let value = self.pop_value().and_then(|value| {
+            let shape = self.real_shape(value);
+            let Some(shape) = shape.filter(|shape| !shape.is_empty()) else {
+                let found = self.show_type(self.program.ty(value));
+                let message = format!("`{name}` takes a tensor of reals, found a value of type `{found}`");
+                let help = match name {
+                    "max" | "min" => format!("of two numbers it is `{name}(a, b)`, over an index `{name} i < n. e`"),
+                    _ => format!("over an index it is written `{name} i < n. e`"),
+                };
+                self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
+                return None;
+            };
+            match name {
+                "max" => self.largest_of_all(at, View::ArgMax, value, shape),
+                "min" => self.largest_of_all(at, View::ArgMin, value, shape),
+                _ => self.sum_of_all(value, &shape, name == "mean", span),
+            }
+        });
+        self.values.push(value);
+    }
+
+    fn sum_of_all(&mut self, value: TermId, shape: &[Size], mean: bool, span: Span) -> Option<TermId> {
+        let indices = self.fresh_indices(shape, &[value]);
+        let mut lets = Vec::new();
+        let value = self.leave_lets(value, &mut lets);
+        let element = self.element_at(value, &indices, span)?;
+        let mut total = self.sums(&indices, shape, element, span)?;
+        if mean {
+            for extent in shape {
+                let n = self.push(Term::Number(Number::Index(extent.clone())), span)?;
+                total = self.push(Term::Apply(Function::from(Op::Div), vec![total, n]), span)?;
+            }
+        }
+        self.wrap(lets, Some(total), span)
+    }
+
+    /// The extremum over the last axis, then over the one before.
+    fn largest_of_all(&mut self, at: ExprId, view: View, value: TermId, mut shape: Vec<Size>) -> Option<TermId> {
+        let span = self.span(at);
+        let mut lets = Vec::new();
+        let mut tensor = self.leave_lets(value, &mut lets);
+        while let Some(extent) = shape.pop() {
+            let var = match self.program.terms[tensor] {
+                Term::Var(var) => {
+                    self.left_out = true;
+                    var
+                }
+                _ => {
+                    let var = self.program.fresh_var("v", self.program.ty(tensor));
+                    lets.push((var, tensor));
+                    var
+                }
+            };
+            let outer = self.fresh_indices(&shape, &[]);
+            let places = outer.iter().map(|i| Affine::index(*i)).collect();
+            let element = self.largest_element(at, view, var, places, extent)?;
+            tensor = self.gens(&outer, &shape, element, span)?;
+        }
+        self.wrap(lets, Some(tensor), span)
+    }
+
+    /// `a @ b`
+    pub(super) fn finish_product(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let (b, a) = (self.pop_value(), self.pop_value());
+        let value = a.zip(b).and_then(|(a, b)| self.product(a, b, span));
+        self.values.push(value);
+    }
+
+    fn product(&mut self, a: TermId, b: TermId, span: Span) -> Option<TermId> {
+        let shapes = self.real_shape(a).zip(self.real_shape(b));
+        let Some((left, right)) = shapes.filter(|(a, b)| matches!(a.len(), 1 | 2) && matches!(b.len(), 1 | 2)) else {
+            let (left, right) = (self.show_type(self.program.ty(a)), self.show_type(self.program.ty(b)));
+            let message = format!("`@` multiplies matrices and vectors, found values of type `{left}` and `{right}`");
+            let help =
+                "numbers, and tensors element by element, are multiplied by `*`; more axes need a `sum` of their own";
+            self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
+            return None;
+        };
+        let (inner, other) = (left.last()?.clone(), right.first()?.clone());
+        if !self.same_size(&inner, &other) {
+            let message = format!(
+                "`@` sums over the last axis of its left and the first axis of its right side, found shapes `{}` and `{}`",
+                self.show_shape(&left),
+                self.show_shape(&right)
+            );
+            self.diagnose(Diagnostic::new("shape-mismatch", span, message).help("the transpose of a matrix is `A'`"));
+            return None;
+        }
+        let mut lets = Vec::new();
+        // Each element of one operand is used for each of the axes that only the other has.
+        let a = match right.len() {
+            2 => self.bind_value(a, "a", &mut lets, span)?,
+            _ => self.leave_lets(a, &mut lets),
+        };
+        let b = match left.len() {
+            2 => self.bind_value(b, "b", &mut lets, span)?,
+            _ => self.leave_lets(b, &mut lets),
+        };
+        let shape: Vec<Size> = left.iter().take(left.len() - 1).chain(right.iter().skip(1)).cloned().collect();
+        let mut names = self.fresh_indices(&[shape.clone(), vec![inner.clone()]].concat(), &[]);
+        let k = names.pop()?;
+        let rows = left.len() - 1;
+        let at_a = [&names[..rows], &[k]].concat();
+        let at_b = [&[k], &names[rows..]].concat();
+        let a = self.element_at(a, &at_a, span)?;
+        let b = self.element_at(b, &at_b, span)?;
+        let body = self.push(Term::Mul(a, b), span)?;
+        let body = self.push(Term::Sum { index: k, extent: inner, body }, span)?;
+        let value = self.gens(&names, &shape, body, span);
+        self.wrap(lets, value, span)
+    }
+
+    /// `A'`
+    pub(super) fn finish_transpose(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let value = self.pop_value().and_then(|value| self.transposed(value, span));
+        self.values.push(value);
+    }
+
+    pub(super) fn transposed(&mut self, value: TermId, span: Span) -> Option<TermId> {
+        let shape = self.real_shape(value);
+        let Some([m, n]) = shape.and_then(|shape| <[Size; 2]>::try_from(shape).ok()) else {
+            let found = self.show_type(self.program.ty(value));
+            let message = format!("`'` transposes a matrix, found a value of type `{found}`");
+            let help =
+                "a vector has one axis: `x @ y` is a number, `outer(x, y)` a matrix, `x @ A @ x` a quadratic form";
+            self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
+            return None;
+        };
+        let mut indices = self.fresh_indices(&[m.clone(), n.clone()], &[value]);
+        let mut lets = Vec::new();
+        let value = self.leave_lets(value, &mut lets);
+        let element = self.element_at(value, &indices, span)?;
+        indices.reverse();
+        let value = self.gens(&indices, &[n, m], element, span);
+        self.wrap(lets, value, span)
+    }
+
+    /// The places of an access: an index each, nothing for a whole axis. Whole axes at the end are left out.
+    pub(super) fn given_places(&mut self, indices: &[ExprId]) -> Option<Vec<Option<Affine>>> {
+        let whole: Vec<bool> = indices.iter().map(|e| matches!(self.expr(*e), Expr::All)).collect();
+        let given = self.pop_affines(whole.iter().filter(|whole| !**whole).count())?;
+        let mut given = given.into_iter();
+        let mut places: Vec<Option<Affine>> =
+            whole.into_iter().map(|whole| if whole { None } else { given.next() }).collect();
+        while matches!(places.last(), Some(None)) {
+            places.pop();
+        }
+        Some(places)
+    }
+
+    /// `gen k < n. A[i, k, ..]` for the whole axes among some places.
+    pub(super) fn slice(&mut self, value: TermId, places: Vec<(Option<Affine>, Size)>, span: Span) -> Option<TermId> {
+        let shape: Vec<Size> = places.iter().filter(|(at, _)| at.is_none()).map(|(_, n)| n.clone()).collect();
+        let whole = self.fresh_indices(&shape, &[]);
+        let mut fresh = whole.iter();
+        let mut element = value;
+        for (place, _) in places {
+            let index = match place {
+                Some(index) => index,
+                None => Affine::index(*fresh.next()?),
+            };
+            element = self.push(Term::Access { array: element, index }, span)?;
+        }
+        self.gens(&whole, &shape, element, span)
+    }
+
+    /// `select(p, a, b)` of values that have their guards: `a + b`.
+    pub(super) fn either(&mut self, a: TermId, b: TermId, at: &[ExprId], span: Span) -> Option<TermId> {
+        self.elementwise(vec![Some(a), Some(b)], at, "select", span, |this, operands| {
+            let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
+            this.push(Term::Add(a, b), span)
+        })
+    }
+
+    /// Renames indices and leaves out terms that nothing uses.
+    pub(super) fn settle(&mut self, root: TermId) -> Checked<TermId> {
+        if !self.left_out {
+            return Ok(root);
+        }
+        let old = std::mem::replace(&mut self.program.terms, crate::base::Arena::new());
+        let types = std::mem::replace(&mut self.program.term_types, crate::base::Arena::new());
+        let spans = std::mem::replace(&mut self.program.spans, SideTable::new(0, Span::default()));
+        let mut used = vec![false; old.len()];
+        used[root.0 as usize] = true;
+        for id in old.ids().rev() {
+            if used[id.0 as usize] {
+                old[id].for_each_operand(|e| used[e.0 as usize] = true);
+            }
+        }
+        let mut new = vec![TermId(0); old.len()];
+        let aliases = std::mem::take(&mut self.aliases);
+        // A `gen` that is taken apart gives its index to one that may be taken apart itself, whose index is younger.
+        let mut names: FxHashMap<IndexId, IndexId> = FxHashMap::default();
+        for (index, next) in aliases.iter().rev() {
+            names.insert(*index, names.get(next).copied().unwrap_or(*next));
+        }
+        let last = |index: IndexId| names.get(&index).map(|at| Affine::index(*at));
+        for (id, term) in old.iter().filter(|(id, _)| used[id.0 as usize]) {
+            let mut term = term.map_operands(|e| new[e.0 as usize]);
+            match &mut term {
+                Term::Access { index, .. } => *index = index.substitute(&last)?,
+                Term::Iverson { guard, .. } => *guard = guard.substitute(&last)?,
+                Term::Number(Number::Index(index)) => *index = index.substitute(&last)?,
+                _ => {}
+            }
+            new[id.0 as usize] = self.program.terms.push(term);
+            self.program.term_types.push(types[id]);
+            self.program.spans.set(new[id.0 as usize], spans[id]);
+        }
+        Ok(new[root.0 as usize])
+    }
+}
