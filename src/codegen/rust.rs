@@ -15,8 +15,8 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Names, Nest, Part, Place, Program, Real, RealId, Stmt, has_calls, outer_extrema,
-    outer_sums, outside_loops, stands_alone,
+    ArrayId, Binned, BufferId, Domain, Names, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
+    outer_extrema, outer_sums, outside_loops, stands_alone,
 };
 use crate::scalar::Function;
 
@@ -165,6 +165,9 @@ impl<'a> Emitter<'a> {
                     Stmt::Let { array, .. } => {
                         arrays.insert(array.index());
                     }
+                    Stmt::Find { how: Search::Bound(array, _), .. } => {
+                        arrays.insert(array.index());
+                    }
                     Stmt::Find { segment, key, .. } => {
                         arrays.insert(segment.pointers.index());
                         arrays.extend(key.iter().map(|(nodes, _)| nodes.index()));
@@ -260,6 +263,10 @@ impl<'a> Emitter<'a> {
                     None => format!("int(s{}, {at})", array.index()),
                 };
                 self.line(&format!("let {index} = {value};"));
+            }
+            Stmt::Find { index, how: Search::Bound(array, at), .. } => {
+                let at = self.affine(at, single)?;
+                self.line(&format!("let {index} = int(s{}, {at}) - 1;", array.index()));
             }
             Stmt::Find { index, key: Some((nodes, key)), .. } if self.onwards.contains(index) => {
                 let (nodes, key) = (nodes.index(), self.affine(key, single)?);
@@ -541,7 +548,7 @@ impl<'a> Emitter<'a> {
     fn open_searches(&mut self, body: &[Stmt]) -> Result<Vec<IndexId>> {
         let mut found = Vec::new();
         for stmt in outside_loops(body) {
-            if let Stmt::Find { index, segment, onwards: true, .. } = stmt {
+            if let Stmt::Find { index, segment, how: Search::Onwards, .. } = stmt {
                 let text = format!("let (mut {index}_from, {index}_to) = {};", self.segment(segment)?);
                 self.line(&text);
                 self.onwards.insert(*index);

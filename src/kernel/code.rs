@@ -7,7 +7,7 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Segment, Stmt, outer_extrema, outer_sums,
+    Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Search, Segment, Stmt, outer_extrema, outer_sums,
 };
 use crate::scalar::Function;
 use crate::tensor::Bindings;
@@ -78,6 +78,7 @@ pub(super) enum Op {
     Next { start: usize },
     If { test: Test, end: usize },
     Let { index: usize, array: usize, at: Form },
+    Neighbour { index: usize, array: usize, at: Form },
     Find { index: usize, pointers: usize, at: Form, key: Option<(usize, Form)> },
     Extremum { index: usize, at: usize, view: View, extent: Form, best: usize, value: usize, end: usize },
     NextExtremum { start: usize },
@@ -269,7 +270,12 @@ impl Compiler<'_> {
                 }
                 self.code.ops.push(Op::Let { index, array: array.index(), at });
             }
-            Stmt::Find { index, segment, key, onwards: _ } => {
+            Stmt::Find { index, how: Search::Bound(array, at), .. } => {
+                let at = self.form(at)?;
+                let index = self.index(*index);
+                self.code.ops.push(Op::Neighbour { index, array: array.index(), at });
+            }
+            Stmt::Find { index, segment, key, how: Search::Halving | Search::Onwards } => {
                 let (pointers, at) = self.segment(segment)?;
                 let key = match key {
                     Some((nodes, key)) => Some((nodes.index(), self.form(key)?)),

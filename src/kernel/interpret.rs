@@ -257,6 +257,12 @@ impl Run<'_, '_, '_, '_> {
                 }
                 Ok(next)
             }
+            Op::Neighbour { index, array, at } => {
+                let place = usize::try_from(self.uniform(at)).map_err(|_| outside("an array"))?;
+                let found = self.memory.array(*array)?.get(place).ok_or_else(|| outside("an array"))?;
+                self.registers.indices[*index] = i64::from(*found) - 1;
+                Ok(next)
+            }
             Op::Find { index, pointers, at, key } => {
                 let (from, to) = self.memory.segment(*pointers, self.uniform(at))?;
                 let found = match key {
@@ -360,6 +366,7 @@ impl Run<'_, '_, '_, '_> {
             | Op::Next { .. }
             | Op::If { .. }
             | Op::Let { .. }
+            | Op::Neighbour { .. }
             | Op::Find { .. }
             | Op::Extremum { .. }
             | Op::NextExtremum { .. } => {}

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::base::RelationId;
 use crate::error::{Error, Result};
-use crate::loops::{Array, Binned, Part, Program};
+use crate::loops::{Array, Binned, Coordinate, Neighbours, Part, Program};
 use crate::tensor::{Bindings, Relation};
 
 /// The arrays of a program, by id; those that are known already are taken.
@@ -16,32 +16,53 @@ pub(super) fn arrays(
     bindings: &Bindings,
     mut made: BTreeMap<Array, Vec<u32>>,
 ) -> Result<Vec<Vec<u32>>> {
-    let wanted = &program.arrays;
-    let mut views: Vec<(RelationId, Vec<usize>, View<'_>)> = Vec::new();
-    let mut arrays = Vec::with_capacity(wanted.len());
-    for array in wanted.values() {
+    let mut views = Views { program, bindings, made: Vec::new() };
+    let mut arrays = Vec::with_capacity(program.arrays.len());
+    for array in program.arrays.values() {
         if let Some(made) = made.remove(array) {
             arrays.push(made);
             continue;
         }
-        let known = views.iter().position(|(r, axes, _)| *r == array.relation && *axes == array.axes);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let relation = bindings.relations().get(array.relation);
-                let relation = relation.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
-                let same = |a: &Array| a.relation == array.relation && a.axes == array.axes;
-                let is_binned = wanted.values().any(|a| same(a) && matches!(a.part, Part::Binned(_)));
-                let size = program.bins.size_for(relation.len()).filter(|_| is_binned);
-                let stored = program.signature.stored_order(array.relation);
-                views.push((array.relation, array.axes.clone(), View::new(relation, &stored, &array.axes, size)?));
-                views.len() - 1
+        let at = views.place(array.relation, &array.axes)?;
+        let found = match array.part {
+            Part::Neighbours(neighbours) => {
+                let sought = views.place(neighbours.relation, &neighbours.axes())?;
+                views.get(at)?.neighbours(&neighbours, views.get(sought)?)?
             }
+            part => views.get(at)?.part(part)?,
         };
-        let (_, _, view) = views.get(at).ok_or_else(|| Error::bug("bind", "a view is missing"))?;
-        arrays.push(view.part(array.part)?);
+        arrays.push(found);
     }
     Ok(arrays)
+}
+
+/// The views that were made so far.
+struct Views<'a> {
+    program: &'a Program,
+    bindings: &'a Bindings,
+    made: Vec<(RelationId, Vec<usize>, View<'a>)>,
+}
+
+impl<'a> Views<'a> {
+    /// The number of a view, which is made unless it is there.
+    fn place(&mut self, relation: RelationId, axes: &[usize]) -> Result<usize> {
+        if let Some(at) = self.made.iter().position(|(r, known, _)| *r == relation && known == axes) {
+            return Ok(at);
+        }
+        let tuples = self.bindings.relations().get(relation);
+        let tuples = tuples.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
+        let same = |a: &Array| a.relation == relation && a.axes == axes;
+        let is_binned = self.program.arrays.values().any(|a| same(a) && matches!(a.part, Part::Binned(_)));
+        let size = self.program.bins.size_for(tuples.len()).filter(|_| is_binned);
+        let stored = self.program.signature.stored_order(relation);
+        self.made.push((relation, axes.to_vec(), View::new(tuples, &stored, axes, size)?));
+        Ok(self.made.len() - 1)
+    }
+
+    fn get(&self, at: usize) -> Result<&View<'a>> {
+        let view = self.made.get(at).map(|(_, _, view)| view);
+        view.ok_or_else(|| Error::bug("bind", "a view is missing"))
+    }
 }
 
 /// The tuples of a relation in a sort order.
@@ -151,6 +172,36 @@ impl<'a> View<'a> {
         }
     }
 
+    /// For each tuple 1 more than the place of its neighbour in another view, 0 where it has none.
+    ///
+    /// Neighbours of tuples one after the other mostly are so, too: the place after the last one is looked at before a search.
+    fn neighbours(&self, neighbours: &Neighbours, sought: &View<'_>) -> Result<Vec<u32>> {
+        let rows = sought.part(Part::Rows)?;
+        let last = sought.nodes(neighbours.axes().len() - 1)?;
+        let coordinate = |entry: usize, Coordinate { axis, shift }: Coordinate| -> Option<u32> {
+            let own = i64::try_from(*self.relation.column(axis).get(entry)?).ok()?;
+            u32::try_from(own.checked_add(shift)?).ok()
+        };
+        let mut next = 0;
+        let mut place_of = |entry: usize| -> Option<usize> {
+            let row = coordinate(entry, neighbours.first)? as usize;
+            let (from, to) = (*rows.get(row)? as usize, *rows.get(row.checked_add(1)?)? as usize);
+            let found = match neighbours.second {
+                None => (from < to).then_some(from)?,
+                Some(second) => {
+                    let key = coordinate(entry, second)?;
+                    match (from..to).contains(&next) && last.get(next) == Some(&key) {
+                        true => next,
+                        false => from + last.get(from..to)?.binary_search(&key).ok()?,
+                    }
+                }
+            };
+            next = found + 1;
+            Some(found)
+        };
+        self.order.iter().map(|entry| place_of(*entry).map_or(Ok(0), |place| narrow(place + 1))).collect()
+    }
+
     fn part(&self, part: Part) -> Result<Vec<u32>> {
         match part {
             Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
@@ -159,6 +210,7 @@ impl<'a> View<'a> {
             Part::Entries => self.entries.iter().map(|entry| narrow(*entry)).collect(),
             Part::Binned(part) => self.binned(part),
             Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
+            Part::Neighbours(_) => Err(Error::bug("bind", "neighbours are those of two views")),
             Part::Rows => {
                 let below = match self.nodes.len() {
                     1 => (0..=self.nodes(0)?.len()).map(narrow).collect::<Result<Vec<u32>>>()?,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{ArrayId, Buffer, BufferId, BufferKind, Domain, Program, Real, Stmt};
+use super::data::{ArrayId, Buffer, BufferId, BufferKind, Domain, Program, Real, Search, Stmt};
 use super::names::Names;
 use crate::base::{Arena, Interner};
 
@@ -100,9 +100,12 @@ fn of_stmt(stmt: &Stmt, found: &mut Vec<Mention>) {
             }
         }
         Stmt::Let { array, .. } => found.push(Mention::Array(*array)),
-        Stmt::Find { segment, key, .. } => {
+        Stmt::Find { segment, key, how, .. } => {
             found.push(Mention::Array(segment.pointers));
             found.extend(key.iter().map(|(nodes, _)| Mention::Array(*nodes)));
+            if let Search::Bound(array, _) = how {
+                found.push(Mention::Array(*array));
+            }
         }
         Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => found.push(Mention::Buffer(place.buffer)),
         Stmt::Fill(buffer) => found.push(Mention::Buffer(*buffer)),

@@ -51,6 +51,46 @@ pub enum Part {
     Starts,
     /// Of the tuples of the view in bins.
     Binned(Binned),
+    /// For each tuple of the view 1 more than the place of another tuple that its coordinates tell, 0 where there is none.
+    Neighbours(Neighbours),
+}
+
+/// Which tuple [`Part::Neighbours`] look for at each tuple of a view: its coordinates, in the order of the view in which it is sought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Neighbours {
+    /// The relation in which it is sought, of one axis or two.
+    pub relation: RelationId,
+    /// Whether it is sought in the view whose first axis is the second one of the relation.
+    pub swapped: bool,
+    /// Its first coordinate.
+    pub first: Coordinate,
+    /// Its second coordinate, if there is one.
+    pub second: Option<Coordinate>,
+}
+
+/// A coordinate that stands at a fixed distance from one of a tuple that is at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Coordinate {
+    /// The axis of the relation that is at hand.
+    pub axis: usize,
+    /// What is added.
+    pub shift: i64,
+}
+
+impl Neighbours {
+    /// The axes of the view in which tuples are sought.
+    pub fn axes(&self) -> Vec<usize> {
+        match (self.second, self.swapped) {
+            (None, _) => vec![0],
+            (Some(_), false) => vec![0, 1],
+            (Some(_), true) => vec![1, 0],
+        }
+    }
+
+    /// The coordinates that are sought, in the order of the view.
+    pub fn coordinates(&self) -> impl Iterator<Item = &Coordinate> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
 }
 
 /// What an array of the tuples of a view in [`Bins`] holds. All but the first are empty where there are none.
@@ -111,7 +151,7 @@ impl Array {
             Part::Roots => Some(0),
             Part::Rows => Some(u8::from(self.axes.len() > 1)),
             Part::Children(level) => level.checked_add(1),
-            Part::Nodes(_) | Part::Entries | Part::Starts | Part::Binned(_) => None,
+            Part::Nodes(_) | Part::Entries | Part::Starts | Part::Binned(_) | Part::Neighbours(_) => None,
         }
     }
 
@@ -283,6 +323,17 @@ pub enum Real {
     Select(RealId, RealId),
 }
 
+/// How a search comes to its result, which is the same for all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Search {
+    /// By halving the segment.
+    Halving,
+    /// From where the last search in the loop around ended: [`searches_onwards`](super::searches_onwards) says where it may.
+    Onwards,
+    /// It was made when relations were bound, and is read from an array of [`Part::Neighbours`] at a place.
+    Bound(ArrayId, Affine),
+}
+
 /// A statement of a nest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stmt {
@@ -321,8 +372,8 @@ pub enum Stmt {
         segment: Segment,
         /// The coordinates and the one that is sought.
         key: Option<(ArrayId, Affine)>,
-        /// Whether the search may go on where the last one in the loop around ended: [`searches_onwards`](super::searches_onwards) says when.
-        onwards: bool,
+        /// How the result comes about.
+        how: Search,
     },
     /// The first place below `extent` of the largest or smallest value, as the view says; -1 where the extent is not positive.
     Extremum {

@@ -182,6 +182,9 @@ decisions! {
     "privatise" {
         Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"
     }
+    "searches" {
+        Neighbours { relation: String, walked: String } "places in {relation} that entries of {walked} tell are found when relations are bound"
+    }
     "bins" {
         InBins {} "where its terms are too many for the caches, they are computed before, in bins"
         Terms {} "terms of a sum along another view, in runs of entries whose numbers lie near together"
@@ -214,7 +217,7 @@ mod tests {
     fn sentences_are_read_back() {
         for sentence in Decision::SENTENCES {
             let mut text = sentence.replace("{stored}", "on the entries of A").replace("{along}", "1, 2");
-            for name in ["tensor", "tensors", "map", "relation"] {
+            for name in ["tensor", "tensors", "map", "relation", "walked"] {
                 text = text.replace(&format!("{{{name}}}"), "t3");
             }
             while let (Some(from), Some(to)) = (text.find('{'), text.find('}')) {

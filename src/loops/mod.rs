@@ -25,6 +25,9 @@
 //! the last one ended ([`searches_onwards`]), in steps that double: entries of two relations are then found as by merging, or faster where one
 //! has few. It changes no result.
 //!
+//! A search whose coordinates are those of a tuple that a loop is at, but for fixed distances, has one result for each tuple. It is made when relations
+//! are bound, and read from an array of [`Part::Neighbours`].
+//!
 //! **Jam.** A loop with `jam = J > 1` may run `J` iterations at a time, statement by statement, so that what they load alike is loaded once and
 //! their sums wait for nobody. It changes no result: [`can_jam`] says when, also where bounds of loops inside differ.
 //!
@@ -88,8 +91,8 @@ mod verify;
 mod visit;
 
 pub use data::{
-    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Domain, MATRIX, Nest, PLACES, Part, Place,
-    Program, Real, RealId, Rounded, Segment, Stmt,
+    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Coordinate, Domain, MATRIX, Neighbours,
+    Nest, PLACES, Part, Place, Program, Real, RealId, Rounded, Search, Segment, Stmt,
 };
 pub(crate) use data::{name_of, title};
 pub use decision::{Decision, List, StoredAs};

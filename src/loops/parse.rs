@@ -7,7 +7,7 @@
 //! head    ::= x [ "[" [R,] n, .. "]" ] [in single precision]
 //! stmt    ::= [parallel] for i in domain [, lanes k] [, jam k]
 //!           | i = array[a] [, in steps of k]
-//!           | i = (first in segment | find a in segment of array) [, onwards]
+//!           | i = (first in segment | find a in segment of array) [, onwards | , bound in array[a]]
 //!           | i = (argmax | argmin) i < n. r where
 //!           | if cond | local r | r := r | r += r [* r] | x[a, ..] = r | x = 0 | pattern k has (a, ..)
 //!           | r = real
@@ -18,7 +18,8 @@
 //! bound   ::= a | floor((a) / k)
 //! segment ::= array at a
 //! array   ::= (roots | rows | nodes k | children k | entries | starts
-//!             | bins | entries of bins | axis k of bins | places in bins) R(k, ..)
+//!             | bins | entries of bins | axis k of bins | places in bins
+//!             | neighbours (k [(+ | -) k], ..) in R(k, ..) of) R(k, ..)
 //! cond    ::= 0 <= a | a = 0 | a != 0 | r = 0 | r != 0
 //!           | (cond and ..) | (cond or ..) | all(cond) | any(cond) | true | false
 //! ```
@@ -44,8 +45,8 @@ use std::sync::Arc;
 
 use super::Decision;
 use super::data::{
-    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Domain, Nest, Part, Place, Program, RealId,
-    Rounded, Segment, Stmt,
+    Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Coordinate, Domain, Neighbours, Nest, Part,
+    Place, Program, RealId, Rounded, Search, Segment, Stmt,
 };
 use super::names::{Key, Names};
 use super::scan::{Content, Line, problem};
@@ -590,7 +591,6 @@ impl<'a> Parser<'a> {
     /// `nodes 1 E(0, 1)`
     fn array(&mut self) -> Result<ArrayId> {
         let span = self.line.here();
-        let start = self.line.start();
         let level = "a level of nodes";
         let part = match self.line.word() {
             _ if self.line.eat_words(&["entries", "of", "bins"]) => Part::Binned(Binned::Entries),
@@ -608,8 +608,27 @@ impl<'a> Parser<'a> {
             _ if self.line.eat("children") => Part::Children(self.line.integer(level)?),
             _ if self.line.eat("entries") => Part::Entries,
             _ if self.line.eat("starts") => Part::Starts,
+            _ if self.line.eat("neighbours") => Part::Neighbours(self.neighbours()?),
             _ => return self.line.expected("an array such as `rows E(0, 1)`"),
         };
+        let (relation, axes) = self.view()?;
+        let rank = axes.len();
+        let exists = match part {
+            Part::Nodes(level) => usize::from(level) < rank,
+            Part::Children(level) => usize::from(level) + 1 < rank,
+            Part::Binned(Binned::Axis(axis)) => axis < rank,
+            Part::Neighbours(neighbours) => neighbours.coordinates().all(|coordinate| coordinate.axis < rank),
+            _ => true,
+        };
+        match exists {
+            true => Ok(self.arrays.intern(Array { relation, axes, part })),
+            false => Err(problem("wrong-axes", span, format!("the relation has {rank} axes"))),
+        }
+    }
+
+    /// `E(0, 1)`
+    fn view(&mut self) -> Result<(RelationId, Vec<usize>)> {
+        let start = self.line.start();
         let name = self.line.here();
         let key = self.line.relation()?;
         let Some(relation) = self.names.relation_of.get(&key).copied() else {
@@ -631,16 +650,52 @@ impl<'a> Parser<'a> {
                 format!("expected each of the {rank} axes once"),
             ));
         }
-        let exists = match part {
-            Part::Nodes(level) => usize::from(level) < rank,
-            Part::Children(level) => usize::from(level) + 1 < rank,
-            Part::Binned(Binned::Axis(axis)) => axis < rank,
-            _ => true,
-        };
-        match exists {
-            true => Ok(self.arrays.intern(Array { relation, axes, part })),
-            false => Err(problem("wrong-axes", span, format!("the relation has {rank} axes"))),
+        Ok((relation, axes))
+    }
+
+    /// `(0 + 1, 1) in E(0, 1) of`
+    fn neighbours(&mut self) -> Result<Neighbours> {
+        self.line.expect("(")?;
+        let first = self.coordinate()?;
+        let second = if self.line.eat(",") { Some(self.coordinate()?) } else { None };
+        self.line.expect(")")?;
+        self.line.expect("in")?;
+        let span = self.line.here();
+        let (relation, axes) = self.view()?;
+        self.line.expect("of")?;
+        let neighbours = Neighbours { relation, swapped: axes == [1, 0], first, second };
+        match neighbours.axes() == axes {
+            true => Ok(neighbours),
+            false => {
+                Err(problem("wrong-axes", span, format!("expected a relation of {} axes", neighbours.axes().len())))
+            }
         }
+    }
+
+    /// `0 + 1`
+    fn coordinate(&mut self) -> Result<Coordinate> {
+        let axis = self.line.integer("the number of an axis")?;
+        let shift = match self.line.eat("+") {
+            true => self.line.integer("a distance")?,
+            false if self.line.eat("-") => -self.line.integer::<i64>("a distance")?,
+            false => 0,
+        };
+        Ok(Coordinate { axis, shift })
+    }
+
+    /// `, onwards`
+    fn search(&mut self) -> Result<Search> {
+        if self.line.eat_words(&[",", "onwards"]) {
+            return Ok(Search::Onwards);
+        }
+        if !self.line.eat_words(&[",", "bound", "in"]) {
+            return Ok(Search::Halving);
+        }
+        let array = self.array()?;
+        self.line.expect("[")?;
+        let at = self.affine()?;
+        self.line.expect("]")?;
+        Ok(Search::Bound(array, at))
     }
 
     /// What defines an index.
@@ -652,7 +707,7 @@ impl<'a> Parser<'a> {
                 self.line.eat("first");
                 self.line.expect("in")?;
                 let segment = self.segment()?;
-                Ok(Stmt::Find { index, segment, key: None, onwards: self.line.eat_words(&[",", "onwards"]) })
+                Ok(Stmt::Find { index, segment, key: None, how: self.search()? })
             }
             "find" => {
                 self.line.eat("find");
@@ -661,7 +716,7 @@ impl<'a> Parser<'a> {
                 let segment = self.segment()?;
                 self.line.expect("of")?;
                 let key = Some((self.array()?, key));
-                Ok(Stmt::Find { index, segment, key, onwards: self.line.eat_words(&[",", "onwards"]) })
+                Ok(Stmt::Find { index, segment, key, how: self.search()? })
             }
             word @ ("argmax" | "argmin") => {
                 self.line.eat(word);

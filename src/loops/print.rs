@@ -22,7 +22,8 @@ use std::fmt::{self, Write};
 
 use super::Decision;
 use super::data::{
-    Array, ArrayId, Binned, Bins, Bound, BufferId, BufferKind, Cond, Domain, Part, Place, Program, Real, Segment, Stmt,
+    Array, ArrayId, Binned, Bins, Bound, BufferId, BufferKind, Cond, Coordinate, Domain, Neighbours, Part, Place,
+    Program, Real, Search, Segment, Stmt,
 };
 use super::names::{self, Counts, Names};
 use crate::base::{Id, RelationId};
@@ -198,7 +199,7 @@ impl<'a> Printer<'a> {
                 step.iter().try_for_each(|step| write!(f, ", in steps of {step}"))?;
                 writeln!(f)
             }
-            Stmt::Find { index, segment, key, onwards } => {
+            Stmt::Find { index, segment, key, how } => {
                 match key {
                     None => write!(f, "{index} = first in {}", self.segment(segment))?,
                     Some((nodes, key)) => {
@@ -206,7 +207,11 @@ impl<'a> Printer<'a> {
                         write!(f, "{index} = find {key} in {} of {nodes}", self.segment(segment))?;
                     }
                 }
-                writeln!(f, "{}", if *onwards { ", onwards" } else { "" })
+                match how {
+                    Search::Halving => writeln!(f),
+                    Search::Onwards => writeln!(f, ", onwards"),
+                    Search::Bound(array, at) => writeln!(f, ", bound in {}[{}]", self.array(*array), self.affine(at)),
+                }
             }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let word = if *view == View::ArgMin { "argmin" } else { "argmax" };
@@ -270,9 +275,24 @@ impl<'a> Printer<'a> {
             Part::Binned(Binned::Entries) => "entries of bins".to_owned(),
             Part::Binned(Binned::Axis(axis)) => format!("axis {axis} of bins"),
             Part::Binned(Binned::Places) => "places in bins".to_owned(),
+            Part::Neighbours(neighbours) => self.neighbours(neighbours),
         };
+        format!("{part} {}", self.view(*relation, axes))
+    }
+
+    fn view(&self, relation: RelationId, axes: &[usize]) -> String {
         let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
-        format!("{part} {}({})", self.relation(*relation), axes.join(", "))
+        format!("{}({})", self.relation(relation), axes.join(", "))
+    }
+
+    fn neighbours(&self, neighbours: &Neighbours) -> String {
+        let coordinate = |Coordinate { axis, shift }: &Coordinate| match shift {
+            0 => axis.to_string(),
+            shift if *shift < 0 => format!("{axis} - {}", shift.unsigned_abs()),
+            shift => format!("{axis} + {shift}"),
+        };
+        let coordinates: Vec<String> = neighbours.coordinates().map(coordinate).collect();
+        format!("neighbours ({}) in {} of", coordinates.join(", "), self.view(neighbours.relation, &neighbours.axes()))
     }
 
     fn segment(&self, segment: &Segment) -> String {

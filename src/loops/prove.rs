@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::data::{Array, ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Segment, Stmt};
+use super::data::{Array, ArrayId, Binned, BufferId, Cond, Domain, Nest, Part, Place, Program, Search, Segment, Stmt};
 use super::predicate;
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
@@ -195,7 +195,11 @@ impl<'a> Walk<'a, '_> {
                 self.claim(self.array_is_read_inside(*array, at), || format!("{index} is read outside of its array"));
                 self.enter(Frame::Let(*index, *array, at));
             }
-            Stmt::Find { index, segment, key, .. } => {
+            Stmt::Find { index, segment, key, how } => {
+                if let Search::Bound(array, at) = how {
+                    let outside = || format!("{index} is read outside of its array");
+                    self.claim(self.array_is_read_inside(*array, at), outside);
+                }
                 self.enter(Frame::Find(*index, segment, key.as_ref().map(|(nodes, key)| (*nodes, key))));
             }
             Stmt::Store(..) | Stmt::Define(..) => {
@@ -325,7 +329,9 @@ impl<'a> Walk<'a, '_> {
             },
             Part::Starts => shape(0).map_or(Ok(false), below)?,
             Part::Nodes(level) | Part::Children(level) => self.is_node(id, Some(level), at, &facts),
-            Part::Entries | Part::Binned(Binned::Places) => self.is_node(id, levels.checked_sub(1), at, &facts),
+            Part::Entries | Part::Neighbours(_) | Part::Binned(Binned::Places) => {
+                self.is_node(id, levels.checked_sub(1), at, &facts)
+            }
             Part::Binned(Binned::Entries | Binned::Axis(_)) => self.is_node(id, None, at, &facts),
         })
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Segment, Stmt,
+    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Search, Segment,
+    Stmt,
 };
 use crate::base::{Id, IndexId};
 use crate::index::{Affine, Checked};
@@ -59,9 +60,12 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
             }
             Stmt::If { body, .. } | Stmt::Extremum { body, .. } => visit_mentions_mut(body, buffer, array),
             Stmt::Let { array: from, .. } => array(from),
-            Stmt::Find { segment, key, .. } => {
+            Stmt::Find { segment, key, how, .. } => {
                 array(&mut segment.pointers);
                 key.iter_mut().for_each(|(nodes, _)| array(nodes));
+                if let Search::Bound(found, _) = how {
+                    array(found);
+                }
             }
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
             Stmt::Fill(filled) => buffer(filled),
@@ -217,13 +221,18 @@ impl Names {
                 let at = self.affine(at)?;
                 Stmt::Let { index: self.index(*index), array: *array, at, step: *step }
             }
-            Stmt::Find { index, segment, key, onwards } => {
+            Stmt::Find { index, segment, key, how } => {
                 let segment = self.segment(segment)?;
                 let key = match key {
                     Some((nodes, key)) => Some((*nodes, self.affine(key)?)),
                     None => None,
                 };
-                Stmt::Find { index: self.index(*index), segment, key, onwards: *onwards }
+                let how = match how {
+                    Search::Halving => Search::Halving,
+                    Search::Onwards => Search::Onwards,
+                    Search::Bound(array, at) => Search::Bound(*array, self.affine(at)?),
+                };
+                Stmt::Find { index: self.index(*index), segment, key, how }
             }
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let (index, at) = (self.index(*index), self.index(*at));

@@ -134,7 +134,7 @@ fn wrong_nests_are_refused() {
                 index: I,
                 segment: Segment { pointers: ArrayId(1), at: 0.into() },
                 key: None,
-                onwards: false,
+                how: Search::Halving,
             }],
             "y: the array s1 does not serve here",
         ),
@@ -168,7 +168,7 @@ fn searches_that_go_on() {
         index: IndexId(3),
         segment: Segment { pointers: ArrayId(0), at },
         key: Some((ArrayId(1), key)),
-        onwards: true,
+        how: Search::Onwards,
     };
     // for I. for J in domain. k = the coordinate of J, perhaps in a test; the search
     let nest = |domain: Domain, search: Stmt| {

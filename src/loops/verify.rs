@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{
     ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
-    Segment, Stmt,
+    Search, Segment, Stmt,
 };
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
@@ -259,14 +259,17 @@ impl Check<'_> {
         match stmt {
             Stmt::For { .. } => self.each(stmt, scope),
             Stmt::Let { .. } => self.binding(stmt, scope),
-            Stmt::Find { index, segment, key, onwards } => {
+            Stmt::Find { index, segment, key, how } => {
                 self.segment(segment);
-                if *onwards && !scope.onwards.contains(index) {
+                if *how == Search::Onwards && !scope.onwards.contains(index) {
                     self.complain(format_args!("{index} cannot be searched for onwards"));
                 }
                 self.uniform(stmt, scope);
                 if let Some((nodes, _)) = key {
                     self.part(*nodes, |part| matches!(part, Part::Nodes(_)));
+                }
+                if let Search::Bound(array, _) = how {
+                    self.neighbours(*array, segment, key.is_some());
                 }
                 scope.enter(Entered::Index(*index));
             }
@@ -449,6 +452,18 @@ impl Check<'_> {
             Some(found) if allowed(found.part) => {}
             _ => self.complain(format_args!("the array {array} does not serve here")),
         }
+    }
+
+    /// The neighbours that are read in place of a search are sought where it seeks.
+    fn neighbours(&mut self, array: ArrayId, segment: &Segment, has_key: bool) {
+        let pointers = self.program.arrays.get(segment.pointers);
+        let sought = pointers.map(|pointers| (pointers.part, pointers.relation, pointers.axes.clone()));
+        self.part(array, |part| match part {
+            Part::Neighbours(found) => {
+                found.second.is_some() == has_key && sought == Some((Part::Rows, found.relation, found.axes()))
+            }
+            _ => false,
+        });
     }
 
     fn segment(&mut self, segment: &Segment) {

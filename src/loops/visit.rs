@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Cond, Domain, Place, Real, RealId, Stmt};
+use super::data::{Cond, Domain, Place, Real, RealId, Search, Stmt};
 use crate::base::IndexId;
 use crate::index::{Affine, View};
 
@@ -51,10 +51,13 @@ impl Stmt {
         match self {
             Stmt::For { domain, .. } => domain.visit_affine(visit),
             Stmt::Let { at, .. } => visit(at),
-            Stmt::Find { segment, key, .. } => {
+            Stmt::Find { segment, key, how, .. } => {
                 visit(&segment.at);
                 if let Some((_, key)) = key {
                     visit(key);
+                }
+                if let Search::Bound(_, at) = how {
+                    visit(at);
                 }
             }
             Stmt::If { cond, .. } => cond.visit_affine(visit),

@@ -7,7 +7,7 @@ use super::plan::{Plan, Stored};
 use crate::base::{Id, IndexId, Interner, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size, View};
-use crate::loops::{Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
+use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
 use crate::solver::Facts;
 use crate::tssa::Program;
 
@@ -27,7 +27,7 @@ pub(super) struct Scope {
     /// Entries that were found.
     entries: Vec<(RelationId, Vec<Affine>, Affine)>,
     /// Searches that were made.
-    searches: Vec<(Search, IndexId)>,
+    searches: Vec<(Sought, IndexId)>,
     /// Places of extrema that were found.
     extrema: Vec<(VarId, View, Vec<Affine>, IndexId)>,
 }
@@ -49,7 +49,7 @@ impl Scope {
 }
 
 /// Where to look, and for what.
-type Search = (Segment, Option<(ArrayId, Affine)>);
+type Sought = (Segment, Option<(ArrayId, Affine)>);
 
 /// The same predicate under names for bound indices that do not depend on where it came from.
 fn canonical(p: &Pred, depth: u32) -> Pred {
@@ -271,7 +271,7 @@ impl<'a> Nester<'a> {
         }
         let index = self.fresh_index();
         let (segment, key) = search.clone();
-        self.emit(Stmt::Find { index, segment, key, onwards: false });
+        self.emit(Stmt::Find { index, segment, key, how: loops::Search::Halving });
         self.scope().searches.push((search, index));
         index.into()
     }

@@ -25,7 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Size};
-use crate::loops::{Array, ArrayId, Bound, Decision, Domain, Names, Nest, Part, Program, Real, RealId, Segment, Stmt};
+use crate::loops::{
+    Array, ArrayId, Bound, Decision, Domain, Names, Nest, Part, Program, Real, RealId, Search, Segment, Stmt,
+};
 
 /// Takes factors out of innermost loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -264,7 +266,7 @@ impl Pass<'_> {
             (Rounds::Length(n), None) => self.define(Real::Index(n.clone()), stmts),
             (Rounds::Entries(segment), None) => {
                 let index = self.names.fresh_index();
-                stmts.push(Stmt::Find { index, segment: segment.clone(), key: None, onwards: false });
+                stmts.push(Stmt::Find { index, segment: segment.clone(), key: None, how: Search::Halving });
                 // -1 where there is none.
                 let count = Affine::index(index).add_constant(1).unwrap_or_else(|_| Affine::index(index));
                 self.define(Real::Index(count), stmts)
