@@ -274,6 +274,7 @@ impl Emitter<'_> {
         };
         if let Function::Value(Primitive::Op(op)) = function {
             match (op, args) {
+                (Op::Div, [a, b]) if lanes.is_some() => return format!("over({a}, {b})"),
                 (Op::Div, [a, b]) => return format!("{a} / {b}"),
                 (Op::Powi(2), [a]) if lanes.is_some() => return format!("times({a}, {a})"),
                 (Op::Powi(k), [a]) => return one(&format!("(|x: f64| powi(x, {k}))"), a),

@@ -1,7 +1,7 @@
 // Vectors of lanes: loads, stores and arithmetic, of all lanes or of the first ones where a loop ends before its last group is full.
 //
-// Each is a line of `core` alone. Where the processor has registers of eight numbers there is also the instruction by name, since compilers do
-// not always find it; both do the same.
+// Each is a line of `core` alone. Where the processor has registers of eight numbers, or of four, there are also the instructions by name, since
+// compilers do not always find them and take long to look for them; all do the same.
 
 /// Does something with registers of eight numbers, where there are such.
 macro_rules! wide {
@@ -19,28 +19,64 @@ macro_rules! wide {
     };
 }
 
+/// Does something with pairs of registers of four numbers, where there are such and none of eight: `h` is 0 and 1.
+macro_rules! halves {
+    ($n:ident, $h:ident, [$($x:ident),*], $body:expr) => {
+        #[cfg(all(
+            target_arch = "x86_64",
+            target_feature = "avx2",
+            target_feature = "fma",
+            not(target_feature = "avx512f")
+        ))]
+        if $n == 8 {
+            #[allow(unused_imports)]
+            use core::arch::x86_64::*;
+            #[allow(unused_unsafe)]
+            return unsafe {
+                $(let $x: [__m256d; 2] = core::mem::transmute_copy(&$x);)*
+                let half = |$h: usize| {
+                    $(let $x = $x[$h];)*
+                    $body
+                };
+                core::mem::transmute_copy(&[half(0), half(1)])
+            };
+        }
+    };
+}
+
 #[inline(always)]
 fn all<const N: usize>(x: f64) -> V<N> {
     wide!(N, [], _mm512_set1_pd(x));
+    halves!(N, h, [], _mm256_set1_pd(x));
     V::splat(x)
 }
 
 #[inline(always)]
 fn plus<const N: usize>(a: V<N>, b: V<N>) -> V<N> {
     wide!(N, [a, b], _mm512_add_pd(a, b));
+    halves!(N, h, [a, b], _mm256_add_pd(a, b));
     a + b
 }
 
 #[inline(always)]
 fn times<const N: usize>(a: V<N>, b: V<N>) -> V<N> {
     wide!(N, [a, b], _mm512_mul_pd(a, b));
+    halves!(N, h, [a, b], _mm256_mul_pd(a, b));
     a * b
+}
+
+#[inline(always)]
+fn over<const N: usize>(a: V<N>, b: V<N>) -> V<N> {
+    wide!(N, [a, b], _mm512_div_pd(a, b));
+    halves!(N, h, [a, b], _mm256_div_pd(a, b));
+    a / b
 }
 
 /// `a * b + c`, rounded once.
 #[inline(always)]
 fn fused<const N: usize>(a: V<N>, b: V<N>, c: V<N>) -> V<N> {
     wide!(N, [a, b, c], _mm512_fmadd_pd(a, b, c));
+    halves!(N, h, [a, b, c], _mm256_fmadd_pd(a, b, c));
     V(core::array::from_fn(|l| mul_add(a.0[l], b.0[l], c.0[l])))
 }
 
@@ -53,6 +89,16 @@ fn total<const N: usize>(x: V<N>) -> f64 {
             use core::arch::x86_64::*;
             let x: __m512d = core::mem::transmute_copy(&x);
             let x = _mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x));
+            let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+            _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let [x, y]: [__m256d; 2] = core::mem::transmute_copy(&x);
+            let x = _mm256_add_pd(x, y);
             let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
             _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
         };
@@ -77,12 +123,14 @@ fn folded<const N: usize>(x: V<N>, best: fn(f64, f64) -> f64) -> f64 {
 #[inline(always)]
 fn keep<const N: usize>(count: i64, new: V<N>, old: V<N>) -> V<N> {
     wide!(N, [new, old], _mm512_mask_mov_pd(old, first(count), new));
+    halves!(N, h, [new, old], _mm256_blendv_pd(old, new, _mm256_castsi256_pd(first_of_half(count, h))));
     V(core::array::from_fn(|l| if (l as i64) < count { new.0[l] } else { old.0[l] }))
 }
 
 #[inline(always)]
 unsafe fn load<const N: usize>(x: *const f64, k: i64) -> V<N> {
     wide!(N, [], _mm512_loadu_pd(x.offset(k as isize)));
+    halves!(N, h, [], _mm256_loadu_pd(x.offset(k as isize).add(4 * h)));
     unsafe { V(core::ptr::read_unaligned(x.offset(k as isize) as *const [f64; N])) }
 }
 
@@ -96,6 +144,7 @@ unsafe fn load_some<const N: usize>(x: *const f64, k: i64, count: i64) -> V<N> {
             core::mem::transmute_copy(&lanes)
         };
     }
+    halves!(N, h, [], _mm256_maskload_pd(x.offset(k as isize).wrapping_add(4 * h), first_of_half(count, h)));
     V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(k as isize + l as isize) } } else { 0.0 }))
 }
 
@@ -116,6 +165,17 @@ unsafe fn gather_some<const N: usize>(x: *const f64, places: [i64; N], count: i6
             core::mem::transmute_copy(&lanes)
         };
     }
+    halves!(
+        N,
+        h,
+        [],
+        _mm256_mask_i64gather_pd::<8>(
+            _mm256_setzero_pd(),
+            x,
+            _mm256_loadu_si256(places.as_ptr().add(4 * h).cast()),
+            _mm256_castsi256_pd(first_of_half(count, h))
+        )
+    );
     V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(places[l] as isize) } } else { 0.0 }))
 }
 
@@ -126,6 +186,7 @@ unsafe fn store<const N: usize>(x: *mut f64, k: i64, value: V<N>) {
         let lanes = unsafe { core::mem::transmute_copy(&value) };
         return unsafe { core::arch::x86_64::_mm512_storeu_pd(x.offset(k as isize), lanes) };
     }
+    halves!(N, h, [value], _mm256_storeu_pd(x.offset(k as isize).add(4 * h), value));
     unsafe { core::ptr::write_unaligned(x.offset(k as isize) as *mut [f64; N], value.0) }
 }
 
@@ -139,6 +200,12 @@ unsafe fn store_some<const N: usize>(x: *mut f64, k: i64, value: V<N>, count: i6
             core::arch::x86_64::_mm512_mask_storeu_pd(x.offset(k as isize), first(count), lanes)
         };
     }
+    halves!(
+        N,
+        h,
+        [value],
+        _mm256_maskstore_pd(x.offset(k as isize).wrapping_add(4 * h), first_of_half(count, h), value)
+    );
     for l in 0..N {
         if (l as i64) < count {
             unsafe { *x.offset(k as isize + l as isize) = value.0[l] }
@@ -149,10 +216,16 @@ unsafe fn store_some<const N: usize>(x: *mut f64, k: i64, value: V<N>, count: i6
 /// The first `count` of eight lanes as a mask.
 #[inline(always)]
 fn first(count: i64) -> u8 {
-    match count {
-        ..=0 => 0,
-        1..=7 => (1u8 << count) - 1,
-        _ => 255,
+    ((1u32 << count.max(0).min(8)) - 1) as u8
+}
+
+/// The lanes of a half that are among the first `count` of eight, as a mask.
+#[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
+#[inline(always)]
+unsafe fn first_of_half(count: i64, h: usize) -> core::arch::x86_64::__m256i {
+    unsafe {
+        use core::arch::x86_64::{_mm256_cmpgt_epi64, _mm256_set1_epi64x, _mm256_setr_epi64x};
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(count - 4 * h as i64), _mm256_setr_epi64x(0, 1, 2, 3))
     }
 }
 
@@ -165,6 +238,18 @@ unsafe fn some_ints<const N: usize>(x: &[u32], k: i64, count: i64) -> [i64; N] {
             use core::arch::x86_64::{_mm256_maskz_loadu_epi32, _mm512_cvtepu32_epi64};
             let lanes = _mm256_maskz_loadu_epi32(first(count), x.as_ptr().offset(k as isize).cast());
             core::mem::transmute_copy(&_mm512_cvtepu32_epi64(lanes))
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let (lanes, places) = (_mm256_set1_epi32(count.max(0).min(8) as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            let x = x.as_ptr().offset(k as isize).cast();
+            let lanes = _mm256_maskload_epi32(x, _mm256_cmpgt_epi32(lanes, places));
+            let low = _mm256_cvtepu32_epi64(_mm256_castsi256_si128(lanes));
+            let high = _mm256_cvtepu32_epi64(_mm256_extracti128_si256::<1>(lanes));
+            core::mem::transmute_copy(&[low, high])
         };
     }
     core::array::from_fn(|l| if (l as i64) < count { unsafe { int(x, k + l as i64) } } else { 0 })

@@ -1,8 +1,9 @@
 //! The function of a nest as Rust source.
 //!
-//! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, smaller
-//! groups where lanes are independent, and a last group of which the first lanes are in use only. A loop whose iterations may be
-//! interleaved becomes one that does several at a time, and loops that do a quarter as many, and one, for those that are left.
+//! Each nest becomes a function over slices and the places that it writes. A loop with lanes becomes a loop over groups of lanes, and
+//! what is left over: smaller groups where lanes are independent, and a last group of which the first lanes are in use only. Around loops
+//! there are few of these, since each is text to compile. A loop whose iterations may be interleaved becomes one that does several at a time,
+//! and loops that do a quarter as many, and one, for those that are left.
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
@@ -23,6 +24,10 @@ use crate::scalar::Function;
 pub(super) const PASS: &str = "codegen";
 /// Lanes of a search for an extremum: enough to hide the latency of a comparison.
 const LANES_OF_SEARCHES: u32 = 16;
+
+/// How many lanes, of those that are left over around loops, are taken at a time: two vectors, since text for more of them takes long to
+/// compile, and one alone waits for itself.
+const ROUND: u32 = 2 * WIDTH;
 
 /// The buffers that are zero before a nest runs.
 pub fn fills(nest: &Nest) -> Vec<BufferId> {
@@ -697,33 +702,85 @@ impl<'a> Emitter<'a> {
                 self.line(&format!("let mut {name} = all::<{width}>({start});"));
             }
         }
-        // Independent lanes may come in smaller groups as well.
-        let mut groups = vec![lanes];
-        while let Some(last) = groups.last().filter(|last| sums.is_empty() && **last > WIDTH) {
-            groups.push(last / 2);
-        }
-        for n in &groups {
-            self.group(index, Lanes { of: *n, in_use: InUse::All }, body)?;
-        }
-        let mut last = vec![groups.last().copied().unwrap_or(lanes)];
-        // What is left over takes as few vectors as it needs where that saves whole loops.
-        while let Some(less) = last.last().filter(|less| **less > WIDTH && body.iter().any(|s| !s.body().is_empty())) {
-            last.push(less / 2);
-        }
-        for (k, n) in last.iter().enumerate() {
-            let least = if k + 1 < last.len() { n / 2 } else { 0 };
-            self.open(&format!("if {index} + {least} <= to {{"));
-            self.group(index, Lanes { of: *n, in_use: InUse::Rest }, body)?;
-            if least > 0 {
-                self.line(&format!("{index} = to + 1;"));
-            }
-            self.close();
+        let has_loops = body.iter().any(|s| !s.body().is_empty());
+        self.group(index, Lanes { of: lanes, in_use: InUse::All }, body)?;
+        match (sums.is_empty(), has_loops) {
+            (true, true) => self.rest_by_groups(index, lanes, body)?,
+            (true, false) => self.rest_by_halves(index, lanes, body)?,
+            (false, true) if lanes > ROUND => self.rest_in_rounds(index, lanes, &vectors, body)?,
+            (false, true) => self.rest_at_most(index, lanes, body)?,
+            (false, false) => self.rest(index, lanes, "", body)?,
         }
         (self.lanes, self.lane_index) = (None, None);
         self.sums.clear();
         for (r, copies) in &vectors {
             self.fold(*r, copies, lanes, extrema.get(r).map(|view| best(*view)));
         }
+        Ok(())
+    }
+
+    /// What is left over of independent lanes: groups of half as many, of a quarter, .., and the lanes that are then left.
+    fn rest_by_halves(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
+        let mut of = lanes;
+        while of > WIDTH {
+            of /= 2;
+            self.group(index, Lanes { of, in_use: InUse::All }, body)?;
+        }
+        self.rest(index, of, "", body)
+    }
+
+    /// The same around loops, whose text is long: few groups, of which the last may be partly in use.
+    fn rest_by_groups(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
+        if lanes <= WIDTH {
+            return self.rest(index, lanes, "", body);
+        }
+        let most = if lanes > ROUND { ROUND } else { WIDTH };
+        self.open(&format!("while {index} <= to {{"));
+        self.rest_at_most(index, most, body)?;
+        self.line(&format!("{index} += {most};"));
+        self.close();
+        Ok(())
+    }
+
+    /// What is left over of lanes with sums around loops: rounds of fewer vectors, between which the partial sums change places, so that each
+    /// vector of numbers meets its own, and all are where they were after the last round.
+    fn rest_in_rounds(
+        &mut self,
+        index: IndexId,
+        lanes: u32,
+        vectors: &[(RealId, Vec<Copy>)],
+        body: &[Stmt],
+    ) -> Result<()> {
+        self.open(&format!("for _ in 0..{} {{", lanes.div_ceil(ROUND)));
+        self.open(&format!("if {index} <= to {{"));
+        self.rest_at_most(index, ROUND, body)?;
+        self.close();
+        let chunks = lanes.div_ceil(WIDTH);
+        for (r, copies) in vectors {
+            let name = |copy: &Copy, by: u32| self.partial(*r, Copy { chunk: (copy.chunk + by) % chunks, ..*copy });
+            let to: Vec<String> = copies.iter().map(|copy| name(copy, 0)).collect();
+            let from: Vec<String> = copies.iter().map(|copy| name(copy, ROUND / WIDTH)).collect();
+            self.line(&format!("({}) = ({});", to.join(", "), from.join(", ")));
+        }
+        self.line(&format!("{index} += {ROUND};"));
+        self.close();
+        Ok(())
+    }
+
+    /// At most so many lanes: one vector where that is enough, which saves whole loops.
+    fn rest_at_most(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
+        if lanes <= WIDTH {
+            return self.rest(index, lanes, "", body);
+        }
+        self.rest(index, lanes, &format!(" && to - {index} >= {WIDTH}"), body)?;
+        self.rest(index, WIDTH, &format!(" && to - {index} < {WIDTH}"), body)
+    }
+
+    /// A group of lanes that are not all in use, if there are any and a condition holds.
+    fn rest(&mut self, index: IndexId, lanes: u32, condition: &str, body: &[Stmt]) -> Result<()> {
+        self.open(&format!("if {index} <= to{condition} {{"));
+        self.group(index, Lanes { of: lanes, in_use: InUse::Rest }, body)?;
+        self.close();
         Ok(())
     }
 

@@ -13,9 +13,9 @@ use crate::index::{Affine, Checked};
 pub(crate) fn inside_of_loops(
     nest: &mut Nest,
     decision: &Decision,
-    rewrite: fn(&mut Vec<Stmt>, &mut Names, &mut bool) -> Checked<()>,
+    rewrite: fn(&mut Vec<Stmt>, &mut Fresh, &mut bool) -> Checked<()>,
 ) -> Checked<()> {
-    let mut names = Names::after(&nest.body);
+    let mut names = Fresh::after(&nest.body);
     let mut found = false;
     for stmt in &mut nest.body {
         if let Stmt::For { body, .. } = stmt {
@@ -81,16 +81,16 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
 }
 
 /// New names for the indices and registers that statements define.
-pub(crate) struct Names {
+pub(crate) struct Fresh {
     indices: BTreeMap<IndexId, IndexId>,
     reals: BTreeMap<RealId, RealId>,
     next_index: usize,
     next_real: usize,
 }
 
-impl Names {
+impl Fresh {
     /// Names that do not occur in these statements.
-    pub fn after(body: &[Stmt]) -> Names {
+    pub fn after(body: &[Stmt]) -> Fresh {
         let (mut next_index, mut next_real) = (0, 0);
         for stmt in body {
             stmt.visit(&mut |stmt| match stmt {
@@ -109,7 +109,7 @@ impl Names {
                 | Stmt::Tuple(..) => {}
             });
         }
-        Names { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
+        Fresh { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
     }
 
     /// The new name of an index.

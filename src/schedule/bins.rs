@@ -36,7 +36,7 @@ use super::unroll::needed;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
-use crate::loops::Names;
+use crate::loops::Fresh;
 use crate::loops::{
     Array, ArrayId, Binned, Buffer, BufferId, Cond, Decision, Domain, Nest, Part, Place, Program, Real, RealId,
     Segment, Stmt,
@@ -99,7 +99,7 @@ pub fn in_bins(program: &Program) -> Result<Program> {
     let graph = Graph::new(&program.nests);
     for (at, nest) in program.nests.iter().enumerate() {
         let mut rewritten = Nest { body: Vec::with_capacity(nest.body.len()), ..nest.clone() };
-        let mut names = Names::after(&nest.body);
+        let mut names = Fresh::after(&nest.body);
         let of = nest.buffers.first().and_then(|of| program.buffers.get(*of));
         let name = format!("{}_terms", of.map_or("", |of| of.name.as_str()));
         for (k, stmt) in nest.body.iter().enumerate() {

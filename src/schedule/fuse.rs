@@ -16,7 +16,7 @@ use super::vectorise::Traits;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{
-    ArrayId, BufferId, Decision, Domain, Names, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads,
+    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads,
     stores, title,
 };
 
@@ -24,11 +24,11 @@ use crate::loops::{
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let nests = std::mem::take(&mut program.nests);
     let joined = groups(&nests, &Last::new());
-    let mut fused: Vec<(Nest, Option<Names>)> = Vec::with_capacity(nests.len());
+    let mut fused: Vec<(Nest, Option<Fresh>)> = Vec::with_capacity(nests.len());
     for (nest, at) in nests.into_iter().zip(joined) {
         match fused.get_mut(at) {
             Some((first, names)) => {
-                let names = names.get_or_insert_with(|| Names::after(&first.body));
+                let names = names.get_or_insert_with(|| Fresh::after(&first.body));
                 first.decisions.push(Decision::Fused { tensor: title(&program.buffers, &nest) });
                 join(first, nest, names)?;
             }
@@ -260,7 +260,7 @@ fn segments(body: &[Stmt], outer: IndexId) -> BTreeMap<IndexId, ArrayId> {
 }
 
 /// `for i { A(i) B(i) }`, with fresh names in `B`.
-fn join(left: &mut Nest, right: Nest, names: &mut Names) -> Result<()> {
+fn join(left: &mut Nest, right: Nest, names: &mut Fresh) -> Result<()> {
     let Some(b) = parts(&right) else { return Ok(()) };
     let Some(at) = left.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. })) else { return Ok(()) };
     let Some(Stmt::For { index, body, .. }) = left.body.get_mut(at) else { return Ok(()) };

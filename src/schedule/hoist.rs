@@ -26,7 +26,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Size};
 use crate::loops::{
-    Array, ArrayId, Bound, Decision, Domain, Names, Nest, Part, Program, Real, RealId, Search, Segment, Stmt,
+    Array, ArrayId, Bound, Decision, Domain, Fresh, Nest, Part, Program, Real, RealId, Search, Segment, Stmt,
 };
 
 /// Takes factors out of innermost loops.
@@ -41,7 +41,7 @@ fn hoist(nest: &mut Nest, arrays: &Arena<ArrayId, Array>) {
     for stmt in &nest.body {
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| *uses.entry(r).or_default() += 1));
     }
-    let names = Names::after(&nest.body);
+    let names = Fresh::after(&nest.body);
     let (changes, finite) = (BTreeMap::new(), BTreeSet::new());
     let mut pass = Pass { arrays, names, uses, around: Vec::new(), changes, finite, factors: 0 };
     nest.body = pass.body(std::mem::take(&mut nest.body));
@@ -57,7 +57,7 @@ fn bit(depth: usize) -> u64 {
 
 struct Pass<'a> {
     arrays: &'a Arena<ArrayId, Array>,
-    names: Names,
+    names: Fresh,
     uses: BTreeMap<RealId, usize>,
     /// The loops around.
     around: Vec<IndexId>,

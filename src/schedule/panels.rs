@@ -32,7 +32,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{
-    Bound, Buffer, BufferId, Cond, Decision, Domain, Names, Nest, Outlook, Place, Program, Real, Stmt, has_loop,
+    Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Outlook, Place, Program, Real, Stmt, has_loop,
     name_of,
 };
 
@@ -63,7 +63,7 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     let title = name_of(buffers, product.operand.buffer);
     let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
     let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
-    let mut names = Names::after(&nest.body);
+    let mut names = Fresh::after(&nest.body);
     let [part, number, row] = [(); 3].map(|()| names.fresh_index());
     let first = Affine::index(number).scale(PANEL_COLUMNS)?;
     let columns = Domain::Range {

@@ -23,7 +23,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Decision, Domain, Names, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
     outer_sums,
 };
 
@@ -74,7 +74,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     let own =
         |stored: &BTreeSet<BufferId>| nest.buffers.iter().copied().filter(|b| stored.contains(b)).collect::<Vec<_>>();
 
-    let mut names = Names::after(&nest.body);
+    let mut names = Fresh::after(&nest.body);
     let part = names.fresh_index();
     let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
     let mut inner: Vec<Stmt> = sums.iter().map(|r| Stmt::Local(*r)).collect();

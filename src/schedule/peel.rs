@@ -16,7 +16,7 @@ use super::vectorise::independent;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Decision, Domain, Names, Nest, Program, Stmt};
+use crate::loops::{Bound, Decision, Domain, Fresh, Nest, Program, Stmt};
 
 /// Cuts the outer loops whose middle can run in lanes.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 fn peel(nest: &mut Nest) -> Checked<()> {
-    let mut names = Names::after(&nest.body);
+    let mut names = Fresh::after(&nest.body);
     let mut body = Vec::with_capacity(nest.body.len());
     let mut cut = false;
     for stmt in std::mem::take(&mut nest.body) {
@@ -50,7 +50,7 @@ struct Middle {
     to: Vec<Affine>,
 }
 
-fn three(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 3]>> {
+fn three(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 3]>> {
     let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
     if independent(*index, body) {
         return Ok(None);

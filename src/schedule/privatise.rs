@@ -18,7 +18,7 @@ use super::machine::{PARTS, PRIVATE_ROW};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Names, Nest, Place, Program, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Place, Program, Real, Stmt};
 
 /// Keeps rows of intermediate tensors for each part only.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -38,7 +38,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             let part = match cut_already {
                 Some(part) => part,
                 None => {
-                    let part = Names::after(&nest.body).fresh_index();
+                    let part = Fresh::after(&nest.body).fresh_index();
                     cut(&mut nest.body[stmt], part)?;
                     part
                 }

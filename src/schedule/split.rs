@@ -18,7 +18,7 @@ mod innermost;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Decision, Domain, Names, Program, Stmt, defined, has_loop, inside_of_loops};
+use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Program, Stmt, defined, has_loop, inside_of_loops};
 
 /// How many statements may be copied.
 const MAX_COPIED: usize = 64;
@@ -35,7 +35,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {
+fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<()> {
     for mut stmt in std::mem::take(body) {
         if let Stmt::For { body, .. } | Stmt::If { body, .. } = &mut stmt {
             inside(body, names, found)?;
@@ -52,7 +52,7 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<
 }
 
 /// The two loops that a loop becomes.
-fn in_two(stmt: &Stmt, names: &mut Names) -> Checked<Option<[Stmt; 2]>> {
+fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
     let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
     let mut size = 0;
     stmt.visit(&mut |_| size += 1);

@@ -21,7 +21,7 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{
-    Bound, Decision, Domain, Names, Place, Program, Stmt, changes_outside, has_loop, inside_of_loops, loads, stores,
+    Bound, Decision, Domain, Fresh, Place, Program, Stmt, changes_outside, has_loop, inside_of_loops, loads, stores,
 };
 
 /// Cuts the columns of products inside of loops.
@@ -32,7 +32,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-fn inside(body: &mut Vec<Stmt>, names: &mut Names, found: &mut bool) -> Checked<()> {
+fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<()> {
     let mut rest = std::mem::take(body).into_iter().peekable();
     while let Some(mut stmt) = rest.next() {
         let Some((column, last)) = last_column(&stmt) else {

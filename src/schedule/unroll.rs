@@ -42,7 +42,7 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
 use crate::loops::{
-    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Names, Nest, Place, Program, Real, RealId,
+    ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
     Stmt, loads,
 };
 use crate::scalar::Function;
@@ -146,7 +146,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
         facts,
         own: &nest.buffers,
         filled: BTreeSet::new(),
-        names: Names::after(&nest.body),
+        names: Fresh::after(&nest.body),
         indices: BTreeMap::new(),
         reals: BTreeMap::new(),
         literals: BTreeMap::new(),
@@ -213,7 +213,7 @@ struct Row<'a> {
     /// The buffers that the nest writes, and those of them that are zero before.
     own: &'a [BufferId],
     filled: BTreeSet<BufferId>,
-    names: Names,
+    names: Fresh,
     /// The values of indices and of registers so far.
     indices: BTreeMap<IndexId, Affine>,
     reals: BTreeMap<RealId, Value>,

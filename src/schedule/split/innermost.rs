@@ -19,7 +19,7 @@ use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
 use super::ends;
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Pred};
-use crate::loops::{Bound, Cond, Domain, Names, Nest, Real, RealId, Stmt, has_loop, predicate, reads};
+use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, has_loop, predicate, reads};
 use crate::solver::Facts;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
@@ -27,7 +27,7 @@ pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
     if !nest.body.iter().flat_map(Stmt::body).any(tests_inside) {
         return Ok(false);
     }
-    let mut cutter = Cutter { names: Names::after(&nest.body), found: false };
+    let mut cutter = Cutter { names: Fresh::after(&nest.body), found: false };
     for stmt in &mut nest.body {
         if let Stmt::For { index, domain, body, .. } = stmt {
             let mut known = facts.clone();
@@ -49,7 +49,7 @@ fn tests_inside(stmt: &Stmt) -> bool {
 }
 
 struct Cutter {
-    names: Names,
+    names: Fresh,
     found: bool,
 }
 
