@@ -11,6 +11,7 @@
 //! | `toolchain`, `processor` | which `rustc` and which processor a compiled kernel is for |
 //! | [`load`] | loads a library and calls it: the only unsafe code, but for the choice of instructions in [`kernel`](crate::kernel) |
 //! | `threads` | the threads that share a nest, also after a fork |
+//! | `tile` | how many iterations and lanes of a loop go at a time, as registers allow |
 //! | `expression` | indices, places, conditions and numbers as Rust |
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
 //! | `square_root` | the square root, for sources that use it |
@@ -40,6 +41,7 @@ mod square_root;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod tile;
 mod toolchain;
 pub mod vector;
 

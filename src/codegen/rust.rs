@@ -12,11 +12,12 @@ use std::fmt::Write;
 
 use super::expression::{Copy, WIDTH};
 use super::source::Target;
+use super::tile::{Registers, may_repeat, smaller};
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Names, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
+    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
     outer_extrema, outer_sums, outside_loops, stands_alone,
 };
 use crate::scalar::Function;
@@ -111,10 +112,11 @@ pub(super) struct Emitter<'a> {
     pub targets: Vec<BufferId>,
     /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
+    registers: Registers,
 }
 
 impl<'a> Emitter<'a> {
-    pub fn new(program: &'a Program, functions: &'a mut Vec<Function>) -> Self {
+    pub fn new(program: &'a Program, functions: &'a mut Vec<Function>, registers: Registers) -> Self {
         Emitter {
             program,
             functions,
@@ -134,6 +136,7 @@ impl<'a> Emitter<'a> {
             spare: RealId(0),
             targets: Vec::new(),
             parts: false,
+            registers,
         }
     }
 
@@ -495,8 +498,13 @@ impl<'a> Emitter<'a> {
         let mut apart = false;
         domain.visit_affine(&mut |a| apart |= self.differs(a));
         if apart {
+            let lanes = self.registers.lanes(lanes, true, body);
             return self.ends_apart(index, domain, lanes, body);
         }
+        let jam = match jam {
+            1 => 1,
+            jam => self.registers.iterations(jam, domain, self.lanes.map_or(1, |lanes| lanes.of), body),
+        };
         self.open("{");
         self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain, Copy::default())?));
         if parallel && self.parts && self.lanes.is_none() && self.jam.is_none() {
@@ -585,16 +593,15 @@ impl<'a> Emitter<'a> {
             (1..count).fold(format!("{name}_0"), |text, q| format!("{text}.{best}({name}_{q})"))
         };
         self.line(&format!("let (from, to) = ({}, {});", best("from", "max"), best("to", "min")));
-        let longest = best("to", "max");
         if lanes > 1 {
+            let longest = best("to", "max");
             self.line(&format!("let mut {index} = from;"));
             self.in_lanes_apart(index, lanes, &longest, body)?;
             self.close();
             return Ok(());
         }
         if differ[0] {
-            let ends = (best("from", "min"), format!("({longest}).min(from - 1)"));
-            self.some_iterations(index, ends, body)?;
+            self.own_iterations(index, |q| (format!("from_{q}"), format!("to_{q}.min(from - 1)")), body)?;
         }
         self.line(&format!("let mut {index} = from;"));
         self.open(&format!("while {index} <= to {{"));
@@ -602,47 +609,25 @@ impl<'a> Emitter<'a> {
         self.line(&format!("{index} += 1;"));
         self.close();
         if differ[1] {
-            self.some_iterations(index, ("from.max(to + 1)".to_owned(), longest), body)?;
+            self.own_iterations(index, |q| ("from.max(to + 1)".to_owned(), format!("to_{q}")), body)?;
         }
         self.close();
         Ok(())
     }
 
-    /// The values that some of the interleaved iterations have: what does not differ among them, then the rest for each that has the value.
-    fn some_iterations(&mut self, index: IndexId, (first, last): (String, String), body: &[Stmt]) -> Result<()> {
+    /// The values that not all of the interleaved iterations have: those of one after the other.
+    fn own_iterations(&mut self, index: IndexId, ends: impl Fn(u32) -> (String, String), body: &[Stmt]) -> Result<()> {
         let (_, count) = self.interleaved()?;
-        self.line(&format!("let (mut {index}, last) = ({first}, {last});"));
-        self.open(&format!("while {index} <= last {{"));
-        let has = |q: u32| format!("(from_{q} <= {index} && {index} <= to_{q})");
-        // Ranges may be empty or far apart, and places in between anywhere.
-        self.open(&format!("if {} {{", (0..count).map(has).collect::<Vec<_>>().join(" || ")));
-        let mut own = Vec::new();
-        for stmt in body {
-            let shared = match stmt {
-                Stmt::Define(r, real) => {
-                    let (_, jammed) = self.variation(real);
-                    mark(&mut self.jammed, *r, jammed);
-                    !jammed
-                }
-                Stmt::Let { .. } | Stmt::Find { .. } => true,
-                _ => false,
-            };
-            if shared {
-                self.stmt(stmt)?;
-            } else {
-                own.push(stmt);
-            }
-        }
         for q in 0..count {
             self.alone = Some(q);
-            self.open(&format!("if {} {{", has(q)));
-            own.iter().try_for_each(|stmt| self.stmt(stmt))?;
+            let (first, last) = ends(q);
+            self.line(&format!("let (mut {index}, last) = ({first}, {last});"));
+            self.open(&format!("while {index} <= last {{"));
+            self.body(body)?;
+            self.line(&format!("{index} += 1;"));
             self.close();
         }
         self.alone = None;
-        self.close();
-        self.line(&format!("{index} += 1;"));
-        self.close();
         Ok(())
     }
 
@@ -651,37 +636,58 @@ impl<'a> Emitter<'a> {
     fn in_lanes_apart(&mut self, index: IndexId, lanes: u32, longest: &str, body: &[Stmt]) -> Result<()> {
         let (_, count) = self.interleaved()?;
         self.lane_index = Some(index);
-        self.group(index, Lanes { of: lanes, in_use: InUse::All }, body)?;
+        self.group(index, Lanes { of: lanes, in_use: InUse::All }, false, body)?;
         self.line(&format!("let to = {longest};"));
         self.open(&format!("while {index} <= to {{"));
         for q in 0..count {
             self.line(&format!("let rest_{q} = to_{q} - {index} + 1;"));
         }
         let of = lanes.min(WIDTH);
-        self.group(index, Lanes { of, in_use: InUse::RestOfEach }, body)?;
+        self.group(index, Lanes { of, in_use: InUse::RestOfEach }, false, body)?;
         self.line(&format!("{index} += {of};"));
         self.close();
         (self.lanes, self.lane_index) = (None, None);
         Ok(())
     }
 
-    /// Several iterations at a time, then a quarter as many, and so on: each size is text to compile.
+    /// Several iterations at a time, then a quarter as many, and so on: each size is text to compile. The last of the largest size may be moved
+    /// back where half of it is left.
     fn jam(&mut self, index: IndexId, count: u32, body: &[Stmt]) -> Result<()> {
         let mut count = count;
+        let mut back = self.registers == Registers::Narrow && may_repeat(body);
         while count > 0 {
             self.jam = Some((index, count)).filter(|_| count > 1);
-            self.open(&format!("while {index} + {} <= to {{", count - 1));
+            let least = if back { count.div_ceil(2) } else { count };
+            self.open_portions(index, count, least);
+            back = false;
             self.body(body)?;
             self.line(&format!("{index} += {count};"));
             self.close();
             self.jam = None;
             self.jammed.clear();
-            count = if count == 2 { 1 } else { count / 4 };
+            count = smaller(count);
         }
         Ok(())
     }
 
+    /// A loop over portions, of which the last one is moved back until it is full if it has at least so many values.
+    fn open_portions(&mut self, index: IndexId, count: u32, least: u32) {
+        self.open(&format!("while {index} + {} <= to {{", least - 1));
+        if least < count {
+            let last = count - 1;
+            self.open(&format!("if {index} + {last} > to {{"));
+            self.open(&format!("if from + {last} > to {{"));
+            self.line("break;");
+            self.close();
+            self.line(&format!("{index} = to - {last};"));
+            self.close();
+        }
+    }
+
     fn in_lanes(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
+        let tile = self.registers.lanes(lanes, self.jam.is_some(), body);
+        let back = tile < lanes && may_repeat(body);
+        let lanes = tile;
         let extrema = outer_extrema(body);
         let sums: BTreeSet<RealId> = outer_sums(body).into_iter().chain(extrema.keys().copied()).collect();
         self.lane_index = Some(index);
@@ -703,7 +709,7 @@ impl<'a> Emitter<'a> {
             }
         }
         let has_loops = body.iter().any(|s| !s.body().is_empty());
-        self.group(index, Lanes { of: lanes, in_use: InUse::All }, body)?;
+        self.group(index, Lanes { of: lanes, in_use: InUse::All }, back, body)?;
         match (sums.is_empty(), has_loops) {
             (true, true) => self.rest_by_groups(index, lanes, body)?,
             (true, false) => self.rest_by_halves(index, lanes, body)?,
@@ -724,7 +730,7 @@ impl<'a> Emitter<'a> {
         let mut of = lanes;
         while of > WIDTH {
             of /= 2;
-            self.group(index, Lanes { of, in_use: InUse::All }, body)?;
+            self.group(index, Lanes { of, in_use: InUse::All }, false, body)?;
         }
         self.rest(index, of, "", body)
     }
@@ -779,16 +785,16 @@ impl<'a> Emitter<'a> {
     /// A group of lanes that are not all in use, if there are any and a condition holds.
     fn rest(&mut self, index: IndexId, lanes: u32, condition: &str, body: &[Stmt]) -> Result<()> {
         self.open(&format!("if {index} <= to{condition} {{"));
-        self.group(index, Lanes { of: lanes, in_use: InUse::Rest }, body)?;
+        self.group(index, Lanes { of: lanes, in_use: InUse::Rest }, false, body)?;
         self.close();
         Ok(())
     }
 
-    /// A loop over full groups of lanes, or the group at the end that is not full.
-    fn group(&mut self, index: IndexId, lanes: Lanes, body: &[Stmt]) -> Result<()> {
+    /// A loop over full groups of lanes, of which the last may be moved back, or the group at the end that is not full.
+    fn group(&mut self, index: IndexId, lanes: Lanes, back: bool, body: &[Stmt]) -> Result<()> {
         self.lanes = Some(lanes);
         match lanes.in_use {
-            InUse::All => self.open(&format!("while {index} + {} <= to {{", lanes.of - 1)),
+            InUse::All => self.open_portions(index, lanes.of, if back { 1 } else { lanes.of }),
             InUse::Rest | InUse::RestOfEach => self.line(&format!("let rest = to - {index} + 1;")),
         }
         self.body(body)?;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::items;
 use super::rust::{Emitter, fills, plain};
+use super::tile::Registers;
 use crate::base::Id;
 use crate::error::Result;
 use crate::loops::{Program, Rounded};
@@ -39,6 +40,16 @@ pub enum Target {
     Included,
     /// A library that is loaded at run time: a crate of its own whose functions have names.
     Library,
+}
+
+impl Target {
+    /// The registers that the source is for: a library is for this processor, a module for any.
+    fn registers(self) -> Registers {
+        match self {
+            Target::Library => Registers::of_processor(),
+            Target::Module | Target::Included => Registers::Wide,
+        }
+    }
 }
 
 const ABI: &str = "\
@@ -89,7 +100,7 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         text.push('\n');
     }
     for (k, nest) in program.nests.iter().enumerate() {
-        let mut emitter = Emitter::new(program, &mut functions);
+        let mut emitter = Emitter::new(program, &mut functions, target.registers());
         emitter.nest(k, nest, target)?;
         text.push_str(&emitter.text);
     }

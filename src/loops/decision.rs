@@ -171,6 +171,7 @@ decisions! {
     }
     "panels" {
         Panels { tensor: String, columns: i64 } "{tensor} is read in panels of {columns} columns that lie together, where it is large"
+        Blocks { terms: i64 } "sums of more terms than a panel has are added {terms} at a time"
     }
     "tiles" {
         Tiled { columns: i64 } "products are computed for {columns} columns at a time, which stay in the cache"

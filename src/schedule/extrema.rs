@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, Var, View};
-use crate::loops::{Cond, Decision, Domain, Names, Nest, Program, Real, RealId, Stmt};
+use crate::loops::{Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
 
 /// Folds extrema whose places serve for nothing else.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -33,7 +33,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 fn fold(nest: &mut Nest) -> Result<()> {
     let mut uses = Uses::default();
     nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| uses.note(stmt)));
-    let mut pass = Pass { uses, names: Names::after(&nest.body), found: false };
+    let mut pass = Pass { uses, names: Fresh::after(&nest.body), found: false };
     pass.body(&mut nest.body)?;
     if pass.found {
         nest.decisions.push(Decision::Folded {});
@@ -82,7 +82,7 @@ fn mentioned(stmt: &Stmt) -> Vec<IndexId> {
 
 struct Pass {
     uses: Uses,
-    names: Names,
+    names: Fresh,
     found: bool,
 }
 
@@ -176,7 +176,7 @@ fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[
             (body.to_vec(), before, *number)
         }
     };
-    let mut names = Names::after(&[]);
+    let mut names = Fresh::after(&[]);
     names.keep(at, index);
     let (own, other) = (Defined::of(&expected), Defined::of(found));
     if own.reals.len() != other.reals.len() || own.indices.len() != other.indices.len() {

@@ -48,6 +48,10 @@ pub const PANEL_MOST_ROWS: i64 = 1024;
 pub const PANEL_LEAST_COLUMNS: i64 = 256;
 /// How many rows the result has at least, which read a panel again.
 pub const PANEL_LEAST_RESULTS: i64 = 32;
+/// How many terms of a long sum of products are added at a time: as many lines of a factor are half of the nearest cache.
+pub const BLOCK_TERMS: i64 = 256;
+/// How many rows of such a product a part has at least, which read a block of the other factor again.
+pub const BLOCK_ROWS: u32 = 48;
 /// How many columns of a product inside of other loops are computed at a time: what is read of a factor for eight rows is in the second cache
 /// for the next eight.
 pub const TILE_COLUMNS: i64 = 256;

@@ -19,7 +19,7 @@
 //! | `distribute` | what a nest computes once, for all rows, is a nest of its own | hoisted factors | exact |
 //! | `vectorise` | lanes, interleaved iterations, parallel loops | contracted sums | reassociates |
 //! | `copy-propagation` | parameters are read instead of copies in which lanes have no neighbours | lanes | exact |
-//! | `panels` | a factor of a large matrix product is copied in panels | lanes | exact |
+//! | `panels` | a factor of a large matrix product is copied in panels, long sums are added in blocks | lanes | exact |
 //! | `tiles` | products inside of loops are computed for some columns at a time | lanes | exact |
 //! | `partial-sums` | a sum over a whole nest is that of parts | parallel loops | reassociates |
 //! | `privatise` | rows that only their own iteration reads are kept for each part | parallel loops | exact |
@@ -32,6 +32,7 @@
 //! program whose parameters are constant, some of them, in two ([`specialise`]).
 
 mod bins;
+mod blocks;
 mod contract;
 mod copy_propagation;
 mod distribute;

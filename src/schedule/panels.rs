@@ -18,14 +18,16 @@
 //! element is the same sum in the same order, so this changes no bit.
 //!
 //! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
-//! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room. It is refused
+//! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room: such sums are computed [in
+//! blocks](blocks). It is refused
 //! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
+use super::blocks;
 use super::contract::Contraction;
 use super::layout::Last;
 use super::machine::{
-    PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS, PANEL_MOST_ROWS,
-    PANEL_PARTS,
+    BLOCK_TERMS, PANEL_COLUMNS, PANEL_LANES, PANEL_LEAST_COLUMNS, PANEL_LEAST_RESULTS, PANEL_LEAST_ROWS,
+    PANEL_MOST_ROWS, PANEL_PARTS,
 };
 use super::vectorise::Plan;
 use crate::base::{Arena, IndexId};
@@ -115,17 +117,36 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
         product.last_summed.add_constant(1 - PANEL_LEAST_ROWS)?,
         product.last_summed.scale(-1)?.add_constant(PANEL_MOST_ROWS - 1)?,
     ];
-    let others = limits.iter().map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
-    let others = Cond::Any(others.collect::<Checked<_>>()?);
-    let pays = Cond::All(limits.into_iter().map(Cond::NonNegative).collect());
+    let long =
+        [product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?, product.last_summed.add_constant(-PANEL_MOST_ROWS)?];
+    let in_blocks = blocks::in_blocks(product.rows, product.column, product.summed, &mut names)?;
     let mut all = product.before.to_vec();
     let rows = product.rows.clone();
-    all.push(Stmt::If { cond: pays, body: vec![panels] });
+    let mut others = vec![any_fails(&limits)?];
+    all.push(Stmt::If { cond: all_hold(&limits), body: vec![panels] });
+    nest.decisions.push(Decision::Panels { tensor: title, columns: PANEL_COLUMNS });
+    if let Some(in_blocks) = in_blocks {
+        others.push(any_fails(&long)?);
+        names.again();
+        all.push(Stmt::If { cond: all_hold(&long), body: names.body(&[in_blocks])? });
+        nest.decisions.push(Decision::Blocks { terms: BLOCK_TERMS });
+    }
+    let others = if others.len() == 1 { others.remove(0) } else { Cond::All(others) };
     all.push(Stmt::If { cond: others, body: vec![rows] });
     nest.body = all;
     nest.buffers.push(panel);
-    nest.decisions.push(Decision::Panels { tensor: title, columns: PANEL_COLUMNS });
     Ok(())
+}
+
+/// All of these are at least 0.
+fn all_hold(limits: &[Affine]) -> Cond {
+    Cond::All(limits.iter().cloned().map(Cond::NonNegative).collect())
+}
+
+/// Some of them is not.
+fn any_fails(limits: &[Affine]) -> Checked<Cond> {
+    let fails = limits.iter().map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
+    Ok(Cond::Any(fails.collect::<Checked<_>>()?))
 }
 
 /// Whether a nest is a matrix product that may be computed in panels, once its sums are contracted and in lanes, and some buffers have other axes

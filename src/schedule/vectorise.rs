@@ -93,7 +93,7 @@ impl<'a> Plan<'a> {
         let plan = &mut self;
         plan.run_parallel(&nest.body);
         plan.run_in_lanes(&nest.body);
-        if plan.interleave(&nest.body, 1) {
+        if plan.interleave(&nest.body, 1, false) {
             plan.block(&nest.body);
         }
         self
@@ -181,23 +181,28 @@ impl<'a> Plan<'a> {
             && self.shares(index, body, LANES_OF_ELEMENTS)
     }
 
-    /// Interleaves the iterations of loops, innermost ones first; `lanes` are those of the loop around. Whether there are any.
-    fn interleave(&mut self, body: &[Stmt], around: u32) -> bool {
+    /// Interleaves the iterations of loops, innermost ones first, but those of a loop of few values only where there is none around
+    /// that can be: they fill no block. `lanes` are those of the loop around. Whether there are any.
+    fn interleave(&mut self, body: &[Stmt], around: u32, can_outside: bool) -> bool {
         let mut any = false;
         for stmt in body {
             match stmt {
                 Stmt::For { index, domain, lanes, body, .. } => {
                     let lanes = self.lanes(*index, *lanes);
                     let around = around.max(lanes);
-                    if self.interleave(body, around) {
+                    let is_few = literal(domain).is_some_and(|n| n <= i64::from(JAM));
+                    let is_range = lanes == 1 && matches!(domain, Domain::Range { .. });
+                    let can = is_range && self.shares(*index, body, around);
+                    if self.interleave(body, around, can_outside || can && !is_few) {
                         any = true;
-                    } else if lanes == 1 && matches!(domain, Domain::Range { .. }) && self.shares(*index, body, around)
-                    {
+                    } else if can && !(can_outside && is_few) {
                         self.jam.insert(*index, JAM);
                         any = true;
                     }
                 }
-                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => any |= self.interleave(body, around),
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+                    any |= self.interleave(body, around, can_outside)
+                }
                 _ => {}
             }
         }
@@ -266,14 +271,15 @@ impl Traits {
         let can = body.iter().all(|stmt| seen.stmt(stmt));
         let Seen { neighbours, gathers, .. } = seen;
         plan.run_in_lanes(body);
+        let (gain, can_jam) = (Gain::of(&plan, index, body, 1), could_jam(&plan, index, body));
         Traits {
             has_loops: body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })),
             can,
             neighbours,
             gathers,
-            is_interleaved: plan.interleave(body, 1),
-            gain: Gain::of(&plan, index, body, 1),
-            can_jam: could_jam(&plan, index, body),
+            is_interleaved: plan.interleave(body, 1, gain.pays && gain.fits && can_jam),
+            gain,
+            can_jam,
         }
     }
 

@@ -65,6 +65,8 @@ fn sizes() -> Vec<[usize; 3]> {
         [32, 64, 300],
     ]);
     sizes.extend([[32, 1024, 256], [35, 1025, 259]]);
+    // Long sums, in blocks of terms.
+    sizes.extend([[31, 1025, 9], [32, 1025, 40], [97, 1281, 21], [50, 1536, 3]]);
     sizes
 }
 
@@ -82,6 +84,36 @@ fn products_of_matrices() {
         agree(text, [n, k, m], [&a, &b], [[n, k], [k, m]], &product(&|i, l| a.at(i, l)));
         let a = Matrix::new(k, n, 1);
         agree(transposed, [n, k, m], [&a, &b], [[k, n], [k, m]], &product(&|i, l| a.at(l, i)));
+    }
+}
+
+/// Each number is that sum of which the next term is added last, each product rounded with it once: in tiles of any size, in panels, in blocks.
+#[test]
+fn sums_keep_their_order() {
+    let text = "param A : [k, n] real\nparam B : [k, m] real\ngen i < n, j < m. sum l < k. A[l, i] * B[l, j]";
+    let numbers =
+        |rows: usize, cols: usize, seed: u64| Matrix { cols, data: Numbers::new(seed, false).vector(rows * cols) };
+    for [n, k, m] in [[1, 7, 9], [5, 33, 8], [9, 20, 13], [13, 70, 31], [64, 64, 64], [33, 65, 257], [49, 1300, 11]] {
+        let (a, b) = (numbers(k, n, 1), numbers(k, m, 2));
+        let element = |i: usize, j: usize| (0..k).fold(0.0, |sum, l| a.at(l, i).mul_add(b.at(l, j), sum));
+        let expected: Vec<f64> = (0..n).flat_map(|i| (0..m).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect();
+        agree(text, [n, k, m], [&a, &b], [[k, n], [k, m]], &expected);
+    }
+}
+
+/// A product for each of a few matrices, by the same rows, with what is made of these rows in the same loop.
+#[test]
+fn products_by_a_few_matrices() {
+    let text = "param A : [n, k] real\nparam B : [k, m] real\n\
+                let z = gen i < n, g < 3, j < m. sum l < k. A[i, l] * (B[l, j] + g) in\n\
+                gen i < n, j < m. z[i, 0, j] + 2 * z[i, 1, j] * z[i, 2, j]";
+    for n in 0..=40 {
+        let [k, m] = [(5 * n + 3) % 23, (11 * n + 1) % 38];
+        let (a, b) = (Matrix::new(n, k, 1), Matrix::new(k, m, 2));
+        let z = |i: usize, g: f64, j: usize| (0..k).map(|l| a.at(i, l) * (b.at(l, j) + g)).sum::<f64>();
+        let element = |(i, j): (usize, usize)| z(i, 0.0, j) + 2.0 * z(i, 1.0, j) * z(i, 2.0, j);
+        let expected: Vec<f64> = (0..n).flat_map(|i| (0..m).map(move |j| (i, j))).map(element).collect();
+        agree(text, [n, k, m], [&a, &b], [[n, k], [k, m]], &expected);
     }
 }
 
