@@ -135,6 +135,9 @@ decisions! {
     "extrema" {
         Folded {} "the best of numbers is kept, and its place is not looked for"
     }
+    "unroll-outer" {
+        UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
+    }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
     }
@@ -153,6 +156,18 @@ decisions! {
     }
     "unroll" {
         Unrolled { statements: usize } "rows are straight-line code, which runs in lanes (statements {statements})"
+    }
+    "merge" {
+        Merged { loops: usize } "loops over the same values beside each other are one (times {loops})"
+    }
+    "reuse" {
+        Forwarded { tensor: String } "{tensor} is not stored: its readers are in the same loops"
+    }
+    "fills" {
+        NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"
+    }
+    "strip-mine" {
+        Strips { columns: u64, sums: usize } "sums along columns run in strips of {columns} columns, as far as these have the same bounds (sums {sums})"
     }
     "hoist" {
         Hoisted { factors: usize } "a factor that a loop does not change is taken out of its sum (times {factors})"

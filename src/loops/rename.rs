@@ -84,6 +84,8 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
 pub(crate) struct Fresh {
     indices: BTreeMap<IndexId, IndexId>,
     reals: BTreeMap<RealId, RealId>,
+    /// The values of indices that have one.
+    values: BTreeMap<IndexId, Affine>,
     next_index: usize,
     next_real: usize,
 }
@@ -109,7 +111,7 @@ impl Fresh {
                 | Stmt::Tuple(..) => {}
             });
         }
-        Fresh { indices: BTreeMap::new(), reals: BTreeMap::new(), next_index, next_real }
+        Fresh { indices: BTreeMap::new(), reals: BTreeMap::new(), values: BTreeMap::new(), next_index, next_real }
     }
 
     /// The new name of an index.
@@ -138,6 +140,11 @@ impl Fresh {
         self.indices.insert(i, name);
     }
 
+    /// One index takes a value.
+    pub fn fix(&mut self, i: IndexId, value: Affine) {
+        self.values.insert(i, value);
+    }
+
     /// One register takes the new name of another.
     pub fn alias(&mut self, r: RealId, name: RealId) {
         let name = self.read(name);
@@ -148,6 +155,7 @@ impl Fresh {
     pub fn again(&mut self) {
         self.indices.clear();
         self.reals.clear();
+        self.values.clear();
     }
 
     /// The new name of a register that is defined here.
@@ -165,7 +173,7 @@ impl Fresh {
     }
 
     fn affine(&self, a: &Affine) -> Checked<Affine> {
-        a.substitute(&|i| self.indices.get(&i).map(|j| (*j).into()))
+        a.substitute(&|i| self.values.get(&i).cloned().or_else(|| self.indices.get(&i).map(|j| (*j).into())))
     }
 
     fn place(&self, place: &Place) -> Checked<Place> {

@@ -19,10 +19,10 @@
 use super::machine::{BLOCK_ROWS, BLOCK_TERMS, PANEL_PARTS};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Cond, Domain, Names, Place, Real, RealId, Stmt};
+use crate::loops::{Bound, Cond, Domain, Fresh, Place, Real, RealId, Stmt};
 
 /// A product whose rows are cut into parts, each of which computes its sums in blocks; nothing where it cannot be.
-pub(super) fn in_blocks(rows: &Stmt, column: IndexId, summed: IndexId, names: &mut Names) -> Checked<Option<Stmt>> {
+pub(super) fn in_blocks(rows: &Stmt, column: IndexId, summed: IndexId, names: &mut Fresh) -> Checked<Option<Stmt>> {
     let [part, block] = [(); 2].map(|()| names.fresh_index());
     let before = names.fresh_real();
     let mut rows = rows.clone();

@@ -23,6 +23,11 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
+/// Loops of up to so many values, as a literal, around sums become statements: the coordinates of a point, the channels of a picture.
+pub const FEW: i64 = 4;
+/// From how many sums on an innermost loop has a vector of each: with more, the registers of a processor that has 16 of half the length are full.
+pub const MANY_SUMS: usize = 3;
+
 /// Into how many pieces an innermost loop is cut at its tests: a stencil has three, two factors with two brackets each have five.
 pub const MAX_PIECES: usize = 6;
 /// How many statements these pieces have together at most.

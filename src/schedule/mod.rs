@@ -7,12 +7,17 @@
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
 //! | `extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
+//! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
 //! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero |
+//! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
+//! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
+//! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
+//! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
 //! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
 //! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
@@ -37,21 +42,26 @@ mod contract;
 mod copy_propagation;
 mod distribute;
 mod extrema;
+mod fills;
 mod fuse;
 mod hoist;
 mod interchange;
 mod layout;
 pub mod machine;
+mod merge;
 mod pack;
 mod panels;
 mod partial_sums;
 mod peel;
 mod privatise;
+mod reuse;
 mod searches;
 pub mod specialise;
 mod split;
+mod strip_mine;
 mod tiles;
 mod unroll;
+mod unroll_outer;
 mod vectorise;
 
 use crate::error::Result;
@@ -94,19 +104,24 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 18] = {
+pub const PASSES: [Pass; 23] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
         pass("extrema", Exact, extrema::run),
+        pass("unroll-outer", Exact, unroll_outer::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
         pass("pack", Exact, pack::run),
         pass("layout", Exact, layout::run),
         pass("fuse", Exact, fuse::run),
         pass("unroll", Contracts, unroll::run),
+        pass("merge", Exact, merge::run),
+        pass("reuse", Exact, reuse::run),
+        pass("fills", Exact, fills::run),
+        pass("strip-mine", Reassociates, strip_mine::run),
         pass("hoist", Reassociates, hoist::run),
         pass("contract", Contracts, contract::run),
         pass("peel", Exact, peel::run),

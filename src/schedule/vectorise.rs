@@ -33,8 +33,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Contraction;
 use super::layout::Last;
 use super::machine::{
-    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, PARTIAL_SUMS, ROW_DENSITY,
-    ROW_WORK, SHORT, VECTOR,
+    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, MANY_SUMS, PARTIAL_SUMS,
+    ROW_DENSITY, ROW_WORK, SHORT, VECTOR,
 };
 use crate::base::IndexId;
 use crate::error::Result;
@@ -401,8 +401,10 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
         (true, _) if seen.gathers || !seen.neighbours => None,
         (true, _) if seen.has_calls => Some(LANES_AROUND_CALLS),
         (true, _) if seen.over_entries => Some(LANES_AROUND_ENTRIES),
+        (true, true) if seen.only_short => Some(LANES_OF_SUMS),
+        (true, _) if seen.sums >= MANY_SUMS => Some(VECTOR),
         (true, _) => Some(LANES_OF_ELEMENTS),
-        (false, true) if over_entries => Some(VECTOR),
+        (false, true) if over_entries || seen.sums >= MANY_SUMS => Some(VECTOR),
         (false, true) => Some(LANES_OF_SUMS),
         (false, false) if over_entries || seen.has_calls => Some(VECTOR),
         (false, false) => Some(LANES_OF_ELEMENTS),
@@ -437,9 +439,13 @@ struct Seen<'a> {
     steps: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
     has_loops: bool,
+    /// All of them have a short literal length.
+    only_short: bool,
     /// Some of them over entries.
     over_entries: bool,
     has_calls: bool,
+    /// How many sums an innermost loop has at most.
+    sums: usize,
     /// Neighbours are loaded or stored.
     neighbours: bool,
     /// Places far apart are, in the innermost loops.
@@ -461,8 +467,10 @@ impl Seen<'_> {
             steps: BTreeSet::new(),
             reals: BTreeSet::new(),
             has_loops: false,
+            only_short: true,
             over_entries: false,
             has_calls: false,
+            sums: 0,
             neighbours: false,
             gathers: false,
             scatters: false,
@@ -484,6 +492,10 @@ impl Seen<'_> {
     fn body(&mut self, body: &[Stmt]) -> bool {
         let around = std::mem::replace(&mut self.around, body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })));
         let can = body.iter().all(|stmt| self.stmt(stmt));
+        if !self.around {
+            let is_sum = |stmt: &&Stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..));
+            self.sums = self.sums.max(body.iter().filter(is_sum).count());
+        }
         self.around = around;
         can
     }
@@ -494,6 +506,7 @@ impl Seen<'_> {
         match stmt {
             Stmt::For { domain, body, .. } => {
                 self.has_loops = true;
+                self.only_short &= literal(domain).is_some_and(|n| n < SHORT);
                 self.over_entries |= matches!(domain.whole_of(), Domain::Segment(_));
                 !varies && self.body(body)
             }

@@ -1,0 +1,281 @@
+//! Loops beside each other in a body become one.
+//!
+//! ```text
+//! for i                                      for i
+//!   for j { t[i, j] = f(i, j) }                for j
+//!   for k { s += t[i, k] * b[k] }      ==        t[i, j] = f(i, j)
+//!                                                s += t[i, j] * b[j]
+//! ```
+//!
+//! Where [`fuse`](super::fuse) has put nests over the same rows together, each row is still gone through once for each of them. One loop
+//! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
+//!
+//! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike. Where
+//! iterations around them are interleaved, or a loop around them has lanes, they stay as they are: partial sums have the registers there.
+//!
+//! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
+//! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
+//! some axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
+//! before the first one; they are not loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
+
+use std::collections::BTreeSet;
+
+use super::contract::Contraction;
+use super::vectorise::Plan;
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::index::{Affine, Var};
+use crate::loops::{
+    BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads, stores,
+};
+
+/// Makes loops one that are beside each other.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    program.nests.iter_mut().try_for_each(merge)
+}
+
+fn merge(nest: &mut Nest) -> Result<()> {
+    let vectors = vectors(nest);
+    let mut pass = Pass { vectors, names: Fresh::after(&nest.body), written: stored(&nest.body), merged: 0 };
+    let mut body = std::mem::take(&mut nest.body);
+    for stmt in &mut body {
+        pass.inside(stmt)?;
+    }
+    nest.body = body;
+    if pass.merged > 0 {
+        nest.decisions.push(Decision::Merged { loops: pass.merged });
+    }
+    Ok(())
+}
+
+/// The loops with loops inside that will have lanes or interleaved iterations.
+fn vectors(nest: &Nest) -> BTreeSet<IndexId> {
+    let plan = Plan::of(nest, Contraction::of(&nest.body));
+    let mut found = BTreeSet::new();
+    for stmt in &nest.body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { index, body, .. } = stmt
+                && body.iter().any(has_loop)
+                && plan.is_vector(stmt)
+            {
+                found.insert(*index);
+            }
+        });
+    }
+    found
+}
+
+fn stored(body: &[Stmt]) -> BTreeSet<BufferId> {
+    let mut written: BTreeSet<BufferId> = stores(body).into_iter().map(|place| place.buffer).collect();
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::Fill(buffer) = stmt {
+                written.insert(*buffer);
+            }
+        });
+    }
+    written
+}
+
+struct Pass {
+    vectors: BTreeSet<IndexId>,
+    names: Fresh,
+    /// What the nest writes.
+    written: BTreeSet<BufferId>,
+    merged: usize,
+}
+
+impl Pass {
+    fn inside(&mut self, stmt: &mut Stmt) -> Result<()> {
+        match stmt {
+            Stmt::For { index, .. } if self.vectors.contains(index) => Ok(()),
+            Stmt::For { body, .. } | Stmt::If { body, .. } => {
+                for stmt in body.iter_mut() {
+                    self.inside(stmt)?;
+                }
+                self.body(body)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Each loop becomes part of the first one that it can join.
+    fn body(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        let mut at = 1;
+        while at < body.len() {
+            let found = (0..at).find_map(|first| Some((first, self.needs(body, first, at)?)));
+            match found {
+                Some((first, needs)) => {
+                    self.join(body, first, at, &needs)?;
+                    self.merged += 1;
+                }
+                None => at += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// The statements between two loops of a body that the second one needs, if it can join the first.
+    fn needs(&self, body: &[Stmt], first: usize, second: usize) -> Option<BTreeSet<usize>> {
+        let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
+        if one.domain != other.domain || !one.uses_alike(&other) || !one.keeps_order(&other) {
+            return None;
+        }
+        let between = first + 1..second;
+        let (mut reads, mut indices) = (other.reads.clone(), other.indices.clone());
+        let mut needs = BTreeSet::new();
+        for at in between.clone().rev() {
+            let stmt = body.get(at)?;
+            let needed = match stmt {
+                Stmt::Define(r, _) | Stmt::Local(r) => reads.contains(r) || other.changes.contains(r),
+                Stmt::Let { index, .. } => indices.contains(index),
+                _ => false,
+            };
+            if needed {
+                if !self.can_move(stmt, &one) {
+                    return None;
+                }
+                stmt.visit_reads(&mut |r| {
+                    reads.insert(r);
+                });
+                mentioned(stmt, &mut indices);
+                needs.insert(at);
+            } else if !other.passes(stmt) {
+                return None;
+            }
+        }
+        // What is needed may not be changed in between.
+        let mut changed = one.changes.clone();
+        for at in between.filter(|at| !needs.contains(at)) {
+            changes(body.get(at)?, &mut changed);
+        }
+        reads.is_disjoint(&changed).then_some(needs)
+    }
+
+    /// Whether a number can be made before a loop instead of behind it.
+    fn can_move(&self, stmt: &Stmt, over: &Simple<'_>) -> bool {
+        let mut fixed = true;
+        stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
+        fixed && stmt.load().is_none_or(|place| !self.written.contains(&place.buffer))
+    }
+
+    fn join(&mut self, body: &mut Vec<Stmt>, first: usize, second: usize, needs: &BTreeSet<usize>) -> Result<()> {
+        let Stmt::For { index: from, body: inside, .. } = body.remove(second) else { return Ok(()) };
+        let moved: Vec<Stmt> = needs.iter().rev().map(|at| body.remove(*at)).collect();
+        if let Some(Stmt::For { index, body, .. }) = body.get_mut(first) {
+            self.names.again();
+            self.names.keep(from, *index);
+            body.extend(self.names.body(&inside)?);
+        }
+        body.splice(first..first, moved.into_iter().rev());
+        Ok(())
+    }
+}
+
+fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {
+    stmt.visit_affine(&mut |a| {
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v {
+                indices.insert(*i);
+            }
+        });
+    });
+}
+
+/// The registers that a statement gives another value, with those inside.
+fn changes(stmt: &Stmt, changed: &mut BTreeSet<RealId>) {
+    stmt.visit(&mut |stmt| {
+        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
+            changed.insert(*r);
+        }
+    });
+}
+
+/// An innermost loop over a range, of numbers, sums and stores.
+struct Simple<'a> {
+    index: IndexId,
+    domain: &'a Domain,
+    /// The registers that it reads, and those that it changes, declared inside or not.
+    reads: BTreeSet<RealId>,
+    changes: BTreeSet<RealId>,
+    indices: BTreeSet<IndexId>,
+    loads: Vec<&'a Place>,
+    stores: Vec<&'a Place>,
+}
+
+impl<'a> Simple<'a> {
+    fn of(stmt: &'a Stmt) -> Option<Simple<'a>> {
+        let Stmt::For { index, domain: domain @ Domain::Range { .. }, lanes: 1, jam: 1, parallel: false, body } = stmt
+        else {
+            return None;
+        };
+        let simple = |stmt: &Stmt| {
+            matches!(
+                stmt,
+                Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Store(..)
+            )
+        };
+        if !body.iter().all(simple) || has_calls(body) {
+            return None;
+        }
+        let (mut reads, mut changed, mut indices) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        mentioned(stmt, &mut indices);
+        for stmt in body {
+            stmt.visit_reads(&mut |r| {
+                reads.insert(r);
+            });
+            changes(stmt, &mut changed);
+            mentioned(stmt, &mut indices);
+        }
+        let (loads, stores) = (loads(body), stores(body));
+        Some(Simple { index: *index, domain, reads, changes: changed, indices, loads, stores })
+    }
+
+    fn places(&self) -> impl Iterator<Item = &'a Place> {
+        self.loads.iter().chain(&self.stores).copied()
+    }
+
+    /// Whether two loops use a place alike that changes with the index.
+    fn uses_alike(&self, other: &Simple<'_>) -> bool {
+        let varies = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
+        self.places().any(|place| varies(place) && other.loads.iter().any(|load| self.is_same(place, other, load)))
+    }
+
+    /// Whether two places are the same where the indices of the loops are.
+    fn is_same(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
+        let renamed = |a: &Affine| a.substitute(&|i| (i == other.index).then(|| self.index.into())).ok();
+        place.buffer == there.buffer
+            && place.at.len() == there.at.len()
+            && place.at.iter().zip(&there.at).all(|(a, b)| renamed(b).as_ref() == Some(a))
+    }
+
+    /// Whether each iteration of another loop may come before the later ones of this one.
+    fn keeps_order(&self, other: &Simple<'_>) -> bool {
+        let own_place = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(self.index));
+        let apart = |here: &Place, there: &Place| {
+            here.buffer != there.buffer || own_place(here) && self.is_same(here, other, there)
+        };
+        let stored = self.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
+        let loaded = self.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));
+        stored && loaded && self.changes.is_disjoint(&other.reads) && self.changes.is_disjoint(&other.changes)
+    }
+
+    /// Whether the loop may be before a statement that it is behind, and does not need.
+    fn passes(&self, stmt: &Stmt) -> bool {
+        let mut free = true;
+        stmt.visit(&mut |stmt| {
+            stmt.visit_reads(&mut |r| free &= !self.changes.contains(&r));
+            match stmt {
+                Stmt::Store(place, _) => free &= self.places().all(|own| own.buffer != place.buffer),
+                Stmt::Fill(buffer) => free &= self.places().all(|own| own.buffer != *buffer),
+                Stmt::Define(_, Real::Load(place)) => {
+                    free &= self.stores.iter().all(|own| own.buffer != place.buffer);
+                }
+                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => free &= !self.changes.contains(r),
+                _ => {}
+            }
+            free &= !stmt.defines().any(|i| self.indices.contains(&i));
+        });
+        free
+    }
+}

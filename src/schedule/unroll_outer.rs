@@ -1,0 +1,97 @@
+//! Loops over a few values, as a literal, around sums that share what they load, become statements for each value.
+//!
+//! ```text
+//! for c in 0 .. 2                                   for k { s0 += w[k] * x[k, 0] }
+//!   for k { s += w[k] * x[k, c] }                   y[0] = s0
+//!   y[c] = s                              ==        for k { s1 += w[k] * x[k, 1] }
+//!                                                   y[1] = s1
+//!                                                   ..
+//! ```
+//!
+//! The coordinates of a point, the channels of a picture: too few for lanes, and around a long sum they have it go through its operands for each
+//! of them. Loops that are beside each other then become one ([`merge`](super::merge)), which loads once what they share, and has lanes itself.
+//!
+//! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
+//!
+//! **Where it is done.** In a loop inside of another one, with at most four values, whose body has loops that are innermost, over ranges of an unknown
+//! length that do not depend on the index, and that load something at places without the index.
+
+use super::machine::FEW;
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::index::{Affine, Checked};
+use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop};
+
+/// Unrolls short loops around long sums.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    for nest in &mut program.nests {
+        let mut pass = Pass { names: Fresh::after(&nest.body), unrolled: 0 };
+        for stmt in &mut nest.body {
+            if let Stmt::For { body, .. } = stmt {
+                *body = pass.body(std::mem::take(body))?;
+            }
+        }
+        if pass.unrolled > 0 {
+            nest.decisions.push(Decision::UnrolledOuter { loops: pass.unrolled });
+        }
+    }
+    Ok(())
+}
+
+struct Pass {
+    names: Fresh,
+    unrolled: usize,
+}
+
+impl Pass {
+    fn body(&mut self, stmts: Vec<Stmt>) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for mut stmt in stmts {
+            match values(&stmt) {
+                Some((index, values)) => {
+                    self.unrolled += 1;
+                    for value in values {
+                        self.names.again();
+                        self.names.fix(index, Affine::constant(value));
+                        out.extend(self.names.body(stmt.body())?);
+                    }
+                }
+                None => {
+                    if let Stmt::For { body, .. } = &mut stmt {
+                        *body = self.body(std::mem::take(body))?;
+                    }
+                    out.push(stmt);
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The values of a loop that is to be unrolled, with its index.
+fn values(stmt: &Stmt) -> Option<(IndexId, std::ops::RangeInclusive<i64>)> {
+    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return None };
+    let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
+    let literal = |bound: &Bound| bound.numerator.as_constant().filter(|_| bound.divisor == 1);
+    let (from, to) = (literal(lower)?, literal(upper)?);
+    let few = to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps));
+    let mut sums = body.iter().filter(|stmt| has_loop(stmt)).peekable();
+    let shares = few && sums.peek().is_some() && sums.all(|stmt| is_shared(*index, stmt));
+    (shares && !has_calls(body)).then_some((*index, from..=to))
+}
+
+/// Whether a statement is an innermost loop of a length that is not known, not by the index, which loads something without the index.
+fn is_shared(index: IndexId, stmt: &Stmt) -> bool {
+    let Stmt::For { index: inner, domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt else {
+        return false;
+    };
+    let mut moves = false;
+    domain.visit_affine(&mut |a| moves |= a.mentions(index));
+    let known = lower.iter().chain(upper).all(|bound| bound.numerator.as_constant().is_some());
+    let simple = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+    let shared = body
+        .iter()
+        .filter_map(Stmt::load)
+        .any(|place| place.at.iter().any(|a| a.mentions(*inner)) && !place.at.iter().any(|a| a.mentions(index)));
+    !moves && !known && shared && body.iter().all(simple)
+}
