@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use super::expression::WIDTH;
-use crate::loops::{Domain, Stmt, changes_outside, outer_sums};
+use crate::loops::{Domain, Stmt, changes_outside, outer_extrema, outer_sums};
 
 /// The vector registers that a source is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,11 @@ impl Registers {
     /// How many lanes of a loop go at a time; `jammed` tells whether iterations are interleaved around it.
     pub(super) fn lanes(self, lanes: u32, jammed: bool, body: &[Stmt]) -> u32 {
         let is_tile = || jammed || body.iter().any(has_jam);
-        let fewer = self == Registers::Narrow && lanes > WIDTH && is_tile() && outer_sums(body).is_empty();
+        let fewer = self == Registers::Narrow
+            && lanes > WIDTH
+            && is_tile()
+            && outer_sums(body).is_empty()
+            && outer_extrema(body).is_empty();
         if fewer { WIDTH } else { lanes }
     }
 

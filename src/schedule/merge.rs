@@ -185,7 +185,7 @@ fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {
 /// The registers that a statement gives another value, with those inside.
 fn changes(stmt: &Stmt, changed: &mut BTreeSet<RealId>) {
     stmt.visit(&mut |stmt| {
-        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
+        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt {
             changed.insert(*r);
         }
     });
@@ -271,7 +271,9 @@ impl<'a> Simple<'a> {
                 Stmt::Define(_, Real::Load(place)) => {
                     free &= self.stores.iter().all(|own| own.buffer != place.buffer);
                 }
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => free &= !self.changes.contains(r),
+                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
+                    free &= !self.changes.contains(r)
+                }
                 _ => {}
             }
             free &= !stmt.defines().any(|i| self.indices.contains(&i));

@@ -107,7 +107,12 @@ impl Pass {
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
                 at += 1;
-                if let Stmt::Local(r) | Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
+                if let Stmt::Local(r)
+                | Stmt::Assign(r, _)
+                | Stmt::Accumulate(r, _)
+                | Stmt::MulAdd(r, ..)
+                | Stmt::Extend(_, r, _) = stmt
+                {
                     settled.insert(*r, at);
                 }
             });
@@ -152,7 +157,7 @@ impl Pass {
                 }
             }
             Stmt::Fill(buffer) => self.forget(*buffer),
-            Stmt::Assign(_, a) | Stmt::Accumulate(_, a) => self.replace(a),
+            Stmt::Assign(_, a) | Stmt::Accumulate(_, a) | Stmt::Extend(_, _, a) => self.replace(a),
             Stmt::MulAdd(_, a, b) => {
                 self.replace(a);
                 self.replace(b);
