@@ -165,18 +165,12 @@ unsafe fn gather_some<const N: usize>(x: *const f64, places: [i64; N], count: i6
             core::mem::transmute_copy(&lanes)
         };
     }
-    halves!(
-        N,
-        h,
-        [],
-        _mm256_mask_i64gather_pd::<8>(
-            _mm256_setzero_pd(),
-            x,
-            _mm256_loadu_si256(places.as_ptr().add(4 * h).cast()),
-            _mm256_castsi256_pd(first_of_half(count, h))
-        )
-    );
-    V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(places[l] as isize) } } else { 0.0 }))
+    // What is not in use is loaded from where the first lane is, which needs no branch for each lane.
+    if count <= 0 {
+        return all::<N>(0.0);
+    }
+    let places = core::array::from_fn(|l| if (l as i64) < count { places[l] } else { places[0] });
+    keep(count, unsafe { gather::<N>(x, places) }, all::<N>(0.0))
 }
 
 #[inline(always)]

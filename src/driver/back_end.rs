@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::base::{Arena, SizeId};
 use crate::error::{Error, Result};
-use crate::kernel::{Assembly, Matrix};
-use crate::prepare::OnPatterns;
+use crate::kernel::{Assembly, ForSizes, Matrix};
 use crate::stages::Stages;
 use crate::ty::Block;
 use crate::{loops, lower, prepare, schedule, tssa};
@@ -37,6 +36,25 @@ pub fn assemble(
     matrix: bool,
     stages: &mut Stages<'_>,
 ) -> Result<Assembly> {
+    let (whole, of) =
+        (program.clone(), results.iter().map(|(name, axes)| ((*name).to_owned(), *axes)).collect::<Vec<_>>());
+    let for_sizes = move |sizes: &Arena<SizeId, i64>| {
+        let size = |n: SizeId| sizes.get(n).copied().ok_or_else(|| Error::bug("lower", "a size without a value"));
+        let Some(program) = tssa::vanishing::without_vanishing(&whole, &size)? else { return Ok(None) };
+        let results: Vec<(&str, usize)> = of.iter().map(|(name, axes)| (name.as_str(), *axes)).collect();
+        assemble_at(&program, &results, matrix, Arc::new(|_| Ok(None)), &mut Stages::new()).map(Some)
+    };
+    assemble_at(program, results, matrix, Arc::new(for_sizes), stages)
+}
+
+/// The same, and what other programs there are for some sizes.
+fn assemble_at(
+    program: &tssa::Program,
+    results: &[(&str, usize)],
+    matrix: bool,
+    for_sizes: Arc<ForSizes>,
+    stages: &mut Stages<'_>,
+) -> Result<Assembly> {
     let found = prepare::on_patterns(program, results, matrix)?;
     let prepared = prepare::prepare(&found.program, stages)?;
     let (structure, values) = lower::on_patterns(&prepared, &found.sparse, found.entries)?;
@@ -45,19 +63,7 @@ pub fn assemble(
     // It finds out the relations that the signature of the other has beyond its own.
     structure.signature = program.signature.clone();
     let relations = found.sparse.iter().map(|sparse| sparse.relation).collect();
-    let patterns = found.patterns.clone();
-    let for_sizes = move |sizes: &Arena<SizeId, i64>| values_for(&found, sizes);
-    Ok(Assembly::new(structure, values, Arc::new(for_sizes), patterns, relations))
-}
-
-/// The nests that compute results on patterns, where tensors that are zero for the sizes alone make them others.
-fn values_for(found: &OnPatterns, sizes: &Arena<SizeId, i64>) -> Result<Option<loops::Program>> {
-    let size = |n: SizeId| sizes.get(n).copied().ok_or_else(|| Error::bug("lower", "a size without a value"));
-    let Some(program) = tssa::vanishing::without_vanishing(&found.program, &size)? else { return Ok(None) };
-    let mut stages = Stages::new();
-    let prepared = prepare::prepare(&program, &mut stages)?;
-    let (_, values) = lower::on_patterns(&prepared, &found.sparse, found.entries)?;
-    schedule::schedule(values, &mut stages).map(Some)
+    Ok(Assembly::new(structure, values, for_sizes, found.patterns, relations))
 }
 
 /// The blocks of a program as one matrix.

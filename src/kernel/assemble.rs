@@ -25,8 +25,8 @@ use crate::kernel::slices::{Given, Wanted};
 use crate::loops;
 use crate::tensor::{self, Bindings, Inputs, Relation, bind};
 
-/// Makes the values program for given sizes, where tensors that are zero for these sizes alone make it another one.
-pub(crate) type ForSizes = dyn Fn(&Arena<SizeId, i64>) -> Result<Option<loops::Program>> + Send + Sync;
+/// Makes the programs for given sizes, where tensors that are zero for these sizes alone make them others.
+pub(crate) type ForSizes = dyn Fn(&Arena<SizeId, i64>) -> Result<Option<Assembly>> + Send + Sync;
 
 /// A program of which some results are sparse, with patterns that are found out when it is bound.
 #[derive(Clone)]
@@ -77,8 +77,8 @@ impl fmt::Debug for Assembly {
 }
 
 impl Assembly {
-    /// The programs that list the places of results, and compute the results on these places; the second one for given sizes; and of each pattern
-    /// its name, its shape and the relation that the second program takes for it.
+    /// The programs that list the places of results, and compute the results on these places; both for given sizes; and of each pattern its name,
+    /// its shape and the relation that the second program takes for it.
     pub(crate) fn new(
         structure: loops::Program,
         values: loops::Program,
@@ -132,7 +132,9 @@ impl Assembly {
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`].
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
-        self.bind_found(inputs, constants, engine, self.find(inputs)?, BTreeMap::new())
+        let other = self.for_inputs(inputs)?;
+        let assembly = other.as_ref().unwrap_or(self);
+        assembly.bind_found(inputs, constants, engine, assembly.find(inputs)?, BTreeMap::new())
     }
 
     /// Finds out the patterns for the sizes and relations of inputs.
@@ -142,16 +144,16 @@ impl Assembly {
         Ok(Found { patterns: names.zip(self.places(&bindings)?.into_iter().map(Arc::new)).collect(), entries: None })
     }
 
-    /// The program that computes the results for the sizes of inputs.
-    fn values_for(&self, inputs: &Inputs) -> Result<Arc<loops::Program>> {
+    /// The programs for the sizes of inputs, where they are others.
+    pub(super) fn for_inputs(&self, inputs: &Inputs) -> Result<Option<Assembly>> {
         let sizes = tensor::sizes(&self.structure.signature, inputs)?;
-        let Some(mut values) = (self.for_sizes)(&sizes)? else { return Ok(self.values.clone()) };
+        let Some(mut other) = (self.for_sizes)(&sizes)? else { return Ok(None) };
         let single: Vec<&str> = self.single.iter().map(String::as_str).collect();
-        values.store_in_single(&single)?;
+        other.store_in_single(&single)?;
         if self.results_in_single {
-            values.store_results_in_single()?;
+            other.store_results_in_single()?;
         }
-        Ok(Arc::new(values))
+        Ok(Some(other))
     }
 
     /// Binds the values program to patterns; `starts` says for each of them where the rows of the block start in the matrix.
@@ -163,13 +165,13 @@ impl Assembly {
         found: Found,
         starts: BTreeMap<RelationId, Vec<u32>>,
     ) -> Result<Kernel> {
-        let values = self.values_for(inputs)?;
         let mut arrays = BTreeMap::new();
-        for array in values.arrays.values().filter(|array| array.part == loops::Part::Starts) {
+        for array in self.values.arrays.values().filter(|array| array.part == loops::Part::Starts) {
             let known = starts.get(&array.relation).cloned();
             arrays.insert(array.clone(), known.ok_or_else(|| Error::bug("bind", "rows of a block that is not there"))?);
         }
-        let mut kernel = Kernel::bind_on(values, &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
+        let mut kernel =
+            Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
         kernel.assembled = found;
         Ok(kernel)
     }

@@ -56,13 +56,15 @@ impl Matrix {
     /// # Errors
     /// Those of [`Matrix::bind`] and [`Kernel::bind_with_constants`].
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<MatrixKernel> {
-        let mut found = self.assembly.find(inputs)?;
+        let other = self.assembly.for_inputs(inputs)?;
+        let assembly = other.as_ref().unwrap_or(&self.assembly);
+        let mut found = assembly.find(inputs)?;
         let mut patterns = found.patterns.iter().map(|(_, pattern)| pattern.as_ref());
         let blocks = self.blocks.iter().map(|block| (block, if block.has_axes() { patterns.next() } else { None }));
         let order = Order::new(&blocks.collect::<Vec<_>>())?;
         found.entries = self.whole.then_some(order.pattern.len() as i64);
-        let starts = self.assembly.relations().iter().copied().zip(order.starts).collect();
-        let kernel = self.assembly.bind_found(inputs, constants, engine, found, starts)?;
+        let starts = assembly.relations().iter().copied().zip(order.starts).collect();
+        let kernel = assembly.bind_found(inputs, constants, engine, found, starts)?;
         let in_matrix = |name: &str| name == MATRIX || self.blocks.iter().any(|block| block.result == name);
         let is_block: Vec<bool> = kernel.outputs().iter().map(|output| in_matrix(&output.name)).collect();
         let in_order = kernel.outputs().iter().any(|output| output.name == MATRIX);

@@ -65,6 +65,7 @@ use native::Swap;
 use registers::Registers;
 
 pub use assemble::Assembly;
+pub(crate) use assemble::ForSizes;
 pub use effort::ITERATIONS;
 pub use input::{Copied, Input};
 pub use leaf::{Leaf, Output};

@@ -1,5 +1,5 @@
-//! Sums over places that all of several relations have, or any of them: searches that go on where the last one ended, and loops over one
-//! relation after the other, find what the reference evaluator finds, on both engines, exactly on integers.
+//! Sums over places that all of several relations have, or any of them: searches that go on where the last one ended or were made when relations
+//! were bound, and loops over one relation after the other, find what the reference evaluator finds, on both engines, exactly on integers.
 
 use iverson::Function;
 use iverson::stages::Stages;
@@ -7,7 +7,7 @@ use iverson::stages::Stages;
 use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
 
-/// Programs over places that all of several relations have, and how many searches go on.
+/// Programs over places that all of several relations have, and how many searches go on or are bound.
 const INTERSECTIONS: [(&str, usize); 8] = [
     (
         "param A : csr [n, m] real\nparam B : csr [n, m] real\nparam x : [m] real\nsum i < n, j < m. A[i, j] * B[i, j] * x[j]",
@@ -25,7 +25,7 @@ const INTERSECTIONS: [(&str, usize); 8] = [
     ("param A : csr [n, m] real\nparam u : coo [n] real\nsum i < n, j < m. u[i] * A[i, j]^2", 0),
 ];
 
-/// Programs over places that any of several relations and bands has, and how many searches go on. No loop takes all columns `m`.
+/// Programs over places that any of several relations and bands has, and how many searches go on or are bound. No loop takes all columns `m`.
 const UNIONS: [(&str, usize); 12] = [
     ("param A : csr [n, m] real\nparam B : csr [n, m] real\nsum i < n, j < m. (A[i, j] - B[i, j])^2", 2),
     (
@@ -89,7 +89,8 @@ fn judge_all(text: &str, searches: usize) -> String {
     let mut numbers = Numbers::new(7, true);
     let function = Function::parse(text).expect("it compiles");
     let nests = function.loops(&mut Stages::new()).expect("it lowers").to_string();
-    assert_eq!(nests.matches(", onwards").count(), searches, "{text}\n{nests}");
+    let found = [", onwards", ", bound in neighbours"].map(|how| nests.matches(how).count());
+    assert_eq!(found.iter().sum::<usize>(), searches, "{text}\n{nests}");
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
     let adjoint = function.adjoint(&wrt).expect("it has an adjoint");
