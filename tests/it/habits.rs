@@ -105,7 +105,7 @@ fn judge(habit: &Habit) -> Result<(), String> {
             reference::evaluate_within(function.tensor_ssa(), &habit.inputs(), Limits::default(), &mut |_, _| {})
                 .map_err(|error| error.to_string())?;
         let [(_, value)] = results.as_slice() else { return Err("it has several results".to_owned()) };
-        let leaf = value.leaves().into_iter().next().expect("a result");
+        let leaf = value.leaves().first().expect("a result");
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
         let same = leaf.shape() == shape.as_slice()
             && leaf.data().len() == expected.len()

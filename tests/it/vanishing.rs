@@ -76,6 +76,6 @@ fn patterns_leave_out_what_is_zero_for_the_sizes() {
         let results = assembly.bind(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
         let results = results.expect("it runs");
         let result = &results[0].1.leaves()[0];
-        assert_eq!((result.precision(), &*result.data()), (Precision::Single, &expected[..]));
+        assert_eq!((result.precision(), result.data()), (Precision::Single, &expected[..]));
     }
 }

@@ -445,8 +445,8 @@ impl<'a> Elaborator<'a> {
         if !self.left_out {
             return Ok(root);
         }
-        let old = std::mem::replace(&mut self.program.terms, crate::base::Arena::new());
-        let types = std::mem::replace(&mut self.program.term_types, crate::base::Arena::new());
+        let old = std::mem::take(&mut self.program.terms);
+        let types = std::mem::take(&mut self.program.term_types);
         let spans = std::mem::replace(&mut self.program.spans, SideTable::new(0, Span::default()));
         let mut used = vec![false; old.len()];
         used[root.0 as usize] = true;
