@@ -239,7 +239,7 @@ fn print_literals() {
     for (x, expected) in table {
         check(expected, |b| b.lit(x));
     }
-    check("sum i < n. n + real(2*i - 1) + i + real(3)", |b| {
+    check("sum i < n. (n + real(2*i - 1) + i + real(3))", |b| {
         let (i, at) = b.index("i");
         let n = Affine::size(crate::base::SizeId(0));
         let numbers = [n, at.scale(2).and_then(|a| a.add_constant(-1)).expect("small"), at, Affine::constant(3)];
