@@ -7,6 +7,8 @@
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
+mod in_lanes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -18,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
     ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
-    outer_extrema, outer_sums, outside_loops, stands_alone,
+    outside_loops, stands_alone,
 };
 use crate::scalar::Function;
 
@@ -682,129 +684,6 @@ impl<'a> Emitter<'a> {
             self.line(&format!("{index} = to - {last};"));
             self.close();
         }
-    }
-
-    fn in_lanes(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
-        let tile = self.registers.lanes(lanes, self.jam.is_some(), body);
-        let back = tile < lanes && may_repeat(body);
-        let lanes = tile;
-        let extrema = outer_extrema(body);
-        let sums: BTreeSet<RealId> = outer_sums(body).into_iter().chain(extrema.keys().copied()).collect();
-        self.lane_index = Some(index);
-        self.sums = sums.clone();
-        let vectors: Vec<(RealId, Vec<Copy>)> = {
-            self.lanes = Some(Lanes { of: lanes, in_use: InUse::All });
-            sums.iter().map(|r| (*r, self.copies(true, self.jammed.contains(r)))).collect()
-        };
-        let width = lanes.min(WIDTH);
-        for (r, copies) in &vectors {
-            for copy in copies {
-                let name = self.partial(*r, *copy);
-                let start = match extrema.get(r) {
-                    None => "0.0",
-                    Some(View::ArgMin) => "f64::INFINITY",
-                    Some(_) => "f64::NEG_INFINITY",
-                };
-                self.line(&format!("let mut {name} = all::<{width}>({start});"));
-            }
-        }
-        let has_loops = body.iter().any(|s| !s.body().is_empty());
-        self.group(index, Lanes { of: lanes, in_use: InUse::All }, back, body)?;
-        match (sums.is_empty(), has_loops) {
-            (true, true) => self.rest_by_groups(index, lanes, body)?,
-            (true, false) => self.rest_by_halves(index, lanes, body)?,
-            (false, true) if lanes > ROUND => self.rest_in_rounds(index, lanes, &vectors, body)?,
-            (false, true) => self.rest_at_most(index, lanes, body)?,
-            (false, false) => self.rest(index, lanes, "", body)?,
-        }
-        (self.lanes, self.lane_index) = (None, None);
-        self.sums.clear();
-        for (r, copies) in &vectors {
-            self.fold(*r, copies, lanes, extrema.get(r).map(|view| best(*view)));
-        }
-        Ok(())
-    }
-
-    /// What is left over of independent lanes: groups of half as many, of a quarter, .., and the lanes that are then left.
-    fn rest_by_halves(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
-        let mut of = lanes;
-        while of > WIDTH {
-            of /= 2;
-            self.group(index, Lanes { of, in_use: InUse::All }, false, body)?;
-        }
-        self.rest(index, of, "", body)
-    }
-
-    /// The same around loops, whose text is long: few groups, of which the last may be partly in use.
-    fn rest_by_groups(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
-        if lanes <= WIDTH {
-            return self.rest(index, lanes, "", body);
-        }
-        let most = if lanes > ROUND { ROUND } else { WIDTH };
-        self.open(&format!("while {index} <= to {{"));
-        self.rest_at_most(index, most, body)?;
-        self.line(&format!("{index} += {most};"));
-        self.close();
-        Ok(())
-    }
-
-    /// What is left over of lanes with sums around loops: rounds of fewer vectors, between which the partial sums change places, so that each
-    /// vector of numbers meets its own, and all are where they were after the last round.
-    fn rest_in_rounds(
-        &mut self,
-        index: IndexId,
-        lanes: u32,
-        vectors: &[(RealId, Vec<Copy>)],
-        body: &[Stmt],
-    ) -> Result<()> {
-        self.open(&format!("for _ in 0..{} {{", lanes.div_ceil(ROUND)));
-        self.open(&format!("if {index} <= to {{"));
-        self.rest_at_most(index, ROUND, body)?;
-        self.close();
-        let chunks = lanes.div_ceil(WIDTH);
-        for (r, copies) in vectors {
-            let name = |copy: &Copy, by: u32| self.partial(*r, Copy { chunk: (copy.chunk + by) % chunks, ..*copy });
-            let to: Vec<String> = copies.iter().map(|copy| name(copy, 0)).collect();
-            let from: Vec<String> = copies.iter().map(|copy| name(copy, ROUND / WIDTH)).collect();
-            self.line(&format!("({}) = ({});", to.join(", "), from.join(", ")));
-        }
-        self.line(&format!("{index} += {ROUND};"));
-        self.close();
-        Ok(())
-    }
-
-    /// At most so many lanes: one vector where that is enough, which saves whole loops.
-    fn rest_at_most(&mut self, index: IndexId, lanes: u32, body: &[Stmt]) -> Result<()> {
-        if lanes <= WIDTH {
-            return self.rest(index, lanes, "", body);
-        }
-        self.rest(index, lanes, &format!(" && to - {index} >= {WIDTH}"), body)?;
-        self.rest(index, WIDTH, &format!(" && to - {index} < {WIDTH}"), body)
-    }
-
-    /// A group of lanes that are not all in use, if there are any and a condition holds.
-    fn rest(&mut self, index: IndexId, lanes: u32, condition: &str, body: &[Stmt]) -> Result<()> {
-        self.open(&format!("if {index} <= to{condition} {{"));
-        self.group(index, Lanes { of: lanes, in_use: InUse::Rest }, false, body)?;
-        self.close();
-        Ok(())
-    }
-
-    /// A loop over full groups of lanes, of which the last may be moved back, or the group at the end that is not full.
-    fn group(&mut self, index: IndexId, lanes: Lanes, back: bool, body: &[Stmt]) -> Result<()> {
-        self.lanes = Some(lanes);
-        match lanes.in_use {
-            InUse::All => self.open_portions(index, lanes.of, if back { 1 } else { lanes.of }),
-            InUse::Rest | InUse::RestOfEach => self.line(&format!("let rest = to - {index} + 1;")),
-        }
-        self.body(body)?;
-        if lanes.in_use == InUse::All {
-            self.line(&format!("{index} += {};", lanes.of));
-            self.close();
-        }
-        self.wide.clear();
-        self.lane_indices.clear();
-        Ok(())
     }
 
     /// Lane `l` takes lane `l + h` for `h` = half of the lanes, a quarter, .., 1.

@@ -132,7 +132,7 @@ decisions! {
         Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
         Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
     }
-    "extrema" {
+    "fold-extrema" {
         Folded {} "the best of numbers is kept, and its place is not looked for"
     }
     "unroll-outer" {

@@ -6,7 +6,7 @@
 //!
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
-//! | `extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
+//! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
@@ -41,8 +41,8 @@ mod blocks;
 mod contract;
 mod copy_propagation;
 mod distribute;
-mod extrema;
 mod fills;
+mod fold_extrema;
 mod fuse;
 mod hoist;
 mod interchange;
@@ -110,7 +110,7 @@ pub const PASSES: [Pass; 23] = {
         Pass { name, exactness, run }
     }
     [
-        pass("extrema", Exact, extrema::run),
+        pass("fold-extrema", Exact, fold_extrema::run),
         pass("unroll-outer", Exact, unroll_outer::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
