@@ -166,7 +166,7 @@ impl Function {
     ///     "squares.iv" => Ok(Import { name: path.to_owned(), text: "def squares(a : [n] real) = sum(a^2)".to_owned() }),
     ///     _ => Err("there is no such library".to_owned()),
     /// })?;
-    /// assert_eq!(function.to_string(), "param x : [n] real\nsum i < n. x[i]^2");
+    /// assert_eq!(function.to_string(), "param x : [n] real\nsum i < n. x[i]^2\n");
     /// # Ok::<(), iverson::Error>(())
     /// ```
     ///
