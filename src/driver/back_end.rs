@@ -39,15 +39,23 @@ pub fn assemble(
     let (whole, of) =
         (program.clone(), results.iter().map(|(name, axes)| ((*name).to_owned(), *axes)).collect::<Vec<_>>());
     let for_sizes = move |sizes: &Arena<SizeId, i64>| {
-        let size = |n: SizeId| sizes.get(n).copied().ok_or_else(|| Error::bug("lower", "a size without a value"));
-        let Some(program) = tssa::vanishing::without_vanishing(&whole, &size)? else { return Ok(None) };
+        let Some(program) = without_vanishing(&whole, sizes)? else { return Ok(None) };
         let results: Vec<(&str, usize)> = of.iter().map(|(name, axes)| (name.as_str(), *axes)).collect();
         assemble_at(&program, &results, matrix, Arc::new(|_| Ok(None)), &mut Stages::new()).map(Some)
     };
     assemble_at(program, results, matrix, Arc::new(for_sizes), stages)
 }
 
-/// The same, and what other programs there are for some sizes.
+/// The program without what is zero for the sizes alone; nothing where it is the same.
+///
+/// # Errors
+/// Those of [`tssa::vanishing::without_vanishing`].
+pub fn without_vanishing(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<Option<tssa::Program>> {
+    let unknown = || Error::bug("lower", "a size without a value");
+    tssa::vanishing::without_vanishing(program, &|n| sizes.get(n).copied().ok_or_else(unknown))
+}
+
+/// [`assemble`], where it is known what other programs there are for some sizes.
 fn assemble_at(
     program: &tssa::Program,
     results: &[(&str, usize)],

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::{Function, back_end};
-use crate::base::SizeId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
 use crate::stages::Stages;
 use crate::tensor::{self, Inputs};
 use crate::ty::Block;
-use crate::{loops, schedule, tssa};
+use crate::{loops, schedule};
 
 impl Function {
     /// The results that [`Function::kernel`] stores as sparse tensors: the blocks of a Jacobian, a Hessian or a Gauss-Newton matrix that have axes of
@@ -55,9 +54,7 @@ impl Function {
     pub fn loops_for(&self, inputs: &Inputs) -> Result<loops::Program> {
         // Inputs that do not fit are complained about when they are bound.
         let Ok(sizes) = tensor::sizes(&self.tssa.signature, inputs) else { return self.loops(&mut Stages::new()) };
-        let unknown = || Error::bug("lower", "a size without a value");
-        let size = |n: SizeId| sizes.get(n).copied().ok_or_else(unknown);
-        match tssa::vanishing::without_vanishing(&self.tssa, &size)? {
+        match back_end::without_vanishing(&self.tssa, &sizes)? {
             Some(program) => back_end::loops(&program, &mut Stages::new()),
             None => self.loops(&mut Stages::new()),
         }

@@ -46,6 +46,7 @@ mod fold_extrema;
 mod fuse;
 mod hoist;
 mod interchange;
+mod key;
 mod layout;
 pub mod machine;
 mod merge;

@@ -20,14 +20,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::key::Key;
 use super::specialise;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::{Affine, Var};
+use crate::index::Var;
 use crate::loops::{
     Buffer, BufferId, BufferKind, Cond, Decision, Nest, Place, Program, Real, RealId, Stmt, loads, name_of, stores,
 };
-use crate::scalar::Function;
 use crate::ty::Precision;
 
 /// Uses what is at hand in nests of several tensors.
@@ -54,34 +54,6 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         specialise::compact(program);
     }
     Ok(())
-}
-
-/// What a number is made of.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Literal(u64),
-    Index(Affine),
-    Load(BufferId, Vec<Affine>),
-    Add(RealId, RealId),
-    Mul(RealId, RealId),
-    MulAdd(RealId, RealId, RealId),
-    Select(RealId, RealId),
-    Apply(Function, Vec<RealId>),
-}
-
-impl Key {
-    fn of(real: &Real) -> Key {
-        match real {
-            Real::Literal(x) => Key::Literal(x.to_bits()),
-            Real::Index(a) => Key::Index(a.clone()),
-            Real::Load(place) => Key::Load(place.buffer, place.at.clone()),
-            Real::Add(a, b) => Key::Add(*a, *b),
-            Real::Mul(a, b) => Key::Mul(*a, *b),
-            Real::MulAdd(a, b, c) => Key::MulAdd(*a, *b, *c),
-            Real::Select(a, b) => Key::Select(*a, *b),
-            Real::Apply(f, args) => Key::Apply(*f, args.clone()),
-        }
-    }
 }
 
 struct Pass {

@@ -35,6 +35,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Contraction;
+use super::key::Key;
 use super::machine::{ROW_STATEMENTS, SHORT};
 use super::specialise;
 use super::vectorise::{Plan, is_long_row};
@@ -45,7 +46,6 @@ use crate::loops::{
     ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
     Stmt, loads,
 };
-use crate::scalar::Function;
 use crate::solver::Facts;
 
 /// Makes rows straight-line code where that gives them lanes.
@@ -190,19 +190,6 @@ enum Value {
     /// The literal 0, or a sum of nothing so far.
     Zero,
     Register(RealId),
-}
-
-/// What a number is made of.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Literal(u64),
-    Index(Affine),
-    Load(BufferId, Vec<Affine>),
-    Add(RealId, RealId),
-    Mul(RealId, RealId),
-    MulAdd(RealId, RealId, RealId),
-    Select(RealId, RealId),
-    Apply(Function, Vec<RealId>),
 }
 
 /// A row on the way.
