@@ -41,7 +41,7 @@ impl Function {
     /// The program as loop nests, with all results dense.
     ///
     /// # Errors
-    /// [`Error::Overflow`] and [`Error::Bug`].
+    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
     pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
         back_end::loops(&self.tssa, stages)
     }
@@ -63,7 +63,7 @@ impl Function {
     /// The program as loop nests in two: what parameters that are constant alone lead to, and what is left for each call.
     ///
     /// # Errors
-    /// [`Error::Request`] for a name that no parameter has, and as [`Function::loops`].
+    /// [`Error::Request`](crate::Error::Request) for a name that no parameter has, and as [`Function::loops`].
     pub fn split(&self, constants: &[&str]) -> Result<schedule::Split> {
         let constants = schedule::constants_by_name(&self.tssa.signature, constants)?;
         schedule::hold(&self.loops(&mut Stages::new())?, &constants)
@@ -92,7 +92,7 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Kernel::bind`] and [`Function::assemble`], and [`Error::Bug`].
+    /// Those of [`Kernel::bind`] and [`Function::assemble`], and [`Error::Bug`](crate::Error::Bug).
     pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
         self.kernel_with_constants(inputs, &[], engine)
     }
@@ -116,7 +116,7 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`].
+    /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`](crate::Error::Bug).
     pub fn kernel_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
         match self.sparse_results().as_slice() {
             [] => Kernel::bind_with_constants(Arc::new(self.loops_for(inputs)?), inputs, constants, engine),
@@ -158,7 +158,7 @@ impl Function {
     /// patterns of sparse parameters, and are found out when inputs are bound.
     ///
     /// # Errors
-    /// [`Error::Request`] for results that are not there or cannot be sparse, [`Error::Overflow`] and [`Error::Bug`].
+    /// [`Error::Request`](crate::Error::Request) for results that are not there or cannot be sparse, [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
     pub fn assemble(&self, results: &[&str]) -> Result<Assembly> {
         self.assemble_in(results, &mut Stages::new())
     }
