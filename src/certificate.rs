@@ -27,6 +27,7 @@
 //! derivatives, `k - 1` additions. Partial derivatives that are expanded take operations of their own, as many as the operator
 //! table says ([`scalar::expanded_cost`]); `c` is the most that any function of the program takes.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -177,9 +178,7 @@ impl Counting<'_> {
 pub fn cost(program: &Program) -> Result<Cost> {
     let signature = &program.signature;
     let shapes = Shapes::of(program);
-    let mut facts = Facts::new();
-    signature.assumptions.iter().for_each(|p| facts.assume(p));
-    let mut counting = Counting { facts, shapes: &shapes, known: FxHashMap::default() };
+    let mut counting = Counting { facts: signature.facts(), shapes: &shapes, known: FxHashMap::default() };
     let mut operations = Operations::<Count>::default();
     let (mut closed, mut counted) = (0, 0);
     for stmt in program.stmts.values() {
@@ -542,13 +541,13 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
     Ok(Certificate { primal: cost_primal, derivative: cost_derivative, ratio, bound: bound(primal, theorem, expanded) })
 }
 
-/// How the work of a program grows, for comparing programs.
+/// Compares two programs by their work for large sizes.
 ///
 /// # Errors
-/// [`Error::Overflow`].
-pub(crate) fn growth(program: &Program) -> Result<Growth> {
-    let cost = cost(program)?;
-    Ok(cost.work.estimate(&Hints::new(), &cost.shapes))
+/// [`Error::Overflow`](crate::Error::Overflow).
+pub fn compare_work(program: &Program, other: &Program) -> Result<Ordering> {
+    let growth = |program| cost(program).map(|cost| cost.work.estimate(&Hints::new(), &cost.shapes));
+    Ok(growth(program)?.compare(&growth(other)?))
 }
 
 /// The `N` at which costs are compared.

@@ -118,10 +118,10 @@
 //! | `normalize` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `tssa` | `index`, `lexer`, `scalar`, `solver`, `ty` |
 //! | `certificate` | `index`, `scalar`, `solver`, `tssa`, `ty` |
-//! | `diff` | `certificate`, `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
+//! | `diff` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `simplify` | `index`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `present` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
-//! | `tensor` | `index`, `scalar`, `ty` |
+//! | `tensor` | `index`, `scalar`, `solver`, `ty` |
 //! | `loops` | `index`, `scalar`, `solver`, `ty` |
 //! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `lower` | `index`, `loops`, `prepare`, `scalar`, `solver`, `tssa`, `ty` |

@@ -1,10 +1,11 @@
 //! What every layer may use and that knows nothing of tensors: typed ids, arenas, side tables, source spans,
-//! errors by who is to blame, counted work, and the writers shared by all printers.
+//! errors by who is to blame, counted work, the common divisor, and the writers shared by all printers.
 
 mod arena;
 pub mod dot;
 pub mod error;
 mod format;
+pub(crate) mod integers;
 pub mod layout;
 mod span;
 pub mod work;

@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::adjoint::{Adjoint, Options, adjoint};
+use super::blocks::elementwise;
 use super::forward::{Forward, aligned, forward, product, zero};
-use super::jacobian::elementwise;
-use super::linear::{transposed, without};
+use super::linear::transposed;
 use super::{NewParams, expand_partials};
 use crate::base::{ParamId, VarId};
 use crate::error::{Error, Result};
@@ -269,7 +269,7 @@ pub fn forward_through(
         known.get(*y, path)
     })?;
     let gone: Vec<ParamId> = given.iter().map(|(_, dy)| *dy).collect();
-    Ok(Forward { program: without(builder.finish(outputs).prune()?, &gone)?, tangents })
+    Ok(Forward { program: builder.finish(outputs).prune()?.without(&gone)?, tangents })
 }
 
 /// [`adjoint`] of a program some of whose parameters depend on others. A derivation is that of the program with all of these as

@@ -1,4 +1,4 @@
-//! Linear programs: their transposition, and products of derivatives.
+//! Linear programs and their transposition.
 //!
 //! A program is linear in some parameters if each result is. By the form of its statements, with `0` the tensor of zeros:
 //!
@@ -14,18 +14,16 @@
 //! A guard that reads a linear tensor as a relation makes a statement neither. The check is one of form: `x^2 / x` is refused.
 
 use super::adjoint::{Adjoint, Options, Seed, adjoint};
-use super::dependent::{Dependent, adjoint_through, forward_through};
-use super::expand_partials;
-use super::forward::{aligned, product};
-use super::{NewParams, params_by_name};
-use crate::base::{Arena, ParamId, SideTable, VarId};
+use super::{expand_partials, params_by_name};
+use crate::base::{ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred};
+use crate::index::Pred;
 use crate::scalar::{Function, Number, Op, Primitive};
-use crate::tssa::{Builder, Output, Program, Rhs, Stmt};
-use crate::ty::{RelationKind, Storage};
+use crate::tssa::{Program, Rhs, Stmt};
+use crate::ty::Storage;
 
-const SEEDED: Options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
+/// An adjoint that takes its seed as a parameter.
+pub(super) const SEEDED: Options = Options { seed: Seed::Parameter, with_value: false, derivation: false };
 
 /// How a statement depends on the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +128,7 @@ pub fn transpose(program: &Program, wrt: &[ParamId]) -> Result<Adjoint> {
     let dense = |id: &ParamId| program.signature.params[*id].storage == Storage::Dense;
     let gone: Vec<ParamId> = wrt.iter().copied().filter(dense).collect();
     let names: Vec<String> = seeds.iter().map(|id| program.signature.params[*id].name.clone()).collect();
-    let program = without(program, &gone)?;
+    let program = program.without(&gone)?;
     let seeds = params_by_name(&program.signature, &names)?;
     Ok(Adjoint { program, seeds, derivation })
 }
@@ -141,92 +139,4 @@ pub(super) fn transposed(program: &Program, wrt: &[ParamId]) -> Result<Adjoint> 
     check_linear(program, wrt)?;
     let adjoint = adjoint(program, wrt, SEEDED)?;
     Ok(Adjoint { program: expand_partials(&adjoint.program)?, ..adjoint })
-}
-
-/// The program without parameters that it does not read.
-pub(super) fn without(program: Program, gone: &[ParamId]) -> Result<Program> {
-    let mut signature = (*program.signature).clone();
-    let mut params = Arena::new();
-    let mut names: SideTable<ParamId, Option<ParamId>> = SideTable::new(signature.params.len(), None);
-    for (id, param) in signature.params.iter().filter(|(id, _)| !gone.contains(id)) {
-        names.set(id, Some(params.push(param.clone())));
-    }
-    signature.params = params;
-    let lost = || Error::bug("transpose", "a program reads a parameter in which it is linear");
-    let ids: Vec<_> = signature.relations.ids().collect();
-    for id in ids {
-        if let RelationKind::Pattern(param) = &mut signature.relations[id].kind {
-            *param = names[*param].ok_or_else(lost)?;
-        }
-    }
-    let mut program = Program { signature: signature.into(), ..program };
-    let stmts: Vec<VarId> = program.stmts.ids().collect();
-    for x in stmts {
-        if let Rhs::Input { param, .. } = &mut program.stmts[x].rhs {
-            *param = names[*param].ok_or_else(lost)?;
-        }
-    }
-    Ok(program)
-}
-
-/// The product of the Gauss-Newton matrix with a vector, `J' (J v)`, or `J' (W (J v))` with a new parameter `weight` of the shape of the
-/// output: the adjoint at the forward derivative. It takes a tangent `dx` of each parameter `x`, and its results are `gauss_newton_x`.
-///
-/// # Errors
-/// [`Error::Overflow`] and [`Error::Bug`].
-pub fn gauss_newton_product(
-    program: &Program,
-    dependents: &[Dependent],
-    wrt: &[ParamId],
-    weighted: bool,
-) -> Result<(Program, Vec<ParamId>)> {
-    let Adjoint { program: back, seeds, derivation: _ } = adjoint_through(program, dependents, wrt, SEEDED)?;
-    let ahead = forward_through(program, dependents, wrt, false)?;
-    let mut params = NewParams::new(&ahead.program.signature);
-    let mut builder = Builder::resume(&ahead.program);
-    let mut seeded: Vec<(ParamId, Vec<VarId>)> = Vec::new();
-    for ((output, tangent), seed) in program.outputs.iter().zip(&ahead.program.outputs).zip(seeds) {
-        let mut leaves = tangent.leaves.clone();
-        if weighted {
-            let weight = params.weight(output);
-            builder.extend_signature(params.signature.clone());
-            for (leaf, x) in program.signature.types.leaves(output.ty)?.into_iter().zip(&mut leaves) {
-                let factor = builder.input(weight, leaf.path, leaf.dims.clone());
-                let gens = builder.fresh_indices(&leaf.dims);
-                let stored = output.storage.stored_at(&Affine::indices(&gens));
-                let operands = vec![aligned(&gens, factor), aligned(&gens, *x)];
-                *x = product(&mut builder, &gens, &[], stored, operands)?;
-            }
-        }
-        seeded.push((seed, leaves));
-    }
-    let mut outputs = builder.append(&back, &|param, path| {
-        let (seed, leaves) = seeded.iter().find(|(seed, _)| *seed == param)?;
-        let all = back.signature.types.leaves(back.signature.params[*seed].ty).ok()?;
-        leaves.get(all.iter().position(|leaf| leaf.path == path)?).copied()
-    })?;
-    for output in &mut outputs {
-        output.name = output.name.replacen("adjoint", "gauss_newton", 1);
-    }
-    let tangents = ahead.tangents.into_iter().map(|(_, tangent)| tangent).collect();
-    Ok((builder.finish(outputs).prune()?, tangents))
-}
-
-/// The product of the Hessian with a vector: the forward derivative of a gradient. It takes a tangent `dx` of each parameter `x`, and its
-/// results are `hessian_x`.
-///
-/// # Errors
-/// [`Error::Overflow`] and [`Error::Bug`].
-pub fn hessian_product(
-    gradient: &Program,
-    dependents: &[Dependent],
-    wrt: &[ParamId],
-) -> Result<(Program, Vec<ParamId>)> {
-    let mut derived = forward_through(gradient, dependents, wrt, false)?;
-    let rename = |output: Output| {
-        let name = output.name.replacen("tangent_grad", "hessian", 1);
-        Output { name, ..output }
-    };
-    derived.program.outputs = derived.program.outputs.into_iter().map(rename).collect();
-    Ok((derived.program, derived.tangents.into_iter().map(|(_, tangent)| tangent).collect()))
 }

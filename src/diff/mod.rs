@@ -34,6 +34,7 @@
 
 mod activity;
 mod adjoint;
+mod blocks;
 mod dependent;
 mod derivation;
 mod forward;
@@ -42,14 +43,17 @@ mod joined;
 mod linear;
 mod partials;
 mod pieces;
+mod products;
 
 pub use adjoint::{Adjoint, Options, Seed, adjoint};
+pub use blocks::Sweep;
 pub use dependent::{Dependent, adjoint_through, forward_through};
 pub use derivation::{Collected, Derivation, Form, FormPart, InnerProduct, Right, Step, Sum};
 pub use forward::{Forward, forward};
-pub use jacobian::{Jacobian, Part, Sweep, gauss_newton, jacobian};
-pub use linear::{check_linear, gauss_newton_product, hessian_product, transpose};
+pub use jacobian::{Jacobian, Part, Work, gauss_newton, jacobian};
+pub use linear::{check_linear, transpose};
 pub use partials::expand_partials;
+pub use products::{gauss_newton_product, hessian_product};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -29,7 +29,7 @@ use crate::base::{IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::scalar::Number;
-use crate::solver::{Facts, Relations, exists_all, solution};
+use crate::solver::{Facts, Relations, exists_all, solution, solutions};
 use crate::tssa::{Builder, Operand, Rhs, canonical_guard, within};
 
 /// With more pieces a tensor becomes one piece.
@@ -151,8 +151,7 @@ impl Pieces {
         let equal =
             rows.iter().zip(columns).map(|(row, column)| Pred::equal(row, column)).collect::<Checked<Vec<_>>>()?;
         Ok(self.pieces.iter().all(|piece| {
-            let mut facts = Facts::new();
-            facts.assume(&piece.guard);
+            let facts = Facts::new().under([], [&piece.guard]);
             equal.iter().all(|p| facts.proves(p))
         }))
     }
@@ -231,8 +230,8 @@ impl Summand {
     /// Replaces the summed indices that equations give.
     fn solved(mut self) -> Checked<Summand> {
         let given = |bound: &Axes, guard: &Pred| {
-            let solution = |i: IndexId| guard.conjuncts().iter().find_map(|p| solution(i, p));
-            bound.iter().enumerate().find_map(|(at, (i, _))| Some((at, solution(*i)?)))
+            let value = |i: IndexId| Some(solutions(&[i], guard.conjuncts()).next()?.2);
+            bound.iter().enumerate().find_map(|(at, (i, _))| Some((at, value(*i)?)))
         };
         while let Some((at, value)) = given(&self.bound, &self.guard) {
             let (s, extent) = self.bound.remove(at);

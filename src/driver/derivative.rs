@@ -2,7 +2,7 @@
 
 use super::{Function, bounded, simplified};
 use crate::base::ParamId;
-use crate::certificate::Theorem;
+use crate::certificate::{Theorem, compare_work};
 use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::kernel::Matrix;
@@ -205,7 +205,7 @@ impl Function {
             Mode::Jacobian => {
                 let how = Jacobian { sweep, part, of: None, with_value };
                 bounded(stages, &self.tssa, "jacobian", || {
-                    of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how))
+                    of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how, &compare_work))
                 })?
             }
             Mode::Hessian => {
@@ -216,7 +216,7 @@ impl Function {
                 };
                 let how = Jacobian { sweep, part, of: Some("grad"), with_value };
                 bounded(stages, &gradient.tssa, "jacobian", || {
-                    of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, dependents, &columns, how))
+                    of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, dependents, &columns, how, &compare_work))
                 })?
             }
             Mode::HessianProduct => {
@@ -228,7 +228,7 @@ impl Function {
                 })?
             }
             Mode::GaussNewton => {
-                let derive = || diff::gauss_newton(&self.tssa, dependents, &wrt, sweep, weighted);
+                let derive = || diff::gauss_newton(&self.tssa, dependents, &wrt, sweep, weighted, &compare_work);
                 bounded(stages, &self.tssa, "gauss-newton", || of_blocks(&mut blocks, derive()))?
             }
             Mode::GaussNewtonProduct => bounded(stages, &self.tssa, "gauss-newton", || {

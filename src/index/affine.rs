@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Checked, RelationRef};
+use crate::base::integers::gcd;
 use crate::base::{IndexId, SizeId, work};
 use crate::error::Error;
 
@@ -153,6 +154,36 @@ impl Affine {
             Ok(at) => self.terms[at].1,
             Err(_) => 0,
         }
+    }
+
+    /// `k` and `rest` of `k*i + rest`; nothing where the index occurs in the source of a map.
+    pub fn split(&self, i: IndexId) -> Option<(i64, Affine)> {
+        let v = Var::Index(i);
+        let terms = self.terms.iter().filter(|(w, _)| *w != v).cloned().collect();
+        let rest = Affine { terms, constant: self.constant };
+        (!rest.mentions(i)).then(|| (self.coefficient(&v), rest))
+    }
+
+    /// The value of an index for which the expression is zero, where its coefficient is 1 or -1.
+    pub fn root(&self, i: IndexId) -> Option<Affine> {
+        match self.split(i)? {
+            (1, rest) => rest.scale(-1).ok(),
+            (-1, rest) => Some(rest),
+            _ => None,
+        }
+    }
+
+    /// The greatest common divisor of the coefficients, 0 where there are none.
+    pub fn divisor(&self) -> u64 {
+        let mut divisor = 0;
+        for (_, k) in self.terms() {
+            divisor = gcd(divisor, k.unsigned_abs().into());
+            if divisor == 1 {
+                break;
+            }
+        }
+        // A divisor of numbers of 64 bits.
+        divisor as u64
     }
 
     /// The value, where the expression has no variables.

@@ -114,21 +114,9 @@ fn dedup_bound(sorted: &mut Vec<Pred>) {
     }));
 }
 
-/// The greatest common divisor of magnitudes; zero for no terms.
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// The common divisor of the coefficients; 1 where it is none that could be divided by.
 fn divisor(a: &Affine) -> i64 {
-    let mut divisor = 0;
-    for (_, k) in a.terms() {
-        divisor = gcd(divisor, k.unsigned_abs());
-        if divisor == 1 {
-            return 1;
-        }
-    }
-    i64::try_from(divisor).map_or(1, |divisor| divisor.max(1))
+    i64::try_from(a.divisor()).map_or(1, |divisor| divisor.max(1))
 }
 
 /// The terms divided by a divisor of theirs, and another constant.

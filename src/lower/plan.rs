@@ -31,6 +31,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
+use crate::solver::solutions;
 use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
@@ -427,19 +428,14 @@ fn axis_in_use(program: &Program, stmt: &Stmt) -> Option<(RelationId, usize)> {
 /// The `gen` index that an equation ties a `sum` index to, up to a shift; or the index itself.
 fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
     let Rhs::Contract { guard, .. } = &stmt.rhs else { return k };
-    let tied = |p: &Pred| {
-        let Pred::Zero(a) = p else { return None };
-        let indices = a.terms().iter().filter_map(|(v, c)| match v {
-            Var::Index(i) => Some((*i, *c)),
-            _ => None,
-        });
-        match indices.collect::<Vec<_>>().as_slice() {
-            [(i, 1 | -1), (j, 1 | -1)] if *j == k && i.index() < stmt.dims.len() => Some(*i),
-            [(i, 1 | -1), (j, 1 | -1)] if *i == k && j.index() < stmt.dims.len() => Some(*j),
+    let tied = |(_, _, value): (usize, IndexId, Affine)| {
+        let mut indices = value.terms().iter().filter(|(v, _)| matches!(v, Var::Index(_)));
+        match (indices.next(), indices.next()) {
+            (Some((Var::Index(i), 1 | -1)), None) if i.index() < stmt.dims.len() => Some(*i),
             _ => None,
         }
     };
-    if k.index() < stmt.dims.len() { k } else { guard.conjuncts().iter().find_map(tied).unwrap_or(k) }
+    if k.index() < stmt.dims.len() { k } else { solutions(&[k], guard.conjuncts()).find_map(tied).unwrap_or(k) }
 }
 
 impl Plan {

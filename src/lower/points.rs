@@ -20,9 +20,9 @@ use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
-use crate::solver::{Facts, Relations};
+use crate::solver::{Facts, Relations, solutions};
 
 /// How many loops of their own the sides of all `or`s around a point may get.
 const MAX_SIDES: usize = 16;
@@ -97,8 +97,7 @@ impl Open {
     fn unit(&self, a: &Affine) -> Option<IndexId> {
         let mut indices = self.unbound.iter().filter(|(i, _)| a.mentions(*i));
         let (i, _) = indices.next()?;
-        let unit = a.coefficient(&Var::Index(*i)).unsigned_abs() == 1;
-        (indices.next().is_none() && unit).then_some(*i)
+        (indices.next().is_none() && a.root(*i).is_some()).then_some(*i)
     }
 
     pub fn without(&self, at: usize) -> Open {
@@ -259,30 +258,16 @@ impl<'a> Nester<'a> {
         let related = |i: IndexId| {
             open.conjuncts.iter().any(|p| matches!(p, Pred::Relation { holds: true, .. }) && p.mentions(i))
         };
-        let mut candidates = Vec::new();
-        for (at, p) in open.conjuncts.iter().enumerate() {
-            let Pred::Zero(a) = p else { continue };
-            for (place, (s, extent)) in open.unbound.iter().enumerate() {
-                let k = a.coefficient(&Var::Index(*s));
-                if k.unsigned_abs() == 1 {
-                    // k*s + rest = 0 with k = 1 or -1: s = -k * rest
-                    let value = a.sub(&Affine::index(*s).scale(k)?)?.scale(-k)?;
-                    candidates.push((at, place, *s, extent, value));
-                }
-            }
-        }
-        let mut around = None;
-        if candidates.len() > 1 {
-            let mut facts = self.scope().facts.clone();
-            open.unbound.iter().for_each(|(i, n)| facts.range(*i, n));
-            around = Some(facts);
-        }
-        let rank = |(_, place, s, extent, value): &(usize, usize, IndexId, &Size, Affine)| {
-            let inside =
-                around.as_ref().is_some_and(|facts| Pred::in_range(value, extent).is_ok_and(|p| facts.proves(&p)));
-            (!related(*s), inside, *place)
+        let unbound: Vec<IndexId> = open.unbound.iter().map(|(i, _)| *i).collect();
+        let candidates: Vec<(usize, IndexId, Affine)> = solutions(&unbound, &open.conjuncts).collect();
+        let around = (candidates.len() > 1).then(|| self.scope().facts.under(&open.unbound, []));
+        let rank = |(_, s, value): &(usize, IndexId, Affine)| {
+            let place = unbound.iter().position(|i| i == s);
+            let range = place.and_then(|place| Pred::in_range(value, &open.unbound[place].1).ok());
+            let inside = around.as_ref().zip(range).is_some_and(|(facts, range)| facts.proves(&range));
+            (!related(*s), inside, place)
         };
-        let Some((at, _, s, _, value)) = candidates.iter().max_by_key(|candidate| rank(candidate)) else {
+        let Some((at, s, value)) = candidates.iter().max_by_key(|candidate| rank(candidate)) else {
             return Ok(None);
         };
         self.decide(Decision::Solved {});
@@ -346,15 +331,12 @@ impl<'a> Nester<'a> {
 
     /// `arg = v`, where `v` is within an extent.
     pub fn bind(&mut self, open: &Open, arg: &Affine, v: IndexId, extent: &Size) -> Result<Open> {
-        let Some(s) = open.unit(arg) else {
+        let difference = arg.sub(&v.into())?;
+        let Some((s, value)) = open.unit(arg).and_then(|s| Some((s, difference.root(s)?))) else {
             let mut next = open.clone();
-            next.conjuncts.extend(flat(&Pred::equal(arg, &v.into())?));
+            next.conjuncts.extend(flat(&Pred::zero(difference)));
             return Ok(next);
         };
-        // k*s + rest = v with k = 1 or -1: s = k * (v - rest)
-        let k = arg.coefficient(&Var::Index(s));
-        let rest = arg.sub(&Affine::index(s).scale(k)?)?;
-        let value = Affine::index(v).sub(&rest)?.scale(k)?;
         let same = open.unbound.iter().any(|(i, n)| *i == s && n == extent);
         open.solve(s, &value, same && arg.as_index().is_some())
     }
@@ -600,11 +582,7 @@ fn bounds(p: &Pred, s: IndexId) -> Result<Option<Limits>> {
         Pred::Zero(a) => (a, true),
         _ => return Ok(None),
     };
-    let k = a.coefficient(&Var::Index(s));
-    if k == 0 {
-        return Ok(None);
-    }
-    let rest = a.sub(&Affine::index(s).scale(k)?)?;
+    let Some((k, rest)) = a.split(s).filter(|(k, _)| *k != 0) else { return Ok(None) };
     // d*s >= -r and, for an equation, d*s <= -r with d positive.
     let (d, r) = if k > 0 { (k, rest) } else { (k.checked_neg().ok_or(Error::Overflow)?, rest.scale(-1)?) };
     let minus = r.scale(-1)?;

@@ -113,16 +113,13 @@ impl Rows {
         if clauses.iter().any(|clause| clause.bound.len() != usize::from(in_use.is_some())) {
             return None;
         }
-        let mut facts = Facts::new();
-        signature.assumptions.iter().for_each(|p| facts.assume(p));
-        facts.range(first, &dims[0]);
+        let facts = signature.facts().under([&(first, dims[0].clone())], []);
         let others = |clause: &Clause| clause.conjuncts.iter().filter(|p| Some(*p) != row.as_ref()).cloned().collect();
         let clauses: Vec<Vec<Pred>> = clauses.iter().map(others).collect();
         let mut cases: Vec<Case> = Vec::new();
         let mut open = vec![Vec::new()];
         while let Some(guard) = open.pop() {
-            let mut facts = facts.clone();
-            guard.iter().for_each(|p| facts.assume(p));
+            let facts = facts.under([], &guard);
             if facts.contradictory() {
                 continue;
             }
@@ -255,9 +252,8 @@ impl Search<'_> {
                 }
                 Values::Target(map) => (vec![map], index.into(), index.into()),
             };
-            let mut inside = facts.clone();
-            inside.range(index, extent);
-            conjuncts.iter().filter(|p| !matches!(p, Pred::Relation { .. })).for_each(|p| inside.assume(p));
+            let said = conjuncts.iter().filter(|p| !matches!(p, Pred::Relation { .. }));
+            let inside = facts.under([&(index, extent.clone())], said);
             let next = [at.as_slice(), &[index.into()]].concat();
             let none = Affine::constant(0);
             let (_, each) = self.below(&inside, clauses.clone(), next.clone(), [&none, &none])?;
@@ -399,11 +395,7 @@ impl Search<'_> {
             let (Pred::NonNegative(a) | Pred::Zero(a)) = p else { return Err(Stop::Unknown) };
             // k*index + rest >= 0, or = 0
             let k = a.coefficient(&Var::Index(index));
-            let rest = a.sub(&Affine::index(index).scale(k)?)?;
-            if k.abs() != 1 || rest.mentions(index) {
-                return Err(Stop::Unknown);
-            }
-            let bound = rest.scale(-k)?;
+            let bound = a.root(index).ok_or(Stop::Unknown)?;
             let both = matches!(p, Pred::Zero(_));
             if k > 0 || both {
                 lower.push(bound.clone());

@@ -83,13 +83,11 @@ pub(super) struct Nester<'a> {
 
 impl<'a> Nester<'a> {
     pub fn new(program: &'a Program, plan: &'a Plan, arrays: &'a mut Interner<ArrayId, Array>) -> Self {
-        let mut facts = Facts::new();
-        program.signature.assumptions.iter().for_each(|p| facts.assume(p));
         Nester {
             program,
             plan,
             arrays,
-            scopes: vec![Scope::new(false, facts)],
+            scopes: vec![Scope::new(false, program.signature.facts())],
             looped: BTreeSet::new(),
             next_index: 0,
             next_real: 0,

@@ -24,9 +24,9 @@ use std::cell::LazyCell;
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size};
 use crate::scalar::{Function, Number, try_evaluate};
-use crate::solver::{Relations, simplify_union};
+use crate::solver::{Relations, simplify_union, solutions};
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// Of a tensor with more clauses only what they have in common is kept.
@@ -72,9 +72,8 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
 pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> Pred {
     let rank = dims.len();
     let facts = LazyCell::new(|| {
-        let mut facts = program.signature.facts();
-        dims.iter().enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
-        facts
+        let ranges: Vec<(IndexId, Size)> = (0..).map(IndexId).zip(dims.iter().cloned()).collect();
+        program.signature.facts().under(&ranges, [])
     });
     let is_range = |p: &Pred| matches!(p, Pred::NonNegative(_)) && facts.proves(p);
     let clause =
@@ -281,10 +280,11 @@ impl Clause {
     /// nothing else is said.
     fn tidy(&mut self, program: &Program, dims: &[Size]) -> Checked<()> {
         let rank = dims.len();
-        while let Some((at, k, value)) = self.equation(rank)? {
+        let bound: Vec<IndexId> = (0..self.bound.len()).map(|k| IndexId::from_index(rank + k)).collect();
+        let first = |clause: &Clause| solutions(&bound, &clause.conjuncts).next();
+        while let Some((at, i, value)) = first(self) {
             self.conjuncts.remove(at);
-            let extent = self.bound.get(k).cloned().unwrap_or_else(|| Affine::constant(0));
-            let i = IndexId::from_index(rank + k);
+            let extent = self.bound[i.index() - rank].clone();
             for p in &mut self.conjuncts {
                 *p = p.substitute(&|j| (j == i).then(|| value.clone()))?;
             }
@@ -392,21 +392,6 @@ impl Clause {
             }
             let within = sources.iter().zip(sizes).map(|(a, n)| Pred::in_range(a, n));
             return Ok(Some((at, Pred::all(within.collect::<Checked<Vec<_>>>()?))));
-        }
-        Ok(None)
-    }
-
-    /// An equation, the bound index that it gives, and the value.
-    fn equation(&self, rank: usize) -> Checked<Option<(usize, usize, Affine)>> {
-        for (at, p) in self.conjuncts.iter().enumerate() {
-            let Pred::Zero(a) = p else { continue };
-            for k in 0..self.bound.len() {
-                let i = IndexId::from_index(rank + k);
-                let c = a.coefficient(&Var::Index(i));
-                if c.unsigned_abs() == 1 {
-                    return Ok(Some((at, k, a.sub(&Affine::index(i).scale(c)?)?.scale(-c)?)));
-                }
-            }
         }
         Ok(None)
     }

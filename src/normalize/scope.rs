@@ -27,14 +27,12 @@ pub(super) struct Scope {
 impl Scope {
     /// Nothing in scope yet.
     pub fn new(signature: &Signature) -> Self {
-        let mut facts = Facts::new();
-        signature.assumptions.iter().for_each(|p| facts.assume(p));
         Scope {
             binders: Vec::new(),
             places: SideTable::new(0, 0),
             maybe_empty: BTreeMap::new(),
             never_empty: BTreeMap::new(),
-            facts,
+            facts: signature.facts(),
         }
     }
 
@@ -142,8 +140,7 @@ impl Scope {
         if dropped.is_empty() && !guard.conjuncts().iter().any(is_size_bound) {
             return Ok(Pred::all(ranges).and(result));
         }
-        let mut facts = self.facts.clone();
-        kept.iter().for_each(|(i, n)| facts.range(*i, n));
+        let facts = self.facts.under(kept, []);
         let given = guard.conjuncts();
         let implied = |p: &Pred| {
             let made_here = matches!(p, Pred::NonNegative(_)) && !given.contains(p);

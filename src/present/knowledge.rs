@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, MAX_GUARDS, MAX_WEIGHT, Presenter};
-use crate::base::Id;
+use super::{Context, MAX_WEIGHT, Presenter};
+use crate::base::{Id, IndexId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::solver::Facts;
+use crate::solver::{Facts, target_ranges, within_shapes};
 
 impl Presenter<'_> {
     /// The ranges of the places of a relation over variables of the term.
@@ -35,49 +35,19 @@ impl Presenter<'_> {
 
     /// What is known at a place, as far as it is connected with a predicate.
     pub(super) fn facts(&self, goal: &Pred, more: &[Pred], context: Context) -> Facts {
-        let mut known: Vec<Pred> = self.source.signature.assumptions.clone();
-        known.extend_from_slice(more);
-        let mut at = context.guards;
-        for _ in 0..MAX_GUARDS {
-            let Some(here) = at.checked_sub(1) else { break };
-            let (guard, around) = &self.guards[here];
-            if guard.weight() <= MAX_WEIGHT {
-                known.push(guard.clone());
-            }
-            at = *around;
-        }
-        let mut implied = Vec::new();
+        let shape = |relation: RelationRef| self.shape(relation);
+        let around = self.guards_around(context).filter(|guard| guard.weight() <= MAX_WEIGHT);
+        let mut known: Vec<Pred> = more.iter().chain(around).map(|p| within_shapes(p, &shape)).collect();
+        known.extend(target_ranges(goal, &shape));
         let mut indices = BTreeSet::new();
-        let mut maps = BTreeSet::new();
         for p in known.iter().chain([goal]) {
-            p.visit_affine(&mut |a| {
-                a.visit(&mut |v| match v {
-                    Var::Index(i) => drop(indices.insert(*i)),
-                    Var::Size(_) => {}
-                    Var::Apply(application) => {
-                        maps.insert(application.map);
-                        if let Some(n) = self.shape(application.map).last() {
-                            implied.extend(Pred::in_range(&Affine::var(v.clone()), n));
-                        }
-                    }
-                });
+            p.visit_free(&mut |i| {
+                indices.insert(i);
             });
         }
-        for p in known.iter().flat_map(Pred::conjuncts) {
-            if let Pred::Relation { relation, args, holds: true } = p {
-                let ranges = args.iter().zip(self.shape(*relation));
-                implied.extend(ranges.filter_map(|(a, n)| Pred::in_range(a, &n).ok()));
-            }
-        }
-        let mut facts = Facts::new();
-        maps.into_iter().for_each(|map| facts.functional(map));
-        for i in indices {
-            if let Some(Some(extent)) = self.ranges.get(i.index()) {
-                facts.range(i, extent);
-            }
-        }
-        known.iter().chain(&implied).for_each(|p| facts.assume(p));
-        facts
+        let range = |i: IndexId| Some((i, self.ranges.get(i.index())?.clone()?));
+        let ranges: Vec<(IndexId, Size)> = indices.into_iter().filter_map(range).collect();
+        self.source.signature.facts().under(&ranges, &known)
     }
 
     pub(super) fn proves(&self, goal: &Pred, more: &[Pred], context: Context) -> bool {

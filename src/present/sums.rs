@@ -117,14 +117,9 @@ impl Presenter<'_> {
 
     /// The value that an atom fixes for an index, and when it has one.
     fn fixed(&self, p: &Pred, index: IndexId, extent: &Size) -> Result<Option<(Affine, Pred)>> {
+        let Some(value) = value_of(index, p, &|map| self.is_map(map)) else { return Ok(None) };
         match p {
-            Pred::Zero(_) => {
-                let Some(value) = value_of(index, p, &|_| false) else { return Ok(None) };
-                let condition = Pred::in_range(&value, extent)?;
-                Ok(Some((value, condition)))
-            }
-            Pred::Relation { relation, args, holds: true } => {
-                let Some(value) = value_of(index, p, &|map| self.is_map(map)) else { return Ok(None) };
+            Pred::Relation { relation, args, .. } => {
                 let shape = self.shape(*relation);
                 let (Some((_, source)), true) = (args.split_last(), shape.len() == args.len()) else { return Ok(None) };
                 let ranges = source.iter().zip(&shape).map(|(a, n)| Pred::in_range(a, n));
@@ -141,7 +136,10 @@ impl Presenter<'_> {
                 }
                 Ok(Some((value, condition)))
             }
-            _ => Ok(None),
+            _ => {
+                let condition = Pred::in_range(&value, extent)?;
+                Ok(Some((value, condition)))
+            }
         }
     }
 }

@@ -1,14 +1,12 @@
 //! Which statements are variables: those with several uses, and those that would be computed more often where they are used.
 
-use std::collections::BTreeSet;
-
 use super::{Context, MAX_GUARDS, MAX_LOOPS, Presenter};
 use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Var, View};
+use crate::index::{Affine, Pred, RelationRef};
 use crate::scalar::Number;
+use crate::solver::{are_determined, have_one_value};
 use crate::tssa::{Program, Rhs};
-use crate::ty::RelationKind;
 
 /// What a statement is -1 times, without a guard.
 pub(super) fn negation(source: &Program, x: VarId) -> Option<VarId> {
@@ -45,21 +43,9 @@ impl Presenter<'_> {
         if !(leaf || self.is_variable(operand.var)) || guard.weight() > sums.len() + 1 {
             return Ok(false);
         }
-        // Each `sum` index is fixed by an equation of its own.
         let first = self.source.stmts[x].dims.len();
-        let fixed = |s: usize| {
-            let s = Var::Index(IndexId::from_index(s));
-            guard.conjuncts().iter().any(|p| match p {
-                Pred::Zero(a) => {
-                    let others = a.terms().iter().filter(|(v, _)| *v != s);
-                    let mut others = others.map(|(v, _)| v);
-                    a.coefficient(&s).unsigned_abs() == 1
-                        && others.all(|v| !matches!(v, Var::Index(i) if i.index() >= first))
-                }
-                _ => false,
-            })
-        };
-        Ok((first..first + sums.len()).all(fixed))
+        let sums: Vec<IndexId> = (first..first + sums.len()).map(IndexId::from_index).collect();
+        Ok(are_determined(&sums, guard.conjuncts(), &|_| false))
     }
 
     /// What a read comes to through statements that are no variables and all elements of another one, with the axes in another order or
@@ -91,11 +77,11 @@ impl Presenter<'_> {
         {
             return true;
         }
-        let mut open = BTreeSet::new();
+        let mut open = Vec::new();
         let mut at = context.loops;
         while let Some(here) = at.checked_sub(1) {
             let (index, around, _) = self.loops[here];
-            open.insert(index);
+            open.push(index);
             // More loops than a few are not looked at.
             if open.len() > MAX_LOOPS {
                 return false;
@@ -103,37 +89,18 @@ impl Presenter<'_> {
             at = around;
         }
         open.retain(|i| !place.iter().any(|a| a.as_index() == Some(*i)));
-        let mut at = context.guards;
-        for _ in 0..MAX_GUARDS {
-            let Some(here) = at.checked_sub(1) else { break };
-            let (guard, around) = &self.guards[here];
-            guard.conjuncts().iter().for_each(|p| self.close(p, &mut open));
-            at = *around;
-        }
-        open.is_empty()
+        let around = self.guards_around(context).flat_map(|guard| guard.conjuncts());
+        open.is_empty() || have_one_value(&open, around, &|relation| self.is_map(relation))
     }
 
-    /// Removes the index that a conjunct fixes by others than the open ones.
-    fn close(&self, p: &Pred, open: &mut BTreeSet<IndexId>) {
-        let mentioned = |a: &Affine| open.iter().copied().filter(|i| a.mentions(*i)).collect::<Vec<_>>();
-        let fixed = match p {
-            Pred::Zero(a) => match mentioned(a).as_slice() {
-                [i] => Some(*i),
-                _ => None,
-            },
-            Pred::Relation { relation, args, holds: true } if self.is_map(*relation) => match args.split_last() {
-                Some((target, source)) if source.iter().all(|a| mentioned(a).is_empty()) => target.as_index(),
-                _ => None,
-            },
-            _ => None,
-        };
-        open.retain(|i| fixed != Some(*i));
+    /// The guards around a place, innermost first, of which a few are looked at.
+    pub(super) fn guards_around(&self, context: Context) -> impl Iterator<Item = &Pred> {
+        let next = |(_, around): &&(Pred, usize)| self.guards.get(around.checked_sub(1)?);
+        let innermost = context.guards.checked_sub(1).and_then(|at| self.guards.get(at));
+        std::iter::successors(innermost, next).map(|(guard, _)| guard).take(MAX_GUARDS)
     }
 
     pub(super) fn is_map(&self, relation: RelationRef) -> bool {
-        match relation {
-            RelationRef::Input(r) => self.source.signature.relations[r].kind == RelationKind::Map,
-            RelationRef::Computed { view, .. } => view != View::Support,
-        }
+        self.source.signature.gives_targets(relation)
     }
 }

@@ -446,10 +446,7 @@ impl Pass<'_> {
 
     /// What holds where some predicates hold and some elements are not zero, in each of several cases.
     fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
-        let mut facts = self.program.signature.facts();
-        ranges.iter().for_each(|(i, n)| facts.range(*i, n));
-        holds.iter().for_each(|p| facts.assume(p));
-        let mut cases = vec![facts];
+        let mut cases = vec![self.program.signature.facts().under(ranges, holds)];
         if self.tier >= Tier::Finite {
             for (x, at) in factors {
                 self.nonzero(*x, at, MAX_DEPTH, &mut cases)?;

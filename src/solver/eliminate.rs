@@ -14,8 +14,9 @@
 //! | `a != 0` beside bounds | `a >= 1 or a <= -1` | |
 //! | relations, anything else | `exists i < n. r`, with only conjuncts that mention `i` | "row `i` is not empty" is a fact of the data |
 
+use super::fix::{simplest_solution, solution};
 use crate::base::{IndexId, work};
-use crate::index::{Affine, Checked, Overflow, Pred, Size, Var};
+use crate::index::{Affine, Checked, Overflow, Pred, Size};
 
 /// How many cases an `or` under an `exists` may be distributed into.
 const MAX_CASES: usize = 16;
@@ -59,29 +60,10 @@ fn difficulty(index: IndexId, body: &Pred) -> u8 {
         0
     } else if mentioning().any(|p| solution(index, p).is_some()) {
         1
-    } else if mentioning().all(|p| matches!(p, Pred::NonNegative(a) if linear(index, a).is_some())) {
+    } else if mentioning().all(|p| matches!(p, Pred::NonNegative(a) if a.split(index).is_some())) {
         2
     } else {
         3
-    }
-}
-
-/// `k` and `rest` of `k * index + rest`, nothing where the index occurs inside a map application.
-fn linear(index: IndexId, a: &Affine) -> Option<(i64, Affine)> {
-    let v = Var::Index(index);
-    let k = a.coefficient(&v);
-    let rest = a.terms().iter().filter(|(w, _)| *w != v).cloned();
-    let rest = Affine::from_terms(rest, a.offset()).ok()?;
-    (!rest.mentions(index)).then_some((k, rest))
-}
-
-/// `a` of an atom `index = a`.
-pub fn solution(index: IndexId, p: &Pred) -> Option<Affine> {
-    let Pred::Zero(a) = p else { return None };
-    match linear(index, a)? {
-        (1, rest) => rest.scale(-1).ok(),
-        (-1, rest) => Some(rest),
-        _ => None,
     }
 }
 
@@ -100,8 +82,7 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
         return Ok(without.and(Pred::lt(&Affine::constant(0), extent)?));
     }
     // exists i < n. i = a and r  ==  0 <= a < n and r[a/i]; of several equations the shortest.
-    let values = with.iter().filter_map(|p| solution(index, p));
-    if let Some(a) = values.min_by_key(|a| (a.nesting(), a.terms().len())) {
+    if let Some((_, _, a)) = simplest_solution(&[index], &with) {
         let rest = Pred::all(with).substitute(&|i| (i == index).then(|| a.clone()))?;
         return Ok(without.and(Pred::in_range(&a, extent)?).and(rest));
     }
@@ -134,7 +115,7 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
 /// Two equations with coprime coefficients give one for `i` itself. Nothing where this changes nothing.
 fn scale_by_equation(index: IndexId, with: &[Pred]) -> Checked<Option<Pred>> {
     let equation = |p: &Pred| match p {
-        Pred::Zero(a) => linear(index, a).filter(|(k, _)| *k != 0),
+        Pred::Zero(a) => a.split(index).filter(|(k, _)| *k != 0),
         _ => None,
     };
     // k*i + rest = 0, the smallest k.
@@ -149,7 +130,7 @@ fn scale_by_equation(index: IndexId, with: &[Pred]) -> Checked<Option<Pred>> {
         }
     }
     let mut changed = false;
-    let scale = |a: &Affine, changed: &mut bool| match linear(index, a) {
+    let scale = |a: &Affine, changed: &mut bool| match a.split(index) {
         Some((l, b)) if l != 0 => {
             *changed = true;
             let magnitude = k.checked_abs().ok_or(Overflow)?;
@@ -190,7 +171,7 @@ fn shadow(index: IndexId, extent: &Size, with: &[Pred]) -> Checked<Option<Pred>>
     let mut upper = vec![(1, extent.add_constant(-1)?)];
     for p in with {
         let Pred::NonNegative(a) = p else { return Ok(None) };
-        match linear(index, a) {
+        match a.split(index) {
             // k*i + rest >= 0
             Some((k, rest)) if k > 0 => lower.push((k, rest)),
             Some((k, rest)) if k < 0 => upper.push((k.checked_neg().ok_or(Overflow)?, rest)),
@@ -266,7 +247,7 @@ mod tests {
     use super::super::oracle::{Source, Toy};
     use super::*;
     use crate::base::{RelationId, SizeId};
-    use crate::index::RelationRef;
+    use crate::index::{RelationRef, Var};
 
     const I: IndexId = IndexId(0);
     const J: IndexId = IndexId(1);

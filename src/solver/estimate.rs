@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::count::Relations;
+use super::knowledge::Relations;
 use super::polynomial::{Polynomial, Unknown};
 use crate::base::{IndexId, RelationId, SizeId, work};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};

@@ -4,6 +4,7 @@
 //! algorithm on the coefficients, which renames unknowns until one is 1. Inequalities go through Fourier-Motzkin elimination; each
 //! row is divided by the common divisor of its coefficients and its constant rounded down.
 
+use crate::base::integers::gcd;
 use crate::base::work;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,17 +13,6 @@ pub(super) enum Feasible {
     No,
     /// None was excluded.
     Perhaps,
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = match (u64::try_from(a), u64::try_from(b)) {
-            (Ok(a), Ok(b)) => (u128::from(b), u128::from(a % b)),
-            _ => (b, a % b),
-        };
-    }
-    a
 }
 
 /// The common divisor of the coefficients, 0 where there are none.

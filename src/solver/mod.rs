@@ -2,9 +2,11 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `facts` | does `q` follow from what is known? The one decision procedure ([`Facts`]); `facts/model.rs` looks for a counterexample |
+//! | `facts` | does `q` follow from what is known? The one decision procedure ([`Facts`]): `facts/refutation.rs` searches for a proof, `facts/model.rs` for a counterexample |
+//! | `knowledge` | what is known at a place: [`Facts::under`] more indices and predicates, which say what shapes imply ([`within_shapes`]) |
 //! | `linear` | has a system of integer inequalities a solution? |
-//! | `determined` | which index has one value under a guard, and which ([`value_of`], [`are_determined`]) |
+//! | `equations` | what follows from linear equations, and from which of them ([`reduced`]) |
+//! | `fix` | which value an equation or a map gives an index ([`value_of`], [`solutions`]); which indices have one value ([`are_determined`]) |
 //! | `eliminate` | `exists k < n. p` without `k`: by an equality, then by bounds (6.25, 6.28) |
 //! | `union` | `p or q` as few disjoint pieces ([`simplify_union`]) |
 //! | `points` | all points of a guard, from outer to inner ([`Plan`]), in a given [`World`] of sizes and relations |
@@ -18,10 +20,12 @@
 #[cfg(test)]
 mod campaign;
 mod count;
-mod determined;
 mod eliminate;
+mod equations;
 pub mod estimate;
 mod facts;
+mod fix;
+mod knowledge;
 mod linear;
 #[cfg(test)]
 mod oracle;
@@ -30,10 +34,12 @@ pub mod polynomial;
 mod sample;
 mod union;
 
-pub use count::{Count, Piece, PointSet, Relations, count, count_projected};
-pub use determined::{are_determined, value_of};
-pub use eliminate::{exists, exists_all, solution};
+pub use count::{Count, Piece, PointSet, count, count_projected};
+pub use eliminate::{exists, exists_all};
+pub use equations::{Equation, Unsolved, reduced};
 pub use facts::Facts;
+pub use fix::{are_determined, have_one_value, solution, solutions, value_of};
+pub use knowledge::{Relations, target_range, target_ranges, within_shapes};
 #[cfg(test)]
 pub(crate) use oracle::{Source, Toy};
 pub use points::{Plan, World, holds};

@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use crate::base::integers::gcd;
 use crate::base::{IndexId, RelationId, SizeId, work};
 use crate::index::print::Names;
 use crate::index::{Affine, Checked, Overflow, Var};
@@ -41,10 +42,6 @@ pub enum Unknown {
 pub struct Rational {
     numerator: i128,
     denominator: i128,
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl Rational {

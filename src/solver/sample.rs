@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::World;
-use super::count::Relations;
 use super::estimate::Hints;
+use super::knowledge::Relations;
 use crate::base::{Id as _, RelationId, SizeId};
 use crate::index::{RelationRef, Size, Var};
 

@@ -170,12 +170,8 @@ impl Round {
         let mut at = 0;
         while let Some(p) = kept.get(at) {
             let applied = p.applies_maps();
-            let mut known = facts.clone();
-            for (other, q) in kept.iter().enumerate() {
-                if other != at && !alone && (applied || !q.applies_maps()) {
-                    known.assume(q);
-                }
-            }
+            let others = kept.iter().enumerate().filter(|(other, _)| *other != at && !alone).map(|(_, q)| q);
+            let known = facts.under([], others.filter(|q| applied || !q.applies_maps()));
             match self.pred(&p.clone(), &known) {
                 Pred::False => return Pred::False,
                 Pred::True => drop(kept.remove(at)),
@@ -210,9 +206,9 @@ impl Round {
         let solves = std::mem::replace(&mut self.solves, false);
         let mut at = 0;
         while let Some(cell) = cells.get(at) {
-            let mut open = facts.clone();
             let others = cells.iter().enumerate().filter(|(other, _)| *other != at);
-            others.filter_map(|(_, cell)| cell.to_pred().negate()).for_each(|p| open.assume(&p));
+            let others: Vec<Pred> = others.filter_map(|(_, cell)| cell.to_pred().negate()).collect();
+            let open = facts.under([], &others);
             let simpler = self.pred(&cell.to_pred(), &open);
             match Cell::of(&simpler) {
                 None => drop(cells.remove(at)),
@@ -254,14 +250,14 @@ impl Round {
             }
         }
         let (atoms_a, atoms_b) = (a.atoms(), b.atoms());
-        let [where_a, where_b] = [&in_a, &in_b].map(|p| with(facts, p));
+        let [where_a, where_b] = [&in_a, &in_b].map(|p| facts.under([], [p]));
         hull.extend(atoms_a.iter().filter(|p| self.proves(&where_b, p)).cloned());
         hull.extend(atoms_b.iter().filter(|p| self.proves(&where_a, p)).cloned());
         let hull = Pred::all(hull);
         let open = |atoms: Vec<Pred>| atoms.into_iter().filter(|p| !hull.conjuncts().contains(p)).collect::<Vec<_>>();
         let (open_a, open_b) = (open(atoms_a), open(atoms_b));
         // hull and not (a or b) is empty if the hull implies (p or q) for all conjuncts p of a and q of b.
-        let known = with(facts, &hull);
+        let known = facts.under([], [&hull]);
         let covered = open_a.iter().all(|p| open_b.iter().all(|q| self.proves(&known, &p.clone().or(q.clone()))));
         let hull = match (covered, open_a.as_slice(), open_b.as_slice()) {
             (true, ..) => hull,
@@ -280,8 +276,7 @@ impl Round {
     }
 
     fn exists(&mut self, index: IndexId, extent: &Size, body: &Pred, facts: &Facts) -> Pred {
-        let mut inner = facts.clone();
-        inner.range(index, extent);
+        let inner = facts.under([&(index, extent.clone())], []);
         let kept = Pred::exists(index, extent.clone(), self.pred(body, &inner));
         let Pred::Exists { index, extent, body } = &kept else { return kept };
         match exists(*index, extent, body) {
@@ -290,13 +285,6 @@ impl Round {
             _ => kept,
         }
     }
-}
-
-/// The facts and one more.
-fn with(facts: &Facts, p: &Pred) -> Facts {
-    let mut facts = facts.clone();
-    facts.assume(p);
-    facts
 }
 
 /// Whether `simpler` has the same conjuncts as `cell` besides those that apply maps.

@@ -10,7 +10,7 @@ use super::data::{Operand, Rhs, Stmt};
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, Size, Var};
-use crate::solver::Facts;
+use crate::solver::{Facts, solutions};
 
 /// A renaming of the indices of one statement to their canonical numbers.
 pub(super) struct Canonical {
@@ -61,9 +61,7 @@ pub(crate) fn within<'a>(ranges: impl Iterator<Item = &'a (IndexId, Size)>, guar
     if guard.is_true() || guard.weight() > MAX_SIMPLIFIED {
         return guard;
     }
-    let mut facts = Facts::new();
-    ranges.for_each(|(i, n)| facts.range(*i, n));
-    facts.simplify(&guard)
+    Facts::new().under(ranges, []).simplify(&guard)
 }
 
 /// `gen g. sum s. [p] * X0[..] * ..`, canonical.
@@ -113,15 +111,11 @@ fn solve(
 ) -> Result<(Vec<(IndexId, Size)>, Pred)> {
     loop {
         let range = |i: IndexId| gens.iter().chain(&sums).find(|(j, _)| *j == i).map(|(_, n)| n);
+        let summed: Vec<IndexId> = sums.iter().map(|(s, _)| *s).collect();
         let solved = guard.conjuncts().iter().find_map(|p| {
-            let Pred::Zero(a) = p else { return None };
-            let [(Var::Index(i), 1), (Var::Index(j), -1)] = a.terms() else { return None };
-            if a.offset() != 0 || range(*i)? != range(*j)? {
-                return None;
-            }
-            let summed = |i: IndexId| sums.iter().any(|(s, _)| *s == i);
+            let equal = solutions(&summed, std::slice::from_ref(p)).filter_map(|(_, s, a)| Some((s, a.as_index()?)));
             // The later of two `sum` indices goes.
-            if summed(*j) { Some((*j, *i)) } else { summed(*i).then_some((*i, *j)) }
+            equal.filter(|(s, i)| range(*s) == range(*i)).last()
         });
         let Some((from, to)) = solved else { return Ok((sums, guard)) };
         sums.retain(|(s, _)| *s != from);

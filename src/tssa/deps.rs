@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use super::data::{Operand, Output, Program, Rhs, Stmt};
 use crate::base::dot::Graph;
-use crate::base::{Arena, Id, IndexId, SideTable, VarId};
+use crate::base::{Arena, Id, IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, RelationRef};
 use crate::solver::{Relations, are_determined};
-use crate::ty::Signature;
+use crate::ty::{RelationKind, Signature};
 
 impl Program {
     /// The statements that an output needs, directly or not.
@@ -25,6 +25,35 @@ impl Program {
             }
         }
         live
+    }
+
+    /// The program without parameters that it does not read.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it reads one of them.
+    pub fn without(self, gone: &[ParamId]) -> Result<Program> {
+        let mut signature = (*self.signature).clone();
+        let mut params = Arena::new();
+        let mut names: SideTable<ParamId, Option<ParamId>> = SideTable::new(signature.params.len(), None);
+        for (id, param) in signature.params.iter().filter(|(id, _)| !gone.contains(id)) {
+            names.set(id, Some(params.push(param.clone())));
+        }
+        signature.params = params;
+        let lost = || Error::bug("without", "a program reads a parameter that it is to lose");
+        let ids: Vec<_> = signature.relations.ids().collect();
+        for id in ids {
+            if let RelationKind::Pattern(param) = &mut signature.relations[id].kind {
+                *param = names[*param].ok_or_else(lost)?;
+            }
+        }
+        let mut program = Program { signature: signature.into(), ..self };
+        let stmts: Vec<VarId> = program.stmts.ids().collect();
+        for x in stmts {
+            if let Rhs::Input { param, .. } = &mut program.stmts[x].rhs {
+                *param = names[*param].ok_or_else(lost)?;
+            }
+        }
+        Ok(program)
     }
 
     /// The program without statements that no output needs. Order is kept, so canonical operand order is as well.
@@ -99,7 +128,7 @@ impl Stmt {
         let Rhs::Contract { sums, guard, .. } = &self.rhs else { return true };
         let rank = self.dims.len();
         let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
-        are_determined(&open, guard, is_map)
+        are_determined(&open, guard.conjuncts(), is_map)
     }
 
     /// The same statement over renamed tensors.

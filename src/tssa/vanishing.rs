@@ -155,10 +155,7 @@ fn holds_somewhere(p: &Pred, extents: &[i64]) -> bool {
     if let (Ok(found), false) = (found, few.exceeded.get()) {
         return found;
     }
-    let mut facts = Facts::new();
-    ranges.iter().for_each(|(i, n)| facts.range(*i, n));
-    facts.assume(p);
-    !facts.contradictory()
+    !Facts::new().under(&ranges, [p]).contradictory()
 }
 
 /// No sizes and no relations, and only so many values.

@@ -14,6 +14,7 @@ mod transposition;
 use std::collections::{BTreeMap, BTreeSet};
 
 use iverson::base::ParamId;
+use iverson::certificate::compare_work;
 use iverson::diff::{self, Jacobian, Options, Seed, Sweep};
 use iverson::driver::{Mode, Request, Stage, Staged, lower};
 use iverson::index::{Pred, RelationRef};
@@ -256,7 +257,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.value.abs() < LARGE);
     let of = |program: &Program, sweep, of| {
         let how = Jacobian { sweep, of, ..Jacobian::default() };
-        let jacobian = diff::jacobian(program, &[], &wrt, how).map_err(words)?.0;
+        let jacobian = diff::jacobian(program, &[], &wrt, how, &compare_work).map_err(words)?.0;
         check("jacobian", &jacobian).map_err(|e| format!("{e}\n{jacobian}"))?;
         Ok::<Program, String>(jacobian)
     };
@@ -556,7 +557,8 @@ fn gauss_newton_matrices_are_products() {
             expected.push((0..rows).map(|i| (0..columns).map(|j| dot(i, j)).collect()).collect::<Matrix>());
         }
         for sweep in [Sweep::Forward, Sweep::Adjoint] {
-            let (product, _) = diff::gauss_newton(&program, &[], &wrt, sweep, false).expect("it derives");
+            let (product, _) =
+                diff::gauss_newton(&program, &[], &wrt, sweep, false, &compare_work).expect("it derives");
             check("gauss-newton", &product).unwrap_or_else(|e| panic!("{e}\n{product}"));
             agree("J' J", &results(&product, &at).expect("it runs"), &expected).expect(text);
             let simplified = Function::from_tensor_ssa(product).simplify(&Default::default()).expect("it simplifies");
@@ -570,6 +572,7 @@ fn gauss_newton_matrices_are_products() {
         .iter()
         .filter_map(|name| program.signature.params.iter().find(|(_, param)| param.name == *name).map(|(id, _)| id))
         .collect();
-    let (product, _) = diff::gauss_newton(&program, &[], &wrt, Sweep::Cheapest, false).expect("it derives");
+    let (product, _) =
+        diff::gauss_newton(&program, &[], &wrt, Sweep::Cheapest, false, &compare_work).expect("it derives");
     assert!(product.stmts.len() < 600, "{} tensors", product.stmts.len());
 }

@@ -48,7 +48,7 @@ pub(super) fn accesses(program: &Program) -> Vec<bool> {
                 _ => {}
             }
         }
-        let access = are_determined(&indices, &guard, &|relation| program.signature.gives_targets(relation));
+        let access = are_determined(&indices, guard.conjuncts(), &|relation| program.signature.gives_targets(relation));
         for e in nest {
             if let (Some(access_at), Some(seen)) = (accesses.get_mut(e.index()), seen.get_mut(e.index())) {
                 (*access_at, *seen) = (access, true);

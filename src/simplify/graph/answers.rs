@@ -9,7 +9,7 @@ use super::{Graph, Scope, slots};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::solver::{Facts, simplify_union};
+use crate::solver::{Relations, simplify_union, target_ranges};
 
 /// Larger guards are left as they are.
 const MAX_WEIGHT: usize = 24;
@@ -84,36 +84,13 @@ impl Graph<'_> {
         if let Some(known) = self.answers.canonical.get(&key) {
             return Ok(rename_pred(known, &back)?);
         }
-        let mut facts = self.assumed.clone();
-        for (i, n) in slots(&key.0) {
-            facts.range(i, &n);
-        }
-        for q in [&key.1, &key.2] {
-            self.assume_targets(&mut facts, q)?;
-        }
-        facts.assume(&key.1);
+        // The targets of maps are in range.
+        let shape = |r: RelationRef| self.signature.shape(r).map(<[Size]>::to_vec).unwrap_or_default();
+        let targets = [&key.1, &key.2].into_iter().flat_map(|q| target_ranges(q, &shape)).collect::<Vec<_>>();
+        let facts = self.assumed.under(&slots(&key.0), targets.iter().chain([&key.1]));
         let simplified = if has_union(&key.2) { simplify_union(&key.2, &facts) } else { facts.simplify(&key.2) };
         self.answers.canonical.insert(key, simplified.clone());
         Ok(rename_pred(&simplified, &back)?)
-    }
-
-    /// The targets of maps are in range.
-    fn assume_targets(&self, facts: &mut Facts, p: &Pred) -> Result<()> {
-        let mut targets = Vec::new();
-        p.visit_affine(&mut |a| {
-            a.visit(&mut |v| {
-                if let Var::Apply(application) = v
-                    && let RelationRef::Input(r) = application.map
-                    && let Some(n) = self.signature.relations.get(r).and_then(|r| r.shape.last())
-                {
-                    targets.push((v.clone(), n.clone()));
-                }
-            });
-        });
-        for (v, n) in targets {
-            facts.assume(&Pred::in_range(&Affine::var(v), &n)?);
-        }
-        Ok(())
     }
 }
 

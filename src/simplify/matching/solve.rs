@@ -1,8 +1,9 @@
 //! Equations of guards, and lists of indices that are the same in another order.
 
 use crate::base::IndexId;
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::simplify::bindings::Value;
+use crate::solver::value_of;
 
 /// The orders in which `to` may be renamed to `from`, range by range.
 pub(super) fn orders(to: &[(IndexId, Size)], from: &[(IndexId, Size)]) -> Vec<Vec<(IndexId, IndexId)>> {
@@ -22,35 +23,18 @@ pub(super) fn orders(to: &[(IndexId, Size)], from: &[(IndexId, Size)]) -> Vec<Ve
     found
 }
 
-/// `i = a` for the index of an equation, or for each index with a unit coefficient.
+/// `i = a` for the index of an equation, or for each index that an atom gives a value.
 pub(super) fn solutions(p: &Pred, index: Option<&Value>, maps: &dyn Fn(RelationRef) -> bool) -> Vec<(IndexId, Affine)> {
-    match p {
-        Pred::Zero(a) => {
+    let open: Vec<IndexId> = match index {
+        Some(Value::Index(i)) => vec![*i],
+        Some(_) => Vec::new(),
+        None => {
             let mut found = Vec::new();
-            for (v, k) in a.terms() {
-                let Var::Index(i) = v else { continue };
-                if k.unsigned_abs() != 1 || index.is_some_and(|known| *known != Value::Index(*i)) {
-                    continue;
-                }
-                // k*i + b = 0  ==  i = -k*b
-                let solved = Affine::index(*i).scale(*k).and_then(|term| a.sub(&term)).and_then(|b| b.scale(-*k));
-                if let Ok(solved) = solved
-                    && !solved.mentions(*i)
-                {
-                    found.push((*i, solved));
-                }
-            }
+            p.visit_free(&mut |i| found.push(i));
+            found.sort_unstable();
+            found.dedup();
             found
         }
-        // f(b, i) fixes i = f(b).
-        Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds: true } if maps(*relation) => {
-            let Some((target, source)) = args.split_last() else { return Vec::new() };
-            let Some(i) = target.as_index() else { return Vec::new() };
-            if index.is_some_and(|known| *known != Value::Index(i)) || source.iter().any(|a| a.mentions(i)) {
-                return Vec::new();
-            }
-            vec![(i, Affine::var(Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() }))))]
-        }
-        _ => Vec::new(),
-    }
+    };
+    open.into_iter().filter_map(|i| Some((i, value_of(i, p, maps)?))).collect()
 }

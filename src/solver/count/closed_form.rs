@@ -19,9 +19,11 @@
 
 use std::cell::OnceCell;
 
+use super::super::fix::simplest_solution;
+use super::super::knowledge::Relations;
 use super::super::polynomial::{Polynomial, Rational, Unknown};
 use super::super::{Facts, exists, exists_all};
-use super::{Count, Factors, Relations};
+use super::{Count, Factors};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
 
@@ -184,7 +186,7 @@ impl Counter<'_> {
                 _ => {}
             }
         }
-        if let Some((at, i, value)) = solution(indices, guard) {
+        if let Some((at, i, value)) = simplest_solution(indices, guard.conjuncts()) {
             // The range of i is among the rest.
             let rest = without(guard, &[at]).substitute(&|j| (j == i).then(|| value.clone()))?;
             let indices: Vec<IndexId> = indices.iter().copied().filter(|j| *j != i).collect();
@@ -457,16 +459,12 @@ impl Range {
     fn of(index: IndexId, guard: &Pred) -> Option<Range> {
         let (mut rest, mut lower, mut upper) = (Vec::new(), Vec::new(), Vec::new());
         for p in guard.conjuncts() {
-            let k = match p {
-                Pred::NonNegative(a) => a.coefficient(&Var::Index(index)),
-                _ => 0,
-            };
-            match (p, k) {
-                (p, 0) => rest.push(p.clone()),
-                // 0 <= i + b
-                (Pred::NonNegative(a), 1) => lower.push(Affine::index(index).sub(a).ok()?),
-                // 0 <= b - i
-                (Pred::NonNegative(a), -1) => upper.push(a.add(&Affine::index(index)).ok()?),
+            match p {
+                p if !p.mentions(index) => rest.push(p.clone()),
+                Pred::NonNegative(a) => {
+                    let bounds = if a.coefficient(&Var::Index(index)) > 0 { &mut lower } else { &mut upper };
+                    bounds.push(a.root(index)?);
+                }
                 _ => return None,
             }
         }
@@ -519,11 +517,7 @@ impl<'a> Context<'a> {
     }
 
     fn known(&self) -> &Facts {
-        self.known.get_or_init(|| {
-            let mut facts = self.facts.clone();
-            facts.assume(self.guard);
-            facts
-        })
+        self.known.get_or_init(|| self.facts.under([], [self.guard]))
     }
 
     /// `a = b + c + d` with bounds `0 <= b` and `0 <= c`, and `d` a sum of sizes.
@@ -571,25 +565,6 @@ pub(super) fn applies(p: &Pred) -> bool {
 fn without(guard: &Pred, dropped: &[usize]) -> Pred {
     let kept = guard.conjuncts().iter().enumerate().filter(|(at, _)| !dropped.contains(at));
     Pred::all(kept.map(|(_, p)| p.clone()))
-}
-
-/// An equation `i = a` among the conjuncts: its place, `i` and `a`; of several the simplest.
-fn solution(indices: &[IndexId], guard: &Pred) -> Option<(usize, IndexId, Affine)> {
-    let mut best: Option<(usize, IndexId, Affine)> = None;
-    for (at, p) in guard.conjuncts().iter().enumerate() {
-        let Pred::Zero(a) = p else { continue };
-        for (v, k) in a.terms() {
-            let (Var::Index(i), 1 | -1) = (v, k) else { continue };
-            // k*i + b = 0
-            let Some(value) = a.scale(-k).and_then(|b| b.add(&Affine::index(*i))).ok() else { continue };
-            let simpler =
-                |other: &Affine| (value.nesting(), value.terms().len()) < (other.nesting(), other.terms().len());
-            if indices.contains(i) && !value.mentions(*i) && best.as_ref().is_none_or(|(_, _, other)| simpler(other)) {
-                best = Some((at, *i, value));
-            }
-        }
-    }
-    best
 }
 
 /// Indices that share no atom, and the atoms without any index.

@@ -20,22 +20,13 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::estimate::{self, Growth, Hints};
+use super::knowledge::Relations;
 use super::points::holds;
 use super::polynomial::{Polynomial, Rational, Unknown};
 use super::{Plan, Sample, World};
 use crate::base::{Id, IndexId, RelationId};
 use crate::index::print::{Names, write_affine, write_pred};
 use crate::index::{Affine, Checked, Overflow, Pred, RelationRef, Size, Var};
-
-/// What a count needs to know of relations.
-pub trait Relations {
-    /// The ranges of the places, nothing for a relation that is not known.
-    fn shape(&self, relation: RelationRef) -> Option<&[Size]>;
-
-    /// Whether the last place is a function of the others. Each source of a map given at run time has a target; with a computed
-    /// one the last axis must not be empty.
-    fn is_map(&self, relation: RelationRef) -> bool;
-}
 
 /// The set `{i0 < n0, .. | guard}`, its indices numbered from `first`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

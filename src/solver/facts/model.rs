@@ -5,7 +5,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Conj, Node, Row};
+use super::refutation::Node;
+use super::{Conj, Row};
 use crate::base::work;
 
 /// A point, by local columns.

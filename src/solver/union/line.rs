@@ -228,22 +228,12 @@ impl Form {
     fn of(a: &Affine) -> Option<(Form, i64, i64)> {
         let sign = a.terms().first()?.1.signum();
         let small = |k: i64| k.unsigned_abs() <= LARGEST.unsigned_abs();
-        if !small(a.offset()) || !a.terms().iter().all(|(_, k)| small(*k)) || common_divisor(a) != 1 {
+        if !small(a.offset()) || !a.terms().iter().all(|(_, k)| small(*k)) || a.divisor() != 1 {
             return None;
         }
         let form = a.add_constant(-a.offset()).and_then(|a| a.scale(sign)).ok()?;
         Some((Form(form), sign, a.offset()))
     }
-}
-
-fn common_divisor(a: &Affine) -> u64 {
-    let gcd = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    a.terms().iter().fold(0, |divisor, (_, k)| gcd(divisor, k.unsigned_abs()))
 }
 
 /// What a predicate says of the only form that it mentions; nothing where there are several, or none.

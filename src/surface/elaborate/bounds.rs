@@ -21,7 +21,7 @@ use super::Elaborator;
 use crate::base::{Id, IndexId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
-use crate::solver::Facts;
+use crate::solver::{Facts, target_range, within_shapes};
 use crate::term::Program;
 use crate::ty::RelationKind;
 
@@ -89,9 +89,7 @@ impl Knowledge {
 
     /// Whether the assumptions contradict each other.
     pub(super) fn contradictory(&self) -> bool {
-        let mut facts = Facts::new();
-        self.assumptions.iter().for_each(|p| facts.assume(p));
-        self.assumptions.len() <= MAX_FACTS && facts.contradictory()
+        self.assumptions.len() <= MAX_FACTS && Facts::new().under([], &self.assumptions).contradictory()
     }
 
     /// How many facts are in force.
@@ -121,7 +119,7 @@ impl Knowledge {
     pub(super) fn enter_guard(&mut self, program: &Program, p: &Pred) {
         for conjunct in p.conjuncts() {
             self.add(Fact::Guard(conjunct.clone()));
-            let implied = within_shapes(program, conjunct);
+            let implied = within_shapes(conjunct, &|r| shape(program, r));
             if implied != *conjunct {
                 self.add(Fact::Implied(implied));
             }
@@ -290,12 +288,7 @@ impl Knowledge {
         for map in maps {
             facts.functional(map);
         }
-        for (index, extent) in &ranges {
-            facts.range(*index, extent);
-        }
-        for (p, _) in &known {
-            facts.assume(p);
-        }
+        let facts = facts.under(&ranges, known.iter().map(|(p, _)| p));
         facts.proves(goal).then(|| known.iter().filter_map(|(_, by)| *by).collect())
     }
 
@@ -322,7 +315,7 @@ impl Knowledge {
                 }
                 Topic::Var(v @ Var::Apply(application)) => {
                     maps.insert(application.map);
-                    if let Some(range) = target_range(program, v) {
+                    if let Some(range) = target_range(v, &|r| shape(program, r)) {
                         queue.extend(topics(&range));
                         known.push((range, None));
                     }
@@ -398,28 +391,6 @@ fn topics(p: &Pred) -> Vec<Topic> {
         }
     });
     found.into_iter().collect()
-}
-
-/// The predicate with what its relations and maps imply: a tuple of a relation is in its shape, the target of a map in its range.
-fn within_shapes(program: &Program, p: &Pred) -> Pred {
-    let with_shape = |atom: &Pred| -> Checked<Pred> {
-        let mut ranges = Vec::new();
-        if let Pred::Relation { relation, args, holds: true } = atom {
-            let shape = shape(program, *relation);
-            ranges.extend(args.iter().zip(&shape).filter_map(|(a, n)| Pred::in_range(a, n).ok()));
-        }
-        ranges.extend(variables(atom).iter().filter_map(|v| target_range(program, v)));
-        ranges.push(atom.clone());
-        Ok(Pred::all(ranges))
-    };
-    p.rebuild(&mut { with_shape }).unwrap_or_else(|_| p.clone())
-}
-
-/// That the target of a map is in its range.
-fn target_range(program: &Program, v: &Var) -> Option<Pred> {
-    let Var::Apply(application) = v else { return None };
-    let extent = shape(program, application.map).pop()?;
-    Pred::in_range(&Affine::var(v.clone()), &extent).ok()
 }
 
 /// Whether one bound is at least as strong as another, or the same atom.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::base::Id;
 use crate::tensor::{Coo, Csc, Csr, Dense};
 use crate::ty::{Format, Param, Types};
 
