@@ -150,8 +150,6 @@ def test_products_of_sparse_matrices_are_sparse_when_asked():
 
 
 def test_tensors_of_more_axes():
-    if not hasattr(sparse.coo_array, "coords"):
-        pytest.skip("this scipy has no sparse tensors of three axes")
     f = iverson.Function("param T : coo [l, m, n] real\nsum i < l, j < m, k < n. (i + 1) * T[i, j, k]^2")
     try:
         T = sparse.coo_array((np.array([1.0, 2.0]), (np.array([1, 0]), np.array([0, 1]), np.array([2, 2]))), shape=(2, 2, 3))
