@@ -69,17 +69,61 @@ impl<'a> Views<'a> {
 struct View<'a> {
     relation: &'a Relation,
     /// The place of each tuple in the lexicographic order.
-    order: Vec<usize>,
+    order: List,
     /// The number of the entry at each tuple.
-    entries: Vec<usize>,
-    /// For each level the tuples at which its nodes start.
-    starts: Vec<Vec<usize>>,
-    /// The coordinates of each node, by level.
-    nodes: Vec<Vec<u32>>,
+    entries: List,
+    levels: Vec<Level>,
     /// The length of the first axis.
     rows: usize,
     /// The tuples of the view in bins, by their places in the view; nothing where there are no bins.
     bins: Option<Vec<usize>>,
+}
+
+/// The nodes of a level.
+struct Level {
+    /// The tuples at which the nodes start.
+    starts: List,
+    /// The coordinates of the nodes.
+    nodes: Vec<u32>,
+}
+
+/// Increasing numbers in a row are not stored.
+enum List {
+    /// `0, 1, ..` up to a length.
+    Counting(usize),
+    Stored(Vec<usize>),
+}
+
+impl List {
+    fn len(&self) -> usize {
+        match self {
+            List::Counting(len) => *len,
+            List::Stored(list) => list.len(),
+        }
+    }
+
+    /// The number at a place, 0 outside.
+    fn at(&self, place: usize) -> usize {
+        match self {
+            List::Counting(_) => place,
+            List::Stored(list) => list.get(place).copied().unwrap_or(0),
+        }
+    }
+
+    /// `f` of each number.
+    fn map<T>(&self, f: impl FnMut(usize) -> T) -> Vec<T> {
+        match self {
+            List::Counting(len) => (0..*len).map(f).collect(),
+            List::Stored(list) => list.iter().copied().map(f).collect(),
+        }
+    }
+
+    fn try_map<T>(&self, mut f: impl FnMut(usize) -> Result<T>) -> Result<Vec<T>> {
+        match self {
+            List::Counting(len) => (0..*len).map(f).collect(),
+            List::Stored(list) => list.iter().map(|x| f(*x)).collect(),
+        }
+    }
 }
 
 fn narrow(x: usize) -> Result<u32> {
@@ -93,71 +137,65 @@ impl<'a> View<'a> {
         let len = relation.len();
         narrow(len.saturating_add(1))?;
         let in_order = |axes: &[usize]| match axes.is_sorted() {
-            true => (0..len).collect(),
-            false => relation.sort_by(axes),
+            true => List::Counting(len),
+            false => List::Stored(relation.sort_by(axes)),
         };
-        let order: Vec<usize> = in_order(axes);
-        let entries = if axes == stored {
-            (0..len).collect()
-        } else if stored.is_sorted() {
-            order.clone()
-        } else {
-            let mut numbers = vec![0; len];
-            for (number, tuple) in in_order(stored).into_iter().enumerate() {
-                if let Some(slot) = numbers.get_mut(tuple) {
-                    *slot = number;
+        let order = in_order(axes);
+        let entries = match &order {
+            _ if axes == stored => List::Counting(len),
+            List::Counting(len) if stored.is_sorted() => List::Counting(*len),
+            List::Stored(order) if stored.is_sorted() => List::Stored(order.clone()),
+            order => {
+                let mut numbers = vec![0; len];
+                for (number, tuple) in relation.sort_by(stored).into_iter().enumerate() {
+                    if let Some(slot) = numbers.get_mut(tuple) {
+                        *slot = number;
+                    }
                 }
+                List::Stored(order.map(|tuple| numbers.get(tuple).copied().unwrap_or(0)))
             }
-            order.iter().map(|tuple| numbers.get(*tuple).copied().unwrap_or(0)).collect()
         };
-        let mut starts = vec![Vec::new(); axes.len()];
-        let mut nodes = vec![Vec::new(); axes.len()];
-        for (at, entry) in order.iter().enumerate() {
-            let before = at.checked_sub(1).and_then(|before| order.get(before));
-            let mut new = before.is_none();
-            for (level, axis) in axes.iter().enumerate() {
-                let coordinate = |entry: usize| relation.column(*axis).get(entry).copied().unwrap_or(0);
-                new = new || before.is_some_and(|before| coordinate(*before) != coordinate(*entry));
-                if new {
-                    starts[level].push(at);
-                    nodes[level].push(narrow(coordinate(*entry))?);
-                }
-            }
-        }
+        let levels = levels(relation, &order, axes)?;
         let rows = axes.first().and_then(|axis| relation.shape().get(*axis)).copied().unwrap_or(0);
         let bins = size.map(|size| in_bins(&entries, size));
-        Ok(View { relation, order, entries, starts, nodes, rows, bins })
+        Ok(View { relation, order, entries, levels, rows, bins })
+    }
+
+    fn level(&self, level: usize) -> Result<&Level> {
+        self.levels.get(level).ok_or_else(|| Error::bug("bind", "a level that the view does not have"))
     }
 
     fn nodes(&self, level: usize) -> Result<&[u32]> {
-        self.nodes
-            .get(level)
-            .map(Vec::as_slice)
-            .ok_or_else(|| Error::bug("bind", "a level that the view does not have"))
+        Ok(&self.level(level)?.nodes)
     }
 
     /// Where the nodes of the next level start below each node, and where the last ones end.
     fn children(&self, level: usize) -> Result<Vec<u32>> {
-        let (Some(starts), Some(below)) = (self.starts.get(level), self.starts.get(level + 1)) else {
-            return Err(Error::bug("bind", "a level that the view does not have"));
+        let (starts, below) = (&self.level(level)?.starts, &self.level(level + 1)?.starts);
+        let mut child = 0;
+        let first = |start: usize| match below {
+            List::Counting(_) => narrow(start),
+            // Each node starts where its first child does, so both lists go up together.
+            List::Stored(below) => {
+                while below.get(child).is_some_and(|at| *at < start) {
+                    child += 1;
+                }
+                narrow(child)
+            }
         };
-        let mut children = Vec::with_capacity(starts.len() + 1);
-        for start in starts {
-            children.push(narrow(below.partition_point(|at| at < start))?);
-        }
+        let mut children = starts.try_map(first)?;
         children.push(narrow(below.len())?);
         Ok(children)
     }
 
     fn binned(&self, part: Binned) -> Result<Vec<u32>> {
         let bins = self.bins.as_deref().unwrap_or_default();
-        let of_places = |list: &[usize], place: &usize| list.get(*place).copied().unwrap_or(0);
         match part {
             Binned::All => Ok(vec![0, narrow(bins.len())?]),
-            Binned::Entries => bins.iter().map(|place| narrow(of_places(&self.entries, place))).collect(),
+            Binned::Entries => bins.iter().map(|place| narrow(self.entries.at(*place))).collect(),
             Binned::Axis(axis) => {
                 let coordinates = self.relation.column(axis);
-                let coordinate = |place| of_places(coordinates, &of_places(&self.order, place));
+                let coordinate = |place: &usize| coordinates.get(self.order.at(*place)).copied().unwrap_or(0);
                 bins.iter().map(|place| narrow(coordinate(place))).collect()
             }
             Binned::Places => {
@@ -199,7 +237,7 @@ impl<'a> View<'a> {
             next = found + 1;
             Some(found)
         };
-        self.order.iter().map(|entry| place_of(*entry).map_or(Ok(0), |place| narrow(place + 1))).collect()
+        self.order.try_map(|entry| place_of(entry).map_or(Ok(0), |place| narrow(place + 1)))
     }
 
     fn part(&self, part: Part) -> Result<Vec<u32>> {
@@ -207,12 +245,12 @@ impl<'a> View<'a> {
             Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
             Part::Nodes(level) => Ok(self.nodes(usize::from(level))?.to_vec()),
             Part::Children(level) => self.children(usize::from(level)),
-            Part::Entries => self.entries.iter().map(|entry| narrow(*entry)).collect(),
+            Part::Entries => self.entries.try_map(narrow),
             Part::Binned(part) => self.binned(part),
             Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
             Part::Neighbours(_) => Err(Error::bug("bind", "neighbours are those of two views")),
             Part::Rows => {
-                let below = match self.nodes.len() {
+                let below = match self.levels.len() {
                     1 => (0..=self.nodes(0)?.len()).map(narrow).collect::<Result<Vec<u32>>>()?,
                     _ => self.children(0)?,
                 };
@@ -231,13 +269,42 @@ impl<'a> View<'a> {
     }
 }
 
+/// The levels of the tuples in an order that compares `axes`.
+fn levels(relation: &Relation, order: &List, axes: &[usize]) -> Result<Vec<Level>> {
+    let mut levels: Vec<Level> = Vec::with_capacity(axes.len());
+    for (number, axis) in axes.iter().enumerate() {
+        let column = relation.column(*axis);
+        let coordinates = order.try_map(|tuple| narrow(column.get(tuple).copied().unwrap_or(0)))?;
+        // No two tuples agree on all axes.
+        if number + 1 == relation.rank() {
+            levels.push(Level { starts: List::Counting(coordinates.len()), nodes: coordinates });
+            continue;
+        }
+        // A node starts where one of the level above does, and where the coordinate is another one.
+        let above = levels.last().map(|level| &level.starts);
+        let (mut starts, mut nodes) = (Vec::new(), Vec::new());
+        let (mut next, mut before) = (0, None);
+        for (at, coordinate) in coordinates.into_iter().enumerate() {
+            let is_below = above.is_some_and(|above| next < above.len() && above.at(next) == at);
+            next += usize::from(is_below);
+            if is_below || before != Some(coordinate) {
+                starts.push(at);
+                nodes.push(coordinate);
+            }
+            before = Some(coordinate);
+        }
+        levels.push(Level { starts: List::Stored(starts), nodes });
+    }
+    Ok(levels)
+}
+
 /// The places of a view, whose entries have these numbers, in bins of so many entries, in each of them as the view has them.
-fn in_bins(entries: &[usize], size: usize) -> Vec<usize> {
+fn in_bins(entries: &List, size: usize) -> Vec<usize> {
     // Where each bin goes on; all but the last are full.
     let mut next: Vec<usize> = (0..entries.len()).step_by(size).collect();
     let mut places = vec![0; entries.len()];
-    for (place, entry) in entries.iter().enumerate() {
-        if let Some(next) = next.get_mut(entry / size) {
+    for place in 0..entries.len() {
+        if let Some(next) = next.get_mut(entries.at(place) / size) {
             if let Some(slot) = places.get_mut(*next) {
                 *slot = place;
             }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use self::sizes::{Equation, Origin, Solver};
 use self::text::{affine_text, expected, predicate_text, sizes_text};
+use super::targets::Targets;
 use super::{Precision, Relation, Tensor, Value};
 use crate::base::{Arena, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
@@ -38,6 +39,7 @@ use crate::ty::{RelationKind, Signature, Storage, is_part, leaf_name};
 pub struct Inputs {
     values: BTreeMap<String, Value>,
     relations: BTreeMap<String, Arc<Relation>>,
+    maps: BTreeMap<String, Arc<Targets>>,
     sizes: BTreeMap<String, i64>,
 }
 
@@ -55,7 +57,30 @@ impl Inputs {
 
     /// Gives a relation or a map its tuples.
     pub fn relation(&mut self, name: impl Into<String>, relation: impl Into<Arc<Relation>>) -> &mut Self {
-        self.relations.insert(name.into(), relation.into());
+        let name = name.into();
+        self.maps.remove(&name);
+        self.relations.insert(name, relation.into());
+        self
+    }
+
+    /// Gives a map the targets of all sources, in row-major order. How many targets there may be follows from the other inputs.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::kernel::Engine;
+    /// use iverson::tensor::{Inputs, Value};
+    ///
+    /// let f = Function::parse("param x : [n] real\nmap to : [p] -> [n]\nsum o < p. x[to(o)]")?;
+    /// let mut inputs = Inputs::new();
+    /// inputs.value("x", Value::vector(vec![1.0, 2.0, 4.0])).map("to", &[2], vec![2, 0]);
+    /// let results = f.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
+    /// assert_eq!(results[0].1.as_scalar(), Some(5.0));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn map(&mut self, name: impl Into<String>, sources: &[usize], targets: Vec<usize>) -> &mut Self {
+        let name = name.into();
+        self.relations.remove(&name);
+        self.maps.insert(name, Arc::new(Targets::new(sources, targets)));
         self
     }
 
@@ -186,8 +211,16 @@ pub fn sizes(signature: &Signature, inputs: &Inputs) -> Result<Arena<SizeId, i64
 /// What inputs are, with the sizes that solve the equations.
 fn solved(signature: &Signature, inputs: &Inputs, mut equations: Vec<Equation>) -> Result<Bindings> {
     let values = collect_values(signature, inputs, &mut equations)?;
-    let relations = collect_relations(signature, inputs, &values, &mut equations)?;
+    let mut relations = collect_relations(signature, inputs, &values, &mut equations)?;
     let sizes = Solver::new(signature, equations)?.solve()?;
+    // Now it is known how many targets a map may have.
+    for (id, relation) in signature.relations.iter() {
+        if let (Some(targets), Some(codomain)) = (inputs.maps.get(&relation.name), relation.shape.last()) {
+            let codomain = evaluate(codomain, &|n| sizes.get(n).copied())?.max(0);
+            let codomain = usize::try_from(codomain).map_err(|_| Error::Overflow)?;
+            relations[id] = targets.relation(&relation.name, codomain)?;
+        }
+    }
     Ok(Bindings { sizes, values, relations })
 }
 
@@ -214,7 +247,9 @@ fn collect_values(
                 [(depth, name)] => (*depth, name.clone()),
                 [] => {
                     let name = leaf_name(&param.name, &leaf.path);
-                    let hint = if inputs.relations.contains_key(&param.name) {
+                    let is_relation =
+                        inputs.relations.contains_key(&param.name) || inputs.maps.contains_key(&param.name);
+                    let hint = if is_relation {
                         "it is a parameter, but a relation was given"
                     } else {
                         "this parameter is missing"
@@ -268,6 +303,13 @@ fn collect_relations(
 ) -> Result<Arena<RelationId, Arc<Relation>>> {
     let mut relations = Arena::new();
     for relation in signature.relations.values() {
+        if let (RelationKind::Map, Some(map)) = (relation.kind, inputs.maps.get(&relation.name)) {
+            let sources = relation.shape.split_last().map_or(&[][..], |(_, sources)| sources);
+            push_axes(signature, &relation.name, sources, map.sources(), equations)?;
+            // Until sizes are known.
+            let _: RelationId = relations.push(Arc::new(Relation::nothing(relation.shape.len())));
+            continue;
+        }
         let tuples = match relation.kind {
             RelationKind::Pattern(param) => {
                 match values.get(param).and_then(Value::as_tensor).and_then(Tensor::pattern) {
@@ -282,6 +324,9 @@ fn collect_relations(
             }
             RelationKind::Free | RelationKind::Map => match inputs.relations.get(&relation.name) {
                 Some(tuples) => tuples.clone(),
+                None if inputs.maps.contains_key(&relation.name) => {
+                    return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
+                }
                 None => {
                     let message = format!("this relation is missing; {}", expected(signature));
                     return Err(Error::data(&relation.name, message));
@@ -310,7 +355,7 @@ fn collect_relations(
             ));
         }
     }
-    for name in inputs.relations.keys() {
+    for name in inputs.relations.keys().chain(inputs.maps.keys()) {
         match signature.relations.values().find(|relation| relation.name == *name) {
             Some(relation) if matches!(relation.kind, RelationKind::Pattern(_)) => {
                 return Err(Error::data(name, "this is the pattern of a sparse parameter, which brings it along"));

@@ -28,6 +28,7 @@ mod precision;
 mod relation;
 mod serial;
 mod shape;
+mod targets;
 mod value;
 
 pub(crate) use crate::ty::is_part;

@@ -122,12 +122,17 @@ impl Relation {
         }
     }
 
+    /// No tuples, of a shape that has none.
+    pub(super) fn nothing(rank: usize) -> Self {
+        Relation::unchecked(vec![0; rank], vec![Vec::new(); rank])
+    }
+
     /// Sorts tuples, repetitions included; also tells where each came from. The sort is stable.
     pub(super) fn sorted(shape: Vec<usize>, columns: Vec<Vec<usize>>) -> Checked<(Self, Vec<usize>)> {
         check_columns(&shape, &columns)?;
         let unsorted = Relation::unchecked(shape, columns);
         let axes: Vec<usize> = (0..unsorted.rank()).collect();
-        let order = unsorted.sort_by(&axes);
+        let order = unsorted.sort_unordered_by(&axes);
         let columns = unsorted.columns.iter().map(|column| order.iter().map(|&at| column[at]).collect()).collect();
         Ok((Relation::unchecked(unsorted.shape, columns), order))
     }
@@ -152,7 +157,13 @@ impl Relation {
 
     /// The places that a sparse matrix stores.
     pub fn from_csr(pattern: &CsrPattern) -> Self {
-        let (rows, cols) = pattern.entries().unzip();
+        let mut rows = Vec::with_capacity(pattern.len());
+        for (row, ends) in pattern.indptr().windows(2).enumerate() {
+            if let [start, end] = ends {
+                rows.extend(std::iter::repeat_n(row, end - start));
+            }
+        }
+        let cols = pattern.indices().iter().map(|col| *col as usize).collect();
         Relation::unchecked(vec![pattern.rows(), pattern.cols()], vec![rows, cols])
     }
 
@@ -161,7 +172,7 @@ impl Relation {
         let (rows, cols) = pattern.entries().unzip();
         let by_columns = Relation::unchecked(vec![pattern.rows(), pattern.cols()], vec![rows, cols]);
         // The rows of a column, and so the columns of a row, stay in order.
-        let numbers = by_columns.sort_by(&[0]);
+        let numbers = by_columns.sort_unordered_by(&[0]);
         let sorted = |column: &Vec<usize>| numbers.iter().filter_map(|&at| column.get(at).copied()).collect();
         let columns = by_columns.columns.iter().map(sorted).collect();
         (Relation::unchecked(by_columns.shape, columns), numbers)
@@ -405,31 +416,57 @@ impl Relation {
         Some(order)
     }
 
-    /// The tuples by `axes`, ties in stored order: a stable sort for each axis, the least significant first.
+    /// The tuples by `axes`, ties in stored order: a stable counting sort for each axis, the least significant first. No pass is made for the
+    /// last axes if the stored order has them in order already: by columns, then rows, a matrix is sorted in one pass.
     pub(crate) fn sort_by(&self, axes: &[usize]) -> Vec<usize> {
-        let mut entries: Vec<usize> = (0..self.len).collect();
+        self.sort_unordered_by(&axes[..self.unordered(axes)])
+    }
+
+    /// The same, of tuples that are not in lexicographic order.
+    fn sort_unordered_by(&self, axes: &[usize]) -> Vec<usize> {
+        let mut sorted: Option<Vec<usize>> = None;
         for &axis in axes.iter().rev() {
-            let (column, length) = (&self.columns[axis], self.shape[axis]);
-            if length / 4 > self.len {
-                entries.sort_by_key(|&entry| column[entry]);
-                continue;
-            }
-            let mut next = vec![0; length + 1];
-            for &k in column {
-                next[k + 1] += 1;
-            }
-            for k in 0..length {
-                next[k + 1] += next[k];
-            }
-            let mut sorted = vec![0; self.len];
-            for entry in entries {
-                let to = &mut next[column[entry]];
-                sorted[*to] = entry;
-                *to += 1;
-            }
-            entries = sorted;
+            sorted = Some(match sorted {
+                None => self.counting_sort(0..self.len, axis),
+                Some(entries) => self.counting_sort(entries.into_iter(), axis),
+            });
         }
-        entries
+        sorted.unwrap_or_else(|| (0..self.len).collect())
+    }
+
+    /// How many of the axes are to be sorted by: tuples that agree on these are in the order of the others already. They are in
+    /// lexicographic order by the axes that are left, so these others must be the first of them.
+    fn unordered(&self, axes: &[usize]) -> usize {
+        let in_order = |first: &usize| {
+            let (sorted, others) = axes.split_at(*first);
+            let left = (0..self.rank()).filter(|axis| !sorted.contains(axis));
+            others.iter().copied().eq(left.take(others.len()))
+        };
+        (0..axes.len()).find(in_order).unwrap_or(axes.len())
+    }
+
+    /// Entries by their coordinates on an axis, ties in the order given.
+    fn counting_sort(&self, entries: impl ExactSizeIterator<Item = usize>, axis: usize) -> Vec<usize> {
+        let (column, length) = (&self.columns[axis], self.shape[axis]);
+        if length / 4 > self.len {
+            let mut entries: Vec<usize> = entries.collect();
+            entries.sort_by_key(|&entry| column[entry]);
+            return entries;
+        }
+        let mut next = vec![0; length + 1];
+        for &k in column {
+            next[k + 1] += 1;
+        }
+        for k in 0..length {
+            next[k + 1] += next[k];
+        }
+        let mut sorted = vec![0; entries.len()];
+        for entry in entries {
+            let to = &mut next[column[entry]];
+            sorted[*to] = entry;
+            *to += 1;
+        }
+        sorted
     }
 
     fn compare(&self, a: usize, b: usize) -> std::cmp::Ordering {
@@ -560,6 +597,27 @@ mod tests {
             }
         }
         assert!(found > 4000, "the questions must have answers: {found}");
+    }
+
+    #[test]
+    fn relation_sorts_by_any_axes() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut passes = BTreeSet::new();
+        for _ in 0..300 {
+            let relation = random(&mut rng);
+            let mut axes: Vec<usize> = (0..relation.rank()).collect();
+            rng.shuffle(&mut axes);
+            axes.truncate(rng.usize(0..=axes.len()));
+            let mut expected: Vec<usize> = (0..relation.len()).collect();
+            expected.sort_by_key(|&entry| axes.iter().map(|&axis| relation.columns[axis][entry]).collect::<Vec<_>>());
+            assert_eq!(relation.sort_by(&axes), expected, "{relation:?} {axes:?}");
+            passes.insert((axes.clone(), relation.rank(), relation.unordered(&axes)));
+        }
+        let count = |axes: &[usize], rank, count| assert!(passes.contains(&(axes.to_vec(), rank, count)), "{passes:?}");
+        count(&[1, 0], 2, 1);
+        count(&[0, 1], 2, 0);
+        count(&[2, 0, 1], 3, 1);
+        count(&[1, 2, 0], 3, 2);
     }
 
     #[test]

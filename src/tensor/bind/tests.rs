@@ -369,6 +369,48 @@ fn bind_checks_formats_relations_and_names() {
 }
 
 #[test]
+fn bind_finds_out_how_many_targets_a_map_may_have() {
+    let signature = signature(&["x : n", "to : map p, n", "at : map p, q, 4", "E : rel n, n"]);
+    let mut inputs = Inputs::new();
+    inputs.value("x", zeros(&[3])).relation("E", Relation::from_tuples(&[3, 3], &[[0, 1]]).unwrap());
+    inputs.map("to", &[2], vec![2, 0]).map("at", &[2, 1], vec![3, 3]);
+    let first = bind(&signature, &inputs).unwrap();
+    let relations: Vec<&Arc<Relation>> = first.relations().values().collect();
+    assert_eq!(**relations[0], Relation::from_map(&[2], vec![2, 0], 3).unwrap());
+    assert_eq!(**relations[1], Relation::from_map(&[2, 1], vec![3, 3], 4).unwrap());
+    let again = bind(&signature, &inputs.clone()).unwrap();
+    assert!(first.relations().values().zip(again.relations().values()).all(|(a, b)| Arc::ptr_eq(a, b)));
+    // Other inputs may share the targets and have other sizes.
+    let mut longer = inputs.clone();
+    longer.value("x", zeros(&[5])).relation("E", Relation::from_tuples(&[5, 5], &[[0, 1]]).unwrap());
+    assert_eq!(bind(&signature, &longer).unwrap().relations()[RelationId::from_index(0)].shape(), [2, 5]);
+
+    let error = |change: fn(&mut Inputs)| error_of(&signature, &inputs, change);
+    let texts = [
+        error(|inputs| _ = inputs.map("to", &[2], vec![3, 0])),
+        error(|inputs| _ = inputs.map("to", &[2], vec![0])),
+        error(|inputs| _ = inputs.map("to", &[3], vec![0, 1, 2])),
+        error(|inputs| _ = inputs.map("to", &[1, 2], vec![0, 1])),
+        error(|inputs| _ = inputs.map("E", &[2], vec![0, 1])),
+        error(|inputs| _ = inputs.map("F", &[2], vec![0, 1])),
+    ];
+    let starts = [
+        "to: entry 0 has coordinate 3 on axis 1",
+        "to: ",
+        "at: axis 0 has length 2, but p is 3",
+        "to: expected a tensor of the shape [p], found a tensor of the shape [1, 2]",
+        "E: this is a relation, and not a map",
+        "F: the program has no such relation",
+    ];
+    texts.iter().zip(starts).for_each(|(text, start)| assert!(text.starts_with(start), "{text}"));
+    // The last that is given counts.
+    inputs.relation("to", Relation::from_map(&[2], vec![1, 1], 3).unwrap());
+    assert_eq!(bind(&signature, &inputs).unwrap().relations()[RelationId::from_index(0)].column(1), [1, 1]);
+    inputs.map("to", &[2], vec![2, 2]);
+    assert_eq!(bind(&signature, &inputs).unwrap().relations()[RelationId::from_index(0)].column(1), [2, 2]);
+}
+
+#[test]
 fn bind_takes_pairs_whole_or_by_component() {
     let mut signature = signature(&["s : n, m"]);
     let types = &mut signature.types;
