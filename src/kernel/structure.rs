@@ -119,10 +119,13 @@ impl List {
     }
 
     fn try_map<T>(&self, mut f: impl FnMut(usize) -> Result<T>) -> Result<Vec<T>> {
+        // Fallible iterators do not know their length.
+        let mut all = Vec::with_capacity(self.len());
         match self {
-            List::Counting(len) => (0..*len).map(f).collect(),
-            List::Stored(list) => list.iter().map(|x| f(*x)).collect(),
+            List::Counting(len) => (0..*len).try_for_each(|x| f(x).map(|y| all.push(y)))?,
+            List::Stored(list) => list.iter().try_for_each(|x| f(*x).map(|y| all.push(y)))?,
         }
+        Ok(all)
     }
 }
 
