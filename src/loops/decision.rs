@@ -198,6 +198,9 @@ decisions! {
     "privatise" {
         Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"
     }
+    "row-blocks" {
+        RowBlocks { rows: i64 } "its columns are summed up for blocks of {rows} rows, in parts"
+    }
     "searches" {
         Neighbours { relation: String, walked: String } "places in {relation} that entries of {walked} tell are found when relations are bound"
     }

@@ -36,6 +36,8 @@ pub const PIECES_STATEMENTS: usize = 256;
 /// Into how many parts a nest is cut that may run at the same time: more than there are threads, as parts take different times, and few enough
 /// that to add them up is nothing.
 pub const PARTS: u32 = 64;
+/// How many rows are read front to back at a time where sums are along their columns: as many as are followed ahead of being read.
+pub const ROW_BLOCK: i64 = 8;
 /// How many numbers a row may have that each part keeps for itself: 8 KiB, a quarter of the nearest cache.
 pub const PRIVATE_ROW: i64 = 1024;
 

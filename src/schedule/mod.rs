@@ -7,6 +7,7 @@
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
+//! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
@@ -28,6 +29,7 @@
 //! | `tiles` | products inside of loops are computed for some columns at a time | lanes | exact |
 //! | `partial-sums` | a sum over a whole nest is that of parts | parallel loops | reassociates |
 //! | `privatise` | rows that only their own iteration reads are kept for each part | parallel loops | exact |
+//! | `row-blocks` | sums along columns are those of blocks of rows, which follow the nest that writes the rows | parallel loops | reassociates |
 //! | `searches` | searches leave loops, and go on where the last one ended | lanes | exact |
 //!
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
@@ -56,7 +58,9 @@ mod partial_sums;
 mod peel;
 mod privatise;
 mod reuse;
+mod row_blocks;
 mod searches;
+mod sink_selects;
 pub mod specialise;
 mod split;
 mod strip_mine;
@@ -105,13 +109,14 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 23] = {
+pub const PASSES: [Pass; 25] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
         pass("fold-extrema", Exact, fold_extrema::run),
+        pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
@@ -133,6 +138,7 @@ pub const PASSES: [Pass; 23] = {
         pass("tiles", Exact, tiles::run),
         pass("partial-sums", Reassociates, partial_sums::run),
         pass("privatise", Exact, privatise::run),
+        pass("row-blocks", Reassociates, row_blocks::run),
         pass("searches", Exact, searches::run),
     ]
 };

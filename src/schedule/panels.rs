@@ -20,7 +20,7 @@
 //! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
 //! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room: such sums are computed [in
 //! blocks](blocks). It is refused
-//! where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
+//! where a factor is read once for each product, where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
 use super::blocks;
 use super::contract::Contraction;
@@ -204,6 +204,11 @@ fn product<'a>(nest: &'a Nest, plan: &Plan<'_>) -> Option<Product<'a>> {
         let elsewhere = rest.iter().all(|a| ![i, j, k].into_iter().any(|index| a.mentions(*index)));
         column.as_index() == Some(*j) && own.len() == 1 && elsewhere
     };
+    // What is read once for each product takes longer than anything that panels save.
+    let is_read_once = |place: &Place| [i, j, k].into_iter().all(|index| place.at.iter().any(|a| a.mentions(*index)));
+    if body.iter().filter_map(Stmt::load).any(is_read_once) {
+        return None;
+    }
     let products = body.iter().filter(|stmt| plan.adds_product(stmt)).count();
     let operand = body.iter().filter_map(Stmt::load).find(is_panel).filter(|_| products > 0)?;
     Some(Product { before, rows, column: *j, last_column, last_row, last_summed, summed: *k, operand })

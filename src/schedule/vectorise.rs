@@ -342,39 +342,50 @@ struct Gain {
 impl Gain {
     fn of(plan: &Plan<'_>, index: IndexId, body: &[Stmt], around: u32) -> Gain {
         let mut gain = Gain { pays: false, fits: true };
-        gain.body(plan, index, body, around);
+        gain.body(plan, &mut BTreeSet::from([index]), body, around);
         gain
     }
 
-    fn body(&mut self, plan: &Plan<'_>, index: IndexId, body: &[Stmt], around: u32) {
+    /// Statements, where some indices are others in each iteration.
+    fn body(&mut self, plan: &Plan<'_>, own: &mut BTreeSet<IndexId>, body: &[Stmt], around: u32) {
         for stmt in body {
             match stmt {
-                Stmt::For { index: inner, lanes, body, .. } => {
+                Stmt::For { index: inner, domain, lanes, body, .. } => {
+                    if moves(domain, own) {
+                        own.insert(*inner);
+                    }
                     let around = around.max(plan.lanes(*inner, *lanes));
                     match body.iter().all(|stmt| stmt.body().is_empty()) {
-                        true => self.innermost(plan, index, body, around),
-                        false => self.body(plan, index, body, around),
+                        true => self.innermost(plan, own, body, around),
+                        false => self.body(plan, own, body, around),
                     }
                 }
-                stmt => self.body(plan, index, stmt.body(), around),
+                stmt => self.body(plan, own, stmt.body(), around),
             }
         }
     }
 
     /// A loop of loads and sums.
-    fn innermost(&mut self, plan: &Plan<'_>, index: IndexId, body: &[Stmt], lanes: u32) {
+    fn innermost(&mut self, plan: &Plan<'_>, own: &BTreeSet<IndexId>, body: &[Stmt], lanes: u32) {
         let products = body.iter().filter(|stmt| plan.adds_product(stmt)).count();
         if products == 0 {
             return;
         }
         let loads = || body.iter().filter_map(Stmt::load);
-        let mentions = |place: &Place| place.at.iter().any(|a| a.mentions(index));
+        let mentions = |place: &Place| place.at.iter().any(|a| own.iter().any(|i| a.mentions(*i)));
         self.fits &= !has_calls(body) && products as u32 * lanes.div_ceil(VECTOR) * JAM <= PARTIAL_SUMS;
         let shared = lanes > VECTOR && loads().any(mentions) && loads().any(|place| !mentions(place));
         self.pays |= shared;
         // Nothing else would be loaded once, but more of memory would be in use at a time.
         self.fits &= shared;
     }
+}
+
+/// Whether a range is a few values that follow some indices, in steps: both of its ends are fractions of them, as in a convolution with a stride.
+fn moves(domain: &Domain, own: &BTreeSet<IndexId>) -> bool {
+    let Domain::Range { lower, upper } = domain else { return false };
+    let follows = |bound: &Bound| bound.divisor > 1 && own.iter().any(|i| bound.numerator.mentions(*i));
+    lower.iter().any(follows) && upper.iter().any(follows)
 }
 
 /// Whether a loop around others runs in lanes that are independent of each other.

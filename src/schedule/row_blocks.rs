@@ -1,0 +1,499 @@
+//! Sums along the columns of rows, a block of rows at a time.
+//!
+//! ```text
+//! for i in 0 .. n - 1                     parallel for p in 0 .. min(63, (n - 1) / 8)
+//!   t[i, ..] = f(i)                         for j { sums[p, j] = 0 }
+//! for j                                     for q in part p of 64 of 0 .. (n - 1) / 8
+//!   local r                                   for i in 8q .. min(8q + 7, n - 1)
+//!   for i in 0 .. n - 1                         t[p, i - 8q, ..] = f(i)
+//!     r += g(t[i, j])           ==            for j
+//!   x[j] = h(r)                                 local r
+//!                                               for i in 8q .. min(8q + 7, n - 1) { r += g(t[p, i - 8q, j]) }
+//!                                               sums[p, j] = sums[p, j] + r
+//!                                         for j
+//!                                           local r
+//!                                           for p in 0 .. min(63, (n - 1) / 8) { r += sums[p, j] }
+//!                                           x[j] = h(r)
+//! ```
+//!
+//! A sum along a column takes a line of each row, and rows are far apart: each is on another page. Of a block of rows all columns are read before the
+//! next block is, so rows are read front to back, several at a time, whatever the number of columns is; and the parts may run at the same
+//! time, where columns are few. Where the rows are written by a nest before, the sums of a block follow its rows, which are then in the nearest
+//! cache. A workspace of which nobody else reads anything has room for the rows of one block in each part, and is never in memory.
+//!
+//! **Why it is right.** Every summand is added once. The rows of a block are written before they are read, as all of them are of the block. A part that
+//! has no block has sums of 0. Which parts there are depends on sizes alone, and they are added in order, so bits do not depend on threads.
+//!
+//! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows.
+//! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
+//! and writes its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::machine::{PARTS, ROW_BLOCK};
+use super::panels::last;
+use crate::base::{Arena, IndexId};
+use crate::error::Result;
+use crate::index::Affine;
+use crate::loops::{
+    Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt,
+    loads, stores,
+};
+
+/// Cuts sums along columns into those of blocks of rows.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let mut at = 0;
+    while at < program.nests.len() {
+        if let Some(columns) = Columns::of(&program.nests[at]) {
+            let rows = partner(program, at, &columns);
+            at += cut(program, at, rows)?;
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// A loop over columns that sums up along them.
+struct Columns<'a> {
+    before: &'a [Stmt],
+    index: IndexId,
+    domain: &'a Domain,
+    lanes: u32,
+    /// What is done for a column.
+    body: &'a [Stmt],
+    /// The last row.
+    last_row: &'a Affine,
+    /// The loops over rows.
+    loops: BTreeSet<IndexId>,
+    /// The sums.
+    sums: Vec<RealId>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(nest: &'a Nest) -> Option<Columns<'a>> {
+        let (columns, before) = nest.body.split_last()?;
+        let Stmt::For { index, domain, lanes: lanes @ 2.., jam: 1, parallel: true, body } = columns else {
+            return None;
+        };
+        let mut found = Columns {
+            before,
+            index: *index,
+            domain,
+            lanes: *lanes,
+            body,
+            last_row: last(domain)?,
+            loops: BTreeSet::new(),
+            sums: Vec::new(),
+        };
+        let mut last_rows = Vec::new();
+        let mut neighbours = false;
+        for stmt in body {
+            match stmt {
+                Stmt::For { index: row, domain, lanes: 1, jam: 1, body, .. } => {
+                    last_rows.push(last(domain)?);
+                    found.loops.insert(*row);
+                    for stmt in body {
+                        match stmt {
+                            Stmt::Define(_, real) => {
+                                neighbours |= matches!(real, Real::Load(place) if in_row(place, *row, *index));
+                            }
+                            Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) if !found.sums.contains(r) => {
+                                found.sums.push(*r);
+                            }
+                            _ => return None,
+                        }
+                    }
+                }
+                Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) => {}
+                _ => return None,
+            }
+        }
+        let (first, others) = last_rows.split_first()?;
+        found.last_row = first;
+        let rows = others.iter().all(|other| other == first) && first.as_constant().is_none();
+        let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
+        (rows && plain && neighbours && found.sums_are_local(body)).then_some(found)
+    }
+
+    /// Whether sums begin with 0, are added to nowhere else, and no loop reads one of another loop.
+    fn sums_are_local(&self, body: &[Stmt]) -> bool {
+        let local = |r: &RealId| body.iter().any(|stmt| matches!(stmt, Stmt::Local(s) if s == r));
+        let inside: Vec<&Stmt> = body.iter().filter(|stmt| !stmt.body().is_empty()).collect();
+        let mut after: BTreeSet<RealId> = self.sums.iter().copied().collect();
+        let mut free = true;
+        for stmt in body {
+            if let Stmt::Define(r, real) = stmt {
+                let mut reads = false;
+                real.visit_reads(&mut |a| reads |= after.contains(&a));
+                if reads {
+                    after.insert(*r);
+                }
+            }
+        }
+        for stmt in inside {
+            stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| free &= !after.contains(&r)));
+        }
+        free && self.sums.iter().all(local)
+    }
+
+    /// What of the body the sums need, and what of it comes after them.
+    fn halves(&self) -> (Vec<Stmt>, Vec<Stmt>) {
+        let is_loop = |stmt: &&Stmt| !stmt.body().is_empty();
+        let sums: Vec<Stmt> = self.body.iter().filter(|s| !matches!(s, Stmt::Store(..))).cloned().collect();
+        let loops: Vec<Stmt> = self.body.iter().filter(is_loop).cloned().collect();
+        let stores: Vec<Stmt> = self.body.iter().filter(|s| matches!(s, Stmt::Store(..))).cloned().collect();
+        let rest: Vec<Stmt> = self.body.iter().filter(|stmt| !is_loop(stmt)).cloned().collect();
+        (needed(sums, &loops), needed(rest, &stores))
+    }
+}
+
+/// Whether neighbours along `j` lie together in the row `i`.
+fn in_row(place: &Place, i: IndexId, j: IndexId) -> bool {
+    let Some((column, others)) = place.at.split_last() else { return false };
+    column.as_index() == Some(j) && others.iter().any(|a| a.as_index() == Some(i))
+}
+
+/// Those of some statements that others need: what these read, and what that reads.
+fn needed(stmts: Vec<Stmt>, by: &[Stmt]) -> Vec<Stmt> {
+    let mut read = BTreeSet::new();
+    let note = |stmt: &Stmt, read: &mut BTreeSet<RealId>| {
+        stmt.visit(&mut |stmt| {
+            stmt.visit_reads(&mut |r| {
+                read.insert(r);
+            });
+            if let Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
+                read.insert(*r);
+            }
+        });
+    };
+    by.iter().for_each(|stmt| note(stmt, &mut read));
+    let mut kept: Vec<Stmt> = Vec::with_capacity(stmts.len());
+    for stmt in stmts.into_iter().rev() {
+        let keep = match &stmt {
+            Stmt::Define(r, _) | Stmt::Local(r) => read.contains(r),
+            _ => true,
+        };
+        if keep {
+            note(&stmt, &mut read);
+            kept.push(stmt);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// A loop over rows, whole or in parts.
+struct Rows {
+    /// The statement of the nest that is the loop, or the one over its parts.
+    at: usize,
+    /// Where in the loop over parts it is, and the index of that one.
+    inside: Option<(usize, IndexId)>,
+    index: IndexId,
+}
+
+impl Rows {
+    fn of(nest: &Nest, last_row: &Affine) -> Option<Rows> {
+        let at = nest.body.len().checked_sub(1)?;
+        let (rows, before) = nest.body.split_last()?;
+        let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)));
+        let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: true, body } = rows else { return None };
+        if !plain {
+            return None;
+        }
+        if last(domain) == Some(last_row) {
+            return Some(Rows { at, inside: None, index: *index });
+        }
+        if last(domain)?.as_constant() != Some(i64::from(PARTS) - 1) {
+            return None;
+        }
+        let mut loops = body.iter().enumerate().filter(|(_, stmt)| !stmt.body().is_empty());
+        let (k, Stmt::For { index: row, domain, lanes: 1, jam: 1, .. }) = loops.next()? else { return None };
+        let Domain::Part { whole, part, parts: PARTS, grain: 1 } = domain else { return None };
+        let own = part.as_index() == Some(*index) && last(whole) == Some(last_row);
+        (own && loops.next().is_none()).then_some(Rows { at, inside: Some((k, *index)), index: *row })
+    }
+
+    /// The statement that is the loop over rows.
+    fn stmt<'a>(&self, nest: &'a Nest) -> Option<&'a Stmt> {
+        let stmt = nest.body.get(self.at)?;
+        match self.inside {
+            Some((k, _)) => stmt.body().get(k),
+            None => Some(stmt),
+        }
+    }
+}
+
+/// The nest whose rows the sums of a nest follow.
+fn partner(program: &Program, at: usize, columns: &Columns<'_>) -> Option<usize> {
+    let read = loads(columns.body);
+    let writes = |nest: &Nest| read.iter().any(|place| nest.buffers.contains(&place.buffer));
+    let found = (0..at).rev().find(|k| program.nests.get(*k).is_some_and(writes))?;
+    let nest = program.nests.get(found)?;
+    let rows = Rows::of(nest, columns.last_row)?;
+    let loop_of_rows = rows.stmt(nest)?;
+    // What comes before the columns moves up to the rows.
+    let moved = loads(columns.before);
+    if program.nests.get(found..at)?.iter().any(|nest| moved.iter().any(|place| nest.buffers.contains(&place.buffer))) {
+        return None;
+    }
+    let axis = |place: &Place, own: &dyn Fn(IndexId) -> bool| -> BTreeSet<usize> {
+        let is_own = |a: &Affine| a.as_index().is_some_and(own);
+        place.at.iter().enumerate().filter(|(_, a)| is_own(a)).map(|(k, _)| k).collect()
+    };
+    let mut written: BTreeMap<BufferId, BTreeSet<usize>> = BTreeMap::new();
+    for place in stores(std::slice::from_ref(loop_of_rows)) {
+        let own = axis(place, &|i| i == rows.index);
+        let known = written.entry(place.buffer).or_insert_with(|| own.clone());
+        known.retain(|k| own.contains(k));
+    }
+    let read_in_row = read.iter().filter(|place| nest.buffers.contains(&place.buffer)).all(|place| {
+        let own = axis(place, &|i| columns.loops.contains(&i));
+        written.get(&place.buffer).is_some_and(|axes| axes.intersection(&own).next().is_some())
+    });
+    read_in_row.then_some(found)
+}
+
+/// Puts the sums of blocks into the nest of the rows, or a nest of their own; how many nests come before this one for it.
+fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize> {
+    let Program { nests, buffers, .. } = program;
+    let Some(columns) = nests.get(at).and_then(Columns::of) else { return Ok(0) };
+    let last_row = columns.last_row.clone();
+    let sums = workspaces(&columns, &nests[at], buffers)?;
+    let added = combined(&columns, &sums, &nests[at])?;
+    let decision = Decision::RowBlocks { rows: ROW_BLOCK };
+    let rows = partner.and_then(|k| Some((k, Rows::of(nests.get(k)?, &last_row)?)));
+    let Some((k, rows)) = rows else {
+        let mut names = Fresh::after(&nests[at].body);
+        let part = names.fresh_index();
+        let inserted = columns.in_part(part, &sums, &mut names)?;
+        let walk = walk(inserted.block, part, &last_row, Vec::new(), inserted.sums)?;
+        let parts = parts(part, &last_row, vec![inserted.zeros, walk])?;
+        let body = [columns.before, &[parts]].concat();
+        nests[at] = added;
+        nests.insert(at, Nest { buffers: sums, decisions: vec![decision], body });
+        return Ok(1);
+    };
+    let mut names = Fresh::after(&nests[k].body);
+    let renamed = Nest { body: names.body(&nests[at].body)?, ..nests[at].clone() };
+    let Some(columns) = Columns::of(&renamed) else { return Ok(0) };
+    let part = rows.inside.map_or_else(|| names.fresh_index(), |(_, part)| part);
+    let inserted = columns.in_part(part, &sums, &mut names)?;
+    let nest = &mut nests[k];
+    in_blocks(nest, &rows, part, inserted, &last_row)?;
+    nest.body.splice(rows.at..rows.at, columns.before.to_vec());
+    nest.buffers.extend(sums);
+    nest.decisions.push(decision);
+    nests[at] = added;
+    shrink(nests, buffers, k)?;
+    Ok(0)
+}
+
+/// A place for each part and column, for each of the sums.
+fn workspaces(columns: &Columns<'_>, nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<BufferId>> {
+    let title = crate::loops::title(buffers, nest);
+    let columns_in_all = last(columns.domain).map_or(Ok(Affine::constant(0)), |last| last.add_constant(1))?;
+    let dims = vec![Affine::constant(i64::from(PARTS)), columns_in_all];
+    let name = |k: usize| match columns.sums.len() {
+        1 => format!("{title}_sums"),
+        _ => format!("{title}_sums_{k}"),
+    };
+    Ok((0..columns.sums.len()).map(|k| buffers.push(Buffer::workspace(name(k), None, dims.clone()))).collect())
+}
+
+/// `for j { .. for p { r += sums[p, j] } .. }`
+fn combined(columns: &Columns<'_>, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
+    let (_, rest) = columns.halves();
+    let mut names = Fresh::after(&nest.body);
+    let (part, column) = (names.fresh_index(), columns.index);
+    let mut adds = Vec::new();
+    for (r, buffer) in columns.sums.iter().zip(sums) {
+        let x = names.fresh_real();
+        adds.push(Stmt::Define(x, Real::Load(Place { buffer: *buffer, at: vec![part.into(), column.into()] })));
+        adds.push(Stmt::Accumulate(*r, x));
+    }
+    let adds = Stmt::one_by_one(part, parts_domain(columns.last_row)?, adds);
+    // The sums are read after all of them are declared.
+    let (locals, others): (Vec<Stmt>, Vec<Stmt>) = rest.into_iter().partition(|stmt| matches!(stmt, Stmt::Local(_)));
+    let body = [locals, vec![adds], others].concat();
+    let all =
+        Stmt::For { index: column, domain: columns.domain.clone(), lanes: columns.lanes, jam: 1, parallel: true, body };
+    let before = needed(columns.before.to_vec(), std::slice::from_ref(&all));
+    let body = [before, vec![all]].concat();
+    Ok(Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body })
+}
+
+/// The parts that there may be: no more than blocks.
+fn parts_domain(last_row: &Affine) -> Result<Domain> {
+    let blocks = Bound { numerator: last_row.clone(), divisor: ROW_BLOCK };
+    Ok(Domain::Range {
+        lower: vec![Bound::exact(Affine::constant(0))],
+        upper: vec![Bound::exact(Affine::constant(i64::from(PARTS) - 1)), blocks],
+    })
+}
+
+fn parts(index: IndexId, last_row: &Affine, body: Vec<Stmt>) -> Result<Stmt> {
+    Ok(Stmt::For { index, domain: parts_domain(last_row)?, lanes: 1, jam: 1, parallel: true, body })
+}
+
+/// The rows of a block.
+fn block_domain(block: IndexId, last_row: &Affine) -> Result<Domain> {
+    let first = Affine::index(block).scale(ROW_BLOCK)?;
+    Ok(Domain::Range {
+        lower: vec![Bound::exact(first.clone())],
+        upper: vec![Bound::exact(last_row.clone()), Bound::exact(first.add_constant(ROW_BLOCK - 1)?)],
+    })
+}
+
+/// `for q in part p of 64 of the blocks`
+fn walk(block: IndexId, part: IndexId, last_row: &Affine, rows: Vec<Stmt>, sums: Vec<Stmt>) -> Result<Stmt> {
+    let whole = Domain::Range {
+        lower: vec![Bound::exact(Affine::constant(0))],
+        upper: vec![Bound { numerator: last_row.clone(), divisor: ROW_BLOCK }],
+    };
+    let domain = Domain::Part { whole: Box::new(whole), part: part.into(), parts: PARTS, grain: 1 };
+    Ok(Stmt::one_by_one(block, domain, [rows, sums].concat()))
+}
+
+/// What goes into a loop over parts.
+struct Inserted {
+    block: IndexId,
+    zeros: Stmt,
+    sums: Vec<Stmt>,
+}
+
+impl Columns<'_> {
+    /// The sums of blocks, to be put into a loop over parts.
+    fn in_part(&self, part: IndexId, sums: &[BufferId], names: &mut Fresh) -> Result<Inserted> {
+        let (domain, lanes) = (self.domain.clone(), self.lanes);
+        let over = |index: IndexId, body: Vec<Stmt>| Stmt::For {
+            index,
+            domain: domain.clone(),
+            lanes,
+            jam: 1,
+            parallel: false,
+            body,
+        };
+        let (block, column, zero) = (names.fresh_index(), names.fresh_index(), names.fresh_real());
+        let mut zeros = vec![Stmt::Define(zero, Real::Literal(0.0))];
+        for buffer in sums {
+            zeros.push(Stmt::Store(Place { buffer: *buffer, at: vec![part.into(), column.into()] }, zero));
+        }
+        let (mut body, _) = self.halves();
+        for stmt in &mut body {
+            if let Stmt::For { domain, .. } = stmt {
+                *domain = block_domain(block, self.last_row)?;
+            }
+        }
+        for (r, buffer) in self.sums.iter().zip(sums) {
+            let place = Place { buffer: *buffer, at: vec![part.into(), self.index.into()] };
+            let [so_far, with] = [(); 2].map(|()| names.fresh_real());
+            body.push(Stmt::Define(so_far, Real::Load(place.clone())));
+            body.push(Stmt::Define(with, Real::Add(so_far, *r)));
+            body.push(Stmt::Store(place, with));
+        }
+        Ok(Inserted { block, zeros: over(column, zeros), sums: vec![over(self.index, body)] })
+    }
+}
+
+/// Has a loop over rows take a block at a time.
+fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, last_row: &Affine) -> Result<()> {
+    let Inserted { block, zeros, sums } = inserted;
+    let own = block_domain(block, last_row)?;
+    let one_by_one = |stmt: Stmt| match stmt {
+        Stmt::For { index, body, .. } => Stmt::one_by_one(index, own, body),
+        other => other,
+    };
+    let Some(stmt) = nest.body.pop() else { return Ok(()) };
+    let body = match (rows.inside, stmt) {
+        (Some((k, _)), Stmt::For { mut body, .. }) => {
+            let after = body.split_off(k + 1);
+            let inner = body.pop().map(one_by_one);
+            let walk = walk(block, part, last_row, inner.into_iter().collect(), sums)?;
+            // All of the parts store what they sum up; those without a block have no columns that anybody reads.
+            let has_rows = last_row.sub(&Affine::index(part).scale(ROW_BLOCK)?)?;
+            let zeros = Stmt::If { cond: Cond::NonNegative(has_rows), body: vec![zeros] };
+            let body = [body, vec![zeros, walk], after].concat();
+            let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
+            Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body }
+        }
+        (_, stmt) => {
+            let walk = walk(block, part, last_row, vec![one_by_one(stmt)], sums)?;
+            parts(part, last_row, vec![zeros, walk])?
+        }
+    };
+    nest.body.push(body);
+    Ok(())
+}
+
+/// Workspaces of which only a block is read, by the nest that writes them, have room for one block in each part.
+fn shrink(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>, at: usize) -> Result<()> {
+    let mut elsewhere: BTreeSet<BufferId> = BTreeSet::new();
+    for (k, nest) in nests.iter().enumerate() {
+        let mut note = |buffer: BufferId| {
+            elsewhere.insert(buffer);
+        };
+        for stmt in &nest.body {
+            stmt.visit(&mut |stmt| match stmt {
+                Stmt::Fill(buffer) => note(*buffer),
+                Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if k != at => note(place.buffer),
+                _ => {}
+            });
+        }
+    }
+    let Some(nest) = nests.get_mut(at) else { return Ok(()) };
+    let Some(Stmt::For { index: part, body, .. }) = nest.body.last_mut() else { return Ok(()) };
+    let Some(Stmt::For { index: block, body, .. }) =
+        body.iter_mut().find(|stmt| matches!(stmt, Stmt::For { domain: Domain::Part { .. }, .. }))
+    else {
+        return Ok(());
+    };
+    // The indices of rows of the block.
+    let mut rows = BTreeSet::new();
+    body.iter().for_each(|stmt| {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { index, domain: Domain::Range { lower, .. }, .. } = stmt
+                && lower.iter().any(|bound| bound.numerator.mentions(*block))
+            {
+                rows.insert(*index);
+            }
+        });
+    });
+    let own: Vec<BufferId> = nest.buffers.iter().copied().filter(|b| !elsewhere.contains(b)).collect();
+    for id in own {
+        let buffer = &mut buffers[id];
+        if buffer.kind != BufferKind::Workspace || buffer.entries.is_some() {
+            continue;
+        }
+        let mut axes: BTreeSet<usize> = (0..buffer.dims.len()).collect();
+        let is_row = |a: &Affine| a.as_index().is_some_and(|i| rows.contains(&i));
+        let places: Vec<&Place> = loads(body.iter()).into_iter().chain(stores(body.iter())).collect();
+        let mut places = places.into_iter().filter(|place| place.buffer == id).peekable();
+        if places.peek().is_none() {
+            continue;
+        }
+        for place in places {
+            axes.retain(|k| place.at.get(*k).is_some_and(is_row));
+        }
+        let Some(axis) = axes.first().copied() else { continue };
+        buffer.dims[axis] = Affine::constant(ROW_BLOCK);
+        buffer.dims.insert(0, Affine::constant(i64::from(PARTS)));
+        body.iter_mut().try_for_each(|stmt| move_rows(stmt, id, axis, *part, *block))?;
+    }
+    Ok(())
+}
+
+fn move_rows(stmt: &mut Stmt, buffer: BufferId, axis: usize, part: IndexId, block: IndexId) -> Result<()> {
+    match stmt {
+        Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+            body.iter_mut().try_for_each(|stmt| move_rows(stmt, buffer, axis, part, block))
+        }
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
+            if let Some(at) = place.at.get_mut(axis) {
+                *at = at.sub(&Affine::index(block).scale(ROW_BLOCK)?)?;
+            }
+            place.at.insert(0, part.into());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
