@@ -108,7 +108,7 @@ fn results_have_names_and_print() -> Result<(), Error> {
     insta::assert_snapshot!(jacobian);
     assert!(results.get("loss").is_none());
     let asked = std::panic::catch_unwind(|| results["loss"].clone()).unwrap_err();
-    assert_eq!(asked.downcast_ref::<String>().unwrap(), "there is no result `loss`, but value.0, value.1");
+    assert_eq!(asked.downcast_ref::<String>().unwrap(), "there is no result `loss`, but value");
     Ok(())
 }
 
@@ -160,7 +160,7 @@ fn natural_lines_of_the_builder() {
         |b| {
             let (n, three) = (b.size("n"), 3_usize);
             let (x, y) = (b.param("x", n), b.param("y", n));
-            generate(n, |i| sum(n, |j| (i.ge(j) & (i - j + three).lt(n)) * x[i - j + 3] * -y[j]))
+            generate(n, |i| sum(n, |j| (i.ge(j) & (i - j + three).lt(n)) * (x[i - j + 3] * -y[j])))
         },
         &with("gen i < n. sum j < n. [i >= j and i - j + 3 < n] * x[i - j + 3] * -y[j]"),
     );
@@ -188,7 +188,7 @@ fn natural_lines_of_the_builder() {
             let of = b.map("of", p, n);
             sum(p, |o| x[of[o]] - x[of.of(o)])
         },
-        "param x : [n] real\nmap of : [p] -> [n]\nsum o < p. x[of(o)] - x[of(o)]",
+        "param x : [n] real\nmap of : [p] -> [n]\nsum i < p. x[of(i)] - x[of(i)]",
     );
 }
 
@@ -234,7 +234,12 @@ fn programs_are_composed() -> Result<(), Error> {
     for (f, param, g, message) in [
         (&ends, "q", &window, "the program has no parameter `q`"),
         (&ends, "z", &Function::parse("param s : real\ns")?, "the result has another type than `z`"),
-        (&ends, "p", &Function::parse("param z : real\ngen i < n. z * i")?, "the parameter `z` is another one"),
+        (
+            &ends,
+            "p",
+            &Function::parse("param z : real\nparam q : [n] real\ngen i < n. z * q[i]")?,
+            "the parameter `z` is another one",
+        ),
         (&model, "X", &window, "`X` is sparse, which no result can stand for"),
     ] {
         let error = f.substitute(param, g).unwrap_err().to_string();
@@ -246,18 +251,19 @@ fn programs_are_composed() -> Result<(), Error> {
 #[test]
 fn gradients_of_each_sample_are_a_map() -> Result<(), Error> {
     let one = Function::parse("param x : [d] real\nparam y : real\nparam w : [d] real\nsoftplus(-y * dot(x, w))")?;
-    let each = one.value_and_gradient(["w"])?.map(["x", "y"], "n")?;
     let inputs = inputs! { "x" => [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], "y" => [1.0, -1.0, 1.0], "w" => [0.5, 0.25] };
-    let found = each.eval(&inputs)?;
-    assert_eq!(found.names().collect::<Vec<_>>(), ["value", "grad_w"]);
+    let gradients = one.gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
+    // Several results become one, of as many leaves.
+    let both = one.value_and_gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
+    let [values, slopes] = both["value"].leaves() else { panic!("two leaves") };
     for (k, x) in [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]].iter().enumerate() {
         let y = inputs.get("y").and_then(Value::as_slice).unwrap()[k];
         let alone = one.value_and_gradient(["w"])?.eval(&inputs! { "x" => x, "y" => y, "w" => [0.5, 0.25] })?;
-        let (value, gradient) =
-            (found["value"].as_slice().unwrap()[k], &found["grad_w"].as_slice().unwrap()[2 * k..2 * k + 2]);
-        assert!((value - alone["value"].as_scalar().unwrap()).abs() < 1e-15);
-        for (a, b) in gradient.iter().zip(alone["grad_w"].as_slice().unwrap()) {
-            assert!((a - b).abs() < 1e-15);
+        assert!((values.data()[k] - alone["value"].as_scalar().unwrap()).abs() < 1e-15);
+        for found in [gradients["grad_w"].as_slice().unwrap(), slopes.data()] {
+            for (a, b) in found[2 * k..2 * k + 2].iter().zip(alone["grad_w"].as_slice().unwrap()) {
+                assert!((a - b).abs() < 1e-15);
+            }
         }
     }
     let sparse = Function::parse(LOGISTIC)?.map(["X"], "b").unwrap_err().to_string();
