@@ -5,10 +5,16 @@
 //! | `derivative` | derivatives: what is asked for, and which passes make it |
 //! | `back_end` | the passes between Tensor-SSA and kernels |
 //! | `kernels` | kernels of a function |
+//! | `compose` | programs made of programs |
+//! | `objective` | a function of one vector, for optimisers |
+//! | `save` | functions in files |
 
 mod back_end;
+mod compose;
 mod derivative;
 mod kernels;
+mod objective;
+mod save;
 
 use std::fmt;
 
@@ -22,7 +28,9 @@ use crate::surface::ast::Ast;
 use crate::{normalize, present, simplify, surface, term, tssa};
 
 pub use back_end::passes;
-pub use derivative::{Derived, Mode, Request};
+pub use derivative::{Derived, Mode, Names, Request};
+pub use kernels::KernelBuilder;
+pub use objective::Objective;
 
 /// A stage of the pipeline, named as its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

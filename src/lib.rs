@@ -3,7 +3,7 @@
 //! A program is written with Iverson brackets, as a mathematician writes sums:
 //!
 //! ```
-//! use iverson::Function;
+//! use iverson::prelude::*;
 //!
 //! let loss = Function::parse(
 //!     "param x : [n + m - 1] real
@@ -12,23 +12,24 @@
 //!      let y = gen i < n. sum j < m. x[i - j + m - 1] * w[j]
 //!      in sum i < n. (y[i] - z[i])^2",
 //! )?;
-//! println!("{}", loss.gradient(&["w"])?);
+//! println!("{}", loss.gradient(["w"])?);
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
-//! How programs are written is in [`language`]. It runs on data as a kernel, which is bound to sizes and sparse structures once:
+//! How programs are written is in [`language`]; what most users need of the library is in [`prelude`]. A program runs on data as a kernel, which is
+//! bound to sizes and sparse structures once:
 //!
 //! ```
-//! use iverson::kernel::Engine;
-//! use iverson::tensor::{Inputs, Value};
-//! # let loss = iverson::Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
+//! use iverson::prelude::*;
 //!
-//! let mut inputs = Inputs::new();
-//! inputs.value("x", Value::vector(vec![1.0, 2.0, 3.0]));
-//! let kernel = loss.value_and_gradient(&["x"])?.kernel(&inputs, Engine::Interpreter)?;
-//! let (mut value, mut gradient) = ([0.0], [0.0; 3]);
-//! kernel.call_into(&[&[1.0, 2.0, 3.0]], &mut [&mut value, &mut gradient])?;
-//! assert_eq!((value, gradient), ([14.0], [2.0, 4.0, 6.0]));
+//! let loss = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
+//! let inputs = inputs! { "x" => vec![1.0, 2.0, 3.0] };
+//! assert_eq!(loss.eval(&inputs)?["value"].as_scalar(), Some(14.0));
+//!
+//! let kernel = loss.value_and_gradient(["x"])?.kernel(&inputs).build()?;
+//! let (mut value, mut gradient) = (0.0, [0.0; 3]);
+//! kernel.call_into(&[1.0, 2.0, 3.0], (&mut value, &mut gradient))?;
+//! assert_eq!((value, gradient), (14.0, [2.0, 4.0, 6.0]));
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
@@ -99,6 +100,7 @@
 //! | [`codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
+//! | [`prelude`] | the names that most users need |
 //!
 //! # Who uses whom
 //!
@@ -130,7 +132,8 @@
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
 //! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `loops`, `term`, `tssa` |
-//! | `driver` | `certificate`, `diff`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `prelude` | `driver`, `kernel`, `surface`, `tensor` |
 //!
 //! # Glossary
 //!
@@ -183,6 +186,8 @@ pub mod reference;
 
 pub mod driver;
 pub mod stages;
+
+pub mod prelude;
 
 pub use base::error;
 pub use driver::Function;

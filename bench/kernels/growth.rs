@@ -93,7 +93,7 @@ pub fn run(table: &mut Table) -> Result<Vec<Growth>> {
             let mut inputs = Inputs::new();
             setup(&mut inputs, n);
             for (times, function) in ours.iter_mut().zip([&value, &gradient]) {
-                times[at] = seconds(&function.kernel(&inputs, Engine::Native)?, &inputs, function)?;
+                times[at] = seconds(&function.kernel(&inputs).engine(Engine::Native).build()?, &inputs, function)?;
             }
             let leaves = leaves(&inputs, &gradient)?;
             let data: Vec<&[f64]> = leaves.iter().map(Vec::as_slice).collect();
@@ -130,7 +130,7 @@ fn seconds(kernel: &Kernel, inputs: &Inputs, function: &Function) -> Result<f64>
     let mut outputs: Vec<Vec<f64>> =
         kernel.outputs().iter().flat_map(|o| &o.leaves).map(|leaf| vec![0.0; leaf.len()]).collect();
     let mut slices: Vec<&mut [f64]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    median(&mut || kernel.call_into(&data, &mut slices))
+    median(&mut || kernel.call_into(&data, &mut slices).map(|_| ()))
 }
 
 /// The median time of many runs.

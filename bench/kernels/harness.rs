@@ -143,7 +143,7 @@ impl Table {
         }
         let single = inputs.in_precision(Precision::Single);
         let double = single.in_precision(Precision::Double);
-        let kernel = |inputs: &Inputs, engine| function.kernel(inputs, engine);
+        let kernel = |inputs: &Inputs, engine| function.kernel(inputs).engine(engine).build();
         let (wide, native) = (kernel(&double, Engine::Native)?, kernel(&single, Engine::Native)?);
         let interpreter = kernel(&single, Engine::Interpreter)?;
         let leaves = |inputs: &Inputs| -> Result<Vec<Arc<Tensor>>> {
@@ -223,7 +223,7 @@ pub struct Case<'a> {
 
 impl Case<'_> {
     fn kernel(&self, function: &Function, engine: Engine) -> Result<Kernel> {
-        function.kernel_with_constants(self.inputs, self.constants, engine)
+        function.kernel(self.inputs).constants(self.constants).engine(engine).build()
     }
 }
 
@@ -240,7 +240,7 @@ fn run_with<'a>(kernel: &'a Kernel, leaves: &'a [Arc<Tensor>]) -> Run<'a> {
     Box::new(move |results| {
         let inputs: Vec<Input<'_>> = leaves.iter().map(|leaf| leaf.numbers().into()).collect();
         let mut slices: Vec<SliceMut<'_>> = results.iter_mut().map(SliceMut::from).collect();
-        kernel.call_with(&inputs, &mut slices).expect("the inputs fit");
+        kernel.call_into(&inputs, &mut slices).expect("the inputs fit");
     })
 }
 

@@ -25,7 +25,7 @@ impl Descent {
         inputs.value(unknown, Value::vector(start.clone()));
         let params = function.tensor_ssa().signature.params.values();
         let constants: Vec<&str> = params.map(|param| param.name.as_str()).filter(|name| *name != unknown).collect();
-        let kernel = function.kernel_with_constants(&inputs, &constants, Engine::Auto)?;
+        let kernel = function.kernel(&inputs).constants(&constants).engine(Engine::Auto).build()?;
         let gradient = vec![0.0; start.len()];
         let mut descent = Descent { kernel, inputs, unknown, at: start, value: 0.0, gradient, step: 0.0 };
         descent.evaluate()?;
@@ -58,8 +58,8 @@ impl Descent {
     }
 
     fn evaluate(&mut self) -> Result<()> {
-        let value = std::slice::from_mut(&mut self.value);
-        self.kernel.call_into(&[&self.at], &mut [value, &mut self.gradient])
+        self.kernel.call_into(&self.at, (&mut self.value, &mut self.gradient))?;
+        Ok(())
     }
 }
 

@@ -130,7 +130,8 @@ impl Bound {
     /// Computes the results from the numbers of the parameters, in order.
     pub fn call(&mut self, data: &[&[f64]]) -> Result<()> {
         let mut results: Vec<&mut [f64]> = self.results.iter_mut().map(Vec::as_mut_slice).collect();
-        Ok(self.kernel.call_into(data, &mut results)?)
+        self.kernel.call_into(data, &mut results)?;
+        Ok(())
     }
 
     /// The leaves of its results, as they are stored.

@@ -76,6 +76,7 @@ impl InputArguments {
                 .map_err(|_| Error::Request(format!("--size {name} takes a whole number, found `{text}`")))?;
             inputs.size(name, size);
         }
+        inputs.check_names(signature)?;
         Ok(inputs)
     }
 }

@@ -2,13 +2,12 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use iverson::driver::{Function, Mode};
 use iverson::kernel::{Engine, Kernel};
 use iverson::reference::{self, Limits, Partials};
 use iverson::stages::Stages;
-use iverson::tensor::{Inputs, Tensor, Value};
+use iverson::tensor::{Inputs, Results, Tensor, Value};
 use iverson::{Error, Result};
 
 use super::files::{InputArguments, read_seeds, write_result};
@@ -132,12 +131,10 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
                 _ => "jacobian",
             };
             results.push((name.to_owned(), Value::from(Tensor::from(matrix))));
-            results
+            results.into()
         }
     };
-    for (name, value) in &results {
-        print(&summary(name, value))?;
-    }
+    print(&results.to_string())?;
     if let Some(directory) = &arguments.output {
         for (name, value) in &results {
             for path in write_result(directory, name, value)? {
@@ -158,37 +155,18 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
 }
 
 /// Runs a kernel that stores some parameters and results in single precision, and some results as sparse tensors.
-fn stored(
-    function: &Function,
-    inputs: &mut Inputs,
-    arguments: &Arguments,
-    engine: Engine,
-) -> Result<Vec<(String, Value)>> {
-    let single: Vec<&str> = arguments.single.iter().map(String::as_str).collect();
-    for name in &single {
-        inputs.store_in_single(name);
-    }
-    let mut sparse = function.sparse_results();
-    for name in &arguments.sparse {
-        if !sparse.contains(&name.as_str()) {
-            sparse.push(name);
-        }
-    }
-    let kernel = match sparse.as_slice() {
-        [] => {
-            let mut nests = function.loops_for(inputs)?;
-            nests.store_in_single(&single)?;
-            let limit = arguments.limit.unwrap_or(engine.limit());
-            Kernel::bind_within(Arc::new(nests), inputs, &[], engine, limit)?
-        }
-        sparse => {
-            let mut assembly = function.assemble(sparse)?;
-            assembly.store_in_single(&single)?;
-            assembly.bind(inputs, engine)?
-        }
+fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engine: Engine) -> Result<Results> {
+    let kernel = function.kernel(inputs).single(&arguments.single).sparse(&arguments.sparse).engine(engine);
+    let kernel = match arguments.limit {
+        Some(limit) => kernel.limit(limit).build()?,
+        None => kernel.build()?,
     };
     tell_notes(&kernel);
-    kernel.call(inputs)
+    // The kernel takes what it stores in single precision as such.
+    for name in &arguments.single {
+        inputs.store_in_single(name);
+    }
+    kernel.call(&*inputs)
 }
 
 /// Says what there is to say of how native code was found.
@@ -200,7 +178,7 @@ fn tell_notes(kernel: &Kernel) {
 }
 
 /// Evaluates with a progress bar where a person looks on.
-fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<Vec<(String, Value)>> {
+fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<Results> {
     let bar = progress("{bar:40} {pos}/{len} statements, {elapsed}");
     let default = Limits::default();
     let limits = Limits { steps: limit.unwrap_or(default.steps), ..default };
@@ -209,45 +187,7 @@ fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<
         bar.set_position(done as u64);
     });
     bar.finish_and_clear();
-    results
-}
-
-/// Six digits of a number.
-fn short(x: f64) -> String {
-    format!("{:?}", format!("{x:.5e}").parse().unwrap_or(x))
-}
-
-/// `grad_w: [9], norm 1.25e-3: -0.25 0.5 ..`
-fn summary(name: &str, value: &Value) -> String {
-    let mut text = String::new();
-    let several = value.leaves().len() > 1;
-    for (at, leaf) in value.leaves().iter().enumerate() {
-        let name = if several { format!("{name}.{at}") } else { name.to_owned() };
-        let data = leaf.data();
-        match leaf.as_ref() {
-            Tensor::Dense(dense) if dense.shape().is_empty() => {
-                let entries: Vec<String> = data.iter().map(|x| format!("{x:?}")).collect();
-                text.push_str(&format!("{name}: {}\n", entries.join(" ")));
-            }
-            tensor => {
-                let shape: Vec<String> = tensor.shape().iter().map(usize::to_string).collect();
-                let stored = match tensor {
-                    Tensor::Dense(_) => String::new(),
-                    sparse => format!(" {} with {} entries", sparse.format(), data.len()),
-                };
-                // Sums of the standard library begin with -0.
-                let norm = short(data.iter().fold(0.0, |sum, x| sum + x * x).sqrt());
-                let first: Vec<String> = data.iter().take(6).map(|x| short(*x)).collect();
-                let more = if data.len() > 6 { " .." } else { "" };
-                text.push_str(&format!(
-                    "{name}: [{}]{stored}, norm {norm}: {}{more}\n",
-                    shape.join(", "),
-                    first.join(" ")
-                ));
-            }
-        }
-    }
-    text
+    results.map(Results::from)
 }
 
 /// Prints the operations that a program takes, and gives their number.

@@ -40,7 +40,7 @@ pub mod source;
 mod square_root;
 #[cfg(test)]
 mod tests;
-mod threads;
+pub(crate) mod threads;
 mod tile;
 mod toolchain;
 pub mod vector;

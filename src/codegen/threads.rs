@@ -39,6 +39,32 @@ fn is_born_in(process: u32) -> bool {
     BORN_IN.get() == process
 }
 
+/// Threads of a kernel's own.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    process: u32,
+    pool: ThreadPool,
+}
+
+impl Threads {
+    /// Starts threads.
+    pub fn start(count: usize) -> Result<Threads, String> {
+        if count == 0 {
+            return Err("a kernel takes at least one".to_owned());
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(|k| format!("iverson-{k}")).build();
+        pool.map(|pool| Threads { process: std::process::id(), pool }).map_err(|error| error.to_string())
+    }
+
+    /// Runs something on these threads. A child that the process forked has none of them, and goes on as it is.
+    pub fn run<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
+        match std::process::id() == self.process {
+            true => self.pool.install(run),
+            false => run(),
+        }
+    }
+}
+
 /// The pool of a process, after those of the processes that it was forked from.
 struct Pool {
     process: u32,

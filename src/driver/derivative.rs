@@ -264,32 +264,32 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn gradient(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Gradient, wrt))
+    pub fn gradient(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Gradient, wrt))
     }
 
     /// The value and the gradient by some parameters, which share their work.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn value_and_gradient(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request { with_value: true, ..Request::new(Mode::Gradient, wrt) })
+    pub fn value_and_gradient(&self, wrt: impl Names) -> Result<Function> {
+        self.of(Request { with_value: true, ..request(Mode::Gradient, wrt) })
     }
 
     /// The adjoint derivative by some parameters; it takes a seed `dy`.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn adjoint(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Adjoint, wrt))
+    pub fn adjoint(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Adjoint, wrt))
     }
 
     /// The forward derivative by some parameters; it takes a tangent `dx` of each parameter `x`.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn forward(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Forward, wrt))
+    pub fn forward(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Forward, wrt))
     }
 
     /// The Jacobian by some parameters: a result `jacobian_x` for each parameter `x`, with the axes of the output and of `x`, as a program whose
@@ -307,8 +307,8 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn jacobian(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Jacobian, wrt))
+    pub fn jacobian(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Jacobian, wrt))
     }
 
     /// The Hessian by some parameters, of a program with one real output: a result `hessian_x_y` for each two parameters `x` and `y`, which
@@ -324,24 +324,24 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn hessian(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Hessian, wrt))
+    pub fn hessian(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Hessian, wrt))
     }
 
     /// The diagonal of the Hessian by some parameters: a result `hessian_x_x` for each parameter `x`, of its shape.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn hessian_diagonal(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request { part: Part::Diagonal(usize::MAX), ..Request::new(Mode::Hessian, wrt) })
+    pub fn hessian_diagonal(&self, wrt: impl Names) -> Result<Function> {
+        self.of(Request { part: Part::Diagonal(usize::MAX), ..request(Mode::Hessian, wrt) })
     }
 
     /// The Hessian times a vector: takes a tangent `dx` of each parameter `x`, and has a result `hessian_x`.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn hessian_product(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::HessianProduct, wrt))
+    pub fn hessian_product(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::HessianProduct, wrt))
     }
 
     /// The Gauss-Newton matrix `J' J` of the Jacobian by some parameters: a result `gauss_newton_x_y` for each two parameters `x` and `y`, which
@@ -349,29 +349,46 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn gauss_newton(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::GaussNewton, wrt))
+    pub fn gauss_newton(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::GaussNewton, wrt))
     }
 
     /// The Gauss-Newton matrix times a vector, `J' J v`: takes a tangent `dx` of each parameter `x`, and has a result `gauss_newton_x`.
     ///
     /// # Errors
     /// As [`Function::derive`].
-    pub fn gauss_newton_product(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::GaussNewtonProduct, wrt))
+    pub fn gauss_newton_product(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::GaussNewtonProduct, wrt))
     }
 
     /// The transposed program of one that is linear in some parameters: takes a seed `dy` in their place, and has a result `adjoint_x`.
     ///
     /// # Errors
     /// [`Error::Request`] if the program is not linear in them by its form, and as [`Function::derive`].
-    pub fn transpose(&self, wrt: &[&str]) -> Result<Function> {
-        self.of(Request::new(Mode::Transpose, wrt))
+    pub fn transpose(&self, wrt: impl Names) -> Result<Function> {
+        self.of(request(Mode::Transpose, wrt))
     }
 
     fn of(&self, request: Request) -> Result<Function> {
         Ok(self.derive(&request, &mut Stages::new())?.function)
     }
+}
+
+/// Names of parameters, such as `["x", "y"]`: anything that goes through strings.
+pub trait Names {
+    /// The names.
+    fn names(self) -> Vec<String>;
+}
+
+impl<N: AsRef<str>, I: IntoIterator<Item = N>> Names for I {
+    fn names(self) -> Vec<String> {
+        self.into_iter().map(|name| name.as_ref().to_owned()).collect()
+    }
+}
+
+/// A derivative by parameters and nothing else.
+fn request(mode: Mode, wrt: impl Names) -> Request {
+    Request { wrt: wrt.names(), ..Request::new(mode, &[]) }
 }
 
 /// Keeps the blocks of a matrix, and passes its program on.

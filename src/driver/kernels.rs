@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Function, back_end};
+use super::{Function, Names, back_end};
 use crate::error::Result;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
 use crate::stages::Stages;
-use crate::tensor::{self, Inputs};
+use crate::tensor::{self, Inputs, Results};
 use crate::ty::Block;
 use crate::{loops, schedule};
 
@@ -21,16 +21,12 @@ impl Function {
     ///
     /// ```
     /// # use iverson::Function;
-    /// use iverson::kernel::Engine;
-    /// use iverson::tensor::{Inputs, Value};
+    /// use iverson::inputs;
     ///
-    /// let hessian = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?.hessian(&["x"])?;
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("x", Value::vector(vec![1.0, 2.0, 3.0]));
-    /// let sparse = hessian.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
-    /// let dense = hessian.dense().kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
-    /// assert_eq!(sparse[0].1.leaves()[0].data(), [2.0, 2.0, 2.0]);
-    /// assert_eq!(dense[0].1.leaves()[0].data(), [2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0]);
+    /// let hessian = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?.hessian(["x"])?;
+    /// let inputs = inputs! { "x" => [1.0, 2.0] };
+    /// assert_eq!(hessian.eval(&inputs)?["hessian_x_x"].as_slice(), Some(&[2.0, 2.0][..]));
+    /// assert_eq!(hessian.dense().eval(&inputs)?["hessian_x_x"].as_slice(), Some(&[2.0, 0.0, 0.0, 2.0][..]));
     /// # Ok::<(), iverson::Error>(())
     /// ```
     pub fn dense(mut self) -> Function {
@@ -69,89 +65,53 @@ impl Function {
         schedule::hold(&self.loops(&mut Stages::new())?, &constants)
     }
 
-    /// The program as a kernel for the sizes and relations of inputs.
+    /// The program as a kernel for the sizes and relations of inputs, which [`KernelBuilder::build`] makes: with parameters that stay the same, in
+    /// single precision, on threads of its own, as the builder is told.
     ///
-    /// A Jacobian, a Hessian or a Gauss-Newton matrix is stored sparse, matrices in CSR and others in COO format: the patterns are found out now,
-    /// [`Kernel::outputs`] has them, and calls compute the numbers of their entries. [`Function::dense`] is for dense results.
+    /// A Jacobian, a Hessian or a Gauss-Newton matrix is stored sparse, matrices in CSR and others in COO format: the patterns are found out when
+    /// the kernel is built, [`Kernel::outputs`] has them, and calls compute the numbers of their entries. [`Function::dense`] is for dense results.
     ///
     /// ```
-    /// # use iverson::Function;
-    /// use iverson::kernel::{Engine, Leaf};
-    /// use iverson::tensor::{Inputs, Value};
+    /// use iverson::prelude::*;
+    /// use iverson::kernel::Leaf;
     ///
     /// let chain = Function::parse("param x : [n] real\nsum i < n - 1. (x[i + 1] - x[i])^2")?;
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("x", Value::vector(vec![0.0; 3]));
-    /// let kernel = chain.hessian(&["x"])?.kernel(&inputs, Engine::Interpreter)?;
+    /// let kernel = chain.hessian(["x"])?.kernel(&inputs! { "x" => [0.0; 3] }).build()?;
     /// let Leaf::Csr(pattern) = &kernel.outputs()[0].leaves[0] else { panic!("a matrix is in CSR format") };
     /// assert_eq!(pattern.entries().collect::<Vec<_>>(), [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)]);
     /// let mut values = [0.0; 7];
-    /// kernel.call_into(&[&[1.0, 2.0, 3.0]], &mut [&mut values])?;
+    /// kernel.call_into(&[1.0, 2.0, 3.0], &mut values)?;
     /// assert_eq!(values, [2.0, -2.0, -2.0, 4.0, -2.0, -2.0, 2.0]);
     /// # Ok::<(), iverson::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// Those of [`Kernel::bind`] and [`Function::assemble`], and [`Error::Bug`](crate::Error::Bug).
-    pub fn kernel(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
-        self.kernel_with_constants(inputs, &[], engine)
+    pub fn kernel<'f>(&'f self, inputs: &'f Inputs) -> KernelBuilder<'f> {
+        KernelBuilder {
+            function: self,
+            inputs,
+            constants: Vec::new(),
+            single: Vec::new(),
+            results_in_single: false,
+            sparse: self.sparse.clone(),
+            engine: Engine::Auto,
+            threads: None,
+            limit: None,
+        }
     }
 
-    /// The program as a kernel for calls in which the numbers of some parameters are always those of the inputs, as the data are in an
-    /// optimiser. What depends on these alone is computed once; calls take the other parameters, and give the same bits.
+    /// The results for some inputs, by the interpreter. Whoever evaluates a function often binds a [kernel](Function::kernel) once.
     ///
     /// ```
-    /// # use iverson::Function;
-    /// use iverson::kernel::Engine;
-    /// use iverson::tensor::{Inputs, Value};
+    /// use iverson::prelude::*;
     ///
-    /// let distance = Function::parse("param x : [n] real\nparam w : [n] real\n(sum i < n. x[i]^2) - (sum i < n. x[i] * w[i])")?;
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("x", Value::vector(vec![1.0, 2.0])).value("w", Value::vector(vec![0.0; 2]));
-    /// let kernel = distance.kernel_with_constants(&inputs, &["x"], Engine::Interpreter)?;
-    /// let mut value = [0.0];
-    /// kernel.call_into(&[&[1.0, 1.0]], &mut [&mut value])?;
-    /// assert_eq!(value, [2.0]);
+    /// let loss = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
+    /// assert_eq!(loss.eval(&inputs! { "x" => [1.0, 2.0] })?["value"].as_scalar(), Some(5.0));
     /// # Ok::<(), iverson::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Those of [`Kernel::bind_with_constants`], and [`Error::Bug`](crate::Error::Bug).
-    pub fn kernel_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
-        match self.sparse_results().as_slice() {
-            [] => Kernel::bind_with_constants(Arc::new(self.loops_for(inputs)?), inputs, constants, engine),
-            sparse => self.assemble(sparse)?.bind_with_constants(inputs, constants, engine),
-        }
-    }
-
-    /// The program as a kernel all of whose results are stored in single precision, rounded once from double precision, in which everything is
-    /// computed. Parameters are stored as the tensors are that are bound, here as with [`Function::kernel`].
-    ///
-    /// ```
-    /// # use iverson::Function;
-    /// use iverson::kernel::Engine;
-    /// use iverson::tensor::{Dense, Inputs, Slice};
-    ///
-    /// let mean = Function::parse("param x : [n] real\nassume n >= 1\n(sum i < n. x[i]) / n")?;
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("x", Dense::single(&[3], vec![0.1_f32, 0.2, 0.3]).map_err(|e| e.of("x"))?);
-    /// let results = mean.kernel_in_single(&inputs, Engine::Interpreter)?.call(&inputs)?;
-    /// assert_eq!(results[0].1.leaves()[0].numbers(), Slice::Single(&[0.2]));
-    /// # Ok::<(), iverson::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Function::kernel`].
-    pub fn kernel_in_single(&self, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
-        let sparse = self.sparse_results();
-        if sparse.is_empty() {
-            let mut nests = self.loops_for(inputs)?;
-            nests.store_results_in_single()?;
-            return Kernel::bind(Arc::new(nests), inputs, engine);
-        }
-        let mut assembly = self.assemble(&sparse)?;
-        assembly.store_results_in_single()?;
-        assembly.bind(inputs, engine)
+    /// Those of [`KernelBuilder::build`].
+    pub fn eval(&self, inputs: &Inputs) -> Result<Results> {
+        self.kernel(inputs).engine(Engine::Interpreter).build()?.call(inputs)
     }
 
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
@@ -178,5 +138,143 @@ impl Function {
     /// As [`Function::assemble`].
     pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
         back_end::matrix(&self.tssa, blocks, stages)
+    }
+}
+
+/// A kernel to be: what is asked for beside the sizes and relations that it is bound to. Calls can be chained in any order.
+///
+/// ```
+/// use iverson::prelude::*;
+///
+/// let loss = Function::parse("param X : [n, d] real\nparam w : [d] real\nsum i < n. (sum j < d. X[i, j] * w[j])^2")?;
+/// let inputs = inputs! { "X" => [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "w" => [0.0; 2] };
+/// let gradient = loss.gradient(["w"])?;
+/// let kernel = gradient.kernel(&inputs).constants(["X"]).single(["X", "grad_w"]).engine(Engine::Interpreter).threads(2).build()?;
+/// let mut slope = [0.0_f32; 2];
+/// kernel.call_into(&[1.0, 1.0], &mut slope)?;
+/// assert_eq!(slope, [178.0, 228.0]);
+/// # Ok::<(), iverson::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a kernel is made by `build`"]
+pub struct KernelBuilder<'f> {
+    function: &'f Function,
+    inputs: &'f Inputs,
+    constants: Vec<String>,
+    single: Vec<String>,
+    results_in_single: bool,
+    sparse: Vec<String>,
+    engine: Engine,
+    threads: Option<usize>,
+    limit: Option<u64>,
+}
+
+impl KernelBuilder<'_> {
+    /// Parameters whose numbers are always those of the inputs, as the data are in an optimiser. What depends on these alone is computed once;
+    /// calls take the other parameters, and give the same bits.
+    pub fn constants(mut self, names: impl Names) -> Self {
+        add(&mut self.constants, names);
+        self
+    }
+
+    /// Parameters and results that are stored in single precision, rounded once from double precision, in which everything is computed. Parameters
+    /// whose tensors are in single precision are so anyway.
+    pub fn single(mut self, names: impl Names) -> Self {
+        add(&mut self.single, names);
+        self
+    }
+
+    /// Stores all results in single precision.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    /// use iverson::tensor::Slice;
+    ///
+    /// let mean = Function::parse("param x : [n] real\nassume n >= 1\n(sum i < n. x[i]) / n")?;
+    /// let inputs = inputs! { "x" => [0.1_f32, 0.2, 0.3] };
+    /// let results = mean.kernel(&inputs).results_in_single().build()?.call(&inputs)?;
+    /// assert_eq!(results["value"].leaves()[0].numbers(), Slice::Single(&[0.2]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn results_in_single(mut self) -> Self {
+        self.results_in_single = true;
+        self
+    }
+
+    /// More results that are sparse, tensors of reals: their patterns follow from guards, relations and the patterns of sparse parameters, and are
+    /// found out when the kernel is built.
+    pub fn sparse(mut self, names: impl Names) -> Self {
+        add(&mut self.sparse, names);
+        self
+    }
+
+    /// What runs it; [`Engine::Auto`] where nothing is said.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// How many threads of its own native code has, in place of those of the pool that a call comes from.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// How many [iterations](crate::kernel::ITERATIONS) the loops of a call may take, in place of [`Engine::limit`].
+    pub fn limit(mut self, limit: u64) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Makes the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
+    /// for results that cannot be sparse, and for threads that cannot be started.
+    pub fn build(self) -> Result<Kernel> {
+        let KernelBuilder { function, inputs, constants, single, results_in_single, sparse, engine, threads, limit } =
+            self;
+        let limit = limit.unwrap_or(engine.limit());
+        let [constants, single, sparse] =
+            [&constants, &single, &sparse].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        let rounded = (!single.is_empty()).then(|| {
+            let mut rounded = inputs.clone();
+            for name in &single {
+                rounded.store_in_single(name);
+            }
+            rounded
+        });
+        let inputs = rounded.as_ref().unwrap_or(inputs);
+        let mut kernel = match sparse.as_slice() {
+            [] => {
+                let mut nests = function.loops_for(inputs)?;
+                nests.store_in_single(&single)?;
+                if results_in_single {
+                    nests.store_results_in_single()?;
+                }
+                Kernel::bind_within(Arc::new(nests), inputs, &constants, engine, limit)?
+            }
+            sparse => {
+                let mut assembly = function.assemble(sparse)?;
+                assembly.store_in_single(&single)?;
+                if results_in_single {
+                    assembly.store_results_in_single()?;
+                }
+                assembly.bind_within(inputs, &constants, engine, limit)?
+            }
+        };
+        if let Some(threads) = threads {
+            kernel.set_threads(threads)?;
+        }
+        Ok(kernel)
+    }
+}
+
+/// Adds names that are not there yet.
+fn add(to: &mut Vec<String>, names: impl Names) {
+    for name in names.names() {
+        if !to.contains(&name) {
+            to.push(name);
+        }
     }
 }

@@ -132,9 +132,17 @@ impl Assembly {
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`].
     pub fn bind_with_constants(&self, inputs: &Inputs, constants: &[&str], engine: Engine) -> Result<Kernel> {
+        self.bind_within(inputs, constants, engine, engine.limit())
+    }
+
+    /// The same, where the loops of a call may take so many iterations: see [`Kernel::bind_within`].
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind_with_constants`].
+    pub fn bind_within(&self, inputs: &Inputs, constants: &[&str], engine: Engine, limit: u64) -> Result<Kernel> {
         let other = self.for_inputs(inputs)?;
         let assembly = other.as_ref().unwrap_or(self);
-        assembly.bind_found(inputs, constants, engine, assembly.find(inputs)?, BTreeMap::new())
+        assembly.bind_found(inputs, constants, (engine, limit), assembly.find(inputs)?, BTreeMap::new())
     }
 
     /// Finds out the patterns for the sizes and relations of inputs.
@@ -161,7 +169,7 @@ impl Assembly {
         &self,
         inputs: &Inputs,
         constants: &[&str],
-        engine: Engine,
+        within: (Engine, u64),
         found: Found,
         starts: BTreeMap<RelationId, Vec<u32>>,
     ) -> Result<Kernel> {
@@ -170,8 +178,7 @@ impl Assembly {
             let known = starts.get(&array.relation).cloned();
             arrays.insert(array.clone(), known.ok_or_else(|| Error::bug("bind", "rows of a block that is not there"))?);
         }
-        let mut kernel =
-            Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, (engine, engine.limit()), arrays)?;
+        let mut kernel = Kernel::bind_on(self.values.clone(), &found.add(inputs), constants, within, arrays)?;
         kernel.assembled = found;
         Ok(kernel)
     }

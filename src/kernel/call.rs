@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::arguments::{Arguments, Destinations, Passed};
 use super::input::{Copied, Input};
 use super::interpret::{Location, Memory};
 use super::leaf::Leaf;
@@ -12,47 +13,46 @@ use super::slices::{Given, Wanted};
 use super::{Kernel, Machine, Output, Scratch, features};
 use crate::codegen::load::Native;
 use crate::error::{Error, Result};
-use crate::tensor::{Bindings, Element, Inputs, Precision, Slice, SliceMut, Tensor, Value, bind};
+use crate::tensor::{Bindings, Element, Inputs, Precision, Results, Slice, SliceMut, Tensor, Value, bind};
 
 impl Kernel {
-    /// Computes all outputs from the numbers of the leaves of all parameters, both in order and in double precision.
-    ///
-    /// # Errors
-    /// [`Error::Data`] if a leaf has another length or precision than the one bound.
-    pub fn call_into(&self, inputs: &[&[f64]], outputs: &mut [&mut [f64]]) -> Result<()> {
-        let mut scratch = self.scratch()?;
-        let result = self.run(Given::Double(inputs), Wanted::Double(outputs), &mut scratch.machine);
-        self.give_back(scratch);
-        result
-    }
-
-    /// Computes all outputs from the numbers of the leaves of all parameters, both in order, each in the precision that was bound.
+    /// Computes all results into memory of the caller: `kernel.call_into((&x, &w), (&mut value, &mut gradient))?`, with [`Arguments`] and
+    /// [`Destinations`] in the order of [`Kernel::inputs`] and [`Kernel::outputs`], leaf by leaf, each in the precision that was bound.
     ///
     /// A leaf may be given as an array of any strides. What does not lie in memory in row-major order is copied, into memory that is kept for
     /// later calls (an array of more than four axes takes a little memory anew); the result says how much that was, and [`Kernel::copied`]
     /// which parameters.
     ///
     /// ```
-    /// # use iverson::Function;
-    /// use iverson::kernel::{Copied, Engine};
+    /// use iverson::prelude::*;
+    /// use iverson::kernel::Copied;
     /// use iverson::ndarray::array;
-    /// use iverson::tensor::{Dense, Inputs, Value};
     ///
     /// let product = Function::parse("param A : [m, n] real\nparam x : [n] real\ngen i < m. sum j < n. A[i, j] * x[j]")?;
     /// let a = array![[1.0_f32, 2.0], [3.0, 4.0]];
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("A", Dense::single(&[2, 2], vec![0.0; 4]).map_err(|e| e.of("A"))?).value("x", Value::vector(vec![0.0; 2]));
-    /// let kernel = product.kernel(&inputs, Engine::Interpreter)?;
+    /// let kernel = product.kernel(&inputs! { "A" => &a, "x" => [0.0; 2] }).build()?;
     /// let mut y = [0.0; 2];
-    /// let copied = kernel.call_with(&[a.t().into(), (&[1.0, 10.0]).into()], &mut [(&mut y).into()])?;
+    /// let copied = kernel.call_into((a.t(), &[1.0, 10.0]), &mut y)?;
     /// assert_eq!((y, copied), ([31.0, 42.0], Copied { leaves: 1, numbers: 4 }));
     /// # Ok::<(), iverson::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Data`] if a leaf has another shape, length or precision than the one bound, [`Error::Memory`] if there is none for a copy.
-    pub fn call_with(&self, inputs: &[Input<'_>], outputs: &mut [SliceMut<'_>]) -> Result<Copied> {
-        self.call_given(inputs, Wanted::Mixed(outputs))
+    pub fn call_into(&self, arguments: impl Arguments, results: impl Destinations) -> Result<Copied> {
+        results.pass(|wanted| arguments.pass(self, |passed| self.call_passed(passed, wanted)))
+    }
+
+    fn call_passed(&self, passed: Passed<'_, '_>, outputs: Wanted<'_, '_>) -> Result<Copied> {
+        match passed {
+            Passed::Any(inputs) => self.call_given(inputs, outputs),
+            Passed::Double(inputs) => {
+                let mut scratch = self.scratch()?;
+                let result = self.run(Given::Double(inputs), outputs, &mut scratch.machine);
+                self.give_back(scratch);
+                result.map(|()| Copied::default())
+            }
+        }
     }
 
     pub(super) fn call_given(&self, inputs: &[Input<'_>], outputs: Wanted<'_, '_>) -> Result<Copied> {
@@ -72,17 +72,23 @@ impl Kernel {
         leaves.map(|((name, _), _)| name.as_str()).collect()
     }
 
-    /// Computes all outputs, each with its name. The inputs must have the sizes, relations and precisions that were bound; constants may be
-    /// left out.
+    /// Computes all results, each with its name: `kernel.call((&x, &w))?["value"]`. [`Inputs`] must have the sizes, relations and precisions
+    /// that were bound; constants may be left out.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let dot = Function::parse("param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]")?;
+    /// let inputs = inputs! { "x" => [1.0, 2.0], "y" => [3.0, 4.0] };
+    /// let kernel = dot.kernel(&inputs).constants(["y"]).build()?;
+    /// assert_eq!(kernel.call(&inputs)?["value"].as_scalar(), Some(11.0));
+    /// assert_eq!(kernel.call(&[0.5, 0.5])?["value"].as_scalar(), Some(3.5));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit.
-    pub fn call(&self, inputs: &Inputs) -> Result<Vec<(String, Value)>> {
-        let bindings = self.bindings(inputs)?;
-        let params = self.program.signature.params.values().zip(bindings.values().values());
-        let given = params.filter(|(param, _)| !self.held.is_constant(&param.name));
-        let tensors = given.flat_map(|(_, value)| value.leaves().iter());
-        let data: Vec<Slice<'_>> = tensors.map(|tensor| tensor.numbers()).collect();
+    pub fn call(&self, arguments: impl Arguments) -> Result<Results> {
         let mut rooms = Vec::new();
         for output in &self.outputs {
             for (leaf, precision) in output.leaves.iter().zip(&output.precisions) {
@@ -90,16 +96,23 @@ impl Kernel {
             }
         }
         let mut outputs: Vec<SliceMut<'_>> = rooms.iter_mut().map(Room::slice).collect();
-        let mut scratch = self.scratch()?;
-        let result = self.run(Given::Mixed(&data), Wanted::Mixed(&mut outputs), &mut scratch.machine);
-        self.give_back(scratch);
-        result?;
+        self.call_into(arguments, &mut outputs)?;
         let mut rooms = rooms.into_iter();
         let value = |output: &Output| {
             let leaves = output.leaves.iter().zip(&mut rooms).map(|(leaf, room)| Ok(Arc::new(room.tensor(leaf)?)));
             Ok((output.name.clone(), Value::new(leaves.collect::<Result<_>>()?)))
         };
-        self.outputs.iter().map(value).collect()
+        let results: Result<Vec<(String, Value)>> = self.outputs.iter().map(value).collect();
+        results.map(Results::from)
+    }
+
+    /// Does something with the leaves of the parameters, which are given by name.
+    pub(super) fn with_bindings<T>(&self, inputs: &Inputs, run: impl FnOnce(&[Input<'_>]) -> Result<T>) -> Result<T> {
+        let bindings = self.bindings(inputs)?;
+        let params = self.program.signature.params.values().zip(bindings.values().values());
+        let given = params.filter(|(param, _)| !self.held.is_constant(&param.name));
+        let tensors = given.flat_map(|(_, value)| value.leaves().iter());
+        run(&tensors.map(|tensor| Input::Slice(tensor.numbers())).collect::<Vec<_>>())
     }
 
     /// Inputs that have the relations that were bound.
@@ -124,9 +137,12 @@ impl Kernel {
     /// Runs all nests, on slices that are what was bound.
     pub(super) fn run(&self, inputs: Given<'_, '_>, mut outputs: Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {
         self.check(&inputs, &outputs)?;
-        match self.native.get() {
-            Some(native) => self.run_native(native, &inputs, &mut outputs, machine),
-            None => self.interpret(inputs, &mut outputs, machine)?,
+        match (self.native.get(), &self.threads) {
+            (Some(native), Some(threads)) => {
+                threads.run(|| self.run_native(native, &inputs, &mut outputs, machine));
+            }
+            (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine),
+            (None, _) => self.interpret(inputs, &mut outputs, machine)?,
         }
         for (from, to) in &self.rounded {
             if let (Some(from), Some(mut to)) = (machine.workspaces.get(*from), outputs.get_mut(*to)) {
@@ -140,7 +156,7 @@ impl Kernel {
         count("inputs", self.inputs.len(), inputs.len())?;
         for (k, ((name, leaf), precision)) in self.inputs.iter().zip(&self.precisions).enumerate() {
             let advice = match precision {
-                Precision::Single => "give `f32` to `call_with`, or bind a tensor in double precision",
+                Precision::Single => "give `f32`, or bind a tensor in double precision",
                 Precision::Double => "give `f64`, or bind a tensor in single precision",
             };
             fits(name, leaf, *precision, inputs.get(k), advice)?;
@@ -149,7 +165,7 @@ impl Kernel {
         let leaves = |output: &'k Output| output.leaves.iter().zip(&output.precisions).map(|leaf| (&output.name, leaf));
         for (k, (name, (leaf, precision))) in self.outputs.iter().flat_map(leaves).enumerate() {
             let advice = match precision {
-                Precision::Single => "give `f32` to `call_with`, or do not store this result in single precision",
+                Precision::Single => "give `f32`, or do not store this result in single precision",
                 Precision::Double => "give `f64`, or store this result in single precision with `store_in_single`",
             };
             fits(name, leaf, *precision, outputs.get(k), advice)?;

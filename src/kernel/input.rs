@@ -111,6 +111,13 @@ macro_rules! inputs_of {
 inputs_of!(f64, Double);
 inputs_of!(f32, Single);
 
+/// A number.
+impl<'a> From<&'a f64> for Input<'a> {
+    fn from(x: &'a f64) -> Self {
+        Input::Slice(std::slice::from_ref(x).into())
+    }
+}
+
 impl<'a> From<Slice<'a>> for Input<'a> {
     fn from(slice: Slice<'a>) -> Self {
         Input::Slice(slice)

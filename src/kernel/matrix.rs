@@ -16,8 +16,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::slices::Wanted;
-use super::{Assembly, Copied, Engine, Input, Kernel, Output, Status};
+use super::{Arguments, Assembly, Copied, Engine, Kernel, Output, Status};
 use crate::error::{Error, Result};
 use crate::loops::MATRIX;
 use crate::tensor::{Csr, CsrPattern, Inputs, Relation, Value};
@@ -64,7 +63,7 @@ impl Matrix {
         let order = Order::new(&blocks.collect::<Vec<_>>())?;
         found.entries = self.whole.then_some(order.pattern.len() as i64);
         let starts = assembly.relations().iter().copied().zip(order.starts).collect();
-        let kernel = assembly.bind_found(inputs, constants, engine, found, starts)?;
+        let kernel = assembly.bind_found(inputs, constants, (engine, engine.limit()), found, starts)?;
         let in_matrix = |name: &str| name == MATRIX || self.blocks.iter().any(|block| block.result == name);
         let is_block: Vec<bool> = kernel.outputs().iter().map(|output| in_matrix(&output.name)).collect();
         let in_order = kernel.outputs().iter().any(|output| output.name == MATRIX);
@@ -205,39 +204,27 @@ impl MatrixKernel {
         self.kernel.status()
     }
 
-    /// Computes the numbers of all entries, row by row, and the leaves of the results that are no blocks, from the numbers of the leaves of all
-    /// parameters.
-    ///
-    /// # Errors
-    /// [`Error::Data`] for a leaf or a result of another length than the one bound.
-    pub fn call_into(&self, inputs: &[&[f64]], others: &mut [&mut [f64]], values: &mut [f64]) -> Result<()> {
-        self.compute(others, values, &|outputs| self.kernel.call_into(inputs, outputs))
-    }
-
-    /// The same from leaves each in the precision that was bound, and from arrays of any strides: see [`Kernel::call_with`].
+    /// Computes the numbers of all entries, row by row, and the leaves of the results that are no blocks, from [`Arguments`] as
+    /// [`Kernel::call_into`] takes them.
     ///
     /// # Errors
     /// [`Error::Data`] for a leaf or a result of another shape, length or precision than the one bound.
-    pub fn call_with(&self, inputs: &[Input<'_>], others: &mut [&mut [f64]], values: &mut [f64]) -> Result<Copied> {
-        self.compute(others, values, &|outputs| self.kernel.call_given(inputs, Wanted::Double(outputs)))
-    }
-
-    fn compute<T>(
+    pub fn call_into(
         &self,
+        arguments: impl Arguments,
         others: &mut [&mut [f64]],
         values: &mut [f64],
-        call: &dyn Fn(&mut [&mut [f64]]) -> Result<T>,
-    ) -> Result<T> {
+    ) -> Result<Copied> {
         if values.len() != self.stored {
             let message = format!("{} numbers are expected, found {}", self.stored, values.len());
             return Err(Error::data("entries", message));
         }
         if self.sources.is_empty() {
-            return call(&mut self.outputs(others, values));
+            return self.kernel.call_into(arguments, &mut self.outputs(others, values));
         }
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut blocks = idle.unwrap_or_else(|| vec![0.0; self.stored]);
-        let result = call(&mut self.outputs(others, &mut blocks));
+        let result = self.kernel.call_into(arguments, &mut self.outputs(others, &mut blocks));
         for (value, number) in values.iter_mut().zip(self.in_order(&blocks)) {
             *value = number;
         }

@@ -17,15 +17,15 @@
 //! in two passes, each from start to end ([`schedule::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
 //! one more number for each entry.
 //!
-//! **Threads.** Native code shares much work among the threads of the `rayon` pool that a call comes from, or else of one pool for all kernels, of
-//! as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it
+//! **Threads.** Native code shares much work among the threads that its kernel [was given](Kernel::set_threads), or else of the `rayon` pool that a
+//! call comes from, or else of one pool for all kernels, of as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it
 //! needs one; where native code was still being compiled when it was forked, it goes on with the interpreter.
 //!
 //! **Precision.** A parameter that is bound to a tensor in single precision is taken as `f32` by each call, and an output that the program
 //! [stores in single precision](crate::loops::Program::store_in_single) is written as `f32`; they are widened and rounded where they are read and
-//! written, and all arithmetic is in double precision. [`Kernel::call_into`] is for kernels without any of them, [`Kernel::call_with`]
-//! takes both, and arrays of any strides.
+//! written, and all arithmetic is in double precision.
 
+mod arguments;
 mod assemble;
 mod call;
 mod code;
@@ -55,6 +55,7 @@ use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
 use crate::codegen::compile::Note;
 use crate::codegen::load::Pointers;
+use crate::codegen::threads::Threads;
 use assemble::Found;
 use code::Code;
 use held::Held;
@@ -64,6 +65,7 @@ use leaf::{in_bound_precision, input_leaves, output_leaves};
 use native::Swap;
 use registers::Registers;
 
+pub use arguments::{Arguments, Destinations};
 pub use assemble::Assembly;
 pub(crate) use assemble::ForSizes;
 pub use effort::ITERATIONS;
@@ -94,6 +96,8 @@ pub struct Kernel {
     rounded: Vec<(usize, usize)>,
     /// The patterns of results that were found out.
     assembled: Found,
+    /// Threads of its own for native code.
+    threads: Option<Threads>,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -245,6 +249,7 @@ impl Kernel {
             outputs,
             rounded,
             assembled,
+            threads: None,
             idle,
         };
         // The first call finds its memory here, and a program that is too large is refused now.
@@ -290,6 +295,16 @@ impl Kernel {
     /// The outputs in order.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
+    }
+
+    /// Gives native code that many threads of its own, whatever pool a call comes from.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for no thread, or more than can be started.
+    pub fn set_threads(&mut self, threads: usize) -> Result<()> {
+        self.threads =
+            Some(Threads::start(threads).map_err(|why| Error::Request(format!("{threads} threads: {why}")))?);
+        Ok(())
     }
 
     fn scratch(&self) -> Result<Scratch> {

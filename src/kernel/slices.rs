@@ -3,14 +3,15 @@
 use crate::tensor::{Slice, SliceMut};
 
 /// The numbers of the leaves of all parameters.
-#[derive(Clone, Copy)]
-pub(super) enum Given<'r, 'd> {
+#[derive(Clone, Copy, Debug)]
+pub enum Given<'r, 'd> {
     Double(&'r [&'d [f64]]),
     Mixed(&'r [Slice<'d>]),
 }
 
 /// Where the numbers of the leaves of all outputs go.
-pub(super) enum Wanted<'r, 'o> {
+#[derive(Debug)]
+pub enum Wanted<'r, 'o> {
     Double(&'r mut [&'o mut [f64]]),
     Mixed(&'r mut [SliceMut<'o>]),
 }

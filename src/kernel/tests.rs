@@ -26,7 +26,7 @@ fn sparse_inputs() -> Inputs {
 #[test]
 fn a_kernel_is_called_from_many_threads() {
     assert_shared::<Kernel>();
-    let kernel = Function::parse(SPARSE).unwrap().kernel(&sparse_inputs(), Engine::Interpreter).unwrap();
+    let kernel = Function::parse(SPARSE).unwrap().kernel(&sparse_inputs()).engine(Engine::Interpreter).build().unwrap();
     assert_eq!(kernel.status(), Status::Interpreter);
     std::thread::scope(|scope| {
         for thread in 0..8 {
@@ -35,7 +35,7 @@ fn a_kernel_is_called_from_many_threads() {
                 for round in 0..100 {
                     let x = [f64::from(thread), f64::from(round), 1.0];
                     let mut y = [f64::NAN; 4];
-                    kernel.call_into(&[&[1.0, 2.0, 3.0], &x], &mut [&mut y]).unwrap();
+                    kernel.call_into((&[1.0, 2.0, 3.0], &x), &mut y).unwrap();
                     assert_eq!(y, [0.0, x[0] + 2.0, 0.0, 3.0 * x[1]]);
                 }
             });
@@ -46,20 +46,21 @@ fn a_kernel_is_called_from_many_threads() {
 #[test]
 fn wrong_inputs_are_refused() {
     let inputs = sparse_inputs();
-    let kernel = Function::parse(SPARSE).unwrap().kernel(&inputs, Engine::Interpreter).unwrap();
+    let kernel = Function::parse(SPARSE).unwrap().kernel(&inputs).engine(Engine::Interpreter).build().unwrap();
     let mut y = [0.0; 4];
-    let error = kernel.call_into(&[&[1.0; 3]], &mut [&mut y]).unwrap_err();
+    let error = kernel.call_into(&[1.0; 3], &mut y).unwrap_err();
     assert_eq!(error.to_string(), "inputs: 2 leaves are expected, found 1");
-    let error = kernel.call_into(&[&[1.0; 2], &[1.0; 3]], &mut [&mut y]).unwrap_err();
+    let error = kernel.call_into((&[1.0; 2], &[1.0; 3]), &mut y).unwrap_err();
     assert_eq!(error.to_string(), "A: 3 numbers are expected, found 2");
-    let error = kernel.call_into(&[&[1.0; 3], &[1.0; 3]], &mut [&mut y[..3]]).unwrap_err();
+    let error = kernel.call_into((&[1.0; 3], &[1.0; 3]), &mut y[..3]).unwrap_err();
     assert_eq!(error.to_string(), "value: 4 numbers are expected, found 3");
     let mut other = inputs.clone();
     let csr = Csr::new(4, 3, vec![0, 0, 2, 2, 3], vec![0, 1, 1], vec![1.0, 2.0, 3.0]).unwrap();
     other.value("A", csr);
     let error = kernel.call(&other).unwrap_err();
     assert_eq!(error.to_string(), "A?: it has other tuples than those that the kernel was bound to");
-    let missing = Function::parse(SPARSE).unwrap().kernel(&Inputs::new(), Engine::Interpreter).unwrap_err();
+    let missing =
+        Function::parse(SPARSE).unwrap().kernel(&Inputs::new()).engine(Engine::Interpreter).build().unwrap_err();
     assert!(matches!(missing, Error::Data { .. }), "{missing}");
 }
 
@@ -72,7 +73,7 @@ fn extrema_take_the_first_and_a_nan_before_all() {
     for (x, expected) in cases {
         let mut inputs = Inputs::new();
         inputs.value("x", Value::vector(x.to_vec()));
-        let kernel = function.kernel(&inputs, Engine::Interpreter).unwrap();
+        let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().unwrap();
         assert_eq!(scalar(&kernel.call(&inputs).unwrap()), *expected, "{x:?}");
     }
 }
@@ -85,14 +86,14 @@ let y = gen i < n, j < n, k < n. exp(x[i] + x[j] * x[k])
 in sum i < n, j < n, k < n. y[i, j, k] * y[j, i, k]";
     let mut inputs = Inputs::new();
     inputs.value("x", Value::vector(vec![0.0; 1 << 20]));
-    let error = Function::parse(text).unwrap().kernel(&inputs, Engine::Interpreter).unwrap_err();
+    let error = Function::parse(text).unwrap().kernel(&inputs).engine(Engine::Interpreter).build().unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
     // Rows of a relation with 2^40 sources would not fit.
     let text = "rel E : [n, m]\nparam x : [m] real\nsum i < n, j < m. [E(i, j) and E(i, 0)] * x[j]";
     let mut inputs = Inputs::new();
     inputs.relation("E", Relation::from_tuples(&[1 << 40, 1], &[[3, 0]]).unwrap());
     inputs.value("x", Value::vector(vec![0.0]));
-    let kernel = Function::parse(text).unwrap().kernel(&inputs, Engine::Interpreter);
+    let kernel = Function::parse(text).unwrap().kernel(&inputs).engine(Engine::Interpreter).build();
     assert!(matches!(kernel, Err(Error::Limit { .. })), "{kernel:?}");
 }
 
@@ -124,7 +125,7 @@ fn empty_axes_of_any_length() {
     let mut inputs = Inputs::new();
     inputs.relation("E", Relation::from_tuples::<[usize; 2]>(&[1 << 40, 0], &[]).unwrap());
     inputs.value("x", Value::vector(Vec::new()));
-    let kernel = Function::parse(text).unwrap().kernel(&inputs, Engine::Interpreter).unwrap();
+    let kernel = Function::parse(text).unwrap().kernel(&inputs).engine(Engine::Interpreter).build().unwrap();
     assert_eq!(scalar(&kernel.call(&inputs).unwrap()), 0.0);
 }
 

@@ -1,22 +1,26 @@
 //! Programs written in Rust: closures for binders, overloaded operators, sizes as values.
 //!
 //! ```
-//! use iverson::surface::builder::{Builder, r#gen, let_, sum};
+//! use iverson::surface::builder::{Builder, generate, let_, sum};
 //!
 //! let b = Builder::new();
 //! let (n, m) = (b.size("n"), b.size("m"));
 //! let x = b.param("x", [n + m - 1]);
 //! let w = b.param("w", [m]);
 //! let z = b.param("z", [n]);
-//! let y = r#gen(n, |i| sum(m, |j| x.at([i - j + (m - 1)]) * w.at([j])));
-//! let loss = let_(y, |y| sum(n, |i| (y.at([i]) - z.at([i])).powi(2)));
+//! let y = generate(n, |i| sum(m, |j| x[i - j + m - 1] * w[j]));
+//! let loss = let_(y, |y| sum(n, |i| (y[i] - z[i]).powi(2)));
 //! let ast = b.finish(loss)?;
 //! assert_eq!(ast.decls.len(), 3);
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
 //! A [`Builder`] owns a graph; [`Expr`], [`Index`] and [`Guard`] are places in it, and are copied freely. `gen` is a word of the
-//! Rust 2024 language, hence `r#gen`.
+//! Rust 2024 language, hence [`generate`].
+//!
+//! An element is `x[i]`, `x[(i, j + 1)]`, `x[[i, j]]`, or with a method `x.at([i, j])`. Where an index is expected, whole numbers of Rust can stand,
+//! and where a real is, numbers, indices and sizes; on the left of an operator a whole number is an `i64`, and others an `f64`. Everything can be
+//! given by reference. Functions of the library on tensors are methods: `x.dot(&y)`, `a.matmul(b)`, `z.softmax()`.
 //!
 //! # From graph to tree
 //!
@@ -47,6 +51,7 @@
 //! |---|---|
 //! | `graph` | nodes and declarations |
 //! | `handles` | places in the graph as values of Rust, and their operators |
+//! | `places` | memory for what `x[i]` refers to |
 //! | `expressions` | functions, accesses, comparisons, binders |
 //! | `declared` | types, sparse parameters, relations, maps, scalar functions |
 //! | `sharing` | which nodes are bound, where, and under which guard |
@@ -57,6 +62,7 @@ mod emit;
 mod expressions;
 mod graph;
 mod handles;
+mod places;
 mod sharing;
 #[cfg(test)]
 mod tests;
@@ -67,9 +73,10 @@ use rustc_hash::FxHashMap;
 
 pub use self::declared::{Function, Map, Relation, Sparse, Type};
 use self::emit::Emit;
-pub use self::expressions::{argmax, argmin, exists, r#gen, let_, max, min, select, sum};
+pub use self::expressions::{argmax, argmin, exists, generate, let_, max, min, select, sum};
 use self::graph::{BoundId, Declared, Graph, Kind, NodeId, Shape, Sort};
-pub use self::handles::{Affine, Expr, Guard, Index, Real};
+pub use self::handles::{Affine, Expr, Guard, Index, Place, Real};
+use self::places::Places;
 use super::ast::{Ast, StorageKind};
 use super::parser::MAX_EXPRS;
 use crate::base::{Format, Span};
@@ -87,23 +94,26 @@ const MAX_USES: usize = 16;
 
 /// A program under construction: its declarations, and the graph of its expressions.
 #[derive(Debug)]
-pub struct Builder {
+pub struct Builder<'b> {
     graph: RefCell<Graph>,
+    /// What `x[i]` refers to.
+    exprs: Places<Expr<'b>>,
+    indices: Places<Index<'b>>,
 }
 
-impl Default for Builder {
+impl Default for Builder<'_> {
     fn default() -> Self {
         Builder::new()
     }
 }
 
-impl Builder {
+impl<'b> Builder<'b> {
     /// An empty program.
     pub fn new() -> Self {
         let mut graph = Graph::default();
         // What stands for anything that could not be built is node 0.
         graph.push(Kind::Error, Sort::Real, vec![]);
-        Builder { graph: RefCell::new(graph) }
+        Builder { graph: RefCell::new(graph), exprs: Places::default(), indices: Places::default() }
     }
 
     fn problem(&self, code: &'static str, message: impl Into<String>) {
@@ -118,11 +128,11 @@ impl Builder {
         name.to_string()
     }
 
-    fn indices<'b, I: Affine<'b>>(&'b self, indices: impl IntoIterator<Item = I>) -> Vec<NodeId> {
-        indices.into_iter().map(|index| index.index(self).within(self)).collect()
+    fn nodes(&'b self, place: impl Place<'b>) -> Vec<NodeId> {
+        place.indices(self).into_iter().map(|index| index.within(self)).collect()
     }
 
-    fn bound_index(&self) -> (BoundId, Index<'_>) {
+    fn bound_index(&'b self) -> (BoundId, Index<'b>) {
         let bound = self.graph.borrow_mut().bound();
         (bound, Index::make(self, Kind::Bound(bound), vec![]))
     }
@@ -132,28 +142,28 @@ impl Builder {
     }
 
     /// The size variable of this name.
-    pub fn size(&self, name: &str) -> Index<'_> {
+    pub fn size(&'b self, name: &str) -> Index<'b> {
         Index::make(self, Kind::Name(self.name(name)), vec![])
     }
 
     /// A constant index or size.
-    pub fn index(&self, value: i64) -> Index<'_> {
+    pub fn index(&'b self, value: i64) -> Index<'b> {
         let id = self.graph.borrow_mut().number(value as f64, Some(value), Sort::Index);
         Index { builder: self, id }
     }
 
     /// A constant.
-    pub fn real(&self, value: f64) -> Expr<'_> {
+    pub fn real(&'b self, value: f64) -> Expr<'b> {
         let id = self.graph.borrow_mut().number(value, None, Sort::Real);
         Expr { builder: self, id }
     }
 
     /// The type `real`.
-    pub fn real_type(&self) -> Type<'_> {
+    pub fn real_type(&'b self) -> Type<'b> {
         Type { builder: self, shape: Shape::Real, depth: 0 }
     }
 
-    fn declare_param(&self, name: &str, storage: StorageKind, ty: Type<'_>) -> Expr<'_> {
+    fn declare_param(&'b self, name: &str, storage: StorageKind, ty: Type<'b>) -> Expr<'b> {
         let name = self.name(name);
         if !std::ptr::eq(ty.builder, self) {
             self.problem("foreign-expression", "expected expressions of one builder, found a type of another builder");
@@ -164,64 +174,59 @@ impl Builder {
     }
 
     /// `param name : real`
-    pub fn scalar(&self, name: &str) -> Expr<'_> {
+    pub fn scalar(&'b self, name: &str) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, self.real_type())
     }
 
     /// `param name : [n, ..] real`
-    pub fn param<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Expr<'b> {
+    pub fn param(&'b self, name: &str, shape: impl Place<'b>) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, self.real_type().tensor(shape))
     }
 
     /// `param name : ty`
-    pub fn param_of<'b>(&'b self, name: &str, ty: Type<'b>) -> Expr<'b> {
+    pub fn param_of(&'b self, name: &str, ty: Type<'b>) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, ty)
     }
 
     /// `param name : csr [m, n] real`
-    pub fn csr<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
+    pub fn csr(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csr), self.real_type().tensor(shape)) }
     }
 
     /// `param name : csc [m, n] real`
-    pub fn csc<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
+    pub fn csc(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csc), self.real_type().tensor(shape)) }
     }
 
     /// `param name : coo [n, ..] real`
-    pub fn coo<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Sparse<'b> {
+    pub fn coo(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Coo), self.real_type().tensor(shape)) }
     }
 
     /// `rel name : [n, ..]`
-    pub fn relation<'b, I: Affine<'b>>(&'b self, name: &str, shape: impl IntoIterator<Item = I>) -> Relation<'b> {
-        let (name, shape) = (self.name(name), self.indices(shape));
+    pub fn relation(&'b self, name: &str, shape: impl Place<'b>) -> Relation<'b> {
+        let (name, shape) = (self.name(name), self.nodes(shape));
         self.declare(Declared::Relation { name: name.clone(), shape });
         Relation { builder: self, name }
     }
 
     /// `map name : [p, ..] -> [c]`
-    pub fn map<'b, I: Affine<'b>>(
-        &'b self,
-        name: &str,
-        source: impl IntoIterator<Item = I>,
-        target: impl Affine<'b>,
-    ) -> Map<'b> {
-        let (name, source) = (self.name(name), self.indices(source));
+    pub fn map(&'b self, name: &str, source: impl Place<'b>, target: impl Affine<'b>) -> Map<'b> {
+        let (name, source) = (self.name(name), self.nodes(source));
         let target = target.index(self).within(self);
         self.declare(Declared::Map { name: name.clone(), source, target });
         Map { builder: self, name }
     }
 
     /// `assume pred`
-    pub fn assume<'b>(&'b self, pred: Guard<'b>) {
+    pub fn assume(&'b self, pred: Guard<'b>) {
         let pred = pred.within(self);
         self.declare(Declared::Assume { pred });
     }
 
     /// `fun name(a, ..) = value with (da, ..)`: a scalar function that counts as one operation. `value` gets the arguments,
     /// `partials` the arguments and the value.
-    pub fn fun<'b, const N: usize>(
+    pub fn fun<const N: usize>(
         &'b self,
         name: &str,
         params: [&str; N],
@@ -239,7 +244,7 @@ impl Builder {
     }
 
     /// `name(a, ..)`: a function of the library, such as `dot`.
-    pub fn call<'b, R: Real<'b>>(&'b self, name: &str, args: impl IntoIterator<Item = R>) -> Expr<'b> {
+    pub fn call<R: Real<'b>>(&'b self, name: &str, args: impl IntoIterator<Item = R>) -> Expr<'b> {
         let args = args.into_iter().map(|arg| arg.real(self).within(self)).collect();
         Expr::make(self, Kind::Call(self.name(name)), args)
     }
@@ -249,8 +254,8 @@ impl Builder {
     /// # Errors
     /// [`Error::Program`] for names that are no names, for parts of other builders, and for an index or a variable used outside
     /// of the closure that received it; [`Error::Limit`] if the program is too large.
-    pub fn finish(&self, body: Expr<'_>) -> Result<Ast> {
-        let body = body.within(self);
+    pub fn finish(&'b self, body: impl Real<'b>) -> Result<Ast> {
+        let body = body.real(self).within(self);
         let graph = self.graph.borrow();
         if graph.too_large {
             return Err(Error::Limit { what: "expressions", limit: MAX_EXPRS as u64, found: MAX_EXPRS as u64 + 1 });

@@ -20,104 +20,18 @@
 mod sizes;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::sizes::{Equation, Origin, Solver};
 use self::text::{affine_text, expected, predicate_text, sizes_text};
-use super::targets::Targets;
-use super::{Precision, Relation, Tensor, Value};
+use super::{Inputs, Relation, Tensor, Value};
 use crate::base::{Arena, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::ty::{RelationKind, Signature, Storage, is_part, leaf_name};
-
-/// What a program is given, by name; validated by [`bind`]. A name that is given again replaces what it had.
-#[derive(Clone, Debug, Default)]
-pub struct Inputs {
-    values: BTreeMap<String, Value>,
-    relations: BTreeMap<String, Arc<Relation>>,
-    maps: BTreeMap<String, Arc<Targets>>,
-    sizes: BTreeMap<String, i64>,
-}
-
-impl Inputs {
-    /// No inputs.
-    pub fn new() -> Self {
-        Inputs::default()
-    }
-
-    /// Gives a parameter its value: whole, or component by component as `ab.0`, `ab.1`, `ab.1.0`.
-    pub fn value(&mut self, name: impl Into<String>, value: impl Into<Value>) -> &mut Self {
-        self.values.insert(name.into(), value.into());
-        self
-    }
-
-    /// Gives a relation or a map its tuples.
-    pub fn relation(&mut self, name: impl Into<String>, relation: impl Into<Arc<Relation>>) -> &mut Self {
-        let name = name.into();
-        self.maps.remove(&name);
-        self.relations.insert(name, relation.into());
-        self
-    }
-
-    /// Gives a map the targets of all sources, in row-major order. How many targets there may be follows from the other inputs.
-    ///
-    /// ```
-    /// # use iverson::Function;
-    /// use iverson::kernel::Engine;
-    /// use iverson::tensor::{Inputs, Value};
-    ///
-    /// let f = Function::parse("param x : [n] real\nmap to : [p] -> [n]\nsum o < p. x[to(o)]")?;
-    /// let mut inputs = Inputs::new();
-    /// inputs.value("x", Value::vector(vec![1.0, 2.0, 4.0])).map("to", &[2], vec![2, 0]);
-    /// let results = f.kernel(&inputs, Engine::Interpreter)?.call(&inputs)?;
-    /// assert_eq!(results[0].1.as_scalar(), Some(5.0));
-    /// # Ok::<(), iverson::Error>(())
-    /// ```
-    pub fn map(&mut self, name: impl Into<String>, sources: &[usize], targets: Vec<usize>) -> &mut Self {
-        let name = name.into();
-        self.relations.remove(&name);
-        self.maps.insert(name, Arc::new(Targets::new(sources, targets)));
-        self
-    }
-
-    /// Gives a size variable its value; needed for those that no shape determines.
-    pub fn size(&mut self, name: impl Into<String>, size: i64) -> &mut Self {
-        self.sizes.insert(name.into(), size);
-        self
-    }
-
-    /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
-    pub fn store_in_single(&mut self, name: &str) -> bool {
-        let mut found = false;
-        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given, name)) {
-            *value = value.in_precision(Precision::Single);
-            found = true;
-        }
-        found
-    }
-
-    /// The same inputs with all numbers widened or rounded.
-    #[must_use]
-    pub fn in_precision(&self, precision: Precision) -> Inputs {
-        let mut inputs = self.clone();
-        inputs.values.values_mut().for_each(|value| *value = value.in_precision(precision));
-        inputs
-    }
-
-    /// Whether a parameter, or a component of it, was given.
-    pub(crate) fn gives(&self, name: &str) -> bool {
-        self.values.keys().any(|given| is_part(given, name))
-    }
-
-    /// Whether a value was given under this name.
-    pub fn has_value(&self, name: &str) -> bool {
-        self.values.contains_key(name)
-    }
-}
 
 /// The inputs of a program after validation: every shape, format and assumption of the signature holds.
 #[derive(Clone, Debug)]
@@ -189,9 +103,8 @@ pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
 fn given(signature: &Signature, inputs: &Inputs) -> Result<Vec<Equation>> {
     let mut equations = Vec::new();
     for (name, &length) in &inputs.sizes {
-        let Some((n, _)) = signature.sizes.iter().find(|(_, size)| *size == name) else {
-            return Err(Error::data(name, format!("the program has no such size; {}", expected(signature))));
-        };
+        // Of another program.
+        let Some((n, _)) = signature.sizes.iter().find(|(_, size)| *size == name) else { continue };
         if length < 0 {
             return Err(Error::data(name, format!("a size is not negative, found {length}")));
         }
@@ -247,14 +160,12 @@ fn collect_values(
                 [(depth, name)] => (*depth, name.clone()),
                 [] => {
                     let name = leaf_name(&param.name, &leaf.path);
-                    let is_relation =
-                        inputs.relations.contains_key(&param.name) || inputs.maps.contains_key(&param.name);
-                    let hint = if is_relation {
-                        "it is a parameter, but a relation was given"
-                    } else {
-                        "this parameter is missing"
-                    };
-                    return Err(Error::data(name, format!("{hint}; {}", expected(signature))));
+                    let whole = (0..=leaf.path.len()).map(|depth| leaf_name(&param.name, &leaf.path[..depth]));
+                    let malformed = whole.filter_map(|name| inputs.malformed.get_key_value(&name)).next();
+                    return Err(match malformed {
+                        Some((name, malformed)) => malformed.clone().of(name),
+                        None => inputs.missing("parameter", &name, signature),
+                    });
                 }
                 [(_, outer), (_, inner), ..] => {
                     return Err(Error::data(inner, format!("this is given twice, here and as a part of `{outer}`")));
@@ -283,11 +194,14 @@ fn collect_values(
         let pushed: ParamId = values.push(Value::new(tensors));
         debug_assert!(pushed == id);
     }
-    if let Some(name) = inputs.values.keys().find(|name| !used.contains(*name)) {
+    // What is of another program is left alone.
+    for name in inputs.values.keys().filter(|name| !used.contains(*name)) {
         let hint = if signature.relations.values().any(|r| r.name == *name) {
             "it is a relation; give its tuples with `Inputs::relation`"
-        } else {
+        } else if signature.params.values().any(|param| is_part(name, &param.name)) {
             "the program has no such parameter"
+        } else {
+            continue;
         };
         return Err(Error::data(name, format!("{hint}; {}", expected(signature))));
     }
@@ -327,10 +241,7 @@ fn collect_relations(
                 None if inputs.maps.contains_key(&relation.name) => {
                     return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
                 }
-                None => {
-                    let message = format!("this relation is missing; {}", expected(signature));
-                    return Err(Error::data(&relation.name, message));
-                }
+                None => return Err(inputs.missing("relation", &relation.name, signature)),
             },
         };
         // People know a pattern by its parameter.
@@ -356,14 +267,9 @@ fn collect_relations(
         }
     }
     for name in inputs.relations.keys().chain(inputs.maps.keys()) {
-        match signature.relations.values().find(|relation| relation.name == *name) {
-            Some(relation) if matches!(relation.kind, RelationKind::Pattern(_)) => {
-                return Err(Error::data(name, "this is the pattern of a sparse parameter, which brings it along"));
-            }
-            Some(_) => {}
-            None => {
-                return Err(Error::data(name, format!("the program has no such relation; {}", expected(signature))));
-            }
+        let found = signature.relations.values().find(|relation| relation.name == *name);
+        if found.is_some_and(|relation| matches!(relation.kind, RelationKind::Pattern(_))) {
+            return Err(Error::data(name, "this is the pattern of a sparse parameter, which brings it along"));
         }
     }
     Ok(relations)

@@ -66,6 +66,11 @@ impl Dense {
         Ok(Dense { array: A::array(array) })
     }
 
+    /// The elements of an array that is in row-major order and small enough: a vector, a table, a number.
+    pub(super) fn in_row_major_order<A: Element>(array: ArrayD<A>) -> Self {
+        Dense { array: A::array(array) }
+    }
+
     /// A number.
     pub fn scalar(x: f64) -> Self {
         Dense { array: Stored::Double(ArrayD::from_elem(IxDyn(&[]), x)) }

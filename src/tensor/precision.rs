@@ -240,6 +240,12 @@ macro_rules! slices_of {
             }
         }
 
+        impl<'a> From<&'a mut $number> for SliceMut<'a> {
+            fn from(x: &'a mut $number) -> Self {
+                SliceMut::$variant(std::slice::from_mut(x))
+            }
+        }
+
         impl<'a, const N: usize> From<&'a mut [$number; N]> for SliceMut<'a> {
             fn from(x: &'a mut [$number; N]) -> Self {
                 SliceMut::$variant(x)

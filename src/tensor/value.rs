@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use ndarray::ArrayViewD;
+
 use super::{Coo, Csc, Csr, Dense, Malformed, Precision, Relation, Slice};
 use crate::ty::Format;
 
@@ -213,6 +215,24 @@ impl Value {
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self.leaves.as_slice() {
             [leaf] => Some(leaf),
+            _ => None,
+        }
+    }
+
+    /// The numbers that are stored, of a value of one leaf: all elements, or the values of the entries in the order of the format.
+    pub fn as_slice(&self) -> Option<&[f64]> {
+        Some(self.as_tensor()?.data())
+    }
+
+    /// The array, of a value that is a dense tensor.
+    pub fn as_array(&self) -> Option<ArrayViewD<'_, f64>> {
+        Some(self.as_tensor()?.as_dense()?.view())
+    }
+
+    /// The matrix, of a value that is one in CSR format.
+    pub fn as_csr(&self) -> Option<&Csr> {
+        match self.as_tensor()? {
+            Tensor::Csr(csr) => Some(csr),
             _ => None,
         }
     }

@@ -67,7 +67,7 @@ fn judge(
     numbers: &mut Numbers,
 ) -> Result<(), String> {
     let words = |error: Error| format!("{error}\nconstant {constants:?}\n{}", function.tensor_ssa());
-    let plain = function.kernel(inputs, Engine::Interpreter).map_err(words)?;
+    let plain = function.kernel(inputs).engine(Engine::Interpreter).build().map_err(words)?;
     let mut calls = vec![(inputs.clone(), bits(&plain.call(inputs).map_err(words)?))];
     for _ in 0..2 {
         let given = others(function, inputs, constants, numbers);
@@ -81,7 +81,7 @@ fn judge(
         calls.push((given, bits(&plain.call(&all).map_err(words)?)));
     }
     for engine in engines {
-        let kernel = function.kernel_with_constants(inputs, constants, *engine).map_err(words)?;
+        let kernel = function.kernel(inputs).constants(constants).engine(*engine).build().map_err(words)?;
         for (given, expected) in &calls {
             let found = bits(&kernel.call(given).map_err(words)?);
             if found != *expected {
@@ -189,11 +189,13 @@ fn any_number_of_threads() {
     {
         let function = compile(text).value_and_gradient(&[wrt]).expect("one real result");
         let inputs = kernels::fitting(&function, 300, &mut Numbers::new(5, false));
-        let expected = bits(&function.kernel(&inputs, Engine::Native).and_then(|k| k.call(&inputs)).expect("it runs"));
+        let expected = bits(
+            &function.kernel(&inputs).engine(Engine::Native).build().and_then(|k| k.call(&inputs)).expect("it runs"),
+        );
         for threads in [1, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             let found = pool.install(|| {
-                let kernel = function.kernel_with_constants(&inputs, constants, Engine::Native)?;
+                let kernel = function.kernel(&inputs).constants(constants).engine(Engine::Native).build()?;
                 kernel.call(&inputs)
             });
             assert!(bits(&found.expect("it runs")) == expected, "{threads} threads give other bits\n{text}");
@@ -209,14 +211,14 @@ fn calls_between_guard_pages() {
         let inputs = kernels::fitting(&function, n, &mut Numbers::new(n as u64, false));
         let bound = bind(&function.tensor_ssa().signature, &inputs).expect("it fits");
         let data: Vec<Vec<f64>> = bound.values().values().map(|v| v.leaves()[0].data().to_vec()).collect();
-        let plain = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+        let plain = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
         let expected = guarded(&plain, &data, Flush::End);
         for engine in BOTH {
-            let kernel = function.kernel_with_constants(&inputs, &["X", "y"], *engine).expect("it binds");
+            let kernel = function.kernel(&inputs).constants(&["X", "y"]).engine(*engine).build().expect("it binds");
             assert_eq!(guarded(&kernel, &data[2..], Flush::End), expected, "n = {n}");
             let (mut value, mut gradient) = ([0.0], vec![0.0; data[2].len()]);
             let count = allocations::of(|| {
-                kernel.call_into(&[&data[2]], &mut [&mut value, &mut gradient]).expect("it fits");
+                kernel.call_into(&data[2], (&mut value, &mut gradient)).expect("it fits");
             });
             assert_eq!(count, 0);
         }
@@ -288,7 +290,7 @@ fn none_or_all() {
     for names in [&[][..], &["x"]] {
         let mut numbers = Numbers::new(3, false);
         let inputs = kernels::fitting(&function, 5, &mut numbers);
-        let kernel = function.kernel_with_constants(&inputs, names, Engine::Interpreter).expect("it binds");
+        let kernel = function.kernel(&inputs).constants(names).engine(Engine::Interpreter).build().expect("it binds");
         assert_eq!(kernel.inputs().len(), 1 - names.len());
         assert_eq!(kernel.constants(), names);
         judge(&function, &inputs, names, BOTH, &mut numbers).unwrap_or_else(|complaint| panic!("{complaint}"));
@@ -309,7 +311,7 @@ fn single_precision() {
     let mut inputs = kernels::fitting(&function, 23, &mut numbers);
     assert!(inputs.store_in_single("X"));
     judge(&function, &inputs, &["X", "y"], BOTH, &mut numbers).unwrap_or_else(|complaint| panic!("{complaint}"));
-    let kernel = function.kernel_with_constants(&inputs, &["X"], Engine::Interpreter).expect("it binds");
+    let kernel = function.kernel(&inputs).constants(&["X"]).engine(Engine::Interpreter).build().expect("it binds");
     let copies = kernel.program().buffers.values().filter(|buffer| matches!(buffer.kind, BufferKind::Held(_)));
     assert_eq!(copies.map(|buffer| buffer.precision).collect::<Vec<_>>(), [Precision::Single]);
     // Results in single precision, of which one is read.
@@ -329,7 +331,7 @@ fn refusals() {
     let function = compile("rel E : [n, n]\nparam x : [n] real\nparam w : [n] real\nsum i < n. x[i] * w[i]");
     let mut numbers = Numbers::new(1, true);
     let inputs = kernels::fitting(&function, 3, &mut numbers);
-    let bind = |names: &[&str]| function.kernel_with_constants(&inputs, names, Engine::Interpreter);
+    let bind = |names: &[&str]| function.kernel(&inputs).constants(names).engine(Engine::Interpreter).build();
     let message = |names: &[&str]| bind(names).expect_err("a wrong name").to_string();
     let unknown = "the program has no parameter `q` that could be constant; it has: x, w";
     assert_eq!(message(&["x", "q"]), unknown);
@@ -346,6 +348,6 @@ fn refusals() {
     let refused = kernel.call(&other).expect_err("other numbers").to_string();
     assert!(refused.starts_with("x: ") && refused.contains("bind again"), "{refused}");
     let mut out = [0.0];
-    let refused = kernel.call_into(&[&[1.0; 3], &[1.0; 3]], &mut [&mut out]).expect_err("a constant is given");
+    let refused = kernel.call_into((&[1.0; 3], &[1.0; 3]), &mut out).expect_err("a constant is given");
     assert!(refused.to_string().contains("1 leaves are expected, found 2"), "{refused}");
 }

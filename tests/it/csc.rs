@@ -4,7 +4,7 @@ use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, Leaf};
 use iverson::loops::{Bins, Part};
 use iverson::stages::Stages;
-use iverson::surface::builder::{Builder, r#gen, sum};
+use iverson::surface::builder::{Builder, generate, sum};
 use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Precision, Tensor, Value};
 use iverson::ty::Storage;
 use iverson::{Function, loops, term, tssa};
@@ -87,9 +87,10 @@ fn numbers_are_those_of_rows() {
             for precision in [Precision::Double, Precision::Single] {
                 let by_row = inputs(csr.in_precision(precision), 5, 6, small);
                 let by_column = inputs(csc.in_precision(precision), 5, 6, small);
-                let expected = row_wise.kernel(&by_row, Engine::Interpreter).and_then(|k| k.call(&by_row));
+                let expected =
+                    row_wise.kernel(&by_row).engine(Engine::Interpreter).build().and_then(|k| k.call(&by_row));
                 for engine in BOTH {
-                    let found = column_wise.kernel(&by_column, engine).and_then(|k| k.call(&by_column));
+                    let found = column_wise.kernel(&by_column).engine(engine).build().and_then(|k| k.call(&by_column));
                     let (expected, found) = (expected.clone().expect(body), found.expect(body));
                     for ((name, expected), (_, found)) in expected.iter().zip(&found) {
                         let (expected, found) = (&expected.leaves()[0], &found.leaves()[0]);
@@ -111,7 +112,7 @@ fn gradients_lie_by_columns() {
     let csc = Csc::from_csr(&matrix(6, 5, small)).expect("few rows");
     let inputs = inputs(csc.clone(), 5, 6, small);
     for engine in BOTH {
-        let kernel = gradient.kernel(&inputs, engine).expect("it binds");
+        let kernel = gradient.kernel(&inputs).engine(engine).build().expect("it binds");
         assert!(matches!(&kernel.outputs()[0].leaves[0], Leaf::Csc(pattern) if pattern == csc.pattern()));
         let results = kernel.call(&inputs).expect("it runs");
         let Tensor::Csc(found) = results[0].1.leaves()[0].as_ref() else { panic!("it is not by columns") };
@@ -121,11 +122,12 @@ fn gradients_lie_by_columns() {
         // A call with slices gives and takes the values as they lie.
         let mut values = vec![f64::NAN; csc.data().len()];
         let vectors: [Vec<f64>; 2] = [(0..5).map(small).collect(), (3..9).map(small).collect()];
-        kernel.call_into(&[csc.data(), &vectors[0], &vectors[1]], &mut [&mut values]).expect("it fits");
+        kernel.call_into((csc.data(), &vectors[0], &vectors[1]), &mut values).expect("it fits");
         assert_eq!(bits(&values), bits(found.data()));
     }
     let reference = iverson::reference::evaluate(gradient.tensor_ssa(), &inputs).expect("it runs");
-    let found = gradient.kernel(&inputs, Engine::Interpreter).and_then(|k| k.call(&inputs)).expect("it runs");
+    let found =
+        gradient.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|k| k.call(&inputs)).expect("it runs");
     assert_eq!(reference[0].1, found[0].1);
 }
 
@@ -145,8 +147,9 @@ fn columns_are_walked_as_rows_are() {
     let program = column_wise.loops(&mut Stages::new()).expect("it is lowered");
     assert!(program.arrays.values().all(|array| array.part != Part::Entries));
     for engine in BOTH {
-        let expected = row_wise.kernel(&by_row, engine).and_then(|k| k.call(&by_row)).expect("it runs");
-        let found = column_wise.kernel(&by_column, engine).and_then(|k| k.call(&by_column)).expect("it runs");
+        let expected = row_wise.kernel(&by_row).engine(engine).build().and_then(|k| k.call(&by_row)).expect("it runs");
+        let found =
+            column_wise.kernel(&by_column).engine(engine).build().and_then(|k| k.call(&by_column)).expect("it runs");
         assert_eq!(expected[0].1, found[0].1);
     }
     // Along the other axis entries are looked up, in either format.
@@ -200,7 +203,13 @@ fn matrices_of_derivatives() {
             let derived = compile(text).derive(&Request::new(mode, &wrt), &mut Stages::new()).expect(body);
             let kernel = derived.matrix().and_then(|m| m.bind(inputs, Engine::Interpreter)).expect(body);
             let (others, matrix) = kernel.call(inputs).expect(body);
-            let blocks = derived.function.kernel(inputs, Engine::Interpreter).and_then(|k| k.call(inputs)).expect(body);
+            let blocks = derived
+                .function
+                .kernel(inputs)
+                .engine(Engine::Interpreter)
+                .build()
+                .and_then(|k| k.call(inputs))
+                .expect(body);
             (others, matrix, blocks)
         };
         let (expected, found) = (run(&text, &by_row), run(&by_columns(&text), &by_column));
@@ -222,9 +231,10 @@ fn constants_by_columns() {
     let csr = matrix(6, 5, small);
     let given = inputs(Csc::from_csr(&csr).expect("few rows"), 5, 6, small);
     let function = compile(&text);
-    let expected = function.kernel(&given, Engine::Interpreter).and_then(|k| k.call(&given)).expect("it runs");
+    let expected =
+        function.kernel(&given).engine(Engine::Interpreter).build().and_then(|k| k.call(&given)).expect("it runs");
     for engine in BOTH {
-        let kernel = function.kernel_with_constants(&given, &["A"], engine).expect("it binds");
+        let kernel = function.kernel(&given).constants(&["A"]).engine(engine).build().expect("it binds");
         let found = kernel.call(&given).expect("it runs");
         assert_eq!(expected[0].1, found[0].1);
     }
@@ -272,10 +282,11 @@ fn shared_patterns_have_one_order() {
     let csc = Csc::from_csr(&matrix(6, 5, small)).expect("few rows");
     let mut inputs = Inputs::new();
     inputs.value("A", csc.clone()).value("B", csc.clone());
-    let found = function.kernel(&inputs, Engine::Interpreter).and_then(|k| k.call(&inputs)).expect("it runs");
+    let found =
+        function.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|k| k.call(&inputs)).expect("it runs");
     assert_eq!(found[0].1.as_scalar(), Some(csc.data().iter().map(|x| x * x).sum()));
     inputs.value("B", Csc::from_dense(&Dense::zeros(&[6, 5]).expect("small")).expect("a matrix"));
-    assert!(function.kernel(&inputs, Engine::Interpreter).is_err());
+    assert!(function.kernel(&inputs).engine(Engine::Interpreter).build().is_err());
 }
 
 /// A program from elsewhere that says otherwise is refused.
@@ -305,11 +316,12 @@ fn builder_and_sprs() {
     let b = Builder::new();
     let (m, n) = (b.size("m"), b.size("n"));
     let a = b.csc("A", [m, n]);
-    let sums = r#gen(n, |j| sum(m, |i| a.at([i, j])));
+    let sums = generate(n, |j| sum(m, |i| a.at([i, j])));
     let function = Function::build(&b.finish(sums).expect("it is sound")).expect("it is a program");
     let mut inputs = Inputs::new();
     inputs.value("A", csc.clone());
-    let found = function.kernel(&inputs, Engine::Interpreter).and_then(|k| k.call(&inputs)).expect("it runs");
+    let found =
+        function.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|k| k.call(&inputs)).expect("it runs");
     assert_eq!(found[0].1.leaves()[0].data(), [3.0, 1.0]);
     assert_eq!(csc.to_sprs().expect("the same invariants"), matrix);
 }

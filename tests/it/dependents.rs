@@ -118,9 +118,9 @@ fn results(function: &Function, values: &Values) -> Vec<(String, Value)> {
         inputs.value(&param.name, values[&param.name].clone());
     }
     // Patterns of derivatives that are found in other ways may differ by entries that are 0.
-    let kernel = function.clone().dense().kernel(&inputs, Engine::Interpreter);
+    let kernel = function.clone().dense().kernel(&inputs).engine(Engine::Interpreter).build();
     let kernel = kernel.unwrap_or_else(|error| panic!("{error}\n{function}"));
-    kernel.call(&inputs).unwrap_or_else(|error| panic!("{error}\n{function}"))
+    kernel.call(&inputs).unwrap_or_else(|error| panic!("{error}\n{function}")).into_vec()
 }
 
 /// What computes a parameter, differentiated, and as a program that takes tangents or a seed of its name.

@@ -19,7 +19,7 @@ use iverson::reference::count::{cost_io, count_term, count_tssa};
 use iverson::reference::{Environment, Limits, Partials};
 use iverson::stages::check;
 use iverson::surface::ast::Ast;
-use iverson::surface::builder::{Builder, Expr, r#gen, let_, sum};
+use iverson::surface::builder::{Builder, Expr, generate, let_, sum};
 use iverson::tensor::{Inputs, Value, bind};
 use iverson::term::Style;
 use iverson::{Error, normalize, present, surface, term, tssa};
@@ -398,7 +398,7 @@ fn built_vectors(n: usize) -> Case {
         let b = Builder::new();
         let size = b.size("n");
         let x = b.param("x", [size]);
-        let y = (0..n).fold(x, |y, _| r#gen(size, |i| y.at([i]) * 0.5 + y.at([i]) * 0.5 + x.at([i])));
+        let y = (0..n).fold(x, |y, _| generate(size, |i| y.at([i]) * 0.5 + y.at([i]) * 0.5 + x.at([i])));
         b.finish(sum(size, |i| y.at([i]))).unwrap()
     };
     let value = (n + 1) as f64;

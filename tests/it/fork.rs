@@ -29,12 +29,12 @@ fn bind(engine: Engine) -> (Kernel, Vec<f64>) {
     let x: Vec<f64> = (0..N).map(|k| k as f64 * 1e-4).collect();
     let mut inputs = Inputs::new();
     inputs.value("x", Value::vector(x.clone()));
-    (function.kernel(&inputs, engine).expect("it binds"), x)
+    (function.kernel(&inputs).engine(engine).build().expect("it binds"), x)
 }
 
 fn call(kernel: &Kernel, x: &[f64]) -> Vec<f64> {
     let mut y = vec![f64::NAN; N];
-    kernel.call_into(&[x], &mut [&mut y]).expect("it runs");
+    kernel.call_into(x, &mut y).expect("it runs");
     y
 }
 

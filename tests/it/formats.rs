@@ -6,7 +6,7 @@ use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
 use iverson::reference::{Environment, Leaf};
 use iverson::stages::Stages;
-use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
+use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Results, Tensor, Value, bind};
 use iverson::ty::Types;
 use iverson::{Function, surface};
 
@@ -134,7 +134,8 @@ fn judge(seed: u64, family: Family, tally: &mut Tally) -> Result<usize, String> 
             if format == Format::Dense {
                 expected.push(Expected::of(function.tensor_ssa(), &inputs)?);
             }
-            let found = function.kernel(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
+            let found =
+                function.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|kernel| kernel.call(&inputs));
             let found = dense(&found.map_err(|e| format!("{format:?}: {e}\n{text}"))?);
             // What is not finite may be so beside a zero that is stored, and not where nothing is.
             let judgement = expected[k].compare(&format!("{format:?}"), &found, Ways::Simplified);
@@ -198,7 +199,14 @@ fn gradients(seed: u64) -> Result<usize, String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let run = |text: &str, inputs: &Inputs| -> iverson::Result<Vec<(String, Value)>> {
         let [_, gradient] = functions(text, &names)?;
-        gradient.simplify(&Default::default())?.function.kernel(inputs, Engine::Interpreter)?.call(inputs)
+        gradient
+            .simplify(&Default::default())?
+            .function
+            .kernel(inputs)
+            .engine(Engine::Interpreter)
+            .build()?
+            .call(inputs)
+            .map(Results::into_vec)
     };
     let expected = run(&generated.text, &given).map_err(words)?;
     let found = run(&text, &columns).map_err(words)?;

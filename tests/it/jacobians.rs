@@ -386,7 +386,7 @@ fn guards_that_are_repeated_are_walked_once() {
     let tuples: Vec<Vec<usize>> = (0..m).flat_map(|k| [vec![k, 0], vec![k, 2]]).collect();
     given.relation("E", iverson::tensor::Relation::from_tuples(&[m, n], &tuples).expect("in range"));
     let kernel = assembly.bind(&given, Engine::Interpreter).expect("it binds");
-    let (_, value) = kernel.call(&given).expect("it runs").remove(0);
+    let (_, value) = kernel.call(&given).expect("it runs")[0].clone();
     let Tensor::Csr(csr) = value.leaves()[0].as_ref() else { panic!("it is no matrix") };
     let found: Vec<((usize, usize), f64)> = csr.pattern().entries().zip(csr.data().iter().copied()).collect();
     assert_eq!(found, [((0, 0), 1.0), ((0, 2), 9.0), ((2, 0), 9.0), ((2, 2), 81.0)]);
@@ -459,7 +459,12 @@ fn diagonals_of_jacobians() {
     }
     let run = |request: &Request| {
         let derived = function.derive(request, &mut Stages::new()).expect("it derives").function.dense();
-        derived.kernel(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs)).expect("it runs")
+        derived
+            .kernel(&inputs)
+            .engine(Engine::Interpreter)
+            .build()
+            .and_then(|kernel| kernel.call(&inputs))
+            .expect("it runs")
     };
     for sweep in [Sweep::Forward, Sweep::Adjoint, Sweep::Cheapest] {
         for raw in [false, true] {

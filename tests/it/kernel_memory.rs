@@ -154,8 +154,8 @@ fn all_sizes_between_guard_pages() {
         for n in 0..=67 {
             let inputs = inputs(&function, n, other(n), &mut Numbers::new(n as u64, false));
             let data = leaves(&function, &inputs);
-            let native = function.kernel(&inputs, Engine::Native).expect("it binds");
-            let interpreter = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+            let native = function.kernel(&inputs).engine(Engine::Native).build().expect("it binds");
+            let interpreter = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
             let expected = guarded(&interpreter, &data, Flush::End);
             for flush in [Flush::End, Flush::Start] {
                 assert_eq!(guarded(&native, &data, flush), expected, "{text}\nn = {n}, {flush:?}");
@@ -184,7 +184,7 @@ fn any_number_of_threads() {
         let function = Function::parse(text).and_then(|f| f.value_and_gradient(wrt)).expect("it compiles");
         let inputs = inputs(&function, n, m, &mut Numbers::new(3, false));
         let data = leaves(&function, &inputs);
-        let kernel = Arc::new(function.kernel(&inputs, Engine::Native).expect("it binds"));
+        let kernel = Arc::new(function.kernel(&inputs).engine(Engine::Native).build().expect("it binds"));
         assert_eq!(kernel.status(), Status::Native);
         let data: Vec<&[f64]> = data.iter().map(Vec::as_slice).collect();
         let call = || {
@@ -193,7 +193,7 @@ fn any_number_of_threads() {
             kernel.call_into(&data, &mut places).expect("it fits");
             results.concat().into_iter().map(f64::to_bits).collect::<Vec<u64>>()
         };
-        let interpreter = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+        let interpreter = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
         let expected = guarded(&interpreter, &data.iter().map(|x| x.to_vec()).collect::<Vec<_>>(), Flush::End).concat();
         for threads in [1, 2, 3, 4, 8] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
@@ -229,7 +229,12 @@ fn formats_agree() {
             let mut inputs = Inputs::new();
             inputs.value("X", Value::from(x)).value("w", Value::vector(w.clone()));
             for engine in [Engine::Native, Engine::Interpreter] {
-                let found = function.kernel(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+                let found = function
+                    .kernel(&inputs)
+                    .engine(engine)
+                    .build()
+                    .and_then(|kernel| kernel.call(&inputs))
+                    .expect("it runs");
                 results.push(found.iter().flat_map(|(_, v)| v.leaves()[0].data().to_vec()).collect());
             }
         }

@@ -504,7 +504,7 @@ fn functions_of_both_engines() {
 fn native_code_comes_in_the_background() {
     let function = derivative("k03_sparse_logistic_regression", "w");
     let inputs = fitting(&function, 9, &mut Numbers::new(1, false));
-    let kernel = function.kernel(&inputs, Engine::Auto).expect("it binds");
+    let kernel = function.kernel(&inputs).engine(Engine::Auto).build().expect("it binds");
     let bits = |kernel: &Kernel| -> Vec<u64> {
         numbers(&kernel.call(&inputs).expect("it runs")).into_iter().map(f64::to_bits).collect()
     };

@@ -2,6 +2,7 @@
 
 mod alike;
 mod allocations;
+mod api;
 mod bins;
 mod cache;
 mod campaign;

@@ -39,18 +39,18 @@ fn judge(function: &Function, inputs: &Inputs, exact: bool, engines: &[Engine]) 
     let run = |kernel: iverson::Result<Kernel>, inputs: &Inputs| kernel.and_then(|k| k.call(inputs)).map_err(words);
     let narrow = inputs.in_precision(Precision::Single);
     let wide = narrow.in_precision(Precision::Double);
-    let double = run(function.kernel(&wide, Engine::Interpreter), &wide)?;
+    let double = run(function.kernel(&wide).engine(Engine::Interpreter).build(), &wide)?;
     let rounded = all_bits(&double, Precision::Double, true);
     let compare = |what: &str, found: Vec<u64>, expected: &[u64]| match found == *expected {
         true => Ok(()),
         false => Err(format!("{what}: {found:x?}, not {expected:x?}\n{}", function.tensor_ssa())),
     };
     for engine in engines {
-        let single = run(function.kernel_in_single(&narrow, *engine), &narrow)?;
+        let single = run(function.kernel(&narrow).results_in_single().engine(*engine).build(), &narrow)?;
         compare("all in single", all_bits(&single, Precision::Single, false), &rounded)?;
-        let single = run(function.kernel_in_single(&wide, *engine), &wide)?;
+        let single = run(function.kernel(&wide).results_in_single().engine(*engine).build(), &wide)?;
         compare("results in single", all_bits(&single, Precision::Single, false), &rounded)?;
-        let single = run(function.kernel(&narrow, *engine), &narrow)?;
+        let single = run(function.kernel(&narrow).engine(*engine).build(), &narrow)?;
         let expected = all_bits(&double, Precision::Double, false);
         compare("inputs in single", all_bits(&single, Precision::Double, false), &expected)?;
     }
@@ -153,8 +153,13 @@ fn loads_widen_and_stores_round() {
                 expected.reverse();
             }
             for engine in BOTH {
-                let results =
-                    function.kernel_in_single(&inputs, *engine).and_then(|k| k.call(&inputs)).expect("it runs");
+                let results = function
+                    .kernel(&inputs)
+                    .results_in_single()
+                    .engine(*engine)
+                    .build()
+                    .and_then(|k| k.call(&inputs))
+                    .expect("it runs");
                 let Slice::Single(found) = results[0].1.leaves()[0].numbers() else { panic!("it is in double") };
                 let same = |a: &f32, b: &f32| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
                 assert!(found.iter().zip(&expected).all(|(a, b)| same(a, b)), "{n}: {found:?}, not {expected:?}");
@@ -204,7 +209,7 @@ fn guarded(kernel: &Kernel, data: &[Arc<Tensor>], flush: Flush) -> Vec<Vec<u32>>
         results.iter_mut().zip(lengths(kernel)).map(|(memory, len)| memory.numbers(len, flush)).collect();
     results.iter_mut().for_each(|x| x.fill(f32::from_bits(0x7fa0_beef)));
     let mut places: Vec<SliceMut<'_>> = results.iter_mut().map(|x| SliceMut::Single(x)).collect();
-    kernel.call_with(&given, &mut places).expect("it fits");
+    kernel.call_into(&given, &mut places).expect("it fits");
     results.iter().map(|x| x.iter().map(|x| x.to_bits()).collect()).collect()
 }
 
@@ -217,8 +222,9 @@ fn all_sizes_between_guard_pages() {
             let inputs = kernel_memory::inputs(&function, n, other(n), &mut Numbers::new(n as u64, false));
             let inputs = inputs.in_precision(Precision::Single);
             let data = leaves(&function, &inputs);
-            let native = function.kernel_in_single(&inputs, Engine::Native).expect("it binds");
-            let interpreter = function.kernel_in_single(&inputs, Engine::Interpreter).expect("it binds");
+            let native = function.kernel(&inputs).results_in_single().engine(Engine::Native).build().expect("it binds");
+            let interpreter =
+                function.kernel(&inputs).results_in_single().engine(Engine::Interpreter).build().expect("it binds");
             let expected = guarded(&interpreter, &data, Flush::End);
             for flush in [Flush::End, Flush::Start] {
                 assert_eq!(guarded(&native, &data, flush), expected, "{text}\nn = {n}, {flush:?}");
@@ -235,8 +241,9 @@ fn any_number_of_threads() {
         let inputs = kernel_memory::inputs(&function, n, m, &mut Numbers::new(3, false));
         let inputs = inputs.in_precision(Precision::Single);
         let run = |kernel: &Kernel| all_bits(&kernel.call(&inputs).expect("it runs"), Precision::Single, false);
-        let expected = run(&function.kernel_in_single(&inputs, Engine::Interpreter).expect("it binds"));
-        let native = function.kernel_in_single(&inputs, Engine::Native).expect("it binds");
+        let expected =
+            run(&function.kernel(&inputs).results_in_single().engine(Engine::Interpreter).build().expect("it binds"));
+        let native = function.kernel(&inputs).results_in_single().engine(Engine::Native).build().expect("it binds");
         for threads in [1, 2, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             assert!(pool.install(|| run(&native)) == expected, "{threads} threads give other bits");
@@ -249,7 +256,11 @@ fn any_number_of_threads() {
 fn sums_lose_nothing() {
     let mut inputs = Inputs::new();
     inputs.value("x", Dense::single(&[1_000_000], vec![0.1; 1_000_000]).expect("a vector"));
-    let results = compile("param x : [n] real\nsum i < n. x[i]").kernel_in_single(&inputs, Engine::Interpreter);
+    let results = compile("param x : [n] real\nsum i < n. x[i]")
+        .kernel(&inputs)
+        .results_in_single()
+        .engine(Engine::Interpreter)
+        .build();
     let results = results.and_then(|kernel| kernel.call(&inputs)).expect("it runs");
     assert_eq!(results[0].1.as_scalar(), Some(f64::from((1e6 * f64::from(0.1_f32)) as f32)));
 }
@@ -261,22 +272,22 @@ fn other_precisions_are_refused() {
     double.value("x", Value::vector(vec![1.0, 2.0])).value("w", Value::vector(vec![3.0, 4.0]));
     let mut single = double.clone();
     assert!(single.store_in_single("x") && !single.store_in_single("y"));
-    let kernel = function.kernel(&single, Engine::Interpreter).expect("it binds");
+    let kernel = function.kernel(&single).engine(Engine::Interpreter).build().expect("it binds");
     assert_eq!(kernel.input_precisions(), [Precision::Single, Precision::Double]);
     let (x, w, mut y, mut z) = ([1.0_f32, 2.0], [3.0, 4.0], [0.0; 2], [0.0_f32; 2]);
-    kernel.call_with(&[(&x).into(), (&w).into()], &mut [(&mut y).into()]).expect("it fits");
+    kernel.call_into((&x, &w), &mut y).expect("it fits");
     assert_eq!(y, [3.0, 8.0]);
     let advice = "x: numbers in single precision are expected, found double precision; give `f32` to `call_with`, or bind a tensor in \
                   double precision";
     let errors = [
-        (kernel.call_into(&[&w, &w], &mut [&mut y]).map(|_| ()), advice),
+        (kernel.call_into((&w, &w), &mut y).map(|_| ()), advice),
         (kernel.call(&double).map(|_| ()), advice),
         (
-            kernel.call_with(&[(&x).into(), (&x).into()], &mut [(&mut y).into()]).map(|_| ()),
+            kernel.call_into((&x, &x), &mut y).map(|_| ()),
             "w: numbers in double precision are expected, found single precision; give `f64`, or bind a tensor in single precision",
         ),
         (
-            kernel.call_with(&[(&x).into(), (&w).into()], &mut [(&mut z).into()]).map(|_| ()),
+            kernel.call_into((&x, &w), &mut z).map(|_| ()),
             "value: numbers in double precision are expected, found single precision; give `f64`, or store this result in single \
              precision with `store_in_single`",
         ),
@@ -352,8 +363,13 @@ fn main() {
     let run = std::process::Command::new(directory.path().join("main")).output().expect("it runs");
     let mut inputs = Inputs::new();
     inputs.value("x", Dense::single(&[5], vec![0.1, -0.2, 0.3, 1.5, -2.5]).expect("a vector"));
-    let results =
-        function.kernel_in_single(&inputs, Engine::Interpreter).and_then(|k| k.call(&inputs)).expect("it runs");
+    let results = function
+        .kernel(&inputs)
+        .results_in_single()
+        .engine(Engine::Interpreter)
+        .build()
+        .and_then(|k| k.call(&inputs))
+        .expect("it runs");
     let leaves = results.iter().flat_map(|(_, value)| value.leaves());
     let numbers = leaves.flat_map(|leaf| leaf.numbers().as_single().expect("in single").to_vec());
     let expected: Vec<String> = numbers.map(|x| format!("{x:e}")).collect();
@@ -423,11 +439,11 @@ fn jacobians() {
         let (single, double) = (bind(&inputs), bind(&wide));
         let mut values = [vec![f64::NAN; 8], vec![f64::NAN; 8]];
         let [found, expected] = &mut values;
-        let copied = single.call_with(&[reversed.into()], &mut [], found).expect("it fits");
+        let copied = single.call_into(reversed, &mut [], found).expect("it fits");
         assert_eq!(copied, Copied { leaves: 1, numbers: 5 });
         let x: Vec<f64> = reversed.iter().map(|x| f64::from(*x)).collect();
-        double.call_into(&[&x], &mut [], expected).expect("it fits");
+        double.call_into(&x, &mut [], expected).expect("it fits");
         assert_eq!(found, expected);
-        assert!(single.call_into(&[&x], &mut [], found).is_err());
+        assert!(single.call_into(&x, &mut [], found).is_err());
     }
 }

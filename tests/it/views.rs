@@ -61,7 +61,7 @@ where
         let mut inputs = Inputs::new();
         let dense = Dense::from_array::<A, Ix2>(view.to_owned()).expect("two axes");
         inputs.value("A", dense).value("x", Dense::from_array::<A, Ix1>(x.to_owned()).expect("one axis"));
-        let kernel = compile(PRODUCT).kernel(&inputs, engine).expect("it binds");
+        let kernel = compile(PRODUCT).kernel(&inputs).engine(engine).build().expect("it binds");
         let expected = kernel.call(&inputs).expect("it runs")[0].1.leaves()[0].data().to_vec();
         // A vector of one element is in order whatever its stride.
         let x_in_order = x.len() <= 1;
@@ -72,7 +72,7 @@ where
         let numbers = if in_order { 0 } else { view.len() } + if x_in_order { 0 } else { x.len() };
         for _ in 0..2 {
             let mut y = vec![f64::NAN; expected.len()];
-            let copied = kernel.call_with(&given, &mut [(&mut y).into()]).expect("it fits");
+            let copied = kernel.call_into(&given, &mut y).expect("it fits");
             assert_eq!((y, copied), (expected.clone(), Copied { leaves: names.len(), numbers }), "{what}");
         }
     }
@@ -94,12 +94,12 @@ fn values_of_entries() {
     let function = compile("param A : csr [m, n] real\nsum i < m, j < n. A[i, j] * (2 * i + j)");
     let mut inputs = Inputs::new();
     inputs.value("A", Csr::new(2, 2, vec![0, 1, 3], vec![1, 0, 1], vec![0.0; 3]).expect("a matrix"));
-    let kernel = function.kernel(&inputs, Engine::Interpreter).expect("it binds");
+    let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
     let data = Array1::from_vec(vec![1.0, -1.0, 10.0, -1.0, 100.0]);
     let mut y = [0.0];
-    let copied = kernel.call_with(&[data.slice(s![..;2]).into()], &mut [(&mut y).into()]).expect("it fits");
+    let copied = kernel.call_into(data.slice(s![..;2]), &mut y).expect("it fits");
     assert_eq!((y, copied), ([1.0 + 20.0 + 300.0], Copied { leaves: 1, numbers: 3 }));
-    let wrong = kernel.call_with(&[data.view().into()], &mut [(&mut y).into()]).expect_err("it has five");
+    let wrong = kernel.call_into(data.view(), &mut y).expect_err("it has five");
     assert_eq!(wrong.to_string(), "A: an array of the shape [3] is expected, found one of [5]");
 }
 
@@ -107,14 +107,14 @@ fn product(m: usize, n: usize, engine: Engine) -> Kernel {
     let mut inputs = Inputs::new();
     let zeros = Dense::zeros(&[m, n]).expect("it fits");
     inputs.value("A", zeros).value("x", Value::vector(vec![0.0; n]));
-    compile(PRODUCT).kernel(&inputs, engine).expect("it binds")
+    compile(PRODUCT).kernel(&inputs).engine(engine).build().expect("it binds")
 }
 
 #[test]
 fn other_shapes_are_refused() {
     let kernel = product(2, 3, Engine::Interpreter);
     let (a, x, mut y) = (Array2::<f64>::zeros((3, 2)), [0.0; 3], [0.0; 2]);
-    let mut call = |inputs: &[Input<'_>]| kernel.call_with(inputs, &mut [(&mut y).into()]).map(|_| ()).unwrap_err();
+    let mut call = |inputs: &[Input<'_>]| kernel.call_into(inputs, &mut y).map(|_| ()).unwrap_err();
     let error = call(&[(&a).into(), (&x).into()]);
     assert_eq!(error.to_string(), "A: an array of the shape [2, 3] is expected, found one of [3, 2]");
     assert_eq!(call(&[a.t().into()]).to_string(), "inputs: 2 leaves are expected, found 1");
@@ -131,7 +131,8 @@ fn calls_allocate_nothing() {
             let mut inputs = Inputs::new();
             let zeros = Dense::zeros(&[40, 30]).expect("it fits");
             inputs.value("A", zeros).value("x", Value::vector(vec![0.0; 30]));
-            let kernel = compile(PRODUCT).kernel(&inputs.in_precision(precision), engine).expect("it binds");
+            let kernel =
+                compile(PRODUCT).kernel(&inputs.in_precision(precision)).engine(engine).build().expect("it binds");
             let (a, x) = (Array2::from_elem((30, 40), 1.5), Array1::from_elem(30, 2.0));
             let (b, z) = (a.map(|x| *x as f32), x.map(|x| *x as f32));
             let given: [Input<'_>; 2] = match precision {
@@ -139,15 +140,15 @@ fn calls_allocate_nothing() {
                 Precision::Single => [b.t().into(), z.slice(s![..;-1]).into()],
             };
             let mut y = vec![0.0; 40];
-            let call = |y: &mut Vec<f64>| kernel.call_with(&given, &mut [y.into()]).expect("it fits");
+            let call = |y: &mut Vec<f64>| kernel.call_into(&given, y).expect("it fits");
             assert_eq!(call(&mut y), Copied { leaves: 2, numbers: 1230 });
             assert_eq!(y, [90.0; 40]);
             assert_eq!(allocations::of(|| (0..10).for_each(|_| _ = call(&mut y))), 0, "{engine:?}, {precision}");
         }
         let kernel = product(2, 3, engine);
         let mut y = [0.0; 2];
-        let mut call = || kernel.call_into(&[&[1.0; 6], &[1.0; 3]], &mut [&mut y]).expect("it fits");
+        let mut call = || kernel.call_into((&[1.0; 6], &[1.0; 3]), &mut y).expect("it fits");
         call();
-        assert_eq!(allocations::of(|| (0..10).for_each(|_| call())), 0, "{engine:?}");
+        assert_eq!(allocations::of(|| (0..10).for_each(|_| _ = call())), 0, "{engine:?}");
     }
 }

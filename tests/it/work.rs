@@ -367,9 +367,9 @@ fn sums_that_do_not_end() {
         let function = Function::parse(&text).unwrap();
         let found = reference::evaluate(function.tensor_ssa(), &Inputs::new()).unwrap();
         assert_eq!(found[0].1.leaves()[0].data(), [expected], "{text}");
-        let kernel = function.kernel(&Inputs::new(), Engine::Interpreter).unwrap();
+        let kernel = function.kernel(&Inputs::new()).engine(Engine::Interpreter).build().unwrap();
         let mut value = [0.0];
-        kernel.call_into(&[], &mut [&mut value]).unwrap();
+        kernel.call_into((), &mut value).unwrap();
         assert_eq!(value, [expected], "{text}");
     }
 }

@@ -134,7 +134,7 @@ pub fn run(out: &mut dyn Write, [n, m, each]: [usize; 3], engine: Engine) -> Res
         .relation("of", Relation::from_map(&[p], of, n)?)
         .relation("pt", Relation::from_map(&[p], pt, m)?);
     let start = Instant::now();
-    let residuals = residuals.kernel(&inputs, engine)?;
+    let residuals = residuals.kernel(&inputs).engine(engine).build()?;
     let matrix = jacobian.matrix()?.bind(&inputs, engine)?;
     let bound = start.elapsed();
     let start = Instant::now();
@@ -158,7 +158,7 @@ pub fn run(out: &mut dyn Write, [n, m, each]: [usize; 3], engine: Engine) -> Res
 
     // What would be seen is where the residuals are zero.
     let mut seen = vec![0.0; 2 * p];
-    residuals.call_into(&[&cameras, &points, &vec![0.0; 2 * p]], &mut [&mut seen])?;
+    residuals.call_into((&cameras, &points, &vec![0.0; 2 * p]), &mut seen)?;
     seen.iter_mut().for_each(|x| *x += NOISE * normal(rng));
     for camera in cameras.chunks_exact_mut(CAMERA) {
         camera[..3].iter_mut().for_each(|x| *x += 0.01 * normal(rng));
@@ -175,7 +175,7 @@ pub fn run(out: &mut dyn Write, [n, m, each]: [usize; 3], engine: Engine) -> Res
     writeln!(out, "step          loss   gradient   derivatives    product       solve")?;
     for step in 0..=STEPS {
         let [mut derivatives, mut multiply, mut solve] = [Duration::ZERO; 3];
-        timed(&mut derivatives, || matrix.call_into(&[&cameras, &points, &seen], &mut [&mut r], &mut numbers))?;
+        timed(&mut derivatives, || matrix.call_into((&cameras, &points, &seen), &mut [&mut r], &mut numbers))?;
         let gradient = timed(&mut multiply, || {
             product.multiply(&numbers, &mut normal);
             back(matrix.pattern(), &numbers, &r)
@@ -191,7 +191,7 @@ pub fn run(out: &mut dyn Write, [n, m, each]: [usize; 3], engine: Engine) -> Res
                 let (of_cameras, of_points) = go.split_at(cameras.len());
                 let less = |x: &[f64], go: &[f64]| x.iter().zip(go).map(|(x, go)| x - go).collect::<Vec<f64>>();
                 let next = (less(&cameras, of_cameras), less(&points, of_points));
-                timed(&mut derivatives, || residuals.call_into(&[&next.0, &next.1, &seen], &mut [&mut there]))?;
+                timed(&mut derivatives, || residuals.call_into((&next.0, &next.1, &seen), &mut there))?;
                 if loss(&there) < value {
                     (cameras, points) = next;
                     damping = (damping / 10.0_f64).max(1e-12);

@@ -37,7 +37,7 @@ pub fn run(out: &mut dyn Write, n: usize, engine: Engine) -> Result<Summary, Box
     let mut inputs = Inputs::new();
     inputs.value("x", Value::vector(x.clone()));
     let start = Instant::now();
-    let (loss, slope) = (loss.kernel(&inputs, engine)?, slope.kernel(&inputs, engine)?);
+    let (loss, slope) = (loss.kernel(&inputs).engine(engine).build()?, slope.kernel(&inputs).engine(engine).build()?);
     let matrix = hessian.matrix()?.bind(&inputs, engine)?;
     let bound = start.elapsed();
     let start = Instant::now();
@@ -53,8 +53,8 @@ pub fn run(out: &mut dyn Write, n: usize, engine: Engine) -> Result<Summary, Box
     writeln!(out, "step          loss   gradient   derivatives       solve")?;
     for step in 0..=STEPS {
         let (mut derivatives, mut solve) = (Duration::ZERO, Duration::ZERO);
-        timed(&mut derivatives, || slope.call_into(&[&x], &mut [&mut value, &mut gradient]))?;
-        timed(&mut derivatives, || matrix.call_into(&[&x], &mut [], &mut numbers))?;
+        timed(&mut derivatives, || slope.call_into(&x, (&mut value, &mut gradient)))?;
+        timed(&mut derivatives, || matrix.call_into(&x, &mut [], &mut numbers))?;
         losses.push(value[0]);
         let steepness = norm(&gradient);
         let done = steepness <= FLAT || step == STEPS;
@@ -75,7 +75,7 @@ pub fn run(out: &mut dyn Write, n: usize, engine: Engine) -> Result<Summary, Box
             loop {
                 x.iter_mut().zip(&from).zip(&direction).for_each(|((x, from), d)| *x = from - length * d);
                 let mut there = [0.0];
-                timed(&mut derivatives, || loss.call_into(&[&x], &mut [&mut there]))?;
+                timed(&mut derivatives, || loss.call_into(&x, &mut there))?;
                 // At the minimum, rounding decides; a full step is right there.
                 let enough = value[0] - 1e-4 * length * slope + 1e-15 * value[0].abs();
                 if there[0] <= enough || length < 1e-6 {

@@ -2,19 +2,19 @@
 
 use super::Builder;
 use super::graph::{Kind, Node, NodeId, Shape};
-use super::handles::{Affine, Expr, Guard, Index, Real};
+use super::handles::{Expr, Guard, Index, Place, Real};
 use crate::surface::MAX_TYPE_NESTING;
 
 /// The type of a parameter.
 #[derive(Clone, Debug)]
 pub struct Type<'b> {
-    pub(super) builder: &'b Builder,
+    pub(super) builder: &'b Builder<'b>,
     pub(super) shape: Shape,
     pub(super) depth: usize,
 }
 
 impl<'b> Type<'b> {
-    fn nest(builder: &'b Builder, depth: usize, shape: Shape) -> Self {
+    fn nest(builder: &'b Builder<'b>, depth: usize, shape: Shape) -> Self {
         if depth >= MAX_TYPE_NESTING {
             return Type { builder, shape: Shape::TooDeep, depth: 0 };
         }
@@ -22,8 +22,8 @@ impl<'b> Type<'b> {
     }
 
     /// `[n, ..] self`; itself without sizes.
-    pub fn tensor<I: Affine<'b>>(self, shape: impl IntoIterator<Item = I>) -> Self {
-        let sizes = self.builder.indices(shape);
+    pub fn tensor(self, shape: impl Place<'b>) -> Self {
+        let sizes = self.builder.nodes(shape);
         if sizes.is_empty() {
             return self;
         }
@@ -50,27 +50,27 @@ impl<'b> Sparse<'b> {
     }
 
     /// `A[i, j]`: the stored value, and 0 where none is stored.
-    pub fn at<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
+    pub fn at(self, indices: impl Place<'b>) -> Expr<'b> {
         self.tensor.at(indices)
     }
 
-    fn member<I: Affine<'b>>(self, suffix: &str, indices: impl IntoIterator<Item = I>) -> (Kind, Vec<NodeId>) {
+    fn member(self, suffix: &str, indices: impl Place<'b>) -> (Kind, Vec<NodeId>) {
         let builder = self.tensor.builder;
         let name = match builder.graph.borrow().nodes.get(self.tensor.id as usize) {
             Some(Node { kind: Kind::Name(name), .. }) => format!("{name}{suffix}"),
             _ => suffix.to_string(),
         };
-        (Kind::Call(name), builder.indices(indices))
+        (Kind::Call(name), builder.nodes(indices))
     }
 
     /// `A.value(i, j)`: the stored value, where the guards around it imply [`Sparse::stores`].
-    pub fn value<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
+    pub fn value(self, indices: impl Place<'b>) -> Expr<'b> {
         let (kind, indices) = self.member(".value", indices);
         Expr::make(self.tensor.builder, kind, indices)
     }
 
     /// `A?(i, j)`: whether a value is stored there.
-    pub fn stores<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Guard<'b> {
+    pub fn stores(self, indices: impl Place<'b>) -> Guard<'b> {
         let (kind, indices) = self.member("?", indices);
         Guard::make(self.tensor.builder, kind, indices)
     }
@@ -79,35 +79,35 @@ impl<'b> Sparse<'b> {
 /// A declared relation.
 #[derive(Clone, Debug)]
 pub struct Relation<'b> {
-    pub(super) builder: &'b Builder,
+    pub(super) builder: &'b Builder<'b>,
     pub(super) name: String,
 }
 
 impl<'b> Relation<'b> {
     /// `R(i, ..)`
-    pub fn holds<I: Affine<'b>>(&self, indices: impl IntoIterator<Item = I>) -> Guard<'b> {
-        Guard::make(self.builder, Kind::Call(self.name.clone()), self.builder.indices(indices))
+    pub fn holds(&self, indices: impl Place<'b>) -> Guard<'b> {
+        Guard::make(self.builder, Kind::Call(self.name.clone()), self.builder.nodes(indices))
     }
 }
 
 /// A declared map.
 #[derive(Clone, Debug)]
 pub struct Map<'b> {
-    pub(super) builder: &'b Builder,
+    pub(super) builder: &'b Builder<'b>,
     pub(super) name: String,
 }
 
 impl<'b> Map<'b> {
     /// The target of `(i, ..)`.
-    pub fn of<I: Affine<'b>>(&self, indices: impl IntoIterator<Item = I>) -> Index<'b> {
-        Index::make(self.builder, Kind::Call(self.name.clone()), self.builder.indices(indices))
+    pub fn of(&self, indices: impl Place<'b>) -> Index<'b> {
+        Index::make(self.builder, Kind::Call(self.name.clone()), self.builder.nodes(indices))
     }
 }
 
 /// A declared scalar function.
 #[derive(Clone, Debug)]
 pub struct Function<'b> {
-    pub(super) builder: &'b Builder,
+    pub(super) builder: &'b Builder<'b>,
     pub(super) name: String,
 }
 

@@ -1,7 +1,7 @@
 //! What is written of expressions beside their operators: functions, accesses, pairs, comparisons, binders, `let` and `select`.
 
 use super::graph::{Kind, NodeId};
-use super::handles::{Affine, Expr, Guard, Index, Real};
+use super::handles::{Affine, Expr, Guard, Index, Place, Real};
 use crate::surface::ast::{BinaryOp, BinderKind};
 
 macro_rules! scalar_functions {
@@ -74,6 +74,11 @@ impl<'b> Expr<'b> {
         digamma;
     }
 
+    /// The rectifier, `max(0, self)`.
+    pub fn relu(self) -> Expr<'b> {
+        self.call("relu", vec![])
+    }
+
     /// The angle of the point `(x, self)`.
     pub fn atan2(self, x: impl Real<'b>) -> Expr<'b> {
         let x = x.real(self.builder).within(self.builder);
@@ -108,8 +113,8 @@ impl<'b> Expr<'b> {
     }
 
     /// `self[i, ..]`: an element, or a slice if there are fewer indices than dimensions; itself without indices.
-    pub fn at<I: Affine<'b>>(self, indices: impl IntoIterator<Item = I>) -> Expr<'b> {
-        let operands: Vec<NodeId> = std::iter::once(self.id).chain(self.builder.indices(indices)).collect();
+    pub fn at(self, place: impl Place<'b>) -> Expr<'b> {
+        let operands: Vec<NodeId> = std::iter::once(self.id).chain(self.builder.nodes(place)).collect();
         if operands.len() == 1 {
             return self;
         }
@@ -163,6 +168,41 @@ impl<'b> Expr<'b> {
     }
 }
 
+/// Functions of the library on whole tensors.
+macro_rules! library {
+    ($($(#[$doc:meta])* $name:ident($($other:ident)?);)*) => {
+        impl<'b> Expr<'b> {$(
+            $(#[$doc])*
+            pub fn $name(self $(, $other: impl Real<'b>)?) -> Expr<'b> {
+                self.call(stringify!($name), vec![$($other.real(self.builder).within(self.builder))?])
+            }
+        )*}
+    };
+}
+
+library! {
+    /// The inner product of two vectors.
+    dot(other);
+    /// The square of the Euclidean norm of a vector.
+    norm2();
+    /// The table of the products of two vectors.
+    outer(other);
+    /// The matrix with this vector on its diagonal.
+    diag();
+    /// The sum of the diagonal of a matrix.
+    trace();
+    /// The transposed matrix.
+    transpose();
+    /// The product of this matrix and a vector.
+    matvec(vector);
+    /// The product of two matrices.
+    matmul(other);
+    /// The logarithm of the sum of the exponentials of a vector.
+    logsumexp();
+    /// The exponentials of a vector over their sum.
+    softmax();
+}
+
 impl<'b> Index<'b> {
     fn compare(self, op: BinaryOp, right: impl Affine<'b>) -> Guard<'b> {
         let right = right.index(self.builder).within(self.builder);
@@ -214,7 +254,7 @@ macro_rules! binders {
 
 binders! {
     /// `gen i < extent. body(i)`: the tensor of the values of the body.
-    r#gen Gen;
+    generate Gen;
     /// `sum i < extent. body(i)`
     sum Sum;
     /// `max i < extent. body(i)`, and minus infinity over an empty range. Of two numbers it is [`Expr::max`].
@@ -224,7 +264,7 @@ binders! {
 }
 
 fn arg<'b, R: Real<'b>>(kind: BinderKind, extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
-    let values = r#gen(extent, body);
+    let values = generate(extent, body);
     let (bound, _) = extent.builder.bound_index();
     Index::make(extent.builder, Kind::Arg(kind, bound), vec![extent.id, values.id])
 }

@@ -2,8 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-use super::Builder;
 use super::graph::{Kind, NodeId, Sort};
+use super::{Builder, Map, Sparse};
 use crate::surface::ast::{BinaryOp, UnaryOp};
 
 macro_rules! handles {
@@ -11,7 +11,7 @@ macro_rules! handles {
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name<'b> {
-            pub(super) builder: &'b Builder,
+            pub(super) builder: &'b Builder<'b>,
             pub(super) id: NodeId,
         }
 
@@ -22,12 +22,12 @@ macro_rules! handles {
         }
 
         impl<'b> $name<'b> {
-            pub(super) fn make(builder: &'b Builder, kind: Kind, operands: Vec<NodeId>) -> Self {
+            pub(super) fn make(builder: &'b Builder<'b>, kind: Kind, operands: Vec<NodeId>) -> Self {
                 $name { builder, id: builder.graph.borrow_mut().push(kind, Sort::$sort, operands) }
             }
 
             /// Its place in the graph of `builder`; an expression of another program is a problem of this one.
-            pub(super) fn within(self, builder: &'b Builder) -> NodeId {
+            pub(super) fn within(self, builder: &'b Builder<'b>) -> NodeId {
                 if std::ptr::eq(self.builder, builder) {
                     return self.id;
                 }
@@ -50,49 +50,155 @@ handles! {
 /// What can stand where a real is expected: an [`Expr`], a number, an index or size.
 pub trait Real<'b> {
     /// The expression, in the graph of `builder`.
-    fn real(self, builder: &'b Builder) -> Expr<'b>;
+    fn real(self, builder: &'b Builder<'b>) -> Expr<'b>;
 }
 
 /// What can stand where an index is expected: an [`Index`] or an integer.
 pub trait Affine<'b> {
     /// The index expression, in the graph of `builder`.
-    fn index(self, builder: &'b Builder) -> Index<'b>;
+    fn index(self, builder: &'b Builder<'b>) -> Index<'b>;
 }
 
 impl<'b> Real<'b> for Expr<'b> {
-    fn real(self, _: &'b Builder) -> Expr<'b> {
+    fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
         self
+    }
+}
+
+impl<'b, R: Real<'b> + Copy> Real<'b> for &R {
+    fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
+        (*self).real(builder)
     }
 }
 
 impl<'b> Real<'b> for f64 {
-    fn real(self, builder: &'b Builder) -> Expr<'b> {
+    fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
         builder.real(self)
     }
 }
 
-impl<'b> Real<'b> for i64 {
-    fn real(self, builder: &'b Builder) -> Expr<'b> {
-        let id = builder.graph.borrow_mut().number(self as f64, Some(self), Sort::Real);
-        Expr { builder, id }
+impl<'b> Real<'b> for f32 {
+    fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
+        builder.real(f64::from(self))
     }
 }
 
 impl<'b> Real<'b> for Index<'b> {
-    fn real(self, _: &'b Builder) -> Expr<'b> {
+    fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
         Expr::from(self)
     }
 }
 
+impl<'b> Real<'b> for Sparse<'b> {
+    fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
+        self.tensor()
+    }
+}
+
 impl<'b> Affine<'b> for Index<'b> {
-    fn index(self, _: &'b Builder) -> Index<'b> {
+    fn index(self, _: &'b Builder<'b>) -> Index<'b> {
         self
     }
 }
 
-impl<'b> Affine<'b> for i64 {
-    fn index(self, builder: &'b Builder) -> Index<'b> {
-        builder.index(self)
+impl<'b, A: Affine<'b> + Copy> Affine<'b> for &A {
+    fn index(self, builder: &'b Builder<'b>) -> Index<'b> {
+        (*self).index(builder)
+    }
+}
+
+/// Whole numbers of Rust.
+macro_rules! integers {
+    ($($number:ty)*) => {$(
+        impl<'b> Real<'b> for $number {
+            fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
+                let whole = i64::try_from(self).ok();
+                let id = builder.graph.borrow_mut().number(self as f64, whole, Sort::Real);
+                Expr { builder, id }
+            }
+        }
+
+        impl<'b> Affine<'b> for $number {
+            fn index(self, builder: &'b Builder<'b>) -> Index<'b> {
+                match i64::try_from(self) {
+                    Ok(k) => builder.index(k),
+                    Err(_) => {
+                        builder.problem("literal-range", format!("expected an index of 64 bits, found {self}"));
+                        builder.index(0)
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+integers!(i32 i64 u32 usize);
+
+/// Where an element of a tensor is, a map or a relation is asked, or which sizes a parameter has: an index, `(i, j + 1)`, `[i, j]`, or a list of
+/// them.
+pub trait Place<'b> {
+    /// The index expressions, in the graph of `builder`.
+    fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>>;
+}
+
+impl<'b, A: Affine<'b>> Place<'b> for A {
+    fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
+        vec![self.index(builder)]
+    }
+}
+
+impl<'b, A: Affine<'b>, const N: usize> Place<'b> for [A; N] {
+    fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
+        self.into_iter().map(|index| index.index(builder)).collect()
+    }
+}
+
+impl<'b, A: Affine<'b>> Place<'b> for Vec<A> {
+    fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
+        self.into_iter().map(|index| index.index(builder)).collect()
+    }
+}
+
+macro_rules! places {
+    ($(($($name:ident)*))*) => {$(
+        impl<'b, $($name: Affine<'b>),*> Place<'b> for ($($name,)*) {
+            #[allow(non_snake_case, reason = "a variable is named as its type")]
+            fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
+                let ($($name,)*) = self;
+                vec![$($name.index(builder)),*]
+            }
+        }
+    )*};
+}
+
+places! {
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+}
+
+/// `x[i]`, `x[(i, j + 1)]`, `x[[i, j]]`: as [`Expr::at`].
+impl<'b, P: Place<'b>> std::ops::Index<P> for Expr<'b> {
+    type Output = Expr<'b>;
+    fn index(&self, place: P) -> &Expr<'b> {
+        self.builder.exprs.keep(self.at(place))
+    }
+}
+
+/// `a[(i, j)]`: as [`Sparse::at`].
+impl<'b, P: Place<'b>> std::ops::Index<P> for Sparse<'b> {
+    type Output = Expr<'b>;
+    fn index(&self, place: P) -> &Expr<'b> {
+        self.tensor.builder.exprs.keep(self.at(place))
+    }
+}
+
+/// `of[o]`: as [`Map::of`].
+impl<'b, P: Place<'b>> std::ops::Index<P> for Map<'b> {
+    type Output = Index<'b>;
+    fn index(&self, place: P) -> &Index<'b> {
+        self.builder.indices.keep(self.of(place))
     }
 }
 
@@ -109,6 +215,20 @@ macro_rules! operators {
             type Output = Expr<'b>;
             fn $method(self, right: R) -> Expr<'b> {
                 self.binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b, R: Real<'b>> $trait<R> for &Expr<'b> {
+            type Output = Expr<'b>;
+            fn $method(self, right: R) -> Expr<'b> {
+                self.binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<&Expr<'b>> for f64 {
+            type Output = Expr<'b>;
+            fn $method(self, right: &Expr<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, *right)
             }
         }
 
@@ -152,6 +272,13 @@ macro_rules! index_operators {
             }
         }
 
+        impl<'b, R: Affine<'b>> $trait<R> for &Index<'b> {
+            type Output = Index<'b>;
+            fn $method(self, right: R) -> Index<'b> {
+                $trait::$method(*self, right)
+            }
+        }
+
         impl<'b> $trait<Index<'b>> for i64 {
             type Output = Index<'b>;
             fn $method(self, right: Index<'b>) -> Index<'b> {
@@ -171,6 +298,13 @@ impl<'b> Neg for Expr<'b> {
     type Output = Expr<'b>;
     fn neg(self) -> Expr<'b> {
         Expr::make(self.builder, Kind::Unary(UnaryOp::Neg), vec![self.id])
+    }
+}
+
+impl<'b> Neg for &Expr<'b> {
+    type Output = Expr<'b>;
+    fn neg(self) -> Expr<'b> {
+        -*self
     }
 }
 

@@ -20,7 +20,7 @@ fn tree(ast: &Ast) -> String {
 }
 
 #[track_caller]
-fn check(body: impl for<'b> FnOnce(&'b Builder, Index<'b>, Expr<'b>, Expr<'b>) -> Expr<'b>, expected: &str) {
+fn check(body: impl for<'b> FnOnce(&'b Builder<'b>, Index<'b>, Expr<'b>, Expr<'b>) -> Expr<'b>, expected: &str) {
     let b = Builder::new();
     let n = b.size("n");
     let x = b.param("x", [n]);
@@ -44,7 +44,7 @@ fn builder_operators_and_literals() {
 #[test]
 fn builder_guards_and_binders() {
     check(
-        |_, n, x, s| r#gen(n, |i| (i.lt(n - 1) & !(x.at([i]).gt(0.0) | i.eq(3))) * (x.at([i + 1]) * s)),
+        |_, n, x, s| generate(n, |i| (i.lt(n - 1) & !(x.at([i]).gt(0.0) | i.eq(3))) * (x.at([i + 1]) * s)),
         "(gen i n (iv (and (< i (- n 1)) (not (or (> (at x i) 0r) (= i 3)))) (* (at x (+ i 1)) s)))",
     );
     check(|_, n, x, _| max(n, |i| x.at([i])) + min(n, |_| 1.0), "(+ (max i n (at x i)) (min j n 1r))");
@@ -187,7 +187,7 @@ fn builder_guards_shared_values() {
 
 #[test]
 fn builder_reports_problems() {
-    fn code(build: impl for<'b> FnOnce(&'b Builder, Expr<'b>) -> Expr<'b>) -> String {
+    fn code(build: impl for<'b> FnOnce(&'b Builder<'b>, Expr<'b>) -> Expr<'b>) -> String {
         let b = Builder::new();
         let s = b.scalar("s");
         let body = build(&b, s);
@@ -249,7 +249,7 @@ fn builder_is_linear_and_flat() {
 
 /// Random programs over `x : [4] real`; what was built can be used again while its indices are in scope.
 struct Random<'b> {
-    b: &'b Builder,
+    b: &'b Builder<'b>,
     x: Expr<'b>,
     random: fastrand::Rng,
     pool: Vec<Expr<'b>>,

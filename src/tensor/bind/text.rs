@@ -76,7 +76,7 @@ pub(super) fn sizes_text(signature: &Signature, bindings: &Bindings, pred: &Pred
 }
 
 /// What the program takes, for errors about names.
-pub(super) fn expected(signature: &Signature) -> String {
+pub(in crate::tensor) fn expected(signature: &Signature) -> String {
     const MOST: usize = 24;
     let axes = |dims: &[Size]| {
         let dims: Vec<String> = dims.iter().map(|d| affine_text(signature, d)).collect();

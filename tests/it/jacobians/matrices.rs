@@ -6,7 +6,7 @@ use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
 use iverson::loops::Decision;
 use iverson::stages::Stages;
-use iverson::tensor::{Inputs, Tensor};
+use iverson::tensor::{Inputs, Results, Tensor};
 
 use super::in_full;
 
@@ -54,9 +54,9 @@ fn large_matrices_are_bound_sparse() {
     let residuals = "param x : [n] real\ngen i < n - 1. 10 * (x[i + 1] - x[i]^2)";
     type Derive = fn(&Function, &[&str]) -> iverson::Result<Function>;
     let cases: [(&str, Derive, Mode, usize); 3] = [
-        (chain, Function::hessian, Mode::Hessian, 3 * N - 2),
-        (residuals, Function::jacobian, Mode::Jacobian, 2 * (N - 1)),
-        (residuals, Function::gauss_newton, Mode::GaussNewton, 3 * N - 2),
+        (chain, |f, wrt| f.hessian(wrt), Mode::Hessian, 3 * N - 2),
+        (residuals, |f, wrt| f.jacobian(wrt), Mode::Jacobian, 2 * (N - 1)),
+        (residuals, |f, wrt| f.gauss_newton(wrt), Mode::GaussNewton, 3 * N - 2),
     ];
     let mut inputs = Inputs::new();
     inputs.value("x", iverson::tensor::Value::vector((0..N).map(|k| 1.0 + (k % 7) as f64 / 8.0).collect()));
@@ -67,11 +67,14 @@ fn large_matrices_are_bound_sparse() {
         let matrix = derived.matrix().and_then(|matrix| matrix.bind(&inputs, Engine::Interpreter));
         let (_, expected) = matrix.and_then(|matrix| matrix.call(&inputs)).expect("it runs");
         for engine in [Engine::Interpreter, Engine::Native] {
-            let mut found = Vec::new();
-            let run = || found = derivative.kernel(&inputs, engine).and_then(|k| k.call(&inputs)).expect("it runs");
+            let mut found = Results::default();
+            let run = || {
+                found =
+                    derivative.kernel(&inputs).engine(engine).build().and_then(|k| k.call(&inputs)).expect("it runs")
+            };
             let peak = crate::allocations::peak_of(run);
             assert!(peak < 64 << 20, "{mode:?}, {engine:?}: {peak} bytes");
-            let [(_, value)] = found.as_slice() else { panic!("one result") };
+            let [(_, value)] = &*found else { panic!("one result") };
             let Tensor::Csr(csr) = value.leaves()[0].as_ref() else { panic!("{mode:?}, {engine:?}: it is not sparse") };
             assert_eq!((csr.rows(), csr.cols(), csr.data().len()), (expected.rows(), N, entries), "{mode:?}");
             assert_eq!(csr, &expected, "{mode:?}, {engine:?}");
@@ -109,7 +112,9 @@ fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
         sparse.map(|(name, _)| name.clone()).collect()
     };
     for engine in [Engine::Interpreter, Engine::Native] {
-        let run = |f: &Function| f.kernel(&inputs, engine).and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+        let run = |f: &Function| {
+            f.kernel(&inputs).engine(engine).build().and_then(|kernel| kernel.call(&inputs)).expect("it runs")
+        };
         let expected = run(&dense);
         assert!(kept(&expected).is_empty());
         for (function, sparse) in [(&derived, &sparse[..]), (&simplified, &sparse), (&parsed, &[])] {
@@ -120,11 +125,17 @@ fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
             }
         }
         // The numbers of constants are bound too, and results may be in single precision.
-        let constant = derived.kernel_with_constants(&inputs, &["y"], engine).expect("it binds");
+        let constant = derived.kernel(&inputs).constants(&["y"]).engine(engine).build().expect("it binds");
         assert_eq!(constant.constants(), ["y"]);
         let found = constant.call(&inputs).expect("it runs");
         assert_eq!(kept(&found), sparse);
-        let single = derived.kernel_in_single(&inputs, engine).and_then(|k| k.call(&inputs)).expect("it runs");
+        let single = derived
+            .kernel(&inputs)
+            .results_in_single()
+            .engine(engine)
+            .build()
+            .and_then(|k| k.call(&inputs))
+            .expect("it runs");
         for ((found, single), (name, expected)) in found.iter().zip(&single).zip(&expected) {
             assert_eq!(in_full(&found.1), in_full(expected), "{name}");
             assert!(single.1.leaves()[0].precision() == iverson::tensor::Precision::Single, "{name}");
@@ -167,7 +178,8 @@ fn patterns_that_are_known_row_by_row() {
                 let targets = (0..n).map(|k| (2 * k + 1) % 4).collect();
                 inputs.relation("f", iverson::tensor::Relation::from_map(&[n], targets, 4).expect("in range"));
             }
-            let dense = function.kernel(&inputs, Engine::Interpreter).and_then(|kernel| kernel.call(&inputs));
+            let dense =
+                function.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|kernel| kernel.call(&inputs));
             let dense = dense.expect("it runs");
             let expected = dense[0].1.leaves()[0].data().to_vec();
             for engine in [Engine::Interpreter, Engine::Native] {

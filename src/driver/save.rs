@@ -1,0 +1,64 @@
+//! Functions in files, by `serde`: a program that was read is saved as its text, and a derivative as its statements, so what is loaded computes the
+//! same bits. What is read is parsed and verified as anything else.
+//!
+//! ```
+//! use iverson::prelude::*;
+//!
+//! let gradient = Function::parse("param x : [n] real\nsum i < n. x[i]^3")?.gradient(["x"])?;
+//! let text = serde_json::to_string(&gradient).expect("it can be saved");
+//! let again: Function = serde_json::from_str(&text).expect("it can be loaded");
+//! assert_eq!(again.to_string(), gradient.to_string());
+//! assert_eq!(again.eval(&inputs! { "x" => [2.0] })?["grad_x"].as_slice(), Some(&[12.0][..]));
+//! # Ok::<(), iverson::Error>(())
+//! ```
+//!
+//! Refused: native scalar functions, which are code, and parameters that [depend](Function::with_derivative) on others.
+
+use serde::{Deserialize, Serialize, de, ser};
+
+use super::Function;
+use crate::scalar::UserValue;
+use crate::tssa;
+
+/// A function in a file: as text, or as statements in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Saved {
+    Program(String),
+    Statements { json: String, sparse: Vec<String> },
+}
+
+impl Serialize for Function {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !self.dependents.is_empty() {
+            return Err(ser::Error::custom("a function with parameters that depend on others cannot be saved"));
+        }
+        let functions = self.tssa.signature.functions.values();
+        if let Some(native) = functions.into_iter().find(|f| !matches!(f.value(), UserValue::Expr(_))) {
+            return Err(ser::Error::custom(format!("the native function `{}` cannot be saved", native.name())));
+        }
+        let saved = match &self.source {
+            Some(source) if self.sparse.is_empty() => Saved::Program(source.to_string()),
+            _ => Saved::Statements {
+                json: self.tssa.to_json().map_err(ser::Error::custom)?,
+                sparse: self.sparse.clone(),
+            },
+        };
+        saved.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Function {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Function, D::Error> {
+        match Saved::deserialize(deserializer)? {
+            Saved::Program(text) => Function::parse(&text).map_err(de::Error::custom),
+            Saved::Statements { json, sparse } => {
+                let tssa = tssa::Program::from_json(&json).map_err(de::Error::custom)?;
+                if let Some(name) = sparse.iter().find(|name| tssa.outputs.iter().all(|output| output.name != **name)) {
+                    return Err(de::Error::custom(format!("the program has no result `{name}`")));
+                }
+                Ok(Function { sparse, ..Function::from_tensor_ssa(tssa) })
+            }
+        }
+    }
+}

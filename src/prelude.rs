@@ -1,0 +1,27 @@
+//! What most programs need: `use iverson::prelude::*;`.
+//!
+//! ```
+//! use iverson::prelude::*;
+//!
+//! let loss = Function::parse("param X : [n, d] real\nparam y : [n] real\nparam w : [d] real\nsum i < n. ((sum j < d. X[i, j] * w[j]) - y[i])^2")?;
+//! let mut inputs = inputs! { "X" => [[1.0, 2.0], [3.0, 4.0]], "y" => [5.0, 6.0], "w" => vec![0.0; 2] };
+//! println!("{}", loss.gradient(["w"])?);
+//! println!("{}", loss.hessian(["w"])?.eval(&inputs)?);
+//! let kernel = loss.value_and_gradient(["w"])?.kernel(&inputs).constants(["X", "y"]).build()?;
+//! let results = kernel.call(&[1.0, 1.0])?;
+//! assert_eq!((results["value"].as_scalar(), results["grad_w"].as_slice()), (Some(5.0), Some(&[2.0, 0.0][..])));
+//! # Ok::<(), iverson::Error>(())
+//! ```
+//!
+//! | to | there are |
+//! |---|---|
+//! | write programs | [`Function`], or [`Builder`] with [`generate`], [`sum`], [`max`], [`min`], [`argmax`], [`argmin`], [`select`], [`exists`] |
+//! | give them data | [`inputs!`], [`Inputs`], [`Value`], [`Tensor`], [`Dense`], [`Csr`], [`Csc`], [`Coo`], [`Relation`] |
+//! | run them | [`KernelBuilder`], [`Kernel`], [`Engine`], [`Results`] |
+//! | minimise them | [`Objective`] |
+
+pub use crate::driver::{Function, KernelBuilder, Objective};
+pub use crate::inputs;
+pub use crate::kernel::{Engine, Kernel};
+pub use crate::surface::builder::{Builder, argmax, argmin, exists, generate, max, min, select, sum};
+pub use crate::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Results, Tensor, Value};

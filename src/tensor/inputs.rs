@@ -1,0 +1,203 @@
+//! What programs are given: values, relations and sizes by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::bind::text::expected;
+use super::targets::Targets;
+use super::{IntoValue, Malformed, Precision, Relation, Value};
+use crate::error::{Error, Result};
+use crate::ty::{Signature, is_part};
+
+/// What a program and its derivatives are given, by name; validated by [`bind`](fn@super::bind), which takes what a program needs and leaves the rest. A name that
+/// is given again replaces what it had.
+///
+/// ```
+/// use iverson::prelude::*;
+///
+/// let mut inputs = inputs! { "A" => [[1.0, 2.0], [3.0, 4.0]], "x" => vec![1.0, -1.0] };
+/// inputs.value("scale", 0.5).value("x", ndarray::array![2.0, 0.0]);
+/// # assert!(inputs.has_value("A"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    pub(super) values: BTreeMap<String, Value>,
+    /// What was given as a value and is none.
+    pub(super) malformed: BTreeMap<String, Malformed>,
+    pub(super) relations: BTreeMap<String, Arc<Relation>>,
+    /// Maps that are given by their targets.
+    pub(super) maps: BTreeMap<String, Arc<Targets>>,
+    pub(super) sizes: BTreeMap<String, i64>,
+}
+
+impl Inputs {
+    /// No inputs.
+    pub fn new() -> Self {
+        Inputs::default()
+    }
+
+    /// Gives a parameter its value: whole, or component by component as `ab.0`, `ab.1`, `ab.1.0`. An array or a matrix that is no tensor is
+    /// refused when the inputs are bound.
+    pub fn value(&mut self, name: impl Into<String>, value: impl IntoValue) -> &mut Self {
+        let name = name.into();
+        match value.into_value() {
+            Ok(value) => {
+                self.malformed.remove(&name);
+                self.values.insert(name, value);
+            }
+            Err(malformed) => {
+                self.values.remove(&name);
+                self.malformed.insert(name, malformed);
+            }
+        }
+        self
+    }
+
+    /// Gives a relation or a map its tuples.
+    pub fn relation(&mut self, name: impl Into<String>, relation: impl Into<Arc<Relation>>) -> &mut Self {
+        let name = name.into();
+        self.maps.remove(&name);
+        self.relations.insert(name, relation.into());
+        self
+    }
+
+    /// Gives a map the targets of all sources, in row-major order. How many targets there may be follows from the other inputs.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let f = Function::parse("param x : [n] real\nmap to : [p] -> [n]\nsum o < p. x[to(o)]")?;
+    /// let mut inputs = inputs! { "x" => vec![1.0, 2.0, 4.0] };
+    /// inputs.map("to", &[2], vec![2, 0]);
+    /// assert_eq!(f.eval(&inputs)?["value"].as_scalar(), Some(5.0));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn map(&mut self, name: impl Into<String>, sources: &[usize], targets: Vec<usize>) -> &mut Self {
+        let name = name.into();
+        self.relations.remove(&name);
+        self.maps.insert(name, Arc::new(Targets::new(sources, targets)));
+        self
+    }
+
+    /// Gives a size variable its value; needed for those that no shape determines.
+    pub fn size(&mut self, name: impl Into<String>, size: i64) -> &mut Self {
+        self.sizes.insert(name.into(), size);
+        self
+    }
+
+    /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
+    pub fn store_in_single(&mut self, name: &str) -> bool {
+        let mut found = false;
+        for (_, value) in self.values.iter_mut().filter(|(given, _)| is_part(given, name)) {
+            *value = value.in_precision(Precision::Single);
+            found = true;
+        }
+        found
+    }
+
+    /// The same inputs with all numbers widened or rounded.
+    #[must_use]
+    pub fn in_precision(&self, precision: Precision) -> Inputs {
+        let mut inputs = self.clone();
+        inputs.values.values_mut().for_each(|value| *value = value.in_precision(precision));
+        inputs
+    }
+
+    /// Whether a parameter, or a component of it, was given.
+    pub(crate) fn gives(&self, name: &str) -> bool {
+        self.values.keys().any(|given| is_part(given, name))
+    }
+
+    /// The value that was given under this name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// Checks that a program takes all that is given, as a list of arguments should be that was written for this program alone.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for the first name that the program does not have.
+    pub fn check_names(&self, signature: &Signature) -> Result<()> {
+        let no = |what: &str| format!("the program has no such {what}; {}", expected(signature));
+        let is_relation = |name: &str| signature.relations.values().any(|relation| relation.name == name);
+        let is_component = |name: &str| signature.params.values().any(|param| is_part(name, &param.name));
+        if let Some(name) = self.sizes.keys().find(|name| !signature.sizes.values().any(|size| size == *name)) {
+            return Err(Error::data(name, no("size")));
+        }
+        if let Some(name) = self.values.keys().find(|name| !is_component(name)) {
+            let message = match is_relation(name) {
+                true => format!("it is a relation; give its tuples with `Inputs::relation`; {}", expected(signature)),
+                false => no("parameter"),
+            };
+            return Err(Error::data(name, message));
+        }
+        match self.relations.keys().chain(self.maps.keys()).find(|name| !is_relation(name)) {
+            Some(name) => Err(Error::data(name, no("relation"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What there is to say of an input that is missing: that it was given as something else, or under a name much like its own.
+    pub(super) fn missing(&self, what: &str, name: &str, signature: &Signature) -> Error {
+        let known = |given: &str| {
+            let param = signature.params.values().any(|param| is_part(given, &param.name));
+            param || signature.relations.values().any(|relation| relation.name == given)
+        };
+        let given =
+            self.values.keys().chain(self.relations.keys()).chain(self.maps.keys()).filter(|given| !known(given));
+        let like = given.map(|given| (distance(given, name), given)).min();
+        let hint = match (what, like) {
+            ("parameter", _) if self.relations.contains_key(name) || self.maps.contains_key(name) => {
+                "it is a parameter, but a relation was given".to_owned()
+            }
+            (_, Some((far, given))) if far <= 2 && far < name.chars().count() => {
+                format!("this {what} is missing, `{given}` was given")
+            }
+            _ => format!("this {what} is missing"),
+        };
+        Error::data(name, format!("{hint}; {}", expected(signature)))
+    }
+
+    /// Whether a value was given under this name.
+    pub fn has_value(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+}
+
+/// How many characters to insert, remove or replace to make one name of another.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j].min(diagonal) + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// [`Inputs`] from names and their values: all that [`Inputs::value`](crate::tensor::Inputs::value) takes.
+///
+/// ```
+/// use iverson::prelude::*;
+///
+/// let dot = Function::parse("param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]")?;
+/// let inputs = inputs! { "x" => vec![1.0, 2.0], "y" => ndarray::array![3.0, 4.0] };
+/// assert_eq!(dot.eval(&inputs)?["value"].as_scalar(), Some(11.0));
+/// # Ok::<(), iverson::Error>(())
+/// ```
+///
+/// [`Inputs`]: crate::tensor::Inputs
+#[macro_export]
+macro_rules! inputs {
+    ($($name:expr => $value:expr),* $(,)?) => {{
+        #[allow(unused_mut, reason = "there may be none")]
+        let mut inputs = $crate::tensor::Inputs::new();
+        $(inputs.value($name, $value);)*
+        inputs
+    }};
+}

@@ -1,0 +1,340 @@
+//! The library as a newcomer's first guess has it: programs from an empty crate, and the names of the prelude.
+
+use std::collections::BTreeSet;
+
+use iverson::prelude::*;
+use iverson::tensor::{IntoValue, Slice};
+use iverson::{Error, ndarray, sprs};
+
+const LOGISTIC: &str = "param X : csr [n, d] real\nparam y : [n] real\nparam w : [d] real\n\
+                        assume n >= 1\n(sum i < n. softplus(-y[i] * (sum j < d. X[i, j] * w[j]))) / n";
+
+/// A sparse table of `n` rows and `d` columns, and labels 1 and -1.
+fn table(n: usize, d: usize) -> (sprs::CsMat<f64>, Vec<f64>) {
+    let mut triplets = sprs::TriMat::new((n, d));
+    for i in 0..n {
+        triplets.add_triplet(i, i % d, 1.0 + (i % 3) as f64);
+        triplets.add_triplet(i, (5 * i + 2) % d, -1.5 + (i % 4) as f64);
+    }
+    let labels = (0..n).map(|i| if (i * i + i / 3) % 5 < 2 { 1.0 } else { -1.0 }).collect();
+    let sum: sprs::CsMat<f64> = triplets.to_csr();
+    (sum, labels)
+}
+
+#[test]
+fn inputs_serve_a_function_and_its_derivatives() -> Result<(), Error> {
+    let (x, y) = table(12, 4);
+    let inputs = inputs! { "X" => &x, "y" => y, "w" => [0.1, -0.2, 0.3, 0.0], "dw" => [1.0, 0.0, 0.0, 0.0] };
+    let loss = Function::parse(LOGISTIC)?;
+    let value = loss.eval(&inputs)?["value"].as_scalar();
+    let both = loss.value_and_gradient(["w"])?.eval(&inputs)?;
+    assert_eq!(both["value"].as_scalar().map(|x| (x * 1e12).round()), value.map(|x| (x * 1e12).round()));
+    let forward = loss.forward(["w"])?.eval(&inputs)?;
+    let hessian = loss.hessian(["w"])?.eval(&inputs)?;
+    assert_eq!(hessian["hessian_w_w"].as_csr().map(|h| (h.rows(), h.cols())), Some((4, 4)));
+    let (slope, along) = (both["grad_w"].as_slice().unwrap(), forward["tangent"].as_scalar().unwrap());
+    assert!((slope[0] - along).abs() < 1e-12);
+    // A gradient does not need what a value needs.
+    let linear = Function::parse("param x : [n] real\nparam c : [n] real\nsum i < n. c[i] * x[i]")?;
+    let mut inputs = inputs! { "x" => [0.0; 3], "c" => [1.0; 3], "lambda" => 2 };
+    linear.gradient(["x"])?.eval(inputs.size("k", 4))?;
+    let strict = inputs.check_names(&linear.tensor_ssa().signature).unwrap_err().to_string();
+    assert_eq!(strict, "k: the program has no such size; it takes x : [n] real, c : [n] real, size n");
+    Ok(())
+}
+
+#[test]
+fn misspelt_inputs_are_helped() -> Result<(), Error> {
+    let dot = Function::parse("param first : [n] real\nparam y : [n] real\nsum i < n. first[i] * y[i]")?;
+    for (inputs, message) in [
+        (inputs! { "fist" => [1.0], "y" => [1.0] }, "first: this parameter is missing, `fist` was given; it takes "),
+        (inputs! { "first" => [1.0], "z" => [1.0] }, "y: this parameter is missing; it takes "),
+        (inputs! { "other" => [1.0], "y" => [1.0] }, "first: this parameter is missing; it takes "),
+    ] {
+        let error = dot.eval(&inputs).unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+    let deep = ndarray::Array::<f64, _>::zeros(ndarray::IxDyn(&[1; 17]));
+    let mut inputs = inputs! { "first" => &deep, "y" => [1.0] };
+    assert!(deep.into_value().is_err());
+    assert_eq!(dot.eval(&inputs).unwrap_err().to_string(), "first: 17 axes are more than the limit of 16");
+    inputs.value("first", [2.0]);
+    assert_eq!(dot.eval(&inputs)?["value"].as_scalar(), Some(2.0));
+    Ok(())
+}
+
+#[test]
+fn kernels_are_built_by_steps_in_any_order() -> Result<(), Error> {
+    let (x, y) = table(30, 5);
+    let inputs = inputs! { "X" => x, "y" => y, "w" => [0.0; 5] };
+    let both = Function::parse(LOGISTIC)?.value_and_gradient(["w"])?;
+    let plain = both.kernel(&inputs).engine(Engine::Interpreter).build()?;
+    let w = [0.5, -0.5, 0.25, 1.0, 0.0];
+    let expected = plain.call(&{
+        let mut inputs = inputs.clone();
+        inputs.value("w", w);
+        inputs
+    })?;
+    let names = BTreeSet::from(["y".to_owned(), "X".to_owned()]);
+    for kernel in [
+        both.kernel(&inputs).constants(["X", "y"]).threads(2).engine(Engine::Native).build()?,
+        both.kernel(&inputs).engine(Engine::Interpreter).threads(1).constants(&names).build()?,
+    ] {
+        assert_eq!(kernel.call(&w)?, expected);
+        let (mut value, mut gradient) = (0.0, vec![0.0; 5]);
+        kernel.call_into((&w,), (&mut value, &mut gradient))?;
+        assert_eq!((Some(value), Some(&gradient[..])), (expected["value"].as_scalar(), expected["grad_w"].as_slice()));
+    }
+    let single = both.kernel(&inputs).constants(["X"]).single(["grad_w", "y"]).engine(Engine::Interpreter).build()?;
+    let labels: Vec<f32> = inputs.get("y").and_then(Value::as_slice).unwrap().iter().map(|y| *y as f32).collect();
+    let found = single.call((&labels, &w))?;
+    let rounded: Vec<f32> = expected["grad_w"].as_slice().unwrap().iter().map(|x| *x as f32).collect();
+    assert_eq!(found["grad_w"].leaves()[0].numbers(), Slice::Single(&rounded));
+    let threads = both.kernel(&inputs).threads(0).build().unwrap_err().to_string();
+    assert_eq!(threads, "0 threads: a kernel takes at least one");
+    for kernel in [both.kernel(&inputs).constants(["z"]), both.kernel(&inputs).single(["z"])] {
+        assert!(matches!(kernel.build(), Err(Error::Request(_))));
+    }
+    Ok(())
+}
+
+#[test]
+fn results_have_names_and_print() -> Result<(), Error> {
+    let f =
+        Function::parse("param x : [n] real\nparam s : real\n(sum i < n. x[i], gen i < n, j < n. [i = j] * s * x[i])")?;
+    let results = f.eval(&inputs! { "x" => [1.0, 2.0, -0.0], "s" => 3 })?;
+    assert_eq!(results.to_string(), "value.0: 3.0\nvalue.1: [3, 3], norm 6.7082: 3.0 0.0 0.0 0.0 6.0 0.0 ..\n");
+    let jacobian = f.jacobian(["s"])?.eval(&inputs! { "x" => [1.0, 2.0], "s" => 3 })?;
+    insta::assert_snapshot!(jacobian);
+    assert!(results.get("loss").is_none());
+    let asked = std::panic::catch_unwind(|| results["loss"].clone()).unwrap_err();
+    assert_eq!(asked.downcast_ref::<String>().unwrap(), "there is no result `loss`, but value");
+    Ok(())
+}
+
+/// The names of the prelude, as its snapshot lists them.
+#[test]
+fn the_prelude_is_what_is_listed() {
+    let text = include_str!("../../src/prelude.rs");
+    let uses = text.split("pub use crate::").skip(1).filter_map(|rest| rest.split(';').next());
+    let names = uses.flat_map(|path| {
+        let list = path.split_once('{').map_or(path.rsplit("::").next().unwrap_or(path), |(_, list)| list);
+        list.trim_end().trim_end_matches('}').split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    names.sort();
+    insta::assert_snapshot!(names.join("\n"));
+}
+
+/// A program that the builder makes, and the text that means the same.
+#[track_caller]
+fn builds(build: impl for<'b> FnOnce(&'b Builder<'b>) -> iverson::surface::builder::Expr<'b>, text: &str) {
+    let b = Builder::new();
+    let ast = b.finish(build(&b)).and_then(|ast| Function::build(&ast));
+    let expected = Function::parse(text).expect("it is a program");
+    assert_eq!(ast.map(|f| f.to_string()).map_err(|e| e.to_string()), Ok(expected.to_string()));
+}
+
+#[test]
+fn natural_lines_of_the_builder() {
+    let xs = "param x : [n] real\nparam y : [n] real\n";
+    let with = |body: &str| format!("{xs}{body}");
+    builds(
+        |b| {
+            let n = b.size("n");
+            let (x, y) = (b.param("x", n), b.param("y", [n]));
+            sum(n, |i| x[i] * y[i])
+        },
+        &with("sum i < n. x[i] * y[i]"),
+    );
+    builds(
+        |b| {
+            let n = b.size("n");
+            let (x, y) = (b.param("x", n), b.param("y", n));
+            let half = 0.5_f32;
+            sum(n - 1, |i| (x[i + 1] - &y[i]) * half + 2.0 * &x[i] - 1)
+        },
+        &with("sum i < n - 1. (x[i + 1] - y[i]) * 0.5 + 2 * x[i] - 1"),
+    );
+    builds(
+        |b| {
+            let (n, three) = (b.size("n"), 3_usize);
+            let (x, y) = (b.param("x", n), b.param("y", n));
+            generate(n, |i| sum(n, |j| (i.ge(j) & (i - j + three).lt(n)) * (x[i - j + 3] * -y[j])))
+        },
+        &with("gen i < n. sum j < n. [i >= j and i - j + 3 < n] * x[i - j + 3] * -y[j]"),
+    );
+    builds(
+        |b| {
+            let n = b.size("n");
+            let (x, y) = (b.param("x", n), b.param("y", 2 * n));
+            sum(n, |i| x.at(i).exp() + y[2 * i] / 3_i32 - y[2 * i + 1].powi(2))
+        },
+        "param x : [n] real\nparam y : [2 * n] real\nsum i < n. exp(x[i]) + y[2 * i] / 3 - y[2 * i + 1]^2",
+    );
+    builds(
+        |b| {
+            let (n, m) = (b.size("n"), b.size("m"));
+            let a = b.param("A", (n, m));
+            let x = b.csr("X", (m, 4));
+            sum(n, |i| sum(m, |j| a[(i, j)] * a[[i, j]] + x[(j, 3)]))
+        },
+        "param A : [n, m] real\nparam X : csr [m, 4] real\nsum i < n, j < m. A[i, j] * A[i, j] + X[j, 3]",
+    );
+    builds(
+        |b| {
+            let (n, p) = (b.size("n"), b.size("p"));
+            let x = b.param("x", &n);
+            let of = b.map("of", p, n);
+            sum(p, |o| x[of[o]] - x[of.of(o)])
+        },
+        "param x : [n] real\nmap of : [p] -> [n]\nsum i < p. x[of(i)] - x[of(i)]",
+    );
+}
+
+#[test]
+fn library_functions_are_methods_of_the_builder() {
+    builds(
+        |b| {
+            let (m, n) = (b.size("m"), b.size("n"));
+            let (a, x, y) = (b.param("A", [m, n]), b.param("x", n), b.param("y", m));
+            a.matvec(&x).dot(y) + x.softmax().norm2()
+        },
+        "param A : [m, n] real\nparam x : [n] real\nparam y : [m] real\ndot(matvec(A, x), y) + norm2(softmax(x))",
+    );
+    builds(
+        |b| {
+            let (m, k) = (b.size("m"), b.size("k"));
+            let (a, c) = (b.param("A", [m, k]), b.param("C", [k, m]));
+            a.matmul(c).trace() + c.matmul(&a).transpose().trace().relu()
+        },
+        "param A : [m, k] real\nparam C : [k, m] real\ntrace(matmul(A, C)) + relu(trace(transpose(matmul(C, A))))",
+    );
+}
+
+#[test]
+fn programs_are_composed() -> Result<(), Error> {
+    let model = Function::parse("param X : csr [n, d] real\nparam w : [d] real\ngen i < n. sum j < d. X[i, j] * w[j]")?;
+    let loss = Function::parse(
+        "param y : [n] real\nparam p : [n] real\nassume n >= 1\n(sum i < n. softplus(-y[i] * p[i])) / n",
+    )?;
+    let whole = loss.substitute("p", &model)?;
+    let (x, y) = table(20, 4);
+    let inputs = inputs! { "X" => &x, "y" => y, "w" => [0.5, -1.0, 0.25, 0.0] };
+    let (found, expected) =
+        (whole.gradient(["w"])?.eval(&inputs)?, Function::parse(LOGISTIC)?.gradient(["w"])?.eval(&inputs)?);
+    for (a, b) in found["grad_w"].as_slice().unwrap().iter().zip(expected["grad_w"].as_slice().unwrap()) {
+        assert!((a - b).abs() <= 1e-14, "{found} {expected}");
+    }
+    insta::assert_snapshot!(whole);
+    // Sizes become those of the result, which may not be negative.
+    let ends = Function::parse("param p : [k] real\nparam z : [k + 1] real\nz[0] + (sum i < k. p[i])")?;
+    let window = Function::parse("param x : [n] real\ngen i < n - 2. x[i] * x[i + 2]")?;
+    insta::assert_snapshot!(ends.substitute("p", &window)?);
+    for (f, param, g, message) in [
+        (&ends, "q", &window, "the program has no parameter `q`"),
+        (&ends, "z", &Function::parse("param s : real\ns")?, "the result has another type than `z`"),
+        (
+            &ends,
+            "p",
+            &Function::parse("param z : real\nparam q : [n] real\ngen i < n. z * q[i]")?,
+            "the parameter `z` is another one",
+        ),
+        (&model, "X", &window, "`X` is sparse, which no result can stand for"),
+    ] {
+        let error = f.substitute(param, g).unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_of_each_sample_are_a_map() -> Result<(), Error> {
+    let one = Function::parse("param x : [d] real\nparam y : real\nparam w : [d] real\nsoftplus(-y * dot(x, w))")?;
+    let inputs = inputs! { "x" => [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], "y" => [1.0, -1.0, 1.0], "w" => [0.5, 0.25] };
+    let gradients = one.gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
+    // Several results become one, of as many leaves.
+    let both = one.value_and_gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
+    let [values, slopes] = both["value"].leaves() else { panic!("two leaves") };
+    for (k, x) in [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]].iter().enumerate() {
+        let y = inputs.get("y").and_then(Value::as_slice).unwrap()[k];
+        let alone = one.value_and_gradient(["w"])?.eval(&inputs! { "x" => x, "y" => y, "w" => [0.5, 0.25] })?;
+        assert!((values.data()[k] - alone["value"].as_scalar().unwrap()).abs() < 1e-15);
+        for found in [gradients["grad_w"].as_slice().unwrap(), slopes.data()] {
+            for (a, b) in found[2 * k..2 * k + 2].iter().zip(alone["grad_w"].as_slice().unwrap()) {
+                assert!((a - b).abs() < 1e-15);
+            }
+        }
+    }
+    let sparse = Function::parse(LOGISTIC)?.map(["X"], "b").unwrap_err().to_string();
+    assert_eq!(sparse, "`X` is sparse, and a map goes through dense parameters");
+    let places =
+        Function::parse("param x : [n] real\nassume n >= 1\nx[argmax i < n. x[i]]")?.map(["x"], "b").unwrap_err();
+    assert!(matches!(places, Error::Limitation { .. }), "{places}");
+    Ok(())
+}
+
+#[test]
+fn names_are_changed() -> Result<(), Error> {
+    let f = Function::parse(
+        "param X : csr [n, d] real\nparam w : [d] real\nmap of : [d] -> [n]\nsum j < d. X[of(j), j] * w[j]",
+    )?;
+    insta::assert_snapshot!(f.rename([("X", "A"), ("n", "rows"), ("of", "to")])?);
+    for (names, message) in [
+        (vec![("q", "r")], "the program has no `q`"),
+        (vec![("X", "w")], "two things would be called `w`"),
+        (vec![("X", "a b")], "a new name is no name of the language"),
+        (vec![("X", "sum")], "a new name is no name of the language"),
+    ] {
+        let error = f.rename(names).unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+    // Names can be exchanged.
+    let swapped = Function::parse("param a : [n] real\nparam b : [n] real\nsum i < n. a[i] - 2 * b[i]")?;
+    let swapped = swapped.rename([("a", "b"), ("b", "a")])?;
+    assert_eq!(swapped.to_string().lines().last(), Some("sum i < n. b[i] - 2 * a[i]"));
+    Ok(())
+}
+
+#[test]
+fn logistic_regression_is_fitted() -> Result<(), Error> {
+    let (x, y) = table(40, 5);
+    let loss = Function::parse(LOGISTIC)?;
+    let objective = loss.objective(&inputs! { "X" => &x, "y" => y, "w" => [0.0; 5] }, ["w"])?;
+    let (mut w, mut slope) = (objective.start(), vec![0.0; objective.len()]);
+    let before = objective.evaluate(&w, &mut slope)?;
+    for _ in 0..200 {
+        w.iter_mut().zip(&slope).for_each(|(w, slope)| *w -= 0.5 * slope);
+        objective.evaluate(&w, &mut slope)?;
+    }
+    assert!(objective.evaluate(&w, &mut slope)? < before);
+    assert!(slope.iter().all(|slope| slope.abs() < 1e-3), "{slope:?}");
+    let end = loss.gradient(["w"])?.eval(&objective.at(&w)?)?;
+    for (a, b) in end["grad_w"].as_slice().unwrap().iter().zip(&slope) {
+        assert!((a - b).abs() < 1e-15);
+    }
+    assert_eq!(
+        objective.evaluate(&w[1..], &mut slope).unwrap_err().to_string(),
+        "point: 5 numbers are expected, found 4"
+    );
+    let unknown = loss.objective(&objective.at(&w)?, ["v"]).unwrap_err().to_string();
+    assert_eq!(unknown, "the program has no parameter `v`");
+    Ok(())
+}
+
+#[test]
+fn functions_are_saved_and_loaded() -> Result<(), Error> {
+    let inputs = inputs! { "x" => [0.5, 1.5, -0.25] };
+    let f = Function::parse("param x : [n] real\nsum i < n - 1. exp(x[i + 1] * x[i])")?;
+    for function in [f.clone(), f.gradient(["x"])?, f.hessian(["x"])?] {
+        let text = serde_json::to_string(&function).expect("it can be saved");
+        let again: Function = serde_json::from_str(&text).expect("it can be loaded");
+        assert_eq!(again.to_string(), function.to_string());
+        assert_eq!(again.sparse_results(), function.sparse_results());
+        assert_eq!(again.eval(&inputs)?, function.eval(&inputs)?);
+    }
+    for text in [r#"{"program": "param x : [n] real\nx[n]"}"#, r#"{"statements": {"json": "{}", "sparse": []}}"#, "1"] {
+        assert!(serde_json::from_str::<Function>(text).is_err(), "{text}");
+    }
+    Ok(())
+}
