@@ -33,8 +33,9 @@
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
 //! another order.
 //!
-//! Two more work on a program that is bound: [`in_bins`] has sums along other views of large relations computed in bins, and [`hold()`] splits a
-//! program whose parameters are constant, some of them, in two ([`specialise`]).
+//! Three more work on a program that is bound: [`scatter()`](fn@scatter) has sums by target computed in the order of their sources, [`in_bins`] has sums along
+//! other views of large relations computed in bins, and [`hold()`] splits a program whose parameters are constant, some of them, in two
+//! ([`specialise`]).
 
 mod bins;
 mod blocks;
@@ -56,6 +57,7 @@ mod partial_sums;
 mod peel;
 mod privatise;
 mod reuse;
+mod scatter;
 mod searches;
 pub mod specialise;
 mod split;
@@ -70,6 +72,7 @@ use crate::loops::Program;
 use crate::stages::Stages;
 
 pub use bins::in_bins;
+pub use scatter::{Sizes, scatter};
 pub use specialise::{Split, constants_by_name, hold};
 
 /// How far the results of a pass are those of before.
