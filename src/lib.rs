@@ -54,7 +54,7 @@
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> prepare, lower ───> loops
-//!                                                          │ schedule     the same numbers, sooner: 23 passes
+//!                                                          │ schedule     the same numbers, sooner: 24 passes
 //!                                                          v
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```

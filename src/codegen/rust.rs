@@ -164,7 +164,7 @@ impl<'a> Emitter<'a> {
 
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
-        self.conversion = Conversion::of(nest);
+        self.conversion = Conversion::of(self.program, nest);
         self.spare = Fresh::after(&nest.body).fresh_real();
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {

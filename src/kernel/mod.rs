@@ -322,7 +322,8 @@ impl Kernel {
 fn scattered(program: Arc<Program>, bindings: &Bindings) -> Result<Arc<Program>> {
     let length = |n: &Size| bindings.length(n).ok().and_then(|n| u64::try_from(n).ok());
     let tuples = |r: RelationId| bindings.relations().get(r).and_then(|r| u64::try_from(r.len()).ok());
-    let found = schedule::scatter(&program, &schedule::Sizes { length: &length, tuples: &tuples })?;
+    let sizes = schedule::Sizes { length: &length, tuples: &tuples, cached: schedule::machine::CACHED };
+    let found = schedule::scatter(&program, &sizes)?;
     Ok(found.map_or(program, Arc::new))
 }
 

@@ -163,6 +163,9 @@ decisions! {
     "reuse" {
         Forwarded { tensor: String } "{tensor} is not stored: its readers are in the same loops"
     }
+    "reciprocals" {
+        Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+    }
     "fills" {
         NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"
     }

@@ -16,6 +16,7 @@
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
+//! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
 //! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
 //! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
@@ -56,6 +57,7 @@ mod panels;
 mod partial_sums;
 mod peel;
 mod privatise;
+mod reciprocals;
 mod reuse;
 mod scatter;
 mod searches;
@@ -108,7 +110,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 23] = {
+pub const PASSES: [Pass; 24] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -124,6 +126,7 @@ pub const PASSES: [Pass; 23] = {
         pass("unroll", Contracts, unroll::run),
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
+        pass("reciprocals", Reassociates, reciprocals::run),
         pass("fills", Exact, fills::run),
         pass("strip-mine", Reassociates, strip_mine::run),
         pass("hoist", Reassociates, hoist::run),

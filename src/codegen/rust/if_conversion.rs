@@ -16,18 +16,19 @@
 //! then: it is chosen, or, where it was 0 at first and numbers were only added to it, plus 0 is added, since such a sum is never -0.
 //!
 //! A test inside of another one, which it implies, does not wait for it: lowering tests whether any of several numbers is there before it looks for
-//! each of them.
+//! each of them. Nor is it tested whether a coordinate is in range that was found. What is loaded at the coordinates of a tuple that is at hand
+//! is there in any case.
 //!
 //! **Where it is done.** Outside of lanes, under tests of places that were found when relations were bound, around loads and little arithmetic. Tests
 //! inside are converted too. What has loops, searches, stores or calls stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Emitter;
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::Affine;
-use crate::loops::{Cond, Domain, Nest, Real, RealId, Search, Stmt};
+use crate::index::{Affine, Size};
+use crate::loops::{Array, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Search, Stmt};
 
 /// What a body takes at most, in multiplications: about what is lost where a processor guesses wrong every other time.
 const MOST_WORK: u64 = 48;
@@ -35,8 +36,14 @@ const MOST_WORK: u64 = 48;
 /// What is known of a nest to convert tests, and the test that a statement is under.
 #[derive(Default)]
 pub(super) struct Conversion {
-    /// Indices that were found when relations were bound.
-    found: BTreeSet<IndexId>,
+    /// Indices that were found when relations were bound, with what is not negative where they are not.
+    found: BTreeMap<IndexId, Vec<Affine>>,
+    /// Coordinates of tuples that are at hand, with the lengths of their axes.
+    coordinates: BTreeMap<IndexId, Size>,
+    /// How many statements change a register.
+    changes: BTreeMap<RealId, usize>,
+    /// Registers that take a value which is 0 where the test around does not hold.
+    plain: BTreeSet<RealId>,
     /// Registers that may be -0: they are set, extended, or products are added to them.
     other: BTreeSet<RealId>,
     /// Indices of nodes, which are not negative.
@@ -46,23 +53,46 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    pub fn of(nest: &Nest) -> Conversion {
+    pub fn of(program: &Program, nest: &Nest) -> Conversion {
         let mut conversion = Conversion::default();
         for stmt in &nest.body {
+            conversion.coordinates(program, stmt);
             stmt.visit(&mut |stmt| match stmt {
-                Stmt::Find { index, how: Search::Bound(..), .. } => {
-                    conversion.found.insert(*index);
+                Stmt::Find { index, segment, key, how: Search::Bound(..) } => {
+                    let mut holds = Vec::new();
+                    let pointers = program.arrays.get(segment.pointers);
+                    let first = pointers.and_then(|array| length(program, array, 0));
+                    holds.extend(first.and_then(|n| inside(&segment.at, n)).into_iter().flatten());
+                    if let Some((nodes, key)) = key {
+                        let n = program.arrays.get(*nodes).and_then(|array| array_length(program, array));
+                        holds.extend(n.and_then(|n| inside(key, n)).into_iter().flatten());
+                    }
+                    conversion.found.insert(*index, holds);
                 }
                 Stmt::For { index, domain, .. } if matches!(domain.whole_of(), Domain::Segment(_)) => {
                     conversion.nodes.insert(*index);
                 }
                 Stmt::Assign(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
                     conversion.other.insert(*r);
+                    *conversion.changes.entry(*r).or_default() += 1;
                 }
+                Stmt::Accumulate(r, _) => *conversion.changes.entry(*r).or_default() += 1,
                 _ => {}
             });
         }
         conversion
+    }
+
+    /// The coordinates of tuples in loops, under no test.
+    fn coordinates(&mut self, program: &Program, stmt: &Stmt) {
+        match stmt {
+            Stmt::For { body, .. } => body.iter().for_each(|stmt| self.coordinates(program, stmt)),
+            Stmt::Let { index, array, .. } => {
+                let n = program.arrays.get(*array).and_then(|array| array_length(program, array));
+                self.coordinates.extend(n.map(|n| (*index, n.clone())));
+            }
+            _ => {}
+        }
     }
 
     /// Whether some test is around.
@@ -72,7 +102,15 @@ impl Conversion {
 
     /// Whether a condition follows from what is known to hold.
     fn follows(&self, cond: &Cond, known: &[&Cond]) -> bool {
-        known.contains(&cond)
+        let each = |known: &Cond| match known {
+            Cond::Any(any) => any.iter().all(|one| {
+                let mut all = Vec::new();
+                parts(one, &mut all);
+                self.follows(cond, &all)
+            }),
+            _ => false,
+        };
+        known.iter().any(|known| *known == cond || each(known))
             || match cond {
                 Cond::NonNegative(a) => a.as_index().is_some_and(|i| self.nodes.contains(&i)),
                 Cond::All(conds) => conds.iter().all(|cond| self.follows(cond, known)),
@@ -81,12 +119,80 @@ impl Conversion {
             }
     }
 
+    /// What is not negative where something was found.
+    fn holds_with(&self, cond: &Cond) -> Option<&[Affine]> {
+        match cond {
+            Cond::NonNegative(a) => self.found.get(&a.as_index()?).map(Vec::as_slice),
+            _ => None,
+        }
+    }
+
+    /// Whether a register is 0 where the test around statements does not hold: it is added up of registers that are declared there, and change under
+    /// tests alone that imply it.
+    fn is_zero_outside(&self, r: RealId, body: &[Stmt], outer: &Cond) -> bool {
+        let mut declared = false;
+        for stmt in body {
+            match stmt {
+                Stmt::Define(known, real) if *known == r => {
+                    return matches!(real, Real::Add(a, b) if [a, b].iter().all(|r| self.is_zero_outside(**r, body, outer)));
+                }
+                Stmt::Local(known) if *known == r => declared = true,
+                Stmt::Assign(known, _) | Stmt::Accumulate(known, _) | Stmt::MulAdd(known, ..) if *known == r => {
+                    return false;
+                }
+                Stmt::If { cond, body } => {
+                    let mut changes = false;
+                    body.iter().for_each(|stmt| {
+                        stmt.visit(&mut |stmt| {
+                            changes |= matches!(stmt, Stmt::Assign(known, _) | Stmt::Accumulate(known, _)
+                                | Stmt::MulAdd(known, ..) if *known == r);
+                        });
+                    });
+                    if changes && !self.follows(outer, &chain(cond, body).0) {
+                        return false;
+                    }
+                }
+                _ => {}
+            }
+        }
+        declared
+    }
+
     /// Whether a condition depends on what was found.
     fn is_of_found(&self, cond: &Cond) -> bool {
         let mut any = false;
-        cond.visit_affine(&mut |a: &Affine| any |= self.found.iter().any(|i| a.mentions(*i)));
+        cond.visit_affine(&mut |a: &Affine| any |= self.found.keys().any(|i| a.mentions(*i)));
         any
     }
+}
+
+/// The length of an axis of a view.
+fn length<'a>(program: &'a Program, array: &Array, level: usize) -> Option<&'a Size> {
+    program.signature.relations.get(array.relation)?.shape.get(*array.axes.get(level)?)
+}
+
+/// The length of the axis whose coordinates an array holds.
+fn array_length<'a>(program: &'a Program, array: &Array) -> Option<&'a Size> {
+    match array.part {
+        Part::Nodes(level) => length(program, array, usize::from(level)),
+        _ => None,
+    }
+}
+
+/// What is not negative where an expression is in range.
+fn inside(a: &Affine, n: &Size) -> Option<[Affine; 2]> {
+    Some([a.clone(), n.sub(a).ok()?.add_constant(-1).ok()?])
+}
+
+/// Tests of which each is all that is in the one around it, and what is in the last one.
+fn chain<'a>(cond: &'a Cond, body: &'a [Stmt]) -> (Vec<&'a Cond>, &'a [Stmt]) {
+    let (mut conds, mut inside) = (Vec::new(), body);
+    parts(cond, &mut conds);
+    while let [Stmt::If { cond, body }] = inside {
+        parts(cond, &mut conds);
+        inside = body;
+    }
+    (conds, inside)
 }
 
 /// What statements take that may run where they are not asked to; nothing for others.
@@ -136,14 +242,11 @@ impl Emitter<'_> {
 
     /// What is done for statements under a test that was converted.
     pub(super) fn without_branch(&mut self, cond: &Cond, body: &[Stmt]) -> Result<()> {
-        // Tests of which each is all that is in the last one are one.
-        let (mut conds, mut inside) = (Vec::new(), body);
-        parts(cond, &mut conds);
-        while let [Stmt::If { cond, body }] = inside {
-            parts(cond, &mut conds);
-            inside = body;
-        }
-        let texts = conds.iter().map(|cond| self.cond_without_branch(cond)).collect::<Result<Vec<_>>>()?;
+        let (conds, inside) = chain(cond, body);
+        let found: Vec<&Affine> = conds.iter().filter_map(|cond| self.conversion.holds_with(cond)).flatten().collect();
+        let is_open = |cond: &&&Cond| !matches!(cond, Cond::NonNegative(a) if found.contains(&a));
+        let open = conds.iter().filter(is_open);
+        let texts = open.map(|cond| self.cond_without_branch(cond)).collect::<Result<Vec<_>>>()?;
         let holds = format!("mask({})", if texts.is_empty() { "true".to_owned() } else { texts.join(" & ") });
         let implied = self.conversion.around.iter().all(|outer| self.conversion.follows(outer, &conds));
         let all = match self.where_it_counts().filter(|_| !implied) {
@@ -152,7 +255,16 @@ impl Emitter<'_> {
         };
         self.open("{");
         self.line(&format!("let where_{} = {all};", self.conversion.around.len()));
-        self.conversion.around.push(Cond::All(conds.into_iter().cloned().collect()));
+        let all = Cond::All(conds.into_iter().cloned().collect());
+        for stmt in inside {
+            if let Stmt::Assign(r, a) = stmt
+                && self.conversion.changes.get(r) == Some(&1)
+                && self.conversion.is_zero_outside(*a, inside, &all)
+            {
+                self.conversion.plain.insert(*r);
+            }
+        }
+        self.conversion.around.push(all);
         self.body(inside)?;
         self.conversion.around.pop();
         self.close();
@@ -174,10 +286,20 @@ impl Emitter<'_> {
         }
     }
 
+    /// The test under which a place is loaded, if it may not be there.
+    pub fn where_needed(&self, place: &Place) -> Option<String> {
+        let buffer = self.program.buffers.get(place.buffer)?;
+        let known =
+            |(a, n): (&Affine, &Size)| a.as_index().and_then(|i| self.conversion.coordinates.get(&i)) == Some(n);
+        let is_there = buffer.entries.is_none() && !place.at.is_empty() && place.at.iter().zip(&buffer.dims).all(known);
+        self.where_it_counts().filter(|_| !is_there)
+    }
+
     /// `r += x`, or what else a register becomes, where a test holds.
     pub(super) fn change_where(&mut self, holds: &str, stmt: &Stmt) {
         let read = |r: &RealId| self.read(*r, false, super::Copy::default());
         let text = match stmt {
+            Stmt::Assign(r, a) if self.conversion.plain.contains(r) => format!("{r} = {};", read(a)),
             Stmt::Assign(r, a) => format!("{r} = where_else({holds}, {}, {r});", read(a)),
             Stmt::Accumulate(r, a) if !self.conversion.other.contains(r) => {
                 format!("{r} = {r} + where_else({holds}, {}, 0.0);", read(a))

@@ -32,7 +32,7 @@ pub(super) enum Source {
 pub(super) struct Sum {
     /// The index of the targets, and how many there are.
     pub target: (IndexId, Size),
-    /// The other loops around, from outside in.
+    /// The other loops around on which the term depends, from outside in.
     pub ranks: Vec<(IndexId, Size)>,
     pub source: Source,
     /// What computes the term.
@@ -136,7 +136,7 @@ impl<'a> Finder<'a> {
                 Stmt::For { index, domain, jam: 1, body, .. } => match self.sum(stmt, &scope) {
                     Some(sum) => found.push((path.clone(), sum)),
                     None => {
-                        if let Some(extent) = extent(domain) {
+                        if let Some(extent) = extent(domain.whole_of()) {
                             let mut scope = scope.clone();
                             scope.around.push((*index, extent));
                             self.inside(body, &scope, path, found);
@@ -183,7 +183,7 @@ impl<'a> Finder<'a> {
         let Levels { term, into, locals, tail } = levels;
         let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
         let items = self.needed(&items, scope, term, &known)?;
-        let ranks = scope.around.iter().filter(|(i, _)| *i != t).cloned().collect();
+        let ranks = ranks(scope, t, &items);
         let source = Source::Tuples { relation: view.relation, axis, coordinates, entries };
         Some(Sum { target, ranks, source, items, term, into, locals, tail })
     }
@@ -219,7 +219,7 @@ impl<'a> Finder<'a> {
         }
         let term = Term::Number(a);
         let items = self.needed(&items, scope, term, &BTreeSet::from([*index]))?;
-        let ranks = scope.around.iter().filter(|(i, _)| *i != target.0).cloned().collect();
+        let ranks = ranks(scope, target.0, &items);
         let source = Source::Places { from: place.buffer, source, selects: *selects };
         Some(Sum { target, ranks, source, items, term, into, locals: Vec::new(), tail: Vec::new() })
     }
@@ -257,6 +257,16 @@ impl<'a> Finder<'a> {
         kept.reverse();
         fits.then_some(kept)
     }
+}
+
+/// The loops around that a term depends on, but for that over the targets: not those over parts.
+fn ranks(scope: &Scope<'_>, target: IndexId, items: &[Stmt]) -> Vec<(IndexId, Size)> {
+    let mentions = |i: IndexId| {
+        let mut any = false;
+        items.iter().for_each(|stmt| stmt.visit_affine(&mut |a| any |= a.mentions(i)));
+        any
+    };
+    scope.around.iter().filter(|(i, _)| *i != target && mentions(*i)).cloned().collect()
 }
 
 /// What a loop over the nodes of a level adds.

@@ -52,12 +52,14 @@ const ADDED: u64 = 2;
 /// How many times as many numbers as there are sums do not fit the cache that the sums fit.
 const LARGER: u64 = 4;
 
-/// The sizes of a program that is bound.
+/// The sizes of a program that is bound, and of the machine.
 pub struct Sizes<'a> {
     /// The value of an expression over sizes.
     pub length: &'a dyn Fn(&Size) -> Option<u64>,
     /// How many tuples a relation has.
     pub tuples: &'a dyn Fn(RelationId) -> Option<u64>,
+    /// How many numbers fit a cache: [`machine::CACHED`](super::machine::CACHED), but in tests.
+    pub cached: u64,
 }
 
 /// Computes sums by target in the order of their sources, where that is faster for these sizes; nothing where there are none.
@@ -209,7 +211,7 @@ impl Pass<'_> {
 
     /// Into how many parts sources are cut that add so many numbers to so many sums; nothing where it does not pay.
     fn parts(&self, added: u64, sums: u64) -> Option<u32> {
-        let fits = self.program.bins.size as u64;
+        let fits = self.sizes.cached;
         let most = (added / ADDED).checked_div(sums.max(1))?.min(u64::from(PARTS));
         if added < fits || most < LEAST_PARTS {
             return None;
@@ -242,7 +244,7 @@ impl Pass<'_> {
             let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
             let sums = self.length(&sum.target.1)?.checked_mul(row)?;
             let taken = sum.taken().filter_map(|buffer| self.numbers(buffer)).max()?;
-            let large = taken >= (self.program.bins.size as u64).saturating_mul(LARGER) && taken / LARGER >= sums;
+            let large = taken >= self.sizes.cached.saturating_mul(LARGER) && taken / LARGER >= sums;
             large.then(|| self.parts(tuples.checked_mul(row)?, sums)).flatten()
         };
         let Some(parts) = worth() else { return Ok(None) };
