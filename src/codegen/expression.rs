@@ -241,6 +241,9 @@ impl Emitter<'_> {
     fn load(&self, place: &Place, lanes: Option<Lanes>, copy: Copy) -> Result<String> {
         let (buffer, again, ending) = (self.buffer(place), self.is_target(place), self.ending(place));
         let Some(lanes) = lanes else {
+            if let Some(holds) = self.where_needed(place) {
+                return Ok(format!("at_where{ending}({holds}, {buffer}, {})", self.offset(place, copy)?));
+            }
             let at = if again { "again" } else { "at" };
             return Ok(format!("{at}{ending}({buffer}, {})", self.offset(place, copy)?));
         };

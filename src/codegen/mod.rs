@@ -16,6 +16,7 @@
 //! | `abi`, `lanes`, `mul_add` | what every source begins with: what it is given, lanes of vectors, products that are added |
 //! | `square_root` | the square root, for sources that use it |
 //! | `single` | loads and stores in single precision, for sources with such buffers |
+//! | `where` | loads and choices without a branch, for sources with tests that became choices |
 //!
 //! The source needs `core` alone and names no machine: it says which numbers are added in which order, and the compiler finds the
 //! instructions. It also says which products are added with one rounding, and no others are, so the interpreter, which compiles the same

@@ -7,6 +7,7 @@
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
+mod if_conversion;
 mod in_lanes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use crate::loops::{
     outside_loops, stands_alone,
 };
 use crate::scalar::Function;
+use if_conversion::Conversion;
 
 pub(super) const PASS: &str = "codegen";
 /// Lanes of a search for an extremum: enough to hide the latency of a comparison.
@@ -112,6 +114,8 @@ pub(super) struct Emitter<'a> {
     spare: RealId,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
+    /// Tests that become choices.
+    conversion: Conversion,
     /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
     registers: Registers,
@@ -137,6 +141,7 @@ impl<'a> Emitter<'a> {
             ahead: BTreeMap::new(),
             spare: RealId(0),
             targets: Vec::new(),
+            conversion: Conversion::default(),
             parts: false,
             registers,
         }
@@ -159,6 +164,7 @@ impl<'a> Emitter<'a> {
 
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
+        self.conversion = Conversion::of(self.program, nest);
         self.spare = Fresh::after(&nest.body).fresh_real();
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {
@@ -270,7 +276,10 @@ impl<'a> Emitter<'a> {
                 let at = self.affine(at, single)?;
                 let value = match self.stepped.get(index) {
                     Some(step) => in_steps(*index, &at, *step),
-                    None => format!("int(s{}, {at})", array.index()),
+                    None => match self.where_it_counts() {
+                        None => format!("int(s{}, {at})", array.index()),
+                        Some(holds) => format!("int_where({holds}, s{}, {at})", array.index()),
+                    },
                 };
                 self.line(&format!("let {index} = {value};"));
             }
@@ -306,6 +315,7 @@ impl<'a> Emitter<'a> {
                 self.line(&format!("{at} += 1;"));
                 self.close();
             }
+            Stmt::If { cond, body } if self.is_converted(cond, body) => return self.without_branch(cond, body),
             Stmt::If { cond, body } => {
                 self.open(&format!("if {} {{", self.cond(cond)?));
                 self.body(body)?;
@@ -327,6 +337,11 @@ impl<'a> Emitter<'a> {
                 let zero = self.lanes.map_or("0.0_f64".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
                 for copy in self.copies(true, true) {
                     self.line(&format!("let mut {} = {zero};", self.name(*r, copy)));
+                }
+            }
+            Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) if self.conversion.is_inside() => {
+                if let Some(holds) = self.where_it_counts() {
+                    self.change_where(&holds, stmt);
                 }
             }
             Stmt::Assign(r, a) => {

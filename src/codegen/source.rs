@@ -19,6 +19,9 @@ const LANES: &str = include_str!("lanes.rs");
 /// The text of loads and stores in single precision.
 const SINGLE: &str = include_str!("single.rs");
 
+/// The text of what is done where a test holds, without a branch.
+const WHERE: &str = include_str!("where.rs");
+
 /// The text of products that are added.
 const MUL_ADD: &str = include_str!("mul_add.rs");
 
@@ -99,11 +102,17 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         text.push_str(SINGLE);
         text.push('\n');
     }
+    let mut nests = String::new();
     for (k, nest) in program.nests.iter().enumerate() {
         let mut emitter = Emitter::new(program, &mut functions, target.registers());
         emitter.nest(k, nest, target)?;
-        text.push_str(&emitter.text);
+        nests.push_str(&emitter.text);
     }
+    if nests.contains("let where_") {
+        text.push_str(WHERE);
+        text.push('\n');
+    }
+    text.push_str(&nests);
     run(program, &mut text);
     lengths(program, &mut text);
     text.push_str(MUL_ADD);

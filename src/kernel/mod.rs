@@ -17,6 +17,9 @@
 //! in two passes, each from start to end ([`schedule::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
 //! one more number for each entry.
 //!
+//! **Scatters.** Sums by target, as of the edges at a node of a graph or of the points that are nearest to a centre, are computed in the order of their
+//! sources where that is faster for the sizes at hand ([`schedule::scatter`](fn@schedule::scatter)): sums are then in another order than in a program for other sizes.
+//!
 //! **Threads.** Native code shares much work among the threads that its kernel [was given](Kernel::set_threads), or else of the `rayon` pool that a
 //! call comes from, or else of one pool for all kernels, of as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it
 //! needs one; where native code was still being compiled when it was forked, it goes on with the interpreter.
@@ -49,6 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::{Arena, Id, RelationId};
 use crate::error::{Error, Result};
+use crate::index::Size;
 use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded};
 use crate::schedule;
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
@@ -184,7 +188,7 @@ impl Kernel {
     ) -> Result<Kernel> {
         let constants = schedule::constants_by_name(&program.signature, constants)?;
         let bindings = bind(&program.signature, inputs)?;
-        let program = in_bound_precision(program, &bindings)?;
+        let program = scattered(in_bound_precision(program, &bindings)?, &bindings)?;
         let outputs = output_leaves(&program, &bindings)?;
         if constants.is_empty() {
             let parts = Parts { outputs, held: Held::default(), arrays, limit };
@@ -327,6 +331,15 @@ impl Kernel {
     fn give_back(&self, scratch: Scratch) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
     }
+}
+
+/// The program with sums by target computed in the order of their sources, where that is faster for these sizes.
+fn scattered(program: Arc<Program>, bindings: &Bindings) -> Result<Arc<Program>> {
+    let length = |n: &Size| bindings.length(n).ok().and_then(|n| u64::try_from(n).ok());
+    let tuples = |r: RelationId| bindings.relations().get(r).and_then(|r| u64::try_from(r.len()).ok());
+    let sizes = schedule::Sizes { length: &length, tuples: &tuples, cached: schedule::machine::CACHED };
+    let found = schedule::scatter(&program, &sizes)?;
+    Ok(found.map_or(program, Arc::new))
 }
 
 /// The numbers of the workspaces and outputs of what is rounded at the end.

@@ -70,7 +70,7 @@ macro_rules! decisions {
         }
 
         impl Decision {
-            /// Who decided: `lower`, a pass over loops, or one of the two that work on bound programs.
+            /// Who decided: `lower`, a pass over loops, or one of the three that work on bound programs.
             pub fn by(&self) -> &'static str {
                 match self { $($( Decision::$name { .. } => $who, )*)* }
             }
@@ -163,6 +163,9 @@ decisions! {
     "reuse" {
         Forwarded { tensor: String } "{tensor} is not stored: its readers are in the same loops"
     }
+    "reciprocals" {
+        Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+    }
     "fills" {
         NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"
     }
@@ -203,6 +206,9 @@ decisions! {
     }
     "searches" {
         Neighbours { relation: String, walked: String } "places in {relation} that entries of {walked} tell are found when relations are bound"
+    }
+    "scatter" {
+        Scattered { parts: u32 } "terms are added to the sums of their targets in the order of their sources, in {parts} parts"
     }
     "bins" {
         InBins {} "where its terms are too many for the caches, they are computed before, in bins"

@@ -13,7 +13,8 @@
 //! other one [`Part::Entries`] says which they are.
 //!
 //! **Sums** are gathers: [`Stmt::Accumulate`] adds to a register that is declared in the same iteration of every enclosing parallel
-//! loop, and a store writes each place once. There is no `+=` to memory, no scatter and no atomic.
+//! loop, and a store writes each place once. There is no atomic, and no `+=` to memory but one: sums by target of a program that is bound may be kept
+//! in a workspace that is zero at first, where each part of a parallel loop loads, adds to and stores what belongs to that part alone.
 //!
 //! **Lanes.** A loop with `lanes = L > 1` runs its body for `L` consecutive values at a time. A register declared outside and accumulated
 //! inside then has `L` partial sums: the value at `from + k` goes to lane `k mod L`, and after the loop lane `l` takes lane `l + h` for

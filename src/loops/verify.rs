@@ -4,7 +4,7 @@
 //!   indices in scope and known sizes, and no map application.
 //! - *Shape*: a place has an index for each axis of its buffer; arrays exist, and are of the part that their use needs.
 //! - *Order*: a nest writes its own buffers only, none of them held, and reads parameters, what is held, the buffers of nests before it, and
-//!   those that it stored to.
+//!   those that it stored to or made zero.
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
@@ -321,7 +321,10 @@ impl Check<'_> {
                 }
             }
             Stmt::Store(place, _) => self.place(place, true),
-            Stmt::Fill(buffer) => self.writes(*buffer),
+            Stmt::Fill(buffer) => {
+                self.writes(*buffer);
+                self.stored.insert(*buffer);
+            }
             Stmt::Tuple(..) if scope.in_lanes => self.complain("a place is listed inside of lanes"),
             Stmt::Tuple(..) => {}
         }

@@ -70,5 +70,8 @@ pub const ROW_DENSITY: usize = 3;
 /// The most statements of such a row: 64 KiB of code.
 pub const ROW_STATEMENTS: usize = 4096;
 
+/// How many numbers fit the larger cache of a core beside others: 512 KiB.
+pub const CACHED: u64 = 1 << 16;
+
 /// How many times more often an innermost loop runs than what is around it, at least.
 pub const INNERMOST: u64 = 4;

@@ -13,6 +13,8 @@
 //! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike. Where
 //! iterations around them are interleaved, or a loop around them has lanes, they stay as they are: partial sums have the registers there.
 //!
+//! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
+//!
 //! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
 //! some axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
@@ -21,6 +23,7 @@
 use std::collections::BTreeSet;
 
 use super::contract::Contraction;
+use super::unroll_outer::few;
 use super::vectorise::Plan;
 use crate::base::IndexId;
 use crate::error::Result;
@@ -104,6 +107,10 @@ impl Pass {
         let mut at = 1;
         while at < body.len() {
             let found = (0..at).find_map(|first| Some((first, self.needs(body, first, at)?)));
+            let found = match found {
+                Some(found) => Some(found),
+                None => self.unrolled(body, at)?,
+            };
             match found {
                 Some((first, needs)) => {
                     self.join(body, first, at, &needs)?;
@@ -113,6 +120,45 @@ impl Pass {
             }
         }
         Ok(())
+    }
+
+    /// The same where short loops inside of the two become statements, which is done then.
+    fn unrolled(&mut self, body: &mut Vec<Stmt>, second: usize) -> Result<Option<(usize, BTreeSet<usize>)>> {
+        for first in 0..second {
+            let pair = [first, second];
+            if !pair.iter().any(|at| body.get(*at).is_some_and(|stmt| stmt.body().iter().any(is_few))) {
+                continue;
+            }
+            let mut other = body.clone();
+            for at in pair {
+                if let Some(Stmt::For { body, .. }) = other.get_mut(at) {
+                    *body = self.statements(std::mem::take(body))?;
+                }
+            }
+            if let Some(needs) = self.needs(&other, first, second) {
+                *body = other;
+                return Ok(Some((first, needs)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Statements with those of short loops, for each of their values.
+    fn statements(&mut self, stmts: Vec<Stmt>) -> Result<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for stmt in stmts {
+            match &stmt {
+                Stmt::For { index, domain, body, .. } if is_few(&stmt) => {
+                    for value in few(domain).into_iter().flatten() {
+                        self.names.again();
+                        self.names.fix(*index, Affine::constant(value));
+                        out.extend(self.names.body(body)?);
+                    }
+                }
+                _ => out.push(stmt),
+            }
+        }
+        Ok(out)
     }
 
     /// The statements between two loops of a body that the second one needs, if it can join the first.
@@ -170,6 +216,12 @@ impl Pass {
         body.splice(first..first, moved.into_iter().rev());
         Ok(())
     }
+}
+
+/// Whether a statement is an innermost loop over a few values.
+fn is_few(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { domain, body, lanes: 1, jam: 1, .. }
+        if few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()))
 }
 
 fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {

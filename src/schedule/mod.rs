@@ -17,6 +17,7 @@
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
+//! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
 //! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
 //! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
@@ -35,8 +36,9 @@
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
 //! another order.
 //!
-//! Two more work on a program that is bound: [`in_bins`] has sums along other views of large relations computed in bins, and [`hold()`] splits a
-//! program whose parameters are constant, some of them, in two ([`specialise`]).
+//! Three more work on a program that is bound: [`scatter()`](fn@scatter) has sums by target computed in the order of their sources, [`in_bins`] has sums along
+//! other views of large relations computed in bins, and [`hold()`] splits a program whose parameters are constant, some of them, in two
+//! ([`specialise`]).
 
 mod bins;
 mod blocks;
@@ -57,8 +59,10 @@ mod panels;
 mod partial_sums;
 mod peel;
 mod privatise;
+mod reciprocals;
 mod reuse;
 mod row_blocks;
+mod scatter;
 mod searches;
 mod sink_selects;
 pub mod specialise;
@@ -74,6 +78,7 @@ use crate::loops::Program;
 use crate::stages::Stages;
 
 pub use bins::in_bins;
+pub use scatter::{Sizes, scatter};
 pub use specialise::{Split, constants_by_name, hold};
 
 /// How far the results of a pass are those of before.
@@ -109,7 +114,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 25] = {
+pub const PASSES: [Pass; 26] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -126,6 +131,7 @@ pub const PASSES: [Pass; 25] = {
         pass("unroll", Contracts, unroll::run),
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
+        pass("reciprocals", Reassociates, reciprocals::run),
         pass("fills", Exact, fills::run),
         pass("strip-mine", Reassociates, strip_mine::run),
         pass("hoist", Reassociates, hoist::run),

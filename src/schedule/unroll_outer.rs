@@ -70,14 +70,20 @@ impl Pass {
 
 /// The values of a loop that is to be unrolled, with its index.
 fn values(stmt: &Stmt) -> Option<(IndexId, std::ops::RangeInclusive<i64>)> {
-    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return None };
+    let Stmt::For { index, domain, body, .. } = stmt else { return None };
+    let values = few(domain)?;
+    let mut sums = body.iter().filter(|stmt| has_loop(stmt)).peekable();
+    let shares = sums.peek().is_some() && sums.all(|stmt| is_shared(*index, stmt));
+    (shares && !has_calls(body)).then_some((*index, values))
+}
+
+/// The values of a domain with a few, but more than one, as literals.
+pub(super) fn few(domain: &Domain) -> Option<std::ops::RangeInclusive<i64>> {
+    let Domain::Range { lower, upper } = domain else { return None };
     let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
     let literal = |bound: &Bound| bound.numerator.as_constant().filter(|_| bound.divisor == 1);
     let (from, to) = (literal(lower)?, literal(upper)?);
-    let few = to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps));
-    let mut sums = body.iter().filter(|stmt| has_loop(stmt)).peekable();
-    let shares = few && sums.peek().is_some() && sums.all(|stmt| is_shared(*index, stmt));
-    (shares && !has_calls(body)).then_some((*index, from..=to))
+    to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps)).then_some(from..=to)
 }
 
 /// Whether a statement is an innermost loop of a length that is not known, not by the index, which loads something without the index.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iverson::base::RelationId;
 use iverson::codegen::source::{Target, source};
 use iverson::driver::{Mode, Request};
-use iverson::index::Size;
+use iverson::index::{Size, Var};
 use iverson::kernel::{Engine, Kernel, Status};
 use iverson::loops::{Bins, Program};
 use iverson::reference::Environment;
@@ -284,14 +284,23 @@ fn simplified_special_programs() {
 
 /// Inputs for a program whose sizes all have one value: sparse tensors are about half full, maps are onto what there is.
 pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs {
+    fitting_sizes(function, &|_| size, numbers)
+}
+
+/// The same, for sizes by name.
+pub fn fitting_sizes(function: &Function, size: &dyn Fn(&str) -> i64, numbers: &mut Numbers) -> Inputs {
     let signature = &function.tensor_ssa().signature;
     let length = |n: &Size| {
-        let value = n.evaluate(&mut |_| Some(size)).expect("all sizes have a value").expect("small numbers");
+        let named = |v: &Var| match v {
+            Var::Size(id) => signature.sizes.get(*id).map(|name| size(name)),
+            Var::Index(_) | Var::Apply(_) => None,
+        };
+        let value = n.evaluate(&mut |v| named(v)).expect("all sizes have a value").expect("small numbers");
         usize::try_from(value).unwrap_or(0)
     };
     let mut inputs = Inputs::new();
     for name in signature.sizes.values() {
-        inputs.size(name, size);
+        inputs.size(name, size(name));
     }
     // Parameters that share a pattern have the places of the first of them.
     let mut patterns: BTreeMap<RelationId, Arc<Relation>> = BTreeMap::new();

@@ -42,6 +42,7 @@ mod products;
 mod programs;
 mod proofs;
 mod regressions;
+mod scatter;
 mod single;
 mod storage;
 mod straight;

@@ -1,0 +1,376 @@
+//! Which sums over sources can be computed in the order of these.
+//!
+//! A sum stands in loops over whole axes, one of which is over the targets. What it adds is computed of numbers that are loaded at the target, at the
+//! source, and at the other loops' indices, and of nothing else: so it can be computed anywhere. Tests around it are refused, but for the
+//! one whether the target has sources at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{IndexId, RelationId};
+use crate::index::{Affine, Size, Var};
+use crate::loops::{
+    Array, Bound, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores,
+};
+
+/// What is added for a source.
+#[derive(Clone, Copy)]
+pub(super) enum Term {
+    Number(RealId),
+    /// A product, added with one rounding.
+    Product(RealId, RealId),
+}
+
+/// Over what a sum goes.
+pub(super) enum Source {
+    /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, and their entries.
+    Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
+    /// All places of an axis, of which a register selects those where a workspace is not zero at the source and the target.
+    Places { from: BufferId, source: (IndexId, Size), selects: RealId },
+}
+
+/// A sum by target.
+pub(super) struct Sum {
+    /// The index of the targets, and how many there are.
+    pub target: (IndexId, Size),
+    /// The other loops around on which the term depends, from outside in.
+    pub ranks: Vec<(IndexId, Size)>,
+    pub source: Source,
+    /// What computes the term.
+    pub items: Vec<Stmt>,
+    pub term: Term,
+    /// The register that takes the sum; with those that are declared where it stands, and what is done with them there.
+    pub into: RealId,
+    pub locals: Vec<RealId>,
+    pub tail: Vec<Stmt>,
+}
+
+impl Sum {
+    /// The buffers of which a row is loaded for each source, or a number where there are no rows.
+    pub fn taken(&self) -> impl Iterator<Item = BufferId> {
+        let own: Vec<IndexId> = match &self.source {
+            Source::Tuples { coordinates, entries, .. } => {
+                coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect()
+            }
+            Source::Places { source, .. } => vec![source.0],
+        };
+        let mentions = |place: &Place, i: IndexId| place.at.iter().any(|a| a.mentions(i));
+        let is_taken = move |place: &&Place| {
+            own.iter().any(|i| mentions(place, *i))
+                && (self.ranks.is_empty() || self.ranks.iter().any(|(i, _)| mentions(place, *i)))
+        };
+        self.items.iter().filter_map(Stmt::load).filter(is_taken).map(|place| place.buffer)
+    }
+}
+
+/// The only store to a buffer in a nest.
+pub(super) struct OnlyStore {
+    /// The number of the statement of the nest that it is in.
+    pub top: usize,
+    pub at: Vec<Affine>,
+    pub value: RealId,
+}
+
+/// The only store to a buffer that a nest makes zero before, in loops that take one value at a time, of which the outermost is parallel.
+pub(super) fn only_store(nest: &Nest, buffer: BufferId) -> Option<OnlyStore> {
+    nest.body.iter().any(|stmt| *stmt == Stmt::Fill(buffer)).then_some(())?;
+    let holds = |stmt: &Stmt| stores([stmt]).iter().any(|place| place.buffer == buffer);
+    let top = nest.body.iter().position(holds)?;
+    let mut stmt = nest.body.get(top)?;
+    if !matches!(stmt, Stmt::For { parallel: true, .. }) || nest.body[top + 1..].iter().any(holds) {
+        return None;
+    }
+    loop {
+        match stmt {
+            Stmt::For { lanes: 1, jam: 1, body, .. } | Stmt::If { body, .. } => {
+                let mut inside = body.iter().filter(|stmt| holds(stmt));
+                stmt = inside.next()?;
+                inside.next().is_none().then_some(())?;
+            }
+            Stmt::Store(place, value) => {
+                return (place.at.len() == 2).then(|| OnlyStore { top, at: place.at.clone(), value: *value });
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// What is around a statement.
+#[derive(Clone, Default)]
+struct Scope<'a> {
+    /// The loops over whole axes.
+    around: Vec<(IndexId, Size)>,
+    /// Numbers that are made before, from outside in.
+    numbers: Vec<&'a Stmt>,
+    /// Whether a target has sources, by the index that tells.
+    first: BTreeMap<IndexId, &'a Segment>,
+    /// The tests.
+    tests: Vec<&'a Segment>,
+}
+
+pub(super) struct Finder<'a> {
+    program: &'a Program,
+    nest: &'a Nest,
+}
+
+impl<'a> Finder<'a> {
+    pub fn of(program: &'a Program, nest: &'a Nest) -> Finder<'a> {
+        Finder { program, nest }
+    }
+
+    /// The sums of the nest, with where they stand, in order.
+    pub fn sums(&self) -> Vec<(Vec<usize>, Sum)> {
+        let mut found = Vec::new();
+        self.inside(&self.nest.body, &Scope::default(), &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn inside(&self, body: &'a [Stmt], scope: &Scope<'a>, path: &mut Vec<usize>, found: &mut Vec<(Vec<usize>, Sum)>) {
+        let mut scope = scope.clone();
+        for (at, stmt) in body.iter().enumerate() {
+            path.push(at);
+            match stmt {
+                Stmt::Define(..) => scope.numbers.push(stmt),
+                Stmt::Find { index, segment, key: None, .. } => {
+                    scope.first.insert(*index, segment);
+                }
+                Stmt::For { index, domain, jam: 1, body, .. } => match self.sum(stmt, &scope) {
+                    Some(sum) => found.push((path.clone(), sum)),
+                    None => {
+                        if let Some(extent) = extent(domain.whole_of()) {
+                            let mut scope = scope.clone();
+                            scope.around.push((*index, extent));
+                            self.inside(body, &scope, path, found);
+                        }
+                    }
+                },
+                Stmt::If { cond: Cond::NonNegative(a), body } => {
+                    if let Some(segment) = a.as_index().and_then(|i| scope.first.get(&i)) {
+                        let mut scope = scope.clone();
+                        scope.tests.push(segment);
+                        self.inside(body, &scope, path, found);
+                    }
+                }
+                _ => {}
+            }
+            path.pop();
+        }
+    }
+
+    fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
+        match stmt {
+            Stmt::For { domain: Domain::Segment(_), .. } => self.over_tuples(stmt, scope),
+            Stmt::For { domain: Domain::Range { .. }, .. } => self.over_places(stmt, scope),
+            _ => None,
+        }
+    }
+
+    /// A sum over the tuples that have the target on the first axis of another view than that in which entries are numbered.
+    fn over_tuples(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
+        let Stmt::For { domain: Domain::Segment(segment), .. } = stmt else { return None };
+        let view = self.program.arrays.get(segment.pointers)?;
+        let t = segment.at.as_index()?;
+        let (axis, shape) = (*view.axes.first()?, &self.program.signature.relations.get(view.relation)?.shape);
+        if view.part != Part::Rows || view.axes.len() < 2 || view.is_stored_order(&self.program.signature) {
+            return None;
+        }
+        let target = scope.around.iter().find(|(i, n)| *i == t && Some(n) == shape.get(axis))?.clone();
+        if scope.tests.iter().any(|test| **test != *segment) {
+            return None;
+        }
+        let mut walk = Walk { finder: self, view, coordinates: Vec::new(), entries: Vec::new(), items: Vec::new() };
+        let levels = walk.level(stmt)?;
+        let Walk { coordinates, entries, items, .. } = walk;
+        let Levels { term, into, locals, tail } = levels;
+        let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
+        let items = self.needed(&items, scope, term, &known)?;
+        let ranks = ranks(scope, t, &items);
+        let source = Source::Tuples { relation: view.relation, axis, coordinates, entries };
+        Some(Sum { target, ranks, source, items, term, into, locals, tail })
+    }
+
+    /// A sum over a whole axis of what a workspace selects.
+    fn over_places(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
+        let Stmt::For { index, domain, body, .. } = stmt else { return None };
+        let source = (*index, extent(domain)?);
+        let (mut items, mut sum) = (Vec::new(), None);
+        for stmt in body {
+            match stmt {
+                Stmt::Define(..) => items.push(stmt),
+                Stmt::Accumulate(r, a) if sum.is_none() => sum = Some((*r, *a)),
+                _ => return None,
+            }
+        }
+        let (into, a) = sum?;
+        let defined = |r: RealId| {
+            items.iter().find_map(|stmt| match stmt {
+                Stmt::Define(known, real) if *known == r => Some(real),
+                _ => None,
+            })
+        };
+        let Some(Real::Select(selects, _)) = defined(a) else { return None };
+        let Some(Real::Load(place)) = defined(*selects) else { return None };
+        let [s, t] = place.at.as_slice() else { return None };
+        let buffer = self.program.buffers.get(place.buffer)?;
+        let target = scope.around.iter().find(|(i, _)| t.as_index() == Some(*i))?.clone();
+        let whole = buffer.entries.is_none() && buffer.dims == [source.1.clone(), target.1.clone()];
+        let others = items.iter().filter(|stmt| stmt.load().is_some_and(|other| other.buffer == place.buffer)).count();
+        if s.as_index() != Some(*index) || !whole || others != 1 || !scope.tests.is_empty() {
+            return None;
+        }
+        let term = Term::Number(a);
+        let items = self.needed(&items, scope, term, &BTreeSet::from([*index]))?;
+        let ranks = ranks(scope, target.0, &items);
+        let source = Source::Places { from: place.buffer, source, selects: *selects };
+        Some(Sum { target, ranks, source, items, term, into, locals: Vec::new(), tail: Vec::new() })
+    }
+
+    /// What computes a term, out of the loop over sources and before it; nothing where it takes something else than these and the indices around.
+    fn needed(
+        &self,
+        items: &[&'a Stmt],
+        scope: &Scope<'a>,
+        term: Term,
+        known: &BTreeSet<IndexId>,
+    ) -> Option<Vec<Stmt>> {
+        let mut needed: BTreeSet<RealId> = match term {
+            Term::Number(a) => [a].into(),
+            Term::Product(a, b) => [a, b].into(),
+        };
+        let mut kept = Vec::new();
+        for stmt in scope.numbers.iter().chain(items).rev() {
+            let Stmt::Define(r, _) = stmt else { return None };
+            if needed.remove(r) {
+                stmt.visit_reads(&mut |r| {
+                    needed.insert(r);
+                });
+                kept.push((*stmt).clone());
+            }
+        }
+        let is_known = |i: &IndexId| known.contains(i) || scope.around.iter().any(|(around, _)| around == i);
+        let mut fits = needed.is_empty();
+        for stmt in &kept {
+            stmt.visit_affine(&mut |a| {
+                fits &= a.terms().iter().all(|(v, _)| !matches!(v, Var::Index(i) if !is_known(i)))
+            });
+            fits &= stmt.load().is_none_or(|place| !self.nest.buffers.contains(&place.buffer));
+        }
+        kept.reverse();
+        fits.then_some(kept)
+    }
+}
+
+/// The loops around that a term depends on, but for that over the targets: not those over parts.
+fn ranks(scope: &Scope<'_>, target: IndexId, items: &[Stmt]) -> Vec<(IndexId, Size)> {
+    let mentions = |i: IndexId| {
+        let mut any = false;
+        items.iter().for_each(|stmt| stmt.visit_affine(&mut |a| any |= a.mentions(i)));
+        any
+    };
+    scope.around.iter().filter(|(i, _)| *i != target && mentions(*i)).cloned().collect()
+}
+
+/// What a loop over the nodes of a level adds.
+struct Levels {
+    term: Term,
+    into: RealId,
+    locals: Vec<RealId>,
+    tail: Vec<Stmt>,
+}
+
+/// Goes down the levels of a view.
+struct Walk<'f, 'a> {
+    finder: &'f Finder<'a>,
+    view: &'a Array,
+    coordinates: Vec<(usize, IndexId)>,
+    entries: Vec<IndexId>,
+    items: Vec<&'a Stmt>,
+}
+
+impl<'a> Walk<'_, 'a> {
+    fn level(&mut self, stmt: &'a Stmt) -> Option<Levels> {
+        let Stmt::For { index, domain: Domain::Segment(segment), jam: 1, body, .. } = stmt else { return None };
+        let pointers = self.finder.program.arrays.get(segment.pointers)?;
+        if pointers.relation != self.view.relation || pointers.axes != self.view.axes {
+            return None;
+        }
+        let (mut inner, mut locals, mut sum): (Option<Levels>, Vec<RealId>, Option<(RealId, Term)>) =
+            Default::default();
+        let mut tail = Vec::new();
+        for stmt in body {
+            match stmt {
+                Stmt::Let { index: i, array, at, step: None } if at.as_index() == Some(*index) && inner.is_none() => {
+                    self.learn(*i, self.finder.program.arrays.get(*array)?)?;
+                }
+                Stmt::Define(..) if inner.is_none() => self.items.push(stmt),
+                Stmt::Local(r) if inner.is_none() => locals.push(*r),
+                Stmt::For { domain: Domain::Segment(below), .. } if inner.is_none() => {
+                    (below.at.as_index() == Some(*index)).then_some(())?;
+                    inner = Some(self.level(stmt)?);
+                }
+                Stmt::Accumulate(r, a) if inner.is_none() && sum.is_none() => sum = Some((*r, Term::Number(*a))),
+                Stmt::MulAdd(r, a, b) if inner.is_none() && sum.is_none() => sum = Some((*r, Term::Product(*a, *b))),
+                Stmt::Accumulate(..) | Stmt::MulAdd(..) if inner.is_some() && tail.is_empty() => tail.push(stmt),
+                _ => return None,
+            }
+        }
+        match (inner, sum, pointers.is_above_tuples()) {
+            (None, Some((into, term)), true) if locals.is_empty() => {
+                Some(Levels { term, into, locals, tail: Vec::new() })
+            }
+            (Some(inner), None, false) => self.above(inner, locals, &tail),
+            _ => None,
+        }
+    }
+
+    /// A level whose nodes add a multiple of what is below them: so the sum of all nodes is that multiple of the sum of all below.
+    fn above(&self, inner: Levels, locals: Vec<RealId>, tail: &[&'a Stmt]) -> Option<Levels> {
+        let own = |r: &RealId| self.items.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if known == r));
+        let last = inner.tail.last().map_or(Some(inner.into), |stmt| match stmt {
+            Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => Some(*r),
+            _ => None,
+        })?;
+        match (locals.as_slice(), tail) {
+            ([], []) => Some(inner),
+            ([local], [stmt]) if *local == last => {
+                let linear = match stmt {
+                    Stmt::Accumulate(r, a) => r != local && a == local,
+                    Stmt::MulAdd(r, a, b) => {
+                        r != local && (a == local && !own(b) && b != local || b == local && !own(a))
+                    }
+                    _ => false,
+                };
+                linear.then(|| Levels {
+                    locals: locals.iter().copied().chain(inner.locals).collect(),
+                    tail: inner.tail.into_iter().chain([(*stmt).clone()]).collect(),
+                    ..inner
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What an array of the view tells of a node.
+    fn learn(&mut self, index: IndexId, array: &Array) -> Option<()> {
+        if array.relation != self.view.relation || array.axes != self.view.axes {
+            return None;
+        }
+        match array.part {
+            Part::Nodes(level) => self.coordinates.push((*array.axes.get(usize::from(level))?, index)),
+            Part::Entries => self.entries.push(index),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// The length of a whole axis, whose values a loop takes.
+fn extent(domain: &Domain) -> Option<Size> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    let ([Bound { numerator: low, divisor: 1 }], [Bound { numerator: high, divisor: 1 }]) =
+        (lower.as_slice(), upper.as_slice())
+    else {
+        return None;
+    };
+    let is_size = high.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)));
+    (low.as_constant() == Some(0) && is_size).then(|| high.add_constant(1).ok()).flatten()
+}

@@ -1,0 +1,408 @@
+//! Sums by target, computed in the order of their sources.
+//!
+//! ```text
+//! for j in targets                             for g in 0 .. P - 1
+//!   s = 0                                        for i in part g of P of sources
+//!   for i in sources of j                          j = target of i
+//!     s += t[i, ..]                   ==           w[g, j] += t[i, ..]
+//!   x[j] = f(s)
+//!                                              for j in targets
+//!                                                s = 0
+//!                                                for g in 0 .. P - 1 { s += w[g, j] }
+//!                                                x[j] = f(s)
+//! ```
+//!
+//! A sum along another view of a relation takes what belongs to each of its sources from another place in memory, and a sum over all sources of
+//! which one in a hundred has the target takes the others, too. Where what belongs to the sources does not fit the caches and the sums do, it is
+//! better to go through the sources in their order and add to the sums: a *scatter*, which is the transposed gather.
+//!
+//! There are two kinds of such sums:
+//!
+//! - Along a view of a relation that is not in the order in which its entries are numbered ([`find`]: `Tuples`). They become a nest of their own, over the
+//!   view that is in this order.
+//! - Over all sources, of what a workspace selects that is zero but for one target of each source, as where an extremum is (`Places`). What is added
+//!   for a source is added where that place is stored, so that the workspace is needed no more.
+//!
+//! **The order of sums** depends on sizes alone: `P` comes from how many targets and sources there are, each part adds in the order of the sources, and the
+//! parts are added in order. So bits are the same on any number of threads. A place of `w` belongs to one part, and is read and written by it alone.
+//!
+//! **When.** There are many sources for each target, so that to clear and add `P` copies of the sums is little beside the sums themselves. It is known
+//! when a program is bound.
+
+mod find;
+
+use std::collections::BTreeMap;
+
+use super::machine::{LANES_OF_ELEMENTS, PARTS, SHORT, VECTOR};
+use super::specialise;
+use crate::base::{IndexId, RelationId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Size};
+use crate::loops::{
+    Array, ArrayId, Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId,
+    Segment, Stmt, has_calls, loads,
+};
+use crate::ty::RelationKind;
+use find::{Finder, Source, Sum, Term};
+
+/// The fewest parts of sources: there may be as many threads.
+const LEAST_PARTS: u64 = 4;
+/// How many numbers are added for each place of the sums of all parts, at least.
+const ADDED: u64 = 2;
+/// How many times as many numbers as there are sums do not fit the cache that the sums fit.
+const LARGER: u64 = 4;
+
+/// The sizes of a program that is bound, and of the machine.
+pub struct Sizes<'a> {
+    /// The value of an expression over sizes.
+    pub length: &'a dyn Fn(&Size) -> Option<u64>,
+    /// How many tuples a relation has.
+    pub tuples: &'a dyn Fn(RelationId) -> Option<u64>,
+    /// How many numbers fit a cache: [`machine::CACHED`](super::machine::CACHED), but in tests.
+    pub cached: u64,
+}
+
+/// Computes sums by target in the order of their sources, where that is faster for these sizes; nothing where there are none.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn scatter(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
+    let mut pass = Pass {
+        program: Program { nests: Vec::with_capacity(program.nests.len()), ..program.clone() },
+        sizes,
+        cut: BTreeMap::new(),
+        selected: Vec::new(),
+    };
+    let mut any = false;
+    for nest in &program.nests {
+        let mut nest = nest.clone();
+        for (path, sum) in Finder::of(program, &nest).sums().into_iter().rev() {
+            if let Some((buffer, parts)) = pass.sum(&nest, &sum)? {
+                let mut local = Fresh::after(&nest.body);
+                let read = sum.read(buffer, parts, &mut local)?;
+                replace(&mut nest.body, &path, read);
+                nest.decisions.push(Decision::PartsAdded { parts });
+                any = true;
+            }
+        }
+        pass.program.nests.push(nest);
+    }
+    if !any {
+        return Ok(None);
+    }
+    pass.forget();
+    let program = pass.program;
+    if cfg!(debug_assertions) {
+        crate::stages::check("scatter", &program)?;
+    }
+    Ok(Some(program))
+}
+
+/// Puts statements in the place of one.
+fn replace(body: &mut Vec<Stmt>, path: &[usize], by: Vec<Stmt>) {
+    match path {
+        [] => {}
+        [at] => {
+            body.splice(*at..=*at, by);
+        }
+        [at, rest @ ..] => {
+            if let Some(Stmt::For { body, .. } | Stmt::If { body, .. }) = body.get_mut(*at) {
+                replace(body, rest, by);
+            }
+        }
+    }
+}
+
+impl Sum {
+    /// `for g { s += w[g, j, ..] }`, and what is done with the sum.
+    fn read(&self, buffer: BufferId, parts: u32, names: &mut Fresh) -> Result<Vec<Stmt>> {
+        let (g, x) = (names.fresh_index(), names.fresh_real());
+        let at = [g, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i)).map(Affine::index).collect();
+        let body = vec![Stmt::Define(x, Real::Load(Place { buffer, at })), Stmt::Accumulate(self.into, x)];
+        let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
+        let sum = Stmt::one_by_one(g, domain, body);
+        Ok(self.locals.iter().map(|r| Stmt::Local(*r)).chain([sum]).chain(self.tail.iter().cloned()).collect())
+    }
+
+    /// What is done for a source: numbers that are the same for all of them, and what adds its term to the sums of a part, in the names of the
+    /// nest in which the sum is, but for `part`.
+    fn add(&self, buffer: BufferId, part: IndexId, names: &mut Fresh) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
+        let fixed = |stmt: &Stmt, known: &[Stmt]| {
+            let mut fixed = true;
+            stmt.visit_affine(&mut |a| {
+                fixed &= a.terms().iter().all(|(v, _)| !matches!(v, crate::index::Var::Index(_)))
+            });
+            stmt.visit_reads(&mut |r| fixed &= known.iter().any(|known| defines(known, r)));
+            fixed
+        };
+        let (mut shared, mut own, mut wide): (Vec<Stmt>, Vec<Stmt>, Vec<Stmt>) = Default::default();
+        for stmt in &self.items {
+            let mut varies = false;
+            stmt.visit_affine(&mut |a| varies |= self.ranks.iter().any(|(i, _)| a.mentions(*i)));
+            stmt.visit_reads(&mut |r| varies |= wide.iter().any(|known| defines(known, r)));
+            match (varies, fixed(stmt, &shared)) {
+                (true, _) => wide.push(stmt.clone()),
+                (false, true) => shared.push(stmt.clone()),
+                (false, false) => own.push(stmt.clone()),
+            }
+        }
+        let indices = [part, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i));
+        let place = Place { buffer, at: indices.map(Affine::index).collect() };
+        let (before, after) = (names.fresh_real(), names.fresh_real());
+        wide.push(Stmt::Define(before, Real::Load(place.clone())));
+        wide.push(Stmt::Define(
+            after,
+            match self.term {
+                Term::Number(a) => Real::Add(before, a),
+                Term::Product(a, b) => Real::MulAdd(a, b, before),
+            },
+        ));
+        wide.push(Stmt::Store(place, after));
+        let most = if has_calls(&wide) { VECTOR } else { LANES_OF_ELEMENTS };
+        for (at, (index, extent)) in self.ranks.iter().rev().enumerate() {
+            let is_short = extent.as_constant().is_some_and(|n| n < SHORT);
+            let lanes = if at == 0 && !is_short { most } else { 1 };
+            let domain = Domain::whole(extent)?;
+            wide = vec![Stmt::For { index: *index, domain, lanes, jam: 1, parallel: false, body: wide }];
+        }
+        own.extend(wide);
+        Ok((shared, own))
+    }
+}
+
+fn defines(stmt: &Stmt, r: RealId) -> bool {
+    matches!(stmt, Stmt::Define(known, _) if *known == r)
+}
+
+struct Pass<'a> {
+    /// What there is so far: nests before the one on the way.
+    program: Program,
+    sizes: &'a Sizes<'a>,
+    /// The index of the parts of nests that were cut, by their number, and how many they are.
+    cut: BTreeMap<usize, (IndexId, u32)>,
+    /// Workspaces that were read to select.
+    selected: Vec<BufferId>,
+}
+
+impl Pass<'_> {
+    /// Has a sum computed before its nest: where, and in how many parts.
+    fn sum(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
+        match &sum.source {
+            Source::Tuples { .. } => self.by_tuples(nest, sum),
+            Source::Places { from, .. } => self.by_places(nest, sum, *from),
+        }
+    }
+
+    fn length(&self, n: &Size) -> Option<u64> {
+        (self.sizes.length)(n)
+    }
+
+    /// How many sums there are, one beside the other.
+    fn row(&self, sum: &Sum) -> Option<u64> {
+        sum.ranks.iter().try_fold(1_u64, |len, (_, n)| len.checked_mul(self.length(n)?))
+    }
+
+    /// How many numbers a buffer holds.
+    fn numbers(&self, buffer: BufferId) -> Option<u64> {
+        let buffer = self.program.buffers.get(buffer)?;
+        let entries = buffer.entries.map_or(Some(1), |relation| (self.sizes.tuples)(relation))?;
+        buffer.dims.iter().try_fold(entries, |len, n| len.checked_mul(self.length(n)?))
+    }
+
+    /// Into how many parts sources are cut that add so many numbers to so many sums; nothing where it does not pay.
+    fn parts(&self, added: u64, sums: u64) -> Option<u32> {
+        let fits = self.sizes.cached;
+        let most = (added / ADDED).checked_div(sums.max(1))?.min(u64::from(PARTS));
+        if added < fits || most < LEAST_PARTS {
+            return None;
+        }
+        let mut parts = LEAST_PARTS;
+        while parts * 2 <= most && parts.saturating_mul(2).saturating_mul(sums) <= fits.saturating_mul(LARGER) {
+            parts *= 2;
+        }
+        u32::try_from(parts).ok()
+    }
+
+    /// The sums of each part.
+    fn workspace(&mut self, nest: &Nest, sum: &Sum, parts: u32) -> BufferId {
+        let name = format!("{}_by_target", crate::loops::title(&self.program.buffers, nest));
+        let own = [Affine::constant(i64::from(parts)), sum.target.1.clone()];
+        let dims = own.into_iter().chain(sum.ranks.iter().map(|(_, n)| n.clone())).collect();
+        self.program.buffers.push(Buffer::workspace(name, None, dims))
+    }
+
+    fn array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {
+        let array = Array { relation, axes: axes.to_vec(), part };
+        let known = self.program.arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.program.arrays.push(array))
+    }
+
+    /// A nest over the tuples of a relation in their order, before the nest on the way.
+    fn by_tuples(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
+        let Source::Tuples { relation, coordinates, entries, axis } = &sum.source else { return Ok(None) };
+        let worth = || {
+            let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
+            let sums = self.length(&sum.target.1)?.checked_mul(row)?;
+            let taken = sum.taken().filter_map(|buffer| self.numbers(buffer)).max()?;
+            let large = taken >= self.sizes.cached.saturating_mul(LARGER) && taken / LARGER >= sums;
+            large.then(|| self.parts(tuples.checked_mul(row)?, sums)).flatten()
+        };
+        let Some(parts) = worth() else { return Ok(None) };
+        let Some(found) = self.program.signature.relations.get(*relation) else { return Ok(None) };
+        let (is_map, shape) = (found.kind == RelationKind::Map, found.shape.clone());
+        let stored = self.program.signature.stored_order(*relation);
+        let buffer = self.workspace(nest, sum, parts);
+        let mut local = Fresh::after(&nest.body);
+        let placeholder = local.fresh_index();
+        let (shared, own) = sum.add(buffer, placeholder, &mut local)?;
+
+        let mut names = Fresh::after(&[]);
+        let part = names.fresh_index();
+        let nodes: Vec<IndexId> = stored.iter().map(|_| names.fresh_index()).collect();
+        let places: Vec<IndexId> = stored.iter().map(|_| names.fresh_index()).collect();
+        let last = *nodes.last().ok_or_else(|| Error::bug("scatter", "a relation without axes"))?;
+        // Of a map, sources and tuples have the same numbers.
+        let skipped = if is_map && stored.len() == 2 { 1 } else { 0 };
+        let coordinate = |axis: usize| {
+            let level = stored.iter().position(|known| *known == axis)?;
+            Some(if level < skipped { last } else { *places.get(level)? })
+        };
+        names.keep(placeholder, part);
+        for (axis, i) in [(*axis, sum.target.0)].iter().chain(coordinates) {
+            names.keep(*i, coordinate(*axis).ok_or_else(|| Error::bug("scatter", "an axis that a relation lacks"))?);
+        }
+        entries.iter().for_each(|i| names.keep(*i, last));
+        let shared = names.body(&shared)?;
+        let mut inside = names.body(&own)?;
+        for level in (skipped..stored.len()).rev() {
+            let array = self.array(*relation, &stored, Part::Nodes(narrow(level)?));
+            inside.insert(0, Stmt::Let { index: places[level], array, at: nodes[level].into(), step: None });
+            let whole = match level {
+                _ if level == skipped && skipped > 0 => {
+                    Domain::whole(shape.get(stored[0]).ok_or_else(|| Error::bug("scatter", "a map without sources"))?)?
+                }
+                0 => {
+                    let pointers = self.array(*relation, &stored, Part::Roots);
+                    Domain::Segment(Segment { pointers, at: Affine::constant(0) })
+                }
+                level => {
+                    let pointers = self.array(*relation, &stored, Part::Children(narrow(level - 1)?));
+                    Domain::Segment(Segment { pointers, at: nodes[level - 1].into() })
+                }
+            };
+            let domain = match level == skipped {
+                true => Domain::Part { whole: Box::new(whole), part: part.into(), parts, grain: 1 },
+                false => whole,
+            };
+            inside = vec![Stmt::one_by_one(nodes[level], domain, inside)];
+        }
+        let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
+        let all = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: inside };
+        let body = [Stmt::Fill(buffer)].into_iter().chain(shared).chain([all]).collect();
+        self.program.nests.push(Nest { buffers: vec![buffer], decisions: vec![Decision::Scattered { parts }], body });
+        Ok(Some((buffer, parts)))
+    }
+
+    /// Adds what belongs to a source where the nest before has its target.
+    fn by_places(&mut self, nest: &Nest, sum: &Sum, from: BufferId) -> Result<Option<(BufferId, u32)>> {
+        let Source::Places { source, selects, .. } = &sum.source else { return Ok(None) };
+        let writer = self.program.nests.iter().position(|nest| nest.buffers.contains(&from));
+        let Some((at, place)) = writer.and_then(|at| Some((at, find::only_store(self.program.nests.get(at)?, from)?)))
+        else {
+            return Ok(None);
+        };
+        let later = |place: &&Place| self.program.nests[at..].iter().any(|nest| nest.buffers.contains(&place.buffer));
+        if loads(&sum.items).iter().filter(|place| place.buffer != from).any(later) {
+            return Ok(None);
+        }
+        let worth = || {
+            let row = self.row(sum)?;
+            let sums = self.length(&sum.target.1)?.checked_mul(row)?;
+            self.parts(self.length(&source.1)?.checked_mul(row)?, sums)
+        };
+        let known = self.cut.get(&at).copied();
+        let Some(parts) = worth().map(|parts| known.map_or(parts, |(_, parts)| parts)) else { return Ok(None) };
+        let buffer = self.workspace(nest, sum, parts);
+        let mut local = Fresh::after(&nest.body);
+        let placeholder = local.fresh_index();
+        let (mut shared, own) = sum.add(buffer, placeholder, &mut local)?;
+        shared.extend(own);
+        shared.retain(|stmt| !defines(stmt, *selects));
+
+        let writer = &mut self.program.nests[at];
+        let mut names = Fresh::after(&writer.body);
+        let part = match known {
+            Some((part, _)) => part,
+            None => {
+                let part = names.fresh_index();
+                cut(&mut writer.body[place.top], part, parts)?;
+                self.cut.insert(at, (part, parts));
+                part
+            }
+        };
+        names.keep(placeholder, part);
+        names.fix(source.0, place.at[0].clone());
+        names.fix(sum.target.0, place.at[1].clone());
+        names.alias(*selects, place.value);
+        let added = names.body(&shared)?;
+        insert(&mut writer.body[place.top], from, &added);
+        writer.body.insert(0, Stmt::Fill(buffer));
+        writer.buffers.push(buffer);
+        writer.decisions.push(Decision::Scattered { parts });
+        self.selected.push(from);
+        Ok(Some((buffer, parts)))
+    }
+
+    /// Workspaces that selected and are read no more are not stored.
+    fn forget(&mut self) {
+        let program = &mut self.program;
+        let rounded = |b: &BufferId| program.rounded.iter().any(|rounded| rounded.from == *b);
+        let is_read = |b: &BufferId| program.nests.iter().any(|nest| loads(&nest.body).iter().any(|p| p.buffer == *b));
+        let is_own = |b: &BufferId| program.buffers.get(*b).is_some_and(|b| b.kind == BufferKind::Workspace);
+        let gone: Vec<BufferId> =
+            self.selected.iter().copied().filter(|b| is_own(b) && !is_read(b) && !rounded(b)).collect();
+        for nest in &mut program.nests {
+            nest.buffers.retain(|b| !gone.contains(b));
+            without(&mut nest.body, &gone);
+        }
+        specialise::compact(program);
+    }
+}
+
+fn narrow(level: usize) -> Result<u8> {
+    u8::try_from(level).map_err(|_| Error::Overflow)
+}
+
+/// Puts a loop over parts around a loop.
+fn cut(stmt: &mut Stmt, part: IndexId, parts: u32) -> Result<()> {
+    if let Stmt::For { domain, parallel, .. } = stmt {
+        *domain = Domain::Part { whole: Box::new(domain.clone()), part: part.into(), parts, grain: 1 };
+        *parallel = false;
+    }
+    let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
+    let inner = std::mem::replace(stmt, Stmt::Fill(BufferId(0)));
+    *stmt = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: vec![inner] };
+    Ok(())
+}
+
+/// Puts statements behind each store to a buffer.
+fn insert(stmt: &mut Stmt, buffer: BufferId, added: &[Stmt]) {
+    let (Stmt::For { body, .. } | Stmt::If { body, .. }) = stmt else { return };
+    body.iter_mut().for_each(|stmt| insert(stmt, buffer, added));
+    if let Some(at) = body.iter().position(|stmt| stmt.store().is_some_and(|place| place.buffer == buffer)) {
+        body.splice(at + 1..at + 1, added.iter().cloned());
+    }
+}
+
+/// Takes stores to buffers away.
+fn without(body: &mut Vec<Stmt>, gone: &[BufferId]) {
+    body.retain(|stmt| match stmt {
+        Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) => !gone.contains(buffer),
+        _ => true,
+    });
+    for stmt in body {
+        if let Stmt::For { body, .. } | Stmt::If { body, .. } = stmt {
+            without(body, gone);
+        }
+    }
+}
