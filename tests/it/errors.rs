@@ -155,7 +155,7 @@ fn bound(directory: &Path, case: &str) -> std::result::Result<(), String> {
             }
         }
         match signature {
-            Some(signature) => bind(&signature, &inputs).map(drop),
+            Some(signature) => bind(&signature, &inputs).and_then(|_| inputs.check_names(&signature)),
             None => Ok(()),
         }
     };
