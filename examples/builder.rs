@@ -32,8 +32,8 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let program = surface::elaborate(&ast, &[bend]).map_err(ProgramError::Program)?;
 
     let energy = Function::compile(program, &mut Stages::new())?;
-    let gradient = energy.gradient(&["x"])?;
-    let hessian = gradient.forward(&["x"])?;
+    let gradient = energy.gradient(["x"])?;
+    let hessian = gradient.forward(["x"])?;
     writeln!(out, "The energy:\n\n{energy}\nIts gradient:\n\n{gradient}\nIts Hessian times dx:\n\n{hessian}")?;
 
     let (point, direction) = ([0.0, 0.5, 0.25, 2.0, 1.0], [1.0, 0.0, -1.0, 0.5, 2.0]);

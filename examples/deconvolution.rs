@@ -28,14 +28,14 @@ pub struct Summary {
 /// Derives, prints and fits.
 pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let loss = Function::parse(PROGRAM)?;
-    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(&["w"])?)?;
+    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(["w"])?)?;
 
     let data = |file: &str| read_value(format!("{DATA}/{file}"))?.into_dense(file);
     let (signal, blurred, truth) = (data("camera_row.npy")?, data("camera_row_blurred.npy")?, data("blur_kernel.csv")?);
     let mut inputs = Inputs::new();
     inputs.value("x", signal).value("z", blurred);
 
-    let function = loss.value_and_gradient(&["w"])?;
+    let function = loss.value_and_gradient(["w"])?;
     let mut descent = Descent::new(&function, inputs, "w", vec![0.0; truth.data().len()])?;
     let mut losses = vec![descent.value];
     writeln!(out, "iteration       loss   gradient")?;

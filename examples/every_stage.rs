@@ -34,7 +34,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     }
 
     let function = Function::compile(program, &mut Stages::new())?;
-    writeln!(out, "# Forward derivative, by the points\n\n{}", function.forward(&["p"])?)?;
+    writeln!(out, "# Forward derivative, by the points\n\n{}", function.forward(["p"])?)?;
     let request = Request { derivation: true, ..Request::new(Mode::Gradient, &["p", "c"]) };
     let gradient = function.derive(&request, &mut Stages::new())?;
     let term = gradient.function.term()?;

@@ -34,12 +34,12 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let (n, d) = (table.shape()[0], table.shape()[1]);
 
     let loss = Function::parse(LOSS)?;
-    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(&["w"])?)?;
+    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(["w"])?)?;
     let mut inputs = Inputs::new();
     inputs.value("X", Value::new(vec![table.clone()])).value("y", Value::new(vec![labels.clone()]));
     inputs.value("ridge", Value::scalar(1e-3));
 
-    let function = loss.value_and_gradient(&["w"])?;
+    let function = loss.value_and_gradient(["w"])?;
     let mut descent = Descent::new(&function, inputs, "w", vec![0.0; d + 1])?;
     let mut losses = vec![descent.value];
     writeln!(out, "iteration       loss   gradient")?;

@@ -29,14 +29,14 @@ pub struct Summary {
 /// Derives, prints and fits.
 pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let loss = Function::parse(LOSS)?;
-    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w and X:\n\n{}", loss.gradient(&["w", "X"])?)?;
+    writeln!(out, "The loss:\n\n{loss}\nIts gradient by w and X:\n\n{}", loss.gradient(["w", "X"])?)?;
 
     let table = read_value(format!("{DATA}/digits.mtx"))?.into_csr("X")?;
     let mut inputs = Inputs::new();
     inputs.value("X", table.clone());
     inputs.value("y", read_value(format!("{DATA}/digits_is_three.csv"))?.into_dense("y")?);
 
-    let function = loss.value_and_gradient(&["w"])?;
+    let function = loss.value_and_gradient(["w"])?;
     let mut descent = Descent::new(&function, inputs, "w", vec![0.0; table.cols()])?;
     let mut losses = vec![descent.value];
     writeln!(out, "iteration       loss   gradient")?;
@@ -48,7 +48,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
         losses.push(descent.value);
     }
 
-    let by_table = reference::evaluate(loss.gradient(&["X"])?.tensor_ssa(), &descent.inputs())?;
+    let by_table = reference::evaluate(loss.gradient(["X"])?.tensor_ssa(), &descent.inputs())?;
     let Some(Tensor::Csr(gradient)) = by_table[0].1.as_tensor() else {
         return Err("a CSR gradient is expected".into());
     };

@@ -70,7 +70,7 @@
 //! | [`surface::ast`] | what was written | nothing |
 //! | [`term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
-//! | [`loops`] | loop nests over buffers and the arrays of relations | operands first; no `+=` to memory; every sum in a fixed order |
+//! | [`loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
 //! | [`diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
 //! Expressions, terms and statements lie in arenas, operands before their users. A pass is a loop forwards, or backwards and then forwards;
@@ -188,6 +188,11 @@ pub mod driver;
 pub mod stages;
 
 pub mod prelude;
+
+/// The programs of the page that people meet first are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub use base::error;
 pub use driver::Function;

@@ -124,7 +124,7 @@ fn logistic_in_single(table: &mut Table, n: usize, d: usize) -> Result<()> {
     let mut inputs = Inputs::new();
     inputs.value("X", sparse(n, d, 20, 4)).value("y", Value::vector(y)).value("w", Value::vector(random(d, 7)));
     let text = include_str!("../../tests/programs/k03_sparse_logistic_regression.iv");
-    table.in_single(name, &Function::parse(text)?.value_and_gradient(&["w"])?, &inputs)
+    table.in_single(name, &Function::parse(text)?.value_and_gradient(["w"])?, &inputs)
 }
 
 fn product(table: &mut Table, n: usize) -> Result<()> {

@@ -19,7 +19,7 @@ const MOST: usize = 1 << 26;
 /// The residuals and their derivatives: for each of two outputs and three parameters a sparse tensor.
 pub fn functions() -> Result<Vec<(&'static str, Assembly)>> {
     let objective = Function::parse(include_str!("../../tests/programs/k10_bundle_adjustment.iv"))?;
-    let jacobian = objective.jacobian(&["cam", "x", "w"])?;
+    let jacobian = objective.jacobian(["cam", "x", "w"])?;
     let jacobian = jacobian.assemble(&jacobian.sparse_results())?;
     Ok(vec![("objective", simple(&objective)?), ("jacobian", jacobian)])
 }

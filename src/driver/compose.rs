@@ -23,9 +23,10 @@ use crate::base::{FunctionId, Id, IndexId, ParamId, RelationId, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var};
 use crate::scalar::{self, Number, Primitive, UserFunction, UserValue};
-use crate::stages::Stages;
+use crate::stages::{self, Stages};
 use crate::surface;
 use crate::term::{NormalForm, Program, Term, TermId, VariableKind};
+use crate::tssa::Output;
 use crate::ty::{Param, Relation, RelationKind, Signature, Storage, Type, TypeId, Types};
 
 impl Function {
@@ -52,10 +53,11 @@ impl Function {
         if f.signature.params[replaced].storage != Storage::Dense {
             return Err(Error::Request(format!("`{param}` is sparse, which no result can stand for")));
         }
-        let (program, sparse) = (substituted(&f, replaced, &g)?, self.sparse.clone());
-        let mut function = Function { sparse, ..Function::compile(program, &mut Stages::new())? };
-        function.name_results(self);
-        Ok(function)
+        let same_name = |made: &Signature, pattern: RelationId| {
+            let name = &self.tssa.signature.relations.get(pattern)?.name;
+            made.relations.iter().find(|(_, relation)| relation.name == *name).map(|(id, _)| id)
+        };
+        self.results_of(substituted(&f, replaced, &g)?, same_name)
     }
 
     /// This program of one parameter after another program: [`Function::substitute`] without the name.
@@ -96,13 +98,10 @@ impl Function {
     /// [`Error::Request`] for parameters that there are not or that are sparse, and as [`Function::substitute`]; [`Error::Limitation`] for a
     /// program that uses the places of largest or smallest elements.
     pub fn map(&self, params: impl Names, size: &str) -> Result<Function> {
-        let program = mapped(&self.term_to_copy()?, &params.names(), size)?;
-        let mut function = Function { sparse: self.sparse.clone(), ..Function::compile(program, &mut Stages::new())? };
-        function.name_results(self);
-        Ok(function)
+        self.results_of(mapped(&self.term_to_copy()?, &params.names(), size)?, |_, _| None)
     }
 
-    /// This program with other names for parameters, sizes, relations and maps: `f.rename([("x", "theta")])`.
+    /// This program with other names for parameters, sizes, relations and maps: `f.rename([("x", "theta")])`. Results keep their names.
     ///
     /// ```
     /// use iverson::prelude::*;
@@ -115,10 +114,7 @@ impl Function {
     /// # Errors
     /// [`Error::Request`] for a name that there is not, that is no name, or that something else has.
     pub fn rename<'n>(&self, names: impl IntoIterator<Item = (&'n str, &'n str)>) -> Result<Function> {
-        let program = renamed(self.term_to_copy()?, names)?;
-        let mut function = Function { sparse: self.sparse.clone(), ..Function::compile(program, &mut Stages::new())? };
-        function.name_results(self);
-        Ok(function)
+        self.results_of(renamed(self.term_to_copy()?, names)?, |_, pattern| Some(pattern))
     }
 
     /// The program as a term with no normal form.
@@ -136,13 +132,39 @@ impl Function {
         surface::read(&term.to_string(), &native)
     }
 
-    /// Gives the results the names that they have in a program that this one was made of.
-    fn name_results(&mut self, of: &Function) {
-        if self.tssa.outputs.len() == of.tssa.outputs.len() {
-            for (output, original) in self.tssa.outputs.iter_mut().zip(&of.tssa.outputs) {
-                output.name.clone_from(&original.name);
-            }
+    /// The program that was made of the results of this one, with these as results of their own again: what a term has is one pair of all of them.
+    /// They have the names of before, and the storage by patterns that are still there.
+    fn results_of(
+        &self,
+        made: Program,
+        pattern: impl Fn(&Signature, RelationId) -> Option<RelationId>,
+    ) -> Result<Function> {
+        let mut function = Function { sparse: self.sparse.clone(), ..Function::compile(made, &mut Stages::new())? };
+        let signature = function.tssa.signature.clone();
+        let [output] = function.tssa.outputs.as_slice() else { return Ok(function) };
+        let (mut ty, mut leaves) = (output.ty, output.leaves.as_slice());
+        let mut results = Vec::new();
+        for (k, original) in self.tssa.outputs.iter().enumerate() {
+            let component = match signature.types.get(ty) {
+                Type::Pair(first, rest) if k + 1 < self.tssa.outputs.len() => {
+                    ty = *rest;
+                    *first
+                }
+                _ => ty,
+            };
+            let own = leaves.split_off(..signature.types.leaves(component)?.len());
+            let own = own.ok_or_else(|| Error::bug("compose", "results of other shapes"))?;
+            let storage = match original.storage {
+                Storage::Dense => Storage::Dense,
+                Storage::Sparse(format, relation) => {
+                    pattern(&signature, relation).map_or(Storage::Dense, |found| Storage::Sparse(format, found))
+                }
+            };
+            results.push(Output { name: original.name.clone(), ty: component, storage, leaves: own.to_vec() });
         }
+        function.tssa.outputs = results;
+        stages::check("compose", &function.tssa)?;
+        Ok(function)
     }
 }
 

@@ -133,6 +133,12 @@ pub(super) struct Copies {
 }
 
 impl Copies {
+    /// Makes room for what a number of leaves needs, so that calls that copy nothing allocate nothing.
+    pub fn reserve(&mut self, leaves: usize) {
+        self.leaves.resize_with(leaves, Default::default);
+        self.slices.reserve(leaves);
+    }
+
     /// Copies what does not lie in row-major order, and does something with the slices of all leaves.
     pub fn with(&mut self, inputs: &[Input<'_>], run: impl FnOnce(&[Slice<'_>]) -> Result<()>) -> Result<Copied> {
         let mut copied = Copied::default();

@@ -318,6 +318,7 @@ impl Kernel {
         }
         let mut scratch = Scratch::default();
         scratch.machine.registers.reserve(&self.codes);
+        scratch.copies.reserve(self.inputs.len());
         for len in &self.workspaces {
             let mut buffer: Vec<f64> = Vec::new();
             let (what, wanted) = ("elements of an intermediate tensor", *len as u64);

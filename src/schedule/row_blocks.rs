@@ -26,12 +26,13 @@
 //!
 //! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows.
 //! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
-//! and writes its own.
+//! and writes its own. Sums of what stands at the place of an extremum are left to [`scatter`](super::scatter()).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{PARTS, ROW_BLOCK};
 use super::panels::last;
+use super::scatter::only_store;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
@@ -44,13 +45,29 @@ use crate::loops::{
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut at = 0;
     while at < program.nests.len() {
-        if let Some(columns) = Columns::of(&program.nests[at]) {
+        if let Some(columns) = Columns::of(&program.nests[at]).filter(|columns| !of_places(program, columns.body)) {
             let rows = partner(program, at, &columns);
             at += cut(program, at, rows)?;
         }
         at += 1;
     }
     Ok(())
+}
+
+/// Whether what is put at the place of an extremum is summed up: each row adds to one column, which [`scatter`](super::scatter()) finds at once.
+fn of_places(program: &Program, columns: &[Stmt]) -> bool {
+    let is_found = |nest: &Nest, i: IndexId| {
+        let mut found = false;
+        let mut look = |stmt: &Stmt| found |= matches!(stmt, Stmt::Extremum { index, .. } if *index == i);
+        nest.body.iter().for_each(|stmt| stmt.visit(&mut look));
+        found
+    };
+    loads(columns).iter().any(|place| {
+        program.nests.iter().any(|nest| {
+            let column = only_store(nest, place.buffer).and_then(|store| store.at.last()?.as_index());
+            column.is_some_and(|i| is_found(nest, i))
+        })
+    })
 }
 
 /// A loop over columns that sums up along them.

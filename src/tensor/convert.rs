@@ -150,8 +150,8 @@ mod tests {
         for (tensor, shape) in double {
             assert_eq!((tensor.shape(), tensor.data(), tensor.precision()), (shape, &[2.0][..], Precision::Double));
         }
-        let (v, s) = (vec![0.5_f32, 3.0], [0.5_f32, 3.0]);
-        for tensor in [tensor(&v), tensor(v.clone()), tensor(&v[..]), tensor(s), tensor(&s)] {
+        let (v, s) = (vec![0.5_f32, 3.0], &[0.5_f32, 3.0]);
+        for tensor in [tensor(&v), tensor(v.clone()), tensor(&v[..]), tensor(*s), tensor(s)] {
             assert_eq!(
                 (tensor.shape(), tensor.data(), tensor.precision()),
                 (vec![2], &[0.5, 3.0][..], Precision::Single)

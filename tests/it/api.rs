@@ -152,7 +152,7 @@ fn natural_lines_of_the_builder() {
             let n = b.size("n");
             let (x, y) = (b.param("x", n), b.param("y", n));
             let half = 0.5_f32;
-            sum(n - 1, |i| (x[i + 1] - &y[i]) * half + 2.0 * &x[i] - 1)
+            sum(n - 1, |i| (x[i + 1] - y[i]) * half + 2.0 * &x[i] - 1)
         },
         &with("sum i < n - 1. (x[i + 1] - y[i]) * 0.5 + 2 * x[i] - 1"),
     );
@@ -184,7 +184,7 @@ fn natural_lines_of_the_builder() {
     builds(
         |b| {
             let (n, p) = (b.size("n"), b.size("p"));
-            let x = b.param("x", &n);
+            let x = b.param("x", n);
             let of = b.map("of", p, n);
             sum(p, |o| x[of[o]] - x[of.of(o)])
         },
@@ -198,7 +198,7 @@ fn library_functions_are_methods_of_the_builder() {
         |b| {
             let (m, n) = (b.size("m"), b.size("n"));
             let (a, x, y) = (b.param("A", [m, n]), b.param("x", n), b.param("y", m));
-            a.matvec(&x).dot(y) + x.softmax().norm2()
+            a.matvec(x).dot(y) + x.softmax().norm2()
         },
         "param A : [m, n] real\nparam x : [n] real\nparam y : [m] real\ndot(matvec(A, x), y) + norm2(softmax(x))",
     );
@@ -206,7 +206,7 @@ fn library_functions_are_methods_of_the_builder() {
         |b| {
             let (m, k) = (b.size("m"), b.size("k"));
             let (a, c) = (b.param("A", [m, k]), b.param("C", [k, m]));
-            a.matmul(c).trace() + c.matmul(&a).transpose().trace().relu()
+            a.matmul(c).trace() + c.matmul(a).transpose().trace().relu()
         },
         "param A : [m, k] real\nparam C : [k, m] real\ntrace(matmul(A, C)) + relu(trace(transpose(matmul(C, A))))",
     );
@@ -336,5 +336,35 @@ fn functions_are_saved_and_loaded() -> Result<(), Error> {
     for text in [r#"{"program": "param x : [n] real\nx[n]"}"#, r#"{"statements": {"json": "{}", "sparse": []}}"#, "1"] {
         assert!(serde_json::from_str::<Function>(text).is_err(), "{text}");
     }
+    Ok(())
+}
+
+#[test]
+fn programs_of_several_results_keep_them() -> Result<(), Error> {
+    let of_one = Function::parse(
+        "param X : csr [n, d] real\nparam w : [d] real\nparam b : real\nsum i < n. ((sum j < d. X[i, j] * w[j]) - b)^2",
+    )?;
+    let both = of_one.value_and_gradient(["X", "w"])?;
+    let x = Csr::from_integers(2, 2, &[0, 1, 2], &[1, 0], vec![1.0, 2.0]).unwrap();
+    let inputs = inputs! { "X" => x, "w" => [1.0, 3.0], "b" => 1.0 };
+    let table = inputs.get("X").unwrap();
+    let expected = both.eval(&inputs)?;
+    let names = |results: &Results| results.names().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(names(&expected), ["value", "grad_X", "grad_w"]);
+    // Renamed: the same results, and a gradient by a sparse parameter has its pattern.
+    let renamed = both
+        .rename([("X", "A"), ("w", "v")])?
+        .eval(&inputs! { "A" => table.clone(), "v" => [1.0, 3.0], "b" => 1.0 })?;
+    assert_eq!(renamed.to_string(), expected.to_string());
+    assert!(renamed["grad_X"].as_csr().is_some());
+    // Mapped: each has an axis more.
+    let each = both.map(["b"], "k")?.eval(&inputs! { "X" => table.clone(), "w" => [1.0, 3.0], "b" => [1.0, 1.0] })?;
+    assert_eq!(names(&each), names(&expected));
+    assert_eq!(each["value"].as_slice(), Some(&[5.0, 5.0][..]));
+    assert_eq!(each["grad_w"].as_slice().map(<[f64]>::len), Some(4));
+    // With a program in place of a parameter.
+    let two = Function::parse("param s : real\n2 * s")?;
+    let inner = both.substitute("b", &two)?.eval(&inputs! { "X" => table.clone(), "w" => [1.0, 3.0], "s" => 0.5 })?;
+    assert_eq!(inner.to_string(), expected.to_string());
     Ok(())
 }

@@ -187,7 +187,7 @@ fn any_number_of_threads() {
     for (text, constants, wrt) in
         [(PROGRAMS[0], &["X", "y"][..], "w"), (PROGRAMS[1], &["X"], "v"), (PROGRAMS[5], &["X"], "w")]
     {
-        let function = compile(text).value_and_gradient(&[wrt]).expect("one real result");
+        let function = compile(text).value_and_gradient([wrt]).expect("one real result");
         let inputs = kernels::fitting(&function, 300, &mut Numbers::new(5, false));
         let expected = bits(
             &function.kernel(&inputs).engine(Engine::Native).build().and_then(|k| k.call(&inputs)).expect("it runs"),
@@ -206,7 +206,7 @@ fn any_number_of_threads() {
 /// Calls read nothing outside of what they are given, and take no memory.
 #[test]
 fn calls_between_guard_pages() {
-    let function = compile(PROGRAMS[0]).value_and_gradient(&["w"]).expect("one real result");
+    let function = compile(PROGRAMS[0]).value_and_gradient(["w"]).expect("one real result");
     for n in 0..=35 {
         let inputs = kernels::fitting(&function, n, &mut Numbers::new(n as u64, false));
         let bound = bind(&function.tensor_ssa().signature, &inputs).expect("it fits");
@@ -214,7 +214,7 @@ fn calls_between_guard_pages() {
         let plain = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
         let expected = guarded(&plain, &data, Flush::End);
         for engine in BOTH {
-            let kernel = function.kernel(&inputs).constants(&["X", "y"]).engine(*engine).build().expect("it binds");
+            let kernel = function.kernel(&inputs).constants(["X", "y"]).engine(*engine).build().expect("it binds");
             assert_eq!(guarded(&kernel, &data[2..], Flush::End), expected, "n = {n}");
             let (mut value, mut gradient) = ([0.0], vec![0.0; data[2].len()]);
             let count = allocations::of(|| {
@@ -306,12 +306,12 @@ fn none_or_all() {
 /// A copy of a constant in single precision is one.
 #[test]
 fn single_precision() {
-    let function = compile(PROGRAMS[0]).value_and_gradient(&["w"]).expect("one real result");
+    let function = compile(PROGRAMS[0]).value_and_gradient(["w"]).expect("one real result");
     let mut numbers = Numbers::new(11, false);
     let mut inputs = kernels::fitting(&function, 23, &mut numbers);
     assert!(inputs.store_in_single("X"));
     judge(&function, &inputs, &["X", "y"], BOTH, &mut numbers).unwrap_or_else(|complaint| panic!("{complaint}"));
-    let kernel = function.kernel(&inputs).constants(&["X"]).engine(Engine::Interpreter).build().expect("it binds");
+    let kernel = function.kernel(&inputs).constants(["X"]).engine(Engine::Interpreter).build().expect("it binds");
     let copies = kernel.program().buffers.values().filter(|buffer| matches!(buffer.kind, BufferKind::Held(_)));
     assert_eq!(copies.map(|buffer| buffer.precision).collect::<Vec<_>>(), [Precision::Single]);
     // Results in single precision, of which one is read.

@@ -74,7 +74,7 @@ fn functions(text: &str) -> Vec<Function> {
             compile(&format!("{declared}let v = {body} in sum {axes}. v[{}]^2", names.join(", ")))
         }
     };
-    vec![function, loss.value_and_gradient(&["A", "x"]).expect("it has a gradient")]
+    vec![function, loss.value_and_gradient(["A", "x"]).expect("it has a gradient")]
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn numbers_are_those_of_rows() {
 #[test]
 fn gradients_lie_by_columns() {
     let function = compile(&by_columns(&format!("{DECLARED}sum i < m. y[i] * sum j < n. A[i, j]^2 * x[j]")));
-    let gradient = function.gradient(&["A"]).expect("it has a gradient");
+    let gradient = function.gradient(["A"]).expect("it has a gradient");
     let csc = Csc::from_csr(&matrix(6, 5, small)).expect("few rows");
     let inputs = inputs(csc.clone(), 5, 6, small);
     for engine in BOTH {
@@ -234,7 +234,7 @@ fn constants_by_columns() {
     let expected =
         function.kernel(&given).engine(Engine::Interpreter).build().and_then(|k| k.call(&given)).expect("it runs");
     for engine in BOTH {
-        let kernel = function.kernel(&given).constants(&["A"]).engine(engine).build().expect("it binds");
+        let kernel = function.kernel(&given).constants(["A"]).engine(engine).build().expect("it binds");
         let found = kernel.call(&given).expect("it runs");
         assert_eq!(expected[0].1, found[0].1);
     }
@@ -258,7 +258,7 @@ fn texts_and_json_are_read_back() {
         assert_eq!(tssa::Program::from_json(&json).expect("it is read"), *gradient);
     }
     // A tangent has the format of its parameter.
-    let forward = compile(&by_columns(&format!("{DECLARED}sum i < m, j < n. A[i, j]^2"))).forward(&["A"]);
+    let forward = compile(&by_columns(&format!("{DECLARED}sum i < m, j < n. A[i, j]^2"))).forward(["A"]);
     let printed = forward.expect("it has a derivative").to_string();
     assert!(printed.contains("param dA : csc(A) [m, n] real"), "{printed}");
     assert_eq!(compile(&printed).to_string(), printed);
@@ -298,7 +298,7 @@ fn other_orders_are_refused() {
     let error =
         term::Program::from_json(&json.replacen("\"csc\"", "\"csr\"", 1)).expect_err("another order").to_string();
     assert!(error.contains("the entries of `B` are in another order than those of `A`"), "{error}");
-    let gradient = compile(text).gradient(&["A"]).expect("it has a gradient");
+    let gradient = compile(text).gradient(["A"]).expect("it has a gradient");
     let json = gradient.tensor_ssa().to_json().expect("it is written");
     assert_eq!(tssa::Program::from_json(&json).expect("it is sound"), *gradient.tensor_ssa());
     let (before, after) = json.rsplit_once("\"csc\"").expect("the output has a format");

@@ -225,7 +225,7 @@ fn formats_agree() {
         let mut results: Vec<Vec<f64>> = Vec::new();
         for (format, x) in [("", Tensor::from(dense)), ("csr ", Tensor::from(csr)), ("coo ", Tensor::from(coo))] {
             let function = Function::parse(&format!("param X : {format}[m, n] real\n{body}"));
-            let function = function.and_then(|f| f.value_and_gradient(&["w"])).expect("it compiles");
+            let function = function.and_then(|f| f.value_and_gradient(["w"])).expect("it compiles");
             let mut inputs = Inputs::new();
             inputs.value("X", Value::from(x)).value("w", Value::vector(w.clone()));
             for engine in [Engine::Native, Engine::Interpreter] {

@@ -423,7 +423,7 @@ fn nests_of_derivatives() {
 fn derivative(name: &str, wrt: &str) -> Function {
     let path = format!("{}/tests/programs/{name}.iv", env!("CARGO_MANIFEST_DIR"));
     let primal = Function::parse(&std::fs::read_to_string(path).expect("text")).expect("it compiles");
-    primal.gradient(&[wrt]).expect("one real result")
+    primal.gradient([wrt]).expect("one real result")
 }
 
 /// Nothing is added to memory: stores write, and sums are registers.
@@ -558,7 +558,7 @@ fn run_ahead_of_time(mut command: std::process::Command) {
 fn ahead_of_time(directory: &std::path::Path, processor: &str) -> std::path::PathBuf {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ahead_of_time");
     let program = std::fs::read_to_string(format!("{example}/../programs/deconvolution.iv")).expect("text");
-    let function = Function::parse(&program).and_then(|f| f.value_and_gradient(&["w"])).expect("it compiles");
+    let function = Function::parse(&program).and_then(|f| f.value_and_gradient(["w"])).expect("it compiles");
     let nests = function.loops(&mut Stages::new()).expect("it lowers");
     std::fs::write(directory.join("kernel.rs"), source(&nests, Target::Included).expect("it is written").text)
         .expect("a file");
@@ -609,7 +609,7 @@ fn full() {
 #[test]
 fn extrema_are_looked_for_once_for_each_row() {
     let text = "param x : [n, d] real\nparam c : [k, d] real\nsum i < n. min j < k. sum a < d. (x[i, a] - c[j, a])^2";
-    let gradient = crate::support::compile(text).gradient(&["x", "c"]).expect("it has a gradient");
+    let gradient = crate::support::compile(text).gradient(["x", "c"]).expect("it has a gradient");
     let loops = gradient.loops(&mut iverson::stages::Stages::new()).expect("it lowers").to_string();
     let places: Vec<&str> = loops.lines().filter(|line| line.contains("= argmin")).collect();
     // In one loop, over the points, which gives `grad_x` its centroids and notes them for `grad_c`.

@@ -120,7 +120,7 @@ fn targets_that_nobody_reads_cost_nothing() {
 #[test]
 fn gradients_share() {
     let text = format!("{DECLARED}sum o < p. w[o] * exp(a[m(o)])");
-    let gradient = Function::parse(&text).and_then(|loss| loss.value_and_gradient(&["w"])).expect("a gradient");
+    let gradient = Function::parse(&text).and_then(|loss| loss.value_and_gradient(["w"])).expect("a gradient");
     assert!(shares(&gradient), "{gradient}");
     let inputs = inputs();
     assert_eq!(call(&gradient, &inputs, Engine::Interpreter), call(&gradient, &inputs, Engine::Native));
@@ -137,7 +137,7 @@ fn gradients_of_rows_in_use() {
     ];
     for (k, body) in bodies.into_iter().enumerate() {
         let gradient =
-            Function::parse(&format!("{declared}{body}")).and_then(|f| f.gradient(&["E"])).expect("it has one");
+            Function::parse(&format!("{declared}{body}")).and_then(|f| f.gradient(["E"])).expect("it has one");
         let assembly = gradient.assemble(&["grad_E"]).expect("it can be sparse");
         let nests = assembly.values().explained();
         assert_eq!(nests.contains("row by row"), k == 0, "{nests}");

@@ -126,7 +126,7 @@ fn random_brackets() {
         assert!(back.same(&source), "{text}\n{source}\n{back}");
         let function = compile(&text);
         let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
-        let forward = function.forward(&["x"]).expect("it has a derivative");
+        let forward = function.forward(["x"]).expect("it has a derivative");
         for n in [1, 4] {
             let world = World::new(n, &mut rng);
             let mut inputs = world.inputs();
@@ -165,7 +165,7 @@ fn brackets_as_they_read() {
         if !gradient.contains("i <= 0") {
             assert_eq!(last(&function), text);
         }
-        let derivative = function.gradient(&["x"]).expect("it has a gradient");
+        let derivative = function.gradient(["x"]).expect("it has a gradient");
         let mut inputs = World { n: 3, x: vec![1.0, 2.0, 3.0], edges: vec![[1, 0], [2, 2]], f: vec![0; 3] }.inputs();
         inputs.value("S", iverson::tensor::Csr::new(3, 3, vec![0, 0, 1, 1], vec![2], vec![5.0]).expect("a matrix"));
         for program in [&function, &derivative] {

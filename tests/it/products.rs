@@ -197,7 +197,7 @@ fn threads() {
     let triangle = "param A : [n, n] real\nparam B : [m, n] real\n\
                     sum i < m, d < n. (A[d, d] + (sum e < n. [e < d] * (A[d, e] * (B[i, e] - A[d, d]))))^2";
     let derived =
-        |text: &str| Function::parse(text).and_then(|f| f.value_and_gradient(&["A", "B"])).expect("it compiles");
+        |text: &str| Function::parse(text).and_then(|f| f.value_and_gradient(["A", "B"])).expect("it compiles");
     let cases = [
         (Function::parse(product).expect("it compiles"), [[70, 100], [100, 300]]),
         (derived(triangle), [[61, 61], [333, 61]]),
@@ -228,7 +228,7 @@ fn nests_of_products() {
     let triangle = "param A : [n, n] real\nparam B : [m, n] real\n\
                     sum i < m, d < n. (sum e < n. [e < d] * (A[d, e] * B[i, e]))^2";
     let product = Function::parse(product).expect("it compiles");
-    let triangle = Function::parse(triangle).and_then(|f| f.gradient(&["A"])).expect("it compiles");
+    let triangle = Function::parse(triangle).and_then(|f| f.gradient(["A"])).expect("it compiles");
     let mut text = String::new();
     for function in [product, triangle] {
         text.push_str(&format!("{}\n", function.loops(&mut Stages::new()).expect("it lowers").explained()));

@@ -237,7 +237,7 @@ fn stages_and_derivatives() {
 fn linear_graph_keeps_its_additions() {
     let function = compile(&text("e05_linear_graph"));
     let adjoint = raw(&function, Mode::Adjoint, &["x", "y"]);
-    let simplified = function.adjoint(&["x", "y"]).expect("it has an adjoint");
+    let simplified = function.adjoint(["x", "y"]).expect("it has an adjoint");
     let additions = |function: &Function| {
         let inputs = integers(function.tensor_ssa(), &[], &mut Numbers::new(1, true));
         reference::count(function.tensor_ssa(), &inputs).expect("it runs").additions
@@ -250,7 +250,7 @@ fn linear_graph_keeps_its_additions() {
 /// E4: what is dead in the program adds nothing to the adjoint.
 #[test]
 fn dead_copies_cost_nothing() {
-    let adjoint = compile(&text("e04_dead_copies")).adjoint(&["x"]).expect("it has an adjoint");
+    let adjoint = compile(&text("e04_dead_copies")).adjoint(["x"]).expect("it has an adjoint");
     let inputs = integers(adjoint.tensor_ssa(), &[], &mut Numbers::new(1, true));
     let counts = reference::count(adjoint.tensor_ssa(), &inputs).expect("it runs");
     assert_eq!((counts.additions, counts.multiplications), (0, 1), "{adjoint}");
@@ -259,7 +259,7 @@ fn dead_copies_cost_nothing() {
 /// E6: the adjoint of the sum with a hole, written out, adds nothing either.
 #[test]
 fn unrolled_hole_adds_nothing() {
-    let adjoint = compile(&text("e06_unrolled_hole")).adjoint(&["x"]).expect("it has an adjoint");
+    let adjoint = compile(&text("e06_unrolled_hole")).adjoint(["x"]).expect("it has an adjoint");
     let inputs = integers(adjoint.tensor_ssa(), &[("n", 1003)], &mut Numbers::new(1, true));
     let counts = reference::count(adjoint.tensor_ssa(), &inputs).expect("it runs");
     assert_eq!(counts.additions, 0);
@@ -282,7 +282,7 @@ fn probe(program: &tssa::Program, environment: &Environment<f64>, tangent: usize
 fn hessians_by_probing() {
     let n = 5;
     let hessian = |file: &str| {
-        let gradient = compile(&text(file)).gradient(&["x"]).expect("it has a gradient");
+        let gradient = compile(&text(file)).gradient(["x"]).expect("it has a gradient");
         let request = Request::new(Mode::Forward, &["x"]);
         let hvp = gradient.derive(&request, &mut Stages::new()).expect("a gradient has a derivative").function;
         let program = hvp.tensor_ssa().clone();
@@ -318,7 +318,7 @@ fn hessians_by_probing() {
 /// E7: probing the convolution with the one-hot vector at 2 gives the kernel, moved there.
 #[test]
 fn convolution_of_a_one_hot_signal() {
-    let forward = compile(&text("e07_convolution")).forward(&["x"]).expect("it has a forward derivative");
+    let forward = compile(&text("e07_convolution")).forward(["x"]).expect("it has a forward derivative");
     let program = forward.tensor_ssa();
     let (n, m) = (6, 3);
     let inputs = integers(program, &[("n", n), ("m", m)], &mut Numbers::new(5, true));
@@ -344,7 +344,7 @@ fn costs_stay_proportional() {
         ("e12_rosenbrock", &["n"]),
     ] {
         let function = compile(&text(file));
-        let gradient = function.value_and_gradient(&["x"]).expect("it has a gradient");
+        let gradient = function.value_and_gradient(["x"]).expect("it has a gradient");
         let ratio = |n: i64| {
             let sizes: Vec<(&str, i64)> = sizes.iter().map(|name| (*name, n)).collect();
             let cost = |function: &Function| {

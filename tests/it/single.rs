@@ -277,7 +277,7 @@ fn other_precisions_are_refused() {
     let (x, w, mut y, mut z) = ([1.0_f32, 2.0], [3.0, 4.0], [0.0; 2], [0.0_f32; 2]);
     kernel.call_into((&x, &w), &mut y).expect("it fits");
     assert_eq!(y, [3.0, 8.0]);
-    let advice = "x: numbers in single precision are expected, found double precision; give `f32` to `call_with`, or bind a tensor in \
+    let advice = "x: numbers in single precision are expected, found double precision; give `f32`, or bind a tensor in \
                   double precision";
     let errors = [
         (kernel.call_into((&w, &w), &mut y).map(|_| ()), advice),

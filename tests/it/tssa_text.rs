@@ -176,7 +176,7 @@ fn hostile_texts_are_refused() {
     // Any part of a sound text is read or refused.
     let sound =
         compile("param x : [n] real\nparam A : csr [n, m] real\nsum i < n, j < m. max(0, A[i, j] / x[i] - 1.5)^2");
-    let text = sound.gradient(&["x", "A"]).expect("it has a gradient").tensor_ssa().to_string();
+    let text = sound.gradient(["x", "A"]).expect("it has a gradient").tensor_ssa().to_string();
     for at in 0..text.len() {
         if text.is_char_boundary(at) {
             let _ = tssa::parse(&text[..at], &sound.tensor_ssa().signature);

@@ -215,7 +215,7 @@ impl Kernel {
         let mut rooms = self.made.iter().map(|made| made.room(py)).collect::<PyResult<Vec<Room<'py>>>>()?;
         let inputs = given.iter().map(Numbers::input).collect::<PyResult<Vec<Input<'_>>>>()?;
         let mut outputs = rooms.iter_mut().map(Room::slice).collect::<PyResult<Vec<SliceMut<'_>>>>()?;
-        let done = py.detach(|| self.kernel.call_with(&inputs, &mut outputs));
+        let done = py.detach(|| self.kernel.call_into(&inputs, &mut outputs));
         done.map_err(|error| errors::error(py, &error))?;
         self.result(py, rooms)
     }

@@ -164,16 +164,8 @@ impl Program {
             }
         };
         let inputs = inputs::inputs(py, values, sizes, &constants)?;
-        let constants: Vec<&str> = constants.iter().map(String::as_str).collect();
         let kernel = py.detach(|| {
-            let mut results = self.function.sparse_results();
-            results.extend(
-                sparse.iter().map(String::as_str).filter(|name| !self.function.sparse_results().contains(name)),
-            );
-            match results.as_slice() {
-                [] => self.function.kernel_with_constants(&inputs, &constants, engine),
-                results => self.function.assemble(results)?.bind_with_constants(&inputs, &constants, engine),
-            }
+            self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine).build()
         });
         Ok(BoundKernel { kernel: Arc::new(kernel.map_err(|error| errors::error(py, &error))?) })
     }

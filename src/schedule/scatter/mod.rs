@@ -43,6 +43,7 @@ use crate::loops::{
     Segment, Stmt, has_calls, loads,
 };
 use crate::ty::RelationKind;
+pub(super) use find::only_store;
 use find::{Finder, Source, Sum, Term};
 
 /// The fewest parts of sources: there may be as many threads.
@@ -307,8 +308,7 @@ impl Pass<'_> {
     fn by_places(&mut self, nest: &Nest, sum: &Sum, from: BufferId) -> Result<Option<(BufferId, u32)>> {
         let Source::Places { source, selects, .. } = &sum.source else { return Ok(None) };
         let writer = self.program.nests.iter().position(|nest| nest.buffers.contains(&from));
-        let Some((at, place)) = writer.and_then(|at| Some((at, find::only_store(self.program.nests.get(at)?, from)?)))
-        else {
+        let Some((at, place)) = writer.and_then(|at| Some((at, only_store(self.program.nests.get(at)?, from)?))) else {
             return Ok(None);
         };
         let later = |place: &&Place| self.program.nests[at..].iter().any(|nest| nest.buffers.contains(&place.buffer));

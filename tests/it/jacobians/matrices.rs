@@ -96,10 +96,10 @@ fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
     assert_eq!(simplified.sparse_results(), sparse);
     let dense = derived.clone().dense();
     let parsed = Function::parse(&derived.to_string()).expect("it parses back");
-    let diagonal = function.hessian_diagonal(&["x", "y"]).expect("it derives");
+    let diagonal = function.hessian_diagonal(["x", "y"]).expect("it derives");
     let whole = Request { part: diff::Part::Diagonal(1), ..Request::new(Mode::Hessian, &["y"]) };
     let blocks = function.derive(&whole, &mut Stages::new()).expect("it derives").function;
-    for other in [&function, &dense, &parsed, &diagonal, &function.gradient(&["x"]).expect("it derives")] {
+    for other in [&function, &dense, &parsed, &diagonal, &function.gradient(["x"]).expect("it derives")] {
         assert!(other.sparse_results().is_empty(), "{other}");
     }
     assert_eq!(blocks.sparse_results(), ["hessian_y_y"]);
@@ -125,7 +125,7 @@ fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
             }
         }
         // The numbers of constants are bound too, and results may be in single precision.
-        let constant = derived.kernel(&inputs).constants(&["y"]).engine(engine).build().expect("it binds");
+        let constant = derived.kernel(&inputs).constants(["y"]).engine(engine).build().expect("it binds");
         assert_eq!(constant.constants(), ["y"]);
         let found = constant.call(&inputs).expect("it runs");
         assert_eq!(kept(&found), sparse);
