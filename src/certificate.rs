@@ -544,7 +544,7 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
 /// Compares two programs by their work for large sizes.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow).
+/// [`Error::Overflow`].
 pub fn compare_work(program: &Program, other: &Program) -> Result<Ordering> {
     let growth = |program| cost(program).map(|cost| cost.work.estimate(&Hints::new(), &cost.shapes));
     Ok(growth(program)?.compare(&growth(other)?))
