@@ -1,12 +1,13 @@
 //! `iverson show`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::Error;
 use iverson::driver::{Function, Request, Stage, Staged, lower, passes};
 use iverson::loops::Program;
-use iverson::schedule::{constants_by_name, hold, in_bins};
+use iverson::schedule::{Specialised, constants_by_name, specialise};
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -201,7 +202,6 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
         }
     });
     let text = |nests: &Program| -> iverson::Result<String> {
-        let nests = in_bins(nests)?;
         if !arguments.explain {
             return Ok(nests.to_string());
         }
@@ -215,7 +215,10 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
     };
     let (structure, nests) = match assembled {
         None => (None, function.loops(&mut stages)?),
-        Some(assembly) => (Some(text(assembly.structure())?), assembly.values().clone()),
+        Some(assembly) => {
+            let structure = specialise(assembly.structure(), None, &BTreeSet::new())?.main;
+            (Some(text(&structure)?), assembly.values().clone())
+        }
     };
     drop(stages);
     if arguments.after.is_some() {
@@ -229,13 +232,13 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
     if let Some(structure) = &structure {
         print(&format!("# entries, once\n{structure}\n"))?;
     }
-    if constants.is_empty() {
-        let head = if structure.is_some() { "# numbers, at each call\n" } else { "" };
-        print(&format!("{head}{}", text(&nests)?))?;
-    } else {
-        let split = hold(&nests, &constants_by_name(&nests.signature, &constants)?)?;
-        print(&format!("# once\n{}\n# at each call\n{}", text(&split.setup)?, text(&split.main)?))?;
-    }
+    let Specialised { setup, main } = specialise(&nests, None, &constants_by_name(&nests.signature, &constants)?)?;
+    let head = match &setup {
+        Some(setup) => format!("# once\n{}\n# at each call\n", text(setup)?),
+        None if structure.is_some() => "# numbers, at each call\n".to_owned(),
+        None => String::new(),
+    };
+    print(&(head + &text(&main)?))?;
     Ok(true)
 }
 

@@ -9,16 +9,12 @@
 //! of the entries of a sparse one in the order of its format.
 //!
 //! **Constants.** Where the numbers of some parameters are the same at each call, as data are in an optimiser,
-//! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`schedule::hold`](fn@crate::schedule::hold)): sums of squares, Gram
+//! [`Kernel::bind_with_constants`] binds them too. What depends on them alone is computed once ([`hold`](fn@crate::schedule::hold)): sums of squares, Gram
 //! matrices, logarithms of data; and the values of a sparse constant that are read in the order of another view, such as the columns of a CSR
 //! matrix or the rows of a CSC matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
 //!
-//! **Bins.** Sums along the columns of a CSR matrix, or the rows of a CSC matrix, take its values from all over memory. Where they do not fit the caches, their terms are computed
-//! in two passes, each from start to end ([`schedule::in_bins`]); [`Program::bins`] says from which size on. No bit changes, and memory is needed for
-//! one more number for each entry.
-//!
-//! **Scatters.** Sums by target, as of the edges at a node of a graph or of the points that are nearest to a centre, are computed in the order of their
-//! sources where that is faster for the sizes at hand ([`schedule::scatter`](fn@schedule::scatter)): sums are then in another order than in a program for other sizes.
+//! **What is bound decides how a program runs**: [`schedule::specialise`](fn@crate::schedule::specialise) makes it another one for its sizes and constants. No bit
+//! changes but in sums by target, which are in an order that depends on sizes.
 //!
 //! **Threads.** Native code shares much work among the threads that its kernel [was given](Kernel::set_threads), or else of the `rayon` pool that a
 //! call comes from, or else of one pool for all kernels, of as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it
@@ -47,14 +43,15 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::{Arena, Id, RelationId};
+use crate::base::{Arena, Id, ParamId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::Size;
 use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded};
-use crate::schedule;
+use crate::schedule::machine::CACHED;
+use crate::schedule::{Sizes, Specialised, constants_by_name, specialise};
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
 
 use crate::codegen::compile::Note;
@@ -186,18 +183,19 @@ impl Kernel {
         (engine, limit): (Engine, u64),
         mut arrays: BTreeMap<Array, Vec<u32>>,
     ) -> Result<Kernel> {
-        let constants = schedule::constants_by_name(&program.signature, constants)?;
+        let constants = constants_by_name(&program.signature, constants)?;
         let bindings = bind(&program.signature, inputs)?;
-        let program = scattered(in_bound_precision(program, &bindings)?, &bindings)?;
+        let program = in_bound_precision(program, &bindings)?;
         let outputs = output_leaves(&program, &bindings)?;
-        if constants.is_empty() {
-            let parts = Parts { outputs, held: Held::default(), arrays, limit };
-            return Kernel::over(program, &bindings, parts, engine);
-        }
-        let schedule::Split { setup, main } = schedule::hold(&program, &constants)?;
-        let held::SetUp { computed, arrays: read, notes } = held::set_up(setup, &bindings, engine)?;
-        arrays.extend(read);
-        let held = Held::new(&program.signature, &bindings, &constants, computed);
+        let Specialised { setup, main } = specialised(&program, &bindings, &constants)?;
+        let (held, notes) = match setup {
+            None => (Held::default(), Vec::new()),
+            Some(setup) => {
+                let held::SetUp { computed, arrays: read, notes } = held::set_up(setup, &bindings, engine)?;
+                arrays.extend(read);
+                (Held::new(&program.signature, &bindings, &constants, computed), notes)
+            }
+        };
         let parts = Parts { outputs, held, arrays, limit };
         let mut kernel = Kernel::over(Arc::new(main), &bindings, parts, engine)?;
         kernel.set_up_notes = notes;
@@ -207,7 +205,6 @@ impl Kernel {
     /// The kernel of a program over bindings.
     fn over(program: Arc<Program>, bindings: &Bindings, parts: Parts, engine: Engine) -> Result<Kernel> {
         let Parts { outputs, held, arrays, limit } = parts;
-        let program = Arc::new(schedule::in_bins(&program)?);
         let arrays = structure::arrays(&program, bindings, arrays)?;
         effort::check(&program, bindings, &arrays, limit)?;
         layout::check(&program, bindings)?;
@@ -334,13 +331,12 @@ impl Kernel {
     }
 }
 
-/// The program with sums by target computed in the order of their sources, where that is faster for these sizes.
-fn scattered(program: Arc<Program>, bindings: &Bindings) -> Result<Arc<Program>> {
+/// The program for the sizes of bindings, and these constants.
+fn specialised(program: &Program, bindings: &Bindings, constants: &BTreeSet<ParamId>) -> Result<Specialised> {
     let length = |n: &Size| bindings.length(n).ok().and_then(|n| u64::try_from(n).ok());
     let tuples = |r: RelationId| bindings.relations().get(r).and_then(|r| u64::try_from(r.len()).ok());
-    let sizes = schedule::Sizes { length: &length, tuples: &tuples, cached: schedule::machine::CACHED };
-    let found = schedule::scatter(&program, &sizes)?;
-    Ok(found.map_or(program, Arc::new))
+    let sizes = Sizes { length: &length, tuples: &tuples, cached: CACHED };
+    specialise(program, Some(&sizes), constants)
 }
 
 /// The numbers of the workspaces and outputs of what is rounded at the end.

@@ -29,9 +29,9 @@
 
 use std::collections::BTreeSet;
 
+use super::hold::graph::{Graph, index};
+use super::hold::place::visits_all;
 use super::machine::VECTOR;
-use super::specialise::graph::{Graph, index};
-use super::specialise::place::visits_all;
 use super::unroll::needed;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;

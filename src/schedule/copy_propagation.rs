@@ -14,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{pack, specialise};
+use super::{hold, pack};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{BufferId, Decision, Place, Program, Real, Stmt, loads, name_of};
@@ -39,7 +39,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             program.nests.iter().flat_map(|nest| loads(&nest.body)).map(|place| place.buffer).collect();
         let gone: BTreeSet<BufferId> = copies.iter().map(|copy| copy.to).filter(|to| !read.contains(to)).collect();
         program.nests.retain(|nest| !nest.buffers.iter().any(|buffer| gone.contains(buffer)));
-        specialise::compact(program);
+        hold::compact(program);
     }
     Ok(())
 }

@@ -36,9 +36,13 @@
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
 //! another order.
 //!
-//! Three more work on a program that is bound: [`scatter()`](fn@scatter) has sums by target computed in the order of their sources, [`in_bins`] has sums along
-//! other views of large relations computed in bins, and [`hold()`] splits a program whose parameters are constant, some of them, in two
-//! ([`specialise`]).
+//! Three more run when a program is bound, as sizes and constants are known then; [`specialise`](fn@specialise) has their order:
+//!
+//! | pass | what it does | for | results |
+//! |---|---|---|---|
+//! | [`scatter`](fn@scatter) | sums by target are computed in the order of their sources | sizes | reassociates |
+//! | [`hold`](fn@hold) | what constants alone lead to is a program of its own, which runs once | constants | exact |
+//! | [`in_bins`] | sums along another view of a relation are computed in two passes | a program has both forms | exact |
 
 mod bins;
 mod blocks;
@@ -49,6 +53,7 @@ mod fills;
 mod fold_extrema;
 mod fuse;
 mod hoist;
+pub mod hold;
 mod interchange;
 mod key;
 mod layout;
@@ -65,7 +70,7 @@ mod row_blocks;
 mod scatter;
 mod searches;
 mod sink_selects;
-pub mod specialise;
+mod specialise;
 mod split;
 mod strip_mine;
 mod tiles;
@@ -78,8 +83,9 @@ use crate::loops::Program;
 use crate::stages::Stages;
 
 pub use bins::in_bins;
+pub use hold::{Split, constants_by_name, hold};
 pub use scatter::{Sizes, scatter};
-pub use specialise::{Split, constants_by_name, hold};
+pub use specialise::{Specialised, specialise};
 
 /// How far the results of a pass are those of before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

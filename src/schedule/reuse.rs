@@ -20,8 +20,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::hold;
 use super::key::Key;
-use super::specialise;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Var;
@@ -51,7 +51,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         found |= !gone.is_empty();
     }
     if found {
-        specialise::compact(program);
+        hold::compact(program);
     }
     Ok(())
 }

@@ -35,9 +35,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Contraction;
+use super::hold;
 use super::key::Key;
 use super::machine::{ROW_STATEMENTS, SHORT};
-use super::specialise;
 use super::vectorise::{Plan, is_long_row};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -80,7 +80,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         found = true;
     }
     if found {
-        specialise::compact(program);
+        hold::compact(program);
     }
     Ok(())
 }

@@ -33,8 +33,8 @@ mod find;
 
 use std::collections::BTreeMap;
 
+use super::hold;
 use super::machine::{LANES_OF_ELEMENTS, PARTS, SHORT, VECTOR};
-use super::specialise;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
@@ -365,7 +365,7 @@ impl Pass<'_> {
             nest.buffers.retain(|b| !gone.contains(b));
             without(&mut nest.body, &gone);
         }
-        specialise::compact(program);
+        hold::compact(program);
     }
 }
 
