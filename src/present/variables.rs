@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef};
 use crate::scalar::Number;
 use crate::solver::{are_determined, have_one_value};
-use crate::tssa::{Program, Rhs};
+use crate::tssa::{Program, Rhs, Stmt};
 
 /// What a statement is -1 times, without a guard.
 pub(super) fn negation(source: &Program, x: VarId) -> Option<VarId> {
@@ -19,6 +19,13 @@ pub(super) fn negation(source: &Program, x: VarId) -> Option<VarId> {
         (_, true) => Some(a.var),
         _ => None,
     }
+}
+
+/// What a statement repeats along some axes: `gen i < n. s`.
+pub(super) fn repeated(source: &Program, x: VarId) -> Option<VarId> {
+    let Stmt { dims, rhs: Rhs::Contract { sums, guard: Pred::True, operands } } = &source.stmts[x] else { return None };
+    let ([], [operand]) = (sums.as_slice(), operands.as_slice()) else { return None };
+    (0..dims.len()).any(|axis| !operand.indices.contains(&IndexId::from_index(axis))).then_some(operand.var)
 }
 
 impl Presenter<'_> {

@@ -122,7 +122,7 @@ fn judge(habit: &Habit) -> Result<(), String> {
 #[test]
 fn habits_mean_what_was_meant() {
     let habits = habits();
-    assert_eq!(habits.len(), 30);
+    assert!(habits.len() >= 39);
     assert!(habits.iter().filter(|habit| habit.refused().is_none()).count() >= 27);
     let mut complaints = String::new();
     for habit in &habits {

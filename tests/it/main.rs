@@ -29,6 +29,7 @@ mod jacobians;
 mod judge;
 mod kernel_memory;
 mod kernels;
+mod library;
 mod loops_text;
 mod maps;
 mod merging;

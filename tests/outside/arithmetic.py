@@ -62,13 +62,15 @@ class Arithmetic:
     # -- sums and products
 
     def add(self, a, b, sign=1.0):
+        # A zero has an error where it may be no number in another order.
+        e = a[1] + b[1]
         if a[3] & STRUCTURAL and b[3] & STRUCTURAL:
-            return (0.0, 0.0, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], steep(a, b))
+            return (0.0, e, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], steep(a, b))
         f = (a[3] | b[3]) & ANNIHILATED
         if a[3] & STRUCTURAL:
-            return (sign * b[0], b[1], b[2], f, steep(a) or scale(b[4], sign))
+            return (sign * b[0], e, b[2], f, steep(a) or scale(b[4], sign))
         if b[3] & STRUCTURAL:
-            return (a[0], a[1], a[2], f, steep(b) or a[4])
+            return (a[0], e, a[2], f, steep(b) or a[4])
         v = a[0] + sign * b[0]
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
         e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
@@ -88,8 +90,9 @@ class Arithmetic:
             if not (math.isfinite(a[0]) and math.isfinite(b[0])):
                 self.tainted = True
             if not within(a[0], b[0]):
-                f = ANNIHILATED
-            return (0.0, 0.0, 0, f | STRUCTURAL, steep(a, b))
+                # The product of two such factors, with which an engine may multiply this zero last, may be infinite.
+                return (0.0, INF, 0, f | STRUCTURAL, UNDECIDED) if f else (0.0, 0.0, 0, ANNIHILATED | STRUCTURAL, steep(a, b))
+            return (0.0, INF if INF in (a[1], b[1]) else 0.0, 0, f | STRUCTURAL, steep(a, b))
         v = a[0] * b[0]
         x = exact(a[2] + b[2], v) if min(a[2], b[2]) >= 0 else -1
         e = times(a[0], b[1]) + times(b[0], a[1]) + a[1] * b[1] + U * abs(v)

@@ -105,6 +105,11 @@ impl Knowledge {
         self.extents[index.index()] = extent;
     }
 
+    /// The range of an index, if it is known.
+    pub(super) fn extent(&self, index: IndexId) -> Option<&Size> {
+        self.extents.get(index.index())?.as_ref()
+    }
+
     /// Opens the scope of an index.
     pub(super) fn enter_range(&mut self, index: IndexId, extent: Option<&Size>) {
         self.declare(index, extent.cloned());

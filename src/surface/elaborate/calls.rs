@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::super::ast::{Expr, ExprId, Name, TypeExpr};
 use super::names::{Binding, Global, closest};
+use super::stacks::{Argument, Stack};
 use super::text::count;
 use super::{Elaborator, Frame, Source, Task, foreign};
 use crate::base::{Span, VarId};
@@ -304,16 +305,15 @@ impl<'a> Elaborator<'a> {
         let computed = args.iter().filter(|v| v.is_none()).count();
         let from = self.values.len().saturating_sub(computed);
         let mut values = self.values.drain(from..).collect::<Vec<_>>().into_iter();
-        // An argument: a variable, or a value to bind.
-        let mut bound: Vec<(Option<VarId>, Option<TermId>)> = Vec::with_capacity(args.len());
+        let mut bound: Vec<Argument> = Vec::with_capacity(args.len());
         let mut complete = true;
         for var in args {
             let value = if var.is_none() { values.next().flatten() } else { None };
             complete &= var.is_some() || value.is_some();
             bound.push((var, value));
         }
-        let sizes = if complete { self.argument_sizes(at, def, &bound) } else { None };
-        let Some(sizes) = sizes else {
+        let fitted = if complete { self.stack(at, def, &mut bound) } else { None };
+        let Some((stack, sizes)) = fitted.and_then(|stack| Some((stack, self.argument_sizes(at, def, &bound)?))) else {
             self.values.push(None);
             return;
         };
@@ -344,35 +344,30 @@ impl<'a> Elaborator<'a> {
             self.bind(&name.text, Binding::Var(var));
             names.push(name.text.as_str());
         }
-        self.tasks.push(Task::Return { at, def, lets, bound: names });
+        self.tasks.push(Task::Return { at, def, lets, bound: names, stack });
         self.tasks.push(Task::Value(body));
     }
 
-    fn argument_sizes(
-        &mut self,
-        at: ExprId,
-        def: usize,
-        bound: &[(Option<VarId>, Option<TermId>)],
-    ) -> Option<BTreeMap<&'a str, Size>> {
+    fn argument_sizes(&mut self, at: ExprId, def: usize, bound: &[Argument]) -> Option<BTreeMap<&'a str, Size>> {
         let Expr::Call { args, .. } = self.expr(at) else { return None };
         let types: Vec<(TypeId, Span)> = bound
             .iter()
             .zip(args)
-            .filter_map(|((var, value), at)| {
-                let ty = match (var, value) {
-                    (Some(var), _) => self.program.variables.get(*var)?.ty,
-                    (None, Some(value)) => self.program.ty(*value),
-                    (None, None) => return None,
-                };
-                Some((ty, self.span(*at)))
-            })
+            .filter_map(|(argument, at)| Some((self.type_of_argument(argument)?, self.span(*at))))
             .collect();
         let definition = self.definitions[def];
         self.match_sizes(&definition, &types)
     }
 
     /// The body is complete.
-    pub(super) fn return_from(&mut self, at: ExprId, def: usize, lets: Vec<(VarId, TermId)>, bound: Vec<&'a str>) {
+    pub(super) fn return_from(
+        &mut self,
+        at: ExprId,
+        def: usize,
+        lets: Vec<(VarId, TermId)>,
+        bound: Vec<&'a str>,
+        stack: Option<Stack>,
+    ) {
         let typed = match (self.values.last().copied().flatten(), self.definitions[def].result) {
             (Some(value), Some(result)) => self.has_type(def, value, result),
             _ => true,
@@ -387,6 +382,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let body = self.pop_value().filter(|_| typed);
         let value = self.wrap(lets, body, span);
+        let value = self.around(stack, value, at);
         self.values.push(value);
     }
 }

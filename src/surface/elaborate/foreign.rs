@@ -7,17 +7,17 @@ pub(super) fn function(name: &str) -> Option<&'static str> {
             "`where` is written `if c then a else b`, for each element: `gen i < n. if x[i] > 0 then x[i] else 0`"
         }
         "std" | "stdev" | "nanstd" => "the standard deviation is `sqrt(mean((x - mean(x))^2))`",
-        "var" => "the variance is `mean((x - mean(x))^2)`",
+        "var" => "the variance is `mean((x - mean(x))^2)`, of a vector `variance(x)`",
+        "cov" => "the covariance of two vectors is `covariance(x, y)`",
         "prod" | "product" | "cumprod" => {
             "there is no product over an index: of positive factors it is `exp(sum i < n. log(x[i]))`"
         }
-        "cumsum" => "a cumulative sum is `gen i < n. sum j < n. [j <= i] * x[j]`",
+        "cumsum" => "a cumulative sum is `gen i < n. sum j <= i. x[j]`",
         "maximum" | "fmax" => "the larger of two is `max(a, b)`",
         "minimum" | "fmin" => "the smaller of two is `min(a, b)`",
-        "clip" | "clamp" => "a value within limits is `min(max(x, a), b)`",
+        "clamp" => "a value within limits is `clip(x, a, b)`",
         "square" | "abs2" => "a square is `x^2`",
         "power" => "a power is `x^y`",
-        "norm" => "a norm is `sqrt(sum(x^2))`; `norm2(x)` is the sum of squares",
         "inner" | "vdot" => "the product of two vectors is `x @ y`, or `dot(x, y)`",
         "einsum" | "tensordot" => "write the sum: `gen i < m, j < n. sum k < l. a[i, k] * b[k, j]`",
         "zeros" | "zeros_like" => "a tensor of zeros is `gen i < n. 0`",

@@ -28,6 +28,7 @@
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
 //! | `tensors` | arithmetic on whole tensors |
+//! | `stacks` | definitions applied to each part of a tensor |
 //! | `foreign` | names of other languages |
 //! | `text` | names and types in messages |
 //!
@@ -45,6 +46,7 @@ mod names;
 mod predicates;
 mod sharing;
 mod sizes;
+mod stacks;
 mod tensors;
 mod text;
 mod values;
@@ -62,6 +64,7 @@ use self::calls::Definition;
 use self::computed::{Anchor, Hoist};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
+use self::stacks::Stack;
 use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use crate::base::{IndexId, Span, VarId, work};
 use crate::error::{Diagnostic, Error};
@@ -122,6 +125,8 @@ struct Source<'a> {
     repeated: FxHashSet<ExprId>,
     /// Those of them that are bound, by where.
     shared: FxHashMap<ExprId, Vec<ExprId>>,
+    /// The expressions that a product of matrices begins with: a vector is a row there.
+    rows: FxHashSet<ExprId>,
 }
 
 impl<'a> Source<'a> {
@@ -143,7 +148,7 @@ impl<'a> Source<'a> {
             constants.push(value);
         }
         let (repeated, shared) = sharing::shared(ast);
-        Source { ast, constants, repeated, shared }
+        Source { ast, constants, repeated, shared, rows: tensors::rows(ast) }
     }
 }
 
@@ -227,6 +232,7 @@ enum Task<'a> {
         def: usize,
         lets: Vec<(VarId, TermId)>,
         bound: Vec<&'a str>,
+        stack: Option<Stack>,
     },
 
     /// The operands of `and` or `or` from `next` on.
@@ -417,7 +423,7 @@ impl<'a> Elaborator<'a> {
             Task::BindLet(at) => self.bind_let(at),
             Task::Let(at, var) => self.finish_let(at, var),
             Task::Expand { at, def, args } => self.expand(at, def, args),
-            Task::Return { at, def, lets, bound } => self.return_from(at, def, lets, bound),
+            Task::Return { at, def, lets, bound, stack } => self.return_from(at, def, lets, bound, stack),
 
             Task::Chain { at, op, parts, next, facts, negated } => self.chain(at, op, parts, next, facts, negated),
             Task::Exists { at, index, extent, negated } => self.finish_exists(at, index, extent, negated),

@@ -175,6 +175,14 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// The index that a name means, if it is that of a binder over values.
+    pub(super) fn index_named(&self, name: &str) -> Option<IndexId> {
+        match self.scopes.find(name, self.depth()) {
+            Some(Binding::Index(index)) => Some(*index),
+            _ => None,
+        }
+    }
+
     /// What a name means, for looking ahead only: never renames.
     pub(super) fn peek(&self, name: &str) -> Meaning {
         match self.scopes.find(name, self.depth()) {

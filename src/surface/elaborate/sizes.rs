@@ -12,7 +12,7 @@ use super::text::noun;
 use super::{Elaborator, Source};
 use crate::base::Span;
 use crate::error::Diagnostic;
-use crate::index::{Affine, Checked, Pred, Size};
+use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::term::TermId;
 use crate::ty::{Type, TypeId, Types};
 
@@ -119,6 +119,41 @@ impl<'a> Elaborator<'a> {
         self.checked(e, size)
     }
 
+    /// Whether the range of a binder ends at an index.
+    pub(super) fn is_below_index(&self, e: ExprId) -> bool {
+        let size = linear(self.frame.source, e);
+        size.is_ok_and(|size| size.terms.iter().any(|(name, ..)| self.index_named(name).is_some()))
+    }
+
+    /// An end of a range that is made of indices, and the largest value that it has; an index alone stands for its own range.
+    pub(super) fn bound_by_index(&mut self, e: ExprId) -> Option<(Affine, Size)> {
+        let size = linear(self.frame.source, e).ok()?;
+        let bound = resolve(&size, |name, span| match self.index_named(name) {
+            Some(index) => Some(Affine::index(index)),
+            None => self.size_named(name, span),
+        })?;
+        let bound = self.checked(e, bound)?;
+        let mut complete = true;
+        let largest = bound.replace(&mut |v| {
+            let Var::Index(index) = v else { return Ok(None) };
+            let Some(extent) = self.knowledge.extent(*index) else {
+                // It is wrong, and has been reported.
+                complete = false;
+                return Ok(None);
+            };
+            match bound.coefficient(v) {
+                1 if bound.as_index().is_some() => Ok(Some(extent.clone())),
+                1.. => extent.add_constant(-1).map(Some),
+                _ => Ok(Some(Affine::constant(0))),
+            }
+        });
+        if !complete {
+            self.fail();
+            return None;
+        }
+        Some((bound, self.checked(e, largest)?))
+    }
+
     /// What a name means in a size.
     fn size_named(&mut self, name: &str, span: Span) -> Option<Size> {
         let span = self.blame(span);
@@ -176,7 +211,16 @@ impl<'a> Elaborator<'a> {
                     show_formal(def.source, formal),
                     self.show_type(*actual)
                 );
-                self.report("type-mismatch", *span, message);
+                let mut diagnostic = Diagnostic::new("type-mismatch", *span, message);
+                let is_vector = matches!(&formal.kind, TypeKind::Tensor(dims, _) if dims.len() == 1);
+                if is_vector && self.program.types.peel(*actual).0.len() == 2 {
+                    let name = &def.name.text;
+                    let help = format!(
+                        "of each row it is `gen i < n. {name}(x[i, :])`, of each column `gen j < m. {name}(x[:, j])`"
+                    );
+                    diagnostic = diagnostic.help(help);
+                }
+                self.diagnose(diagnostic);
                 return None;
             }
             equations.extend(axes.into_iter().map(|(formal, actual)| (at, formal, actual)));

@@ -8,7 +8,11 @@
 //! A[:, j]      ==  gen i < n. A[i, j]
 //! ```
 //!
-//! Shapes must agree, for what is known of sizes: nothing is stretched.
+//! Shapes must agree, for what is known of sizes. A tensor of fewer axes goes with each of the others' leading ones, as a bias with each row; where
+//! it fits in another way as well, and where a matrix stands beside a vector in `*`, it is asked what is meant. Nothing else is stretched.
+//!
+//! **Rows.** A vector has one axis and is no row or column. `x'` is `x` where a product begins with it, alone or with factors, as in `x' @ A @ x`, and is
+//! refused elsewhere: `x @ x'` and `x' + y` are matrices on paper.
 //!
 //! **Elements.** The element of a `gen` at an index is its body, with one index for the other; that of `[p] * a` is `[p] * a[i]`; `let`s around a
 //! tensor go around the result. So `(a + b) * c` is one `gen` without an intermediate tensor. Indices are renamed when all terms are there, in
@@ -17,9 +21,9 @@
 //! **What is used for several elements** is bound by a `let`, unless it is as cheap as an access: the number in `a / sum(a)`, the operands of a
 //! product of matrices.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::ast::{Expr, ExprId};
+use super::super::ast::{Ast, BinaryOp, Expr, ExprId, UnaryOp};
 use super::values::index_name;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, SideTable, Span, VarId};
@@ -28,6 +32,30 @@ use crate::index::{Affine, Checked, Pred, Size, View};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
 use crate::ty::Types;
+
+/// The expressions that nothing uses but a product of matrices, as its first factor or a part of it.
+pub(super) fn rows(ast: &Ast) -> FxHashSet<ExprId> {
+    let (mut first, mut elsewhere) = (FxHashSet::default(), FxHashSet::default());
+    // Users come behind operands.
+    for (at, expr) in ast.exprs.iter().rev() {
+        let row = first.contains(&at) && !elsewhere.contains(&at);
+        expr.for_each_operand(|operand| {
+            let begins = match expr {
+                Expr::Binary(BinaryOp::MatMul, a, _) => *a == operand,
+                Expr::Binary(BinaryOp::Div, a, _) => row && *a == operand,
+                Expr::Binary(BinaryOp::Mul, ..) | Expr::Unary(UnaryOp::Neg, _) => row,
+                _ => false,
+            };
+            if begins {
+                first.insert(operand)
+            } else {
+                elsewhere.insert(operand)
+            };
+        });
+    }
+    first.retain(|at| !elsewhere.contains(at));
+    first
+}
 
 /// A `let` to put around a term.
 type Binding = (VarId, TermId);
@@ -47,7 +75,7 @@ impl<'a> Elaborator<'a> {
         a == b || Pred::equal(a, b).is_ok_and(|goal| self.proves(&goal))
     }
 
-    fn fresh_indices(&mut self, shape: &[Size], like: &[TermId]) -> Vec<IndexId> {
+    pub(super) fn fresh_indices(&mut self, shape: &[Size], like: &[TermId]) -> Vec<IndexId> {
         // The names of the first tensor that has names for its axes.
         let names = like.iter().map(|value| self.axis_names(*value)).find(|names| names.len() == shape.len());
         let name = |at: usize| match &names {
@@ -94,7 +122,13 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Binds a value that is used more than once, and gives what to use.
-    fn bind_value(&mut self, value: TermId, name: &str, lets: &mut Vec<Binding>, span: Span) -> Option<TermId> {
+    pub(super) fn bind_value(
+        &mut self,
+        value: TermId,
+        name: &str,
+        lets: &mut Vec<Binding>,
+        span: Span,
+    ) -> Option<TermId> {
         let value = self.leave_lets(value, lets);
         if self.is_read(value) {
             return Some(value);
@@ -116,7 +150,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The element of a tensor at some indices, which are as many as its axes.
-    fn element_at(&mut self, value: TermId, indices: &[IndexId], span: Span) -> Option<TermId> {
+    pub(super) fn element_at(&mut self, value: TermId, indices: &[IndexId], span: Span) -> Option<TermId> {
         let mut e = value;
         let mut rest = indices;
         let mut around = Vec::new();
@@ -150,7 +184,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// `gen i < n, .. body`
-    fn gens(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
+    pub(super) fn gens(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
         let axes = indices.iter().zip(shape).rev();
         axes.into_iter().try_fold(body, |body, (index, extent)| {
             self.push(Term::Gen { index: *index, extent: extent.clone(), body }, span)
@@ -164,8 +198,8 @@ impl<'a> Elaborator<'a> {
         })
     }
 
-    /// Applies an operation on reals to reals, or to each element of tensors of one shape. `at` are the places of the operands, `what` is
-    /// what the operation is called.
+    /// Applies an operation on reals to reals, or to each element of tensors: those of fewer axes go with each of the others' leading ones. `at`
+    /// are the places of the operands, `what` is what the operation is called.
     pub(super) fn elementwise(
         &mut self,
         values: Vec<Option<TermId>>,
@@ -179,43 +213,60 @@ impl<'a> Elaborator<'a> {
             let reals = self.reals(values, at, what)?;
             return operation(self, reals);
         }
-        let complete = values.iter().all(Option::is_some);
-        let mut shape: Option<(Vec<Size>, ExprId)> = None;
+        let mut shapes = Vec::with_capacity(values.len());
         for (value, at) in values.iter().zip(at) {
             let Some(value) = *value else { continue };
-            let Some(dims) = self.real_shape(value) else {
+            let Some(shape) = self.real_shape(value) else {
                 self.real(Some(value), *at, what);
                 return None;
             };
-            match &shape {
-                _ if dims.is_empty() => {}
-                None => shape = Some((dims, *at)),
-                Some((first, _)) => {
-                    let first = first.clone();
-                    let same = first.len() == dims.len() && first.iter().zip(&dims).all(|(a, b)| self.same_size(a, b));
-                    if !same {
-                        self.report_shapes(what, &first, &dims, span);
-                        return None;
-                    }
-                }
-            }
+            shapes.push(shape);
         }
-        let (shape, _) = shape.filter(|_| complete)?;
-        let values: Vec<TermId> = values.into_iter().flatten().collect();
+        let shape = self.common_shape(&shapes, what, span)?;
+        let values: Vec<TermId> = values.into_iter().collect::<Option<_>>()?;
         let indices = self.fresh_indices(&shape, &values);
         let mut lets = Vec::new();
         let mut elements = Vec::with_capacity(values.len());
         for value in values {
-            elements.push(if self.is_real(value) {
+            let axes = self.real_shape(value)?.len();
+            // What has fewer axes is used for each of the others.
+            let value = if axes < shape.len() {
                 self.bind_value(value, "s", &mut lets, span)?
             } else {
-                let value = self.leave_lets(value, &mut lets);
-                self.element_at(value, &indices, span)?
-            });
+                self.leave_lets(value, &mut lets)
+            };
+            elements.push(self.element_at(value, &indices[shape.len() - axes..], span)?);
         }
         let body = operation(self, elements)?;
         let tensor = self.gens(&indices, &shape, body, span);
         self.wrap(lets, tensor, span)
+    }
+
+    /// The shape with the most axes; the others are its last ones.
+    pub(super) fn common_shape(&mut self, shapes: &[Vec<Size>], what: &str, span: Span) -> Option<Vec<Size>> {
+        let most = shapes.iter().map(Vec::len).max()?;
+        let longest = shapes.iter().find(|shape| shape.len() == most)?.clone();
+        for shape in shapes {
+            let mut fits = |axes: &[Size]| axes.iter().zip(shape).all(|(a, b)| self.same_size(a, b));
+            // On paper a product of a matrix and a vector is another one.
+            let as_matrices = what == "*" && (1..most).contains(&shape.len());
+            if as_matrices || !fits(&longest[most - shape.len()..]) {
+                self.report_shapes(what, &longest, shape, span);
+                return None;
+            }
+            if (1..most).contains(&shape.len()) && fits(&longest[..shape.len()]) {
+                self.report_two_ways(what, &longest, shape, span);
+                return None;
+            }
+        }
+        Some(longest)
+    }
+
+    fn report_two_ways(&mut self, what: &str, long: &[Size], short: &[Size], span: Span) {
+        let (a, b) = (self.show_shape(long), self.show_shape(short));
+        let message = format!("`{what}` fits tensors of the shapes `{a}` and `{b}` in two ways");
+        let help = "say with which axes it goes: `gen i < n, j < n. a[i, j] + b[j]` is `b` in each row, `.. + b[i]` in each column";
+        self.diagnose(Diagnostic::new("shape-mismatch", span, message).help(help));
     }
 
     fn show_shape(&self, shape: &[Size]) -> String {
@@ -225,13 +276,14 @@ impl<'a> Elaborator<'a> {
 
     fn report_shapes(&mut self, what: &str, a: &[Size], b: &[Size], span: Span) {
         let message = format!(
-            "`{what}` takes tensors of one shape, found shapes `{}` and `{}`",
+            "`{what}` takes tensors of {}, found `{}` and `{}`",
+            if what == "*" { "one shape" } else { "shapes that agree" },
             self.show_shape(a),
             self.show_shape(b)
         );
         let matrices = a.len().max(b.len()) == 2 && a.last() == b.first();
         let help = if what == "*" && matrices {
-            "the product of matrices and vectors is `@`, as in `A @ x`".to_owned()
+            "the product of matrices and vectors is `@`, as in `A @ x`; element by element it is `gen i < n, j < m. A[i, j] * x[j]`".to_owned()
         } else if a.len() == b.len() {
             let mut differ = a.iter().zip(b).filter(|(a, b)| a != b);
             match differ.next() {
@@ -241,7 +293,7 @@ impl<'a> Elaborator<'a> {
                 _ => "write it for each element, as in `gen i < n. ..`".to_owned(),
             }
         } else {
-            "tensors of different shapes are not stretched: write it for each element, as in `gen i < n, j < m. x[i, j] + b[j]`"
+            "the one with fewer axes has the last axes of the other; else write it for each element, as in `gen i < n, j < m. x[i, j] + b[i]`"
                 .to_owned()
         };
         self.diagnose(Diagnostic::new("shape-mismatch", span, message).help(help));
@@ -379,13 +431,16 @@ impl<'a> Elaborator<'a> {
 
     /// `A'`
     pub(super) fn finish_transpose(&mut self, at: ExprId) {
-        let span = self.span(at);
-        let value = self.pop_value().and_then(|value| self.transposed(value, span));
+        let value = self.pop_value().and_then(|value| self.transposed(value, at));
         self.values.push(value);
     }
 
-    pub(super) fn transposed(&mut self, value: TermId, span: Span) -> Option<TermId> {
+    pub(super) fn transposed(&mut self, value: TermId, at: ExprId) -> Option<TermId> {
+        let span = self.span(at);
         let shape = self.real_shape(value);
+        if shape.as_ref().is_some_and(|shape| shape.len() == 1) && self.frame.source.rows.contains(&at) {
+            return Some(value);
+        }
         let Some([m, n]) = shape.and_then(|shape| <[Size; 2]>::try_from(shape).ok()) else {
             let found = self.show_type(self.program.ty(value));
             let message = format!("`'` transposes a matrix, found a value of type `{found}`");

@@ -29,7 +29,7 @@ impl<'a> Elaborator<'a> {
                 self.values.push(literal);
             }
             Expr::Name(name) => {
-                let value = self.name_value(name, span);
+                let value = self.name_value(name, at);
                 self.values.push(value);
             }
             Expr::Unary(UnaryOp::Neg, e) => match self.expr(*e) {
@@ -111,6 +111,9 @@ impl<'a> Elaborator<'a> {
             Expr::Binder { kind, index, extent, body } => match kind {
                 BinderKind::ArgMax | BinderKind::ArgMin => self.index_value(at),
                 BinderKind::Max | BinderKind::Min => self.largest(at, *kind, &index.text, *extent, *body),
+                BinderKind::Sum if self.is_below_index(*extent) => {
+                    self.sum_below_index(at, &index.text, *extent, *body)
+                }
                 _ => {
                     let extent = self.extent(*extent);
                     let id = self.enter_index(&index.text, extent.as_ref());
@@ -130,6 +133,23 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// `sum j < i. e` is `sum j < n. [j < i] * e`, where `i < n`.
+    fn sum_below_index(&mut self, at: ExprId, name: &'a str, bound: ExprId, body: ExprId) {
+        let bound = self.bound_by_index(bound);
+        let extent = bound.as_ref().map(|(_, extent)| extent.clone());
+        let index = self.enter_index(name, extent.as_ref());
+        let guard = bound.and_then(|(bound, _)| {
+            let below = Pred::lt(&Affine::index(index), &bound);
+            self.checked(at, below)
+        });
+        self.enter_anchor();
+        self.preds.push(guard);
+        self.tasks.push(Task::Bound { at, kind: BinderKind::Sum, index, extent });
+        self.tasks.push(Task::Iverson(at));
+        self.tasks.push(Task::Value(body));
+        self.tasks.push(Task::EnterGuard);
+    }
+
     /// Whether an exponent is the `T` of `A^T`.
     fn is_transpose(&self, exponent: ExprId) -> bool {
         match self.expr(exponent) {
@@ -141,7 +161,8 @@ impl<'a> Elaborator<'a> {
     }
 
     /// A name as a value.
-    fn name_value(&mut self, name: &str, span: Span) -> Option<TermId> {
+    fn name_value(&mut self, name: &str, at: ExprId) -> Option<TermId> {
+        let span = self.span(at);
         match self.meaning(name) {
             Meaning::Var(var) => match self.sparse(var) {
                 Some(_) => self.stored_elements(var, Vec::new(), span),
@@ -168,8 +189,8 @@ impl<'a> Elaborator<'a> {
                 }
                 // `A'` where nothing has that name.
                 if let Some(base) = name.strip_suffix('\'').filter(|base| matches!(self.peek(base), Meaning::Var(_))) {
-                    let value = self.name_value(base, span)?;
-                    return self.transposed(value, span);
+                    let value = self.name_value(base, at)?;
+                    return self.transposed(value, at);
                 }
                 self.unknown(name, span, false);
                 None

@@ -184,8 +184,8 @@ impl Parser<'_> {
 
     fn binder_indices(&mut self, kind: BinderKind, mean: bool, start: Span) -> Option<Operand> {
         let open = self.eat(Token::LeftParen);
-        let index = self.binder_index();
-        self.open(Frame::Extent { kind, mean, open, index, done: Vec::new(), start });
+        let (index, inclusive) = self.binder_index();
+        self.open(Frame::Extent { kind, mean, open, index, inclusive, done: Vec::new(), start });
         None
     }
 
@@ -195,7 +195,7 @@ impl Parser<'_> {
         let mut lexer = self.lexer.clone();
         let mut problems = Vec::new();
         let mut next = || lexer.next(&mut problems);
-        if next().token != Token::Name || next().token != Token::Less {
+        if next().token != Token::Name || !matches!(next().token, Token::Less | Token::LessEqual) {
             return false;
         }
         let mut depth = 0usize;
@@ -205,7 +205,7 @@ impl Parser<'_> {
                 Token::RightParen if depth > 0 => depth -= 1,
                 Token::RightParen => break,
                 Token::Name | Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
-                Token::Comma | Token::Less => {}
+                Token::Comma | Token::Less | Token::LessEqual => {}
                 _ => return false,
             }
         }
@@ -303,20 +303,19 @@ impl Parser<'_> {
     }
 
     /// `i <`, in front of the extent.
-    fn binder_index(&mut self) -> Name {
+    /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
+    fn binder_index(&mut self) -> (Name, bool) {
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
-        if self.eat(Token::Less).is_none() {
+        let inclusive = self.eat(Token::LessEqual).is_some();
+        if !inclusive && self.eat(Token::Less).is_none() {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
-            let help = match self.token() {
-                Token::LessEqual => "indices run from 0 to below the range: write `i < n + 1`",
-                _ => "indices run from 0 to below the range, as in `i < n`",
-            };
+            let help = "indices run from 0 to below the range, as in `i < n`";
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            if matches!(self.token(), Token::LessEqual | Token::Equal | Token::Colon | Token::In) {
+            if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
                 self.advance();
             }
         }
-        name
+        (name, inclusive)
     }
 
     /// Goes on behind a finished operand.
@@ -476,11 +475,11 @@ impl Parser<'_> {
                     self.open(Frame::IfElse { cond, then: operand.id, start });
                     Next::Expect
                 }
-                Some(Frame::Extent { kind, mean, open, index, mut done, start }) => {
-                    done.push((index, operand.id));
+                Some(Frame::Extent { kind, mean, open, index, inclusive, mut done, start }) => {
+                    done.push((index, self.range(operand, inclusive)));
                     if token == Token::Comma {
-                        let index = self.binder_index();
-                        self.open(Frame::Extent { kind, mean, open, index, done, start });
+                        let (index, inclusive) = self.binder_index();
+                        self.open(Frame::Extent { kind, mean, open, index, inclusive, done, start });
                     } else {
                         if open.is_some() {
                             self.eat(Token::Dot);
@@ -494,6 +493,15 @@ impl Parser<'_> {
                 None => Next::Operand(operand),
             },
         }
+    }
+
+    /// The range that ends at an operand: `i <= n` is `i < n + 1`.
+    fn range(&mut self, end: Operand, inclusive: bool) -> ExprId {
+        if !inclusive {
+            return end.id;
+        }
+        let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, end.span);
+        self.node(Expr::Binary(BinaryOp::Add, end.id, one.id), end.span).id
     }
 
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
@@ -567,8 +575,8 @@ impl Parser<'_> {
                 self.finish_operators(0, body, base)
             }
             Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
-            Frame::Extent { kind, index, mut done, start, .. } => {
-                done.push((index, operand.id));
+            Frame::Extent { kind, index, inclusive, mut done, start, .. } => {
+                done.push((index, self.range(operand, inclusive)));
                 let mut body = self.error_leaf();
                 for (index, extent) in done.into_iter().rev() {
                     body = self.finish_operator(Frame::Body { kind, index, extent, start, summed: Vec::new() }, body);

@@ -83,6 +83,8 @@ pub(super) enum Frame {
         /// The parenthesis around the indices.
         open: Option<Span>,
         index: Name,
+        /// Whether the range has its end.
+        inclusive: bool,
         done: Vec<(Name, ExprId)>,
         start: Span,
     },

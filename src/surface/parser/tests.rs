@@ -320,7 +320,7 @@ fn parse_reports_problems() {
         ("let y a in y", vec![("unexpected-token", "a")]),
         ("gen i < n x[i]", vec![("missing-body", "x")]),
         ("(gen i < n)", vec![("missing-body", ")")]),
-        ("gen i <= n. e", vec![("unexpected-token", "<=")]),
+        ("gen i >= n. e", vec![("unexpected-token", ">=")]),
         ("gen i in n. e", vec![("unexpected-token", "in")]),
         ("max + 1", vec![("unexpected-token", "+")]),
         ("x[]", vec![("unexpected-token", "]")]),

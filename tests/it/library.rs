@@ -1,0 +1,181 @@
+//! The definitions that every program has, `src/surface/prelude.iv`: their values beside formulas in Rust, and their derivatives for reading.
+
+use iverson::prelude::*;
+
+const X: [f64; 4] = [0.5, -1.25, 2.0, 0.75];
+const Y: [f64; 4] = [1.5, 0.25, -0.5, 3.0];
+const A: [[f64; 3]; 2] = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]];
+const B: [[f64; 3]; 3] = [[1.0, -2.0, 0.5], [0.0, 3.0, -1.5], [2.5, 1.0, -0.25]];
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn mean(a: &[f64]) -> f64 {
+    a.iter().sum::<f64>() / a.len() as f64
+}
+
+fn covariance(a: &[f64], b: &[f64]) -> f64 {
+    dot(a, b) / a.len() as f64 - mean(a) * mean(b)
+}
+
+fn softmax(a: &[f64]) -> Vec<f64> {
+    let total: f64 = a.iter().map(|x| x.exp()).sum();
+    a.iter().map(|x| x.exp() / total).collect()
+}
+
+fn each(f: impl Fn(f64) -> f64) -> Vec<f64> {
+    X.iter().map(|x| f(*x)).collect()
+}
+
+/// Calls, and what they should give for the constants above.
+fn calls() -> Vec<(&'static str, Vec<f64>)> {
+    let [x, y] = [&X[..], &Y[..]];
+    let rows = |f: &dyn Fn(&[f64]) -> Vec<f64>| A.iter().flat_map(|row| f(row)).collect::<Vec<f64>>();
+    let square = |x: f64| x * x;
+    let column = |j: usize| B.map(|row| row[j]);
+    let attention = || {
+        let weights = A.map(|q| softmax(&B.map(|k| dot(&q, &k) / 3_f64.sqrt())));
+        weights.iter().flat_map(|w| (0..3).map(|j| dot(w, &column(j)))).collect::<Vec<f64>>()
+    };
+    let normed = |a: &[f64]| {
+        let spread = (covariance(a, a) + 0.01).sqrt();
+        a.iter().map(|x| (x - mean(a)) / spread).collect::<Vec<f64>>()
+    };
+    let distance = x.iter().zip(y).map(|(a, b)| square(a - b)).sum::<f64>();
+    let (p, q) = (softmax(x), softmax(y));
+    vec![
+        ("dot(x, y)", vec![dot(x, y)]),
+        ("norm2(x)", vec![dot(x, x)]),
+        ("norm(x)", vec![dot(x, x).sqrt()]),
+        ("norm1(x)", vec![4.5]),
+        ("distance2(x, y)", vec![distance]),
+        ("cosine(x, y)", vec![dot(x, y) / dot(x, x).sqrt() / dot(y, y).sqrt()]),
+        ("variance(x)", vec![covariance(x, x)]),
+        ("covariance(x, y)", vec![covariance(x, y)]),
+        ("outer(x, y)", x.iter().flat_map(|a| y.iter().map(move |b| a * b)).collect()),
+        ("diag(x)", (0..16).map(|k| if k % 5 == 0 { x[k / 5] } else { 0.0 }).collect()),
+        ("trace(B)", vec![3.75]),
+        ("transpose(A)", vec![0.5, 1.5, -1.0, 0.25, 2.0, -0.75]),
+        ("matvec(B, A[0, :])", B.iter().map(|row| dot(row, &A[0])).collect()),
+        ("matmul(A, B)", A.iter().flat_map(|row| (0..3).map(move |j| dot(row, &column(j)))).collect()),
+        ("conv(x, A[1, :])", (0..2).map(|i| (0..3).map(|j| x[i + 2 - j] * A[1][j]).sum()).collect()),
+        ("conv2d(B, gen i < 2, j < 2. A[i, j])", {
+            let at = |i: usize, j: usize| (0..4).map(|k| B[i + k / 2][j + k % 2] * A[k / 2][k % 2]).sum();
+            vec![at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
+        }),
+        ("max_pool(x)", vec![0.5, 2.0]),
+        ("mean_pool(x)", vec![-0.375, 1.375]),
+        ("total_variation(x)", vec![1.75 + 3.25 + 1.25]),
+        ("clip(x, -1, 1)", vec![0.5, -1.0, 1.0, 0.75]),
+        ("relu(x)", vec![0.5, 0.0, 2.0, 0.75]),
+        ("leaky_relu(x, 0.5)", vec![0.5, -0.625, 2.0, 0.75]),
+        ("elu(x)", each(|x| if x > 0.0 { x } else { x.exp() - 1.0 })),
+        ("silu(x)", each(|x| x / (1.0 + (-x).exp()))),
+        ("gelu(x)", each(|x| x * (1.0 + libm::erf(x / 2_f64.sqrt())) / 2.0)),
+        ("huber(x, 1)", vec![0.125, 0.75, 1.5, 0.28125]),
+        ("pinball(x, 0.75)", vec![0.375, 0.3125, 1.5, 0.5625]),
+        ("hinge(x)", vec![0.5, 2.25, 0.0, 0.25]),
+        ("logistic_loss(x, 1)", each(|x| -(1.0 / (1.0 + (-x).exp())).ln())),
+        ("poisson_loss(y^2, x)", x.iter().zip(y).map(|(n, r)| r * r - n * (r * r).ln()).collect()),
+        ("kl(softmax(x), softmax(y))", vec![p.iter().zip(&q).map(|(p, q)| p * (p / q).ln()).sum()]),
+        ("rbf(x, y, 2)", vec![(-distance / 8.0).exp()]),
+        ("logsumexp(x)", vec![x.iter().map(|x| x.exp()).sum::<f64>().ln()]),
+        ("softmax(A)", rows(&softmax)),
+        ("log_softmax(A)", rows(&|a| softmax(a).iter().map(|p| p.ln()).collect())),
+        ("layer_norm(A, 0.01)", rows(&normed)),
+        ("attention(A, B, B)", attention()),
+    ]
+}
+
+const DECLARED: &str = "param x : [4] real\nparam y : [4] real\nparam A : [2, 3] real\nparam B : [3, 3] real\n";
+
+#[test]
+fn values() -> iverson::Result<()> {
+    let inputs = inputs! { "x" => X, "y" => Y, "A" => A, "B" => B };
+    for (call, expected) in calls() {
+        let function = Function::parse(&format!("{DECLARED}{call}"))?;
+        let results = function.eval(&inputs)?;
+        let found = results["value"].as_tensor().expect("a tensor").data().to_vec();
+        assert_eq!(found.len(), expected.len(), "{call}: {found:?} for {expected:?}");
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() <= 1e-14 * b.abs().max(1.0), "{call}: {found:?} for {expected:?}");
+        }
+        let kernel = function.kernel(&inputs).engine(iverson::kernel::Engine::Interpreter).build()?;
+        let found = kernel.call(&inputs)?;
+        for (a, b) in found["value"].as_tensor().expect("a tensor").data().iter().zip(&expected) {
+            assert!((a - b).abs() <= 1e-14 * b.abs().max(1.0), "{call} by a kernel: {a} for {b}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn all_are_called() {
+    let calls = calls();
+    let library = include_str!("../../src/surface/prelude.iv");
+    let names = library.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
+    for (name, _) in names {
+        assert!(calls.iter().any(|(call, _)| call.starts_with(&format!("{name}("))), "{name}");
+    }
+}
+
+/// Of a sum of the values, for open sizes.
+#[test]
+fn gradients() -> iverson::Result<()> {
+    let mut text = String::new();
+    let declared = "param x : [n] real\nparam y : [n] real\nparam a : real\nparam s : [2*n] real\nparam k : [m] real\nparam t : [n + m - 1] real\n\
+                    param A : [n, m] real\nparam B : [m, m] real\nparam K : [2, 2] real\nparam P : [n + 1, m + 1] real\nassume n >= 1\nassume m >= 1\n";
+    for (call, by) in [
+        ("dot(x, y)", "x"),
+        ("norm2(x)", "x"),
+        ("norm(x)", "x"),
+        ("norm1(x)", "x"),
+        ("distance2(x, y)", "x"),
+        ("cosine(x, y)", "x"),
+        ("variance(x)", "x"),
+        ("covariance(x, y)", "x"),
+        ("sum(outer(x, y))", "x"),
+        ("trace(B)", "B"),
+        ("sum(matvec(A, k))", "A"),
+        ("sum(matmul(A, B))", "B"),
+        ("sum(conv(t, k))", "k"),
+        ("sum(conv2d(P, K))", "K"),
+        ("sum(max_pool(s))", "s"),
+        ("sum(mean_pool(s))", "s"),
+        ("total_variation(x)", "x"),
+        ("clip(a, -1, 1)", "a"),
+        ("relu(a)", "a"),
+        ("leaky_relu(a, 0.1)", "a"),
+        ("elu(a)", "a"),
+        ("silu(a)", "a"),
+        ("gelu(a)", "a"),
+        ("huber(a, 2)", "a"),
+        ("pinball(a, 0.9)", "a"),
+        ("hinge(a)", "a"),
+        ("logistic_loss(a, 1)", "a"),
+        ("poisson_loss(a, 3)", "a"),
+        ("kl(x, y)", "y"),
+        ("rbf(x, y, a)", "x"),
+        ("logsumexp(x)", "x"),
+        ("sum(y * softmax(x))", "x"),
+        ("sum(y * log_softmax(x))", "x"),
+        ("sum(y * layer_norm(x, 1e-5))", "x"),
+    ] {
+        let gradient = Function::parse(&format!("{declared}{call}"))?.gradient([by])?.to_string();
+        let body: Vec<&str> =
+            gradient.lines().filter(|line| !line.starts_with("param ") && !line.starts_with("assume ")).collect();
+        text += &format!("{call} by {by}\n    {}\n\n", body.join("\n    "));
+    }
+    insta::assert_snapshot!(text);
+    Ok(())
+}
+
+/// A definition of the user takes the place of one of the library; a parameter may have its name.
+#[test]
+fn names_are_free() -> iverson::Result<()> {
+    let own = Function::parse("param norm : [n] real\ndef clip(x : real) : real = x / 2\nsum(clip(norm))")?;
+    let found = own.eval(&inputs! { "norm" => [1.0, 2.0] })?;
+    assert_eq!(found["value"].as_scalar(), Some(1.5));
+    Ok(())
+}
