@@ -144,6 +144,7 @@ decisions! {
     "split" {
         Split {} "loops are cut where a test of their index begins or ceases to hold"
         Decided {} "innermost loops are cut, and their bounds decide what they tested"
+        Taps {} "loops around sums over a few places are cut where these places become others"
     }
     "pack" {
         Packed { tensor: String } "a copy with its axes in another order: {tensor} is read in lanes, more than once"

@@ -17,7 +17,7 @@
 //!
 //! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
-//! some axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
+//! some axis, or lie in steps that never meet: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
 //! before the first one; they are not loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
 
 use std::collections::BTreeSet;
@@ -301,11 +301,24 @@ impl<'a> Simple<'a> {
             && place.at.iter().zip(&there.at).all(|(a, b)| renamed(b).as_ref() == Some(a))
     }
 
+    /// Whether two places lie in steps that never meet, as the even ones and the odd ones along some axis.
+    fn never_meets(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
+        let apart = |(a, b): (&Affine, &Affine)| {
+            let b = b.substitute(&|i| (i == other.index).then(|| self.index.into())).ok()?;
+            let step = a.coefficient(&Var::Index(self.index));
+            let distance = b.sub(a).ok()?.as_constant()?;
+            Some(step > 1 && distance % step != 0)
+        };
+        place.at.iter().zip(&there.at).any(|pair| apart(pair) == Some(true))
+    }
+
     /// Whether each iteration of another loop may come before the later ones of this one.
     fn keeps_order(&self, other: &Simple<'_>) -> bool {
         let own_place = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(self.index));
         let apart = |here: &Place, there: &Place| {
-            here.buffer != there.buffer || own_place(here) && self.is_same(here, other, there)
+            here.buffer != there.buffer
+                || own_place(here) && self.is_same(here, other, there)
+                || self.never_meets(here, other, there)
         };
         let stored = self.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
         let loaded = self.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));
