@@ -138,6 +138,9 @@ decisions! {
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
     }
+    "row-sums" {
+        RowSums {} "sums of each row, for a sum over all rows, as the rows are written"
+    }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
     }
@@ -200,6 +203,7 @@ decisions! {
         PartsAdded { parts: u32 } "the sums of the {parts} parts are added in order"
     }
     "privatise" {
+        OneRow {} "iterations of inner loops have their rows at the same place, one after the other"
         Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"
     }
     "row-blocks" {
