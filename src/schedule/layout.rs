@@ -160,15 +160,19 @@ pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
         let Path { around, stores, body } = path;
         let deepest = around.len().saturating_sub(1);
         let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..)));
-        let each = around.iter().enumerate().filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide))).map(|(depth, l)| {
-            let far = |place: &Place| apart(place, l.index, last);
-            let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
-            // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
-            let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
-            let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
-            let after = folds.saturating_add(outside).saturating_mul(2);
-            inside.saturating_mul(weight(around.len())).saturating_add(after)
-        });
+        let each = around
+            .iter()
+            .enumerate()
+            .filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide)))
+            .map(|(depth, l)| {
+                let far = |place: &Place| apart(place, l.index, last);
+                let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
+                // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
+                let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
+                let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
+                let after = folds.saturating_add(outside).saturating_mul(2);
+                inside.saturating_mul(weight(around.len())).saturating_add(after)
+            });
         // A loop without lanes does one number at a time.
         each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(machine::INNERMOST)
     };

@@ -109,7 +109,8 @@ impl Pass {
         let mut at = 1;
         while at < body.len() {
             let pair = |first: usize| {
-                let [one, other] = [first, at].map(|k| body.get(k).and_then(|stmt| Simple::around(stmt, &self.vectors)));
+                let [one, other] =
+                    [first, at].map(|k| body.get(k).and_then(|stmt| Simple::around(stmt, &self.vectors)));
                 Some((one?, other?))
             };
             let found = (0..at).rev().find_map(|first| {

@@ -70,14 +70,23 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// Has intermediate tensors that occur in a loop alone, at its own index, one place for all of its iterations, loop by loop; whether there were
 /// any.
-fn contract(nest: &mut Nest, at: usize, homes: &BTreeMap<BufferId, Option<(usize, usize)>>, buffers: &mut Arena<BufferId, Buffer>) -> bool {
+fn contract(
+    nest: &mut Nest,
+    at: usize,
+    homes: &BTreeMap<BufferId, Option<(usize, usize)>>,
+    buffers: &mut Arena<BufferId, Buffer>,
+) -> bool {
     let mut found = Vec::new();
     for (number, top) in nest.body.iter().enumerate() {
         for stmt in top.body() {
             stmt.visit(&mut |stmt| {
-                let Stmt::For { index, domain: Domain::Range { .. }, lanes: 1, jam: 1, body, .. } = stmt else { return };
+                let Stmt::For { index, domain: Domain::Range { .. }, lanes: 1, jam: 1, parallel: false, body } = stmt
+                else {
+                    return;
+                };
                 if body.iter().any(has_loop) {
-                    let own = axes(stmt, *index).into_iter().filter(|(id, _)| homes.get(id) == Some(&Some((at, number))));
+                    let own =
+                        axes(stmt, *index).into_iter().filter(|(id, _)| homes.get(id) == Some(&Some((at, number))));
                     let own = own.filter(|(id, axes)| !axes.is_empty() && is_all(top, stmt, *id));
                     found.extend(own.filter_map(|(id, axes)| Some((id, *axes.first()?))));
                 }

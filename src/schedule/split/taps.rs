@@ -178,9 +178,8 @@ impl Cutter {
             self.names.fix(*index, Affine::index(again).scale(step)?.add_constant(rest)?);
             let mut body = self.names.body(body)?;
             make_whole(&mut body)?;
-            let last = |bound: &Bound| {
-                shortened(&Bound { numerator: bound.numerator.add_constant(-rest)?, divisor: step })
-            };
+            let last =
+                |bound: &Bound| shortened(&Bound { numerator: bound.numerator.add_constant(-rest)?, divisor: step });
             let upper = upper.iter().map(last).collect::<Checked<_>>()?;
             loops.push(Stmt::one_by_one(again, Domain::Range { lower: lower.clone(), upper }, body));
         }
@@ -247,9 +246,8 @@ impl Cutter {
             };
             let base = first.add_constant(first.offset().saturating_neg())?;
             let shifted = |bounds: &[Bound]| -> Checked<Vec<Bound>> {
-                let shift = |b: &Bound| {
-                    Ok(Bound { numerator: b.numerator.sub(&base.scale(b.divisor)?)?, divisor: b.divisor })
-                };
+                let shift =
+                    |b: &Bound| Ok(Bound { numerator: b.numerator.sub(&base.scale(b.divisor)?)?, divisor: b.divisor });
                 bounds.iter().map(shift).collect()
             };
             let domain = Domain::Range { lower: shifted(lower)?, upper: shifted(upper)? };
@@ -283,7 +281,8 @@ fn stride(index: IndexId, body: &[Stmt]) -> Option<i64> {
     let follows = |bound: &&Bound| bound.divisor > 1 && bound.numerator.coefficient(&Var::Index(index)).abs() == 1;
     let divisors = |bounds: &[Bound]| bounds.iter().find(follows).map(|bound| bound.divisor);
     let both = |sum: &Sum<'_>| Some((divisors(sum.lower)?, divisors(sum.upper)?));
-    let mut found = sums(index, body).iter().filter(|sum| sum.is_few()).filter_map(both).collect::<Vec<_>>().into_iter();
+    let mut found =
+        sums(index, body).iter().filter(|sum| sum.is_few()).filter_map(both).collect::<Vec<_>>().into_iter();
     let (step, other) = found.next()?;
     (step == other && step <= FEW && found.all(|pair| pair == (step, step))).then_some(step)
 }
