@@ -138,12 +138,16 @@ decisions! {
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
     }
+    "row-sums" {
+        RowSums {} "sums of each row, for a sum over all rows, as the rows are written"
+    }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
     }
     "split" {
         Split {} "loops are cut where a test of their index begins or ceases to hold"
         Decided {} "innermost loops are cut, and their bounds decide what they tested"
+        Taps {} "loops around sums over a few places are cut where these places become others"
     }
     "pack" {
         Packed { tensor: String } "a copy with its axes in another order: {tensor} is read in lanes, more than once"
@@ -199,6 +203,7 @@ decisions! {
         PartsAdded { parts: u32 } "the sums of the {parts} parts are added in order"
     }
     "privatise" {
+        OneRow {} "iterations of inner loops have their rows at the same place, one after the other"
         Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"
     }
     "row-blocks" {

@@ -5,6 +5,7 @@
 //! | a result | stored in its output |
 //! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
 //! | read at one place of one statement, each element once | computed there |
+//! | a factor of a product that reads its elements again for all values of another index, if it is made of two numbers or more | stored |
 //! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
@@ -38,6 +39,8 @@ use crate::ty::Storage;
 
 /// Work that is rather done again than stored.
 const CHEAP: u64 = 6;
+/// The least work of a factor that is rather stored than made for each product: two loads and an operation.
+const FACTOR: u64 = 3;
 /// Work that is rather done again for each reader than stored in more memory than parameters and results take.
 const RECOMPUTED: u64 = 16;
 /// The work of a loop, whatever it does.
@@ -232,7 +235,10 @@ impl Plan {
                 (Rhs::Number(_), _) => Some(None),
                 _ if !small || again.contains(&x) => None,
                 _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
-                _ if effort.work <= CHEAP && !(divides(stmt) && self.pays(program, stmt, &readers)) => {
+                _ if effort.work <= CHEAP
+                    && !(divides(stmt) && self.pays(program, stmt, &readers))
+                    && !is_factor(program, stmt, effort, &readers, &outside) =>
+                {
                     Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
                 }
                 (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
@@ -607,6 +613,23 @@ fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
         })
     };
     !shapes.iter().any(|dims| holds(dims))
+}
+
+/// Whether elements take some work, and some product reads each of them for all values of an index whose range grows with a size; and there are no
+/// more of them than of parameters or results.
+fn is_factor(program: &Program, stmt: &Stmt, effort: Effort, readers: &[&Use], outside: &[&[Size]]) -> bool {
+    let again = |read: &&Use| {
+        let user = &program.stmts[read.user];
+        let Rhs::Contract { sums, operands, .. } = &user.rhs else { return false };
+        let Some(indices) = &read.indices else { return false };
+        let read: Vec<IndexId> = indices.iter().map(|i| solved(user, *i)).collect();
+        let grows = |n: &Size| n.as_constant().is_none();
+        let ranges = user.dims.iter().chain(sums);
+        let repeated = ranges.enumerate().any(|(k, n)| grows(n) && !read.contains(&IndexId::from_index(k)));
+        let sum = sums.iter().any(grows);
+        sum && operands.len() > 1 && repeated
+    };
+    effort.work >= FACTOR && !effort.searches && readers.iter().any(again) && !outgrows(stmt, outside)
 }
 
 /// Whether every element is a quotient or a root.

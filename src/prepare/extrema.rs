@@ -1,7 +1,7 @@
 //! Places of extrema that would be looked for again and again.
 //!
 //! Whether `argmin k. v[l, k]` is `j` takes a search through a row. Where it is a guard under `gen` indices that the row does not depend
-//! on, each of their values would search the same rows, so the truth values become a tensor of their own:
+//! on, or before those on which it does, each of their values would search the same rows, so the truth values become a tensor of their own:
 //!
 //! ```text
 //! gen i, j. sum l. [argmin(v[l, ..]) = j] * e  ==  let h = gen l, j. [argmin(v[l, ..]) = j] * 1 in gen i, j. sum l. [h[l, j] != 0] * e
@@ -71,7 +71,8 @@ impl Place<'_> {
         let in_rows = |k: usize| self.sources.iter().any(|a| a.mentions(IndexId::from_index(k)));
         let in_target = |k: usize| self.target.mentions(IndexId::from_index(k));
         let others = (0..rank).any(|k| !in_rows(k) && !in_target(k));
-        let before_rows = (0..rank).any(in_target) && (rank..rank + sums).any(in_rows);
+        // Loops come in the order of indices, so what the target depends on is around what the row does.
+        let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..rank + sums).any(in_rows));
         !self.is_bound(rank + sums) && !(rank..rank + sums).any(in_target) && (others || before_rows)
     }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! They come in the order of its axes, which says nothing of what they read. Where the nest that has written the largest part of that runs over
-//! another axis, that axis comes outermost here too, if nests then [join](super::fuse) such that less is read that another nest has written.
+//! another axis, that axis comes outermost here too, if nests then [join](super::fuse) such that less is read that another nest has written: with
+//! the nests behind it as they are, or reordered as well.
 //!
 //! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
 //! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
@@ -28,16 +29,36 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     for at in 0..program.nests.len() {
         if let Some(other) = wanted(program, &writers, at) {
             let before = now.unwrap_or_else(|| traffic(program));
-            let nest = std::mem::replace(&mut program.nests[at], other);
-            let after = traffic(program);
+            let nests = program.nests.clone();
+            program.nests[at] = other;
+            let mut after = traffic(program);
+            if after >= before && readers_too(program, writers.clone(), at) {
+                after = traffic(program);
+            }
             if after >= before {
-                program.nests[at] = nest;
+                program.nests = nests;
             }
             now = Some(after.min(before));
         }
         writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
     }
     Ok(())
+}
+
+/// Reorders the loops of nests behind one too, as they would be behind it: those that read it may be what keeps it from another order. Whether
+/// there are any.
+fn readers_too(program: &mut Program, mut writers: BTreeMap<BufferId, usize>, at: usize) -> bool {
+    let mut any = false;
+    for k in at..program.nests.len() {
+        if k > at
+            && let Some(other) = wanted(program, &writers, k)
+        {
+            program.nests[k] = other;
+            any = true;
+        }
+        writers.extend(program.nests[k].buffers.iter().map(|b| (*b, k)));
+    }
+    any
 }
 
 /// How much nests read that others have written, beside one row, once they are joined: [`fuse`] says which nests would join with the axes that

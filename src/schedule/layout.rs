@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use super::split::taps::is_border;
+use super::vectorise::literal;
 use super::{machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -154,22 +156,41 @@ pub(super) struct Loop<'a> {
 /// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
 pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
     let paths = paths(nest);
-    let cost = |Path { around, stores, body }: &Path<'_>| -> u64 {
+    let cost = |path: &Path<'_>| -> u64 {
+        let Path { around, stores, body } = path;
         let deepest = around.len().saturating_sub(1);
         let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..)));
-        let each = around.iter().enumerate().filter(|(_, l)| l.lanes).map(|(depth, l)| {
-            let far = |place: &Place| apart(place, l.index, last);
-            let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
-            // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
-            let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
-            let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
-            let after = folds.saturating_add(outside).saturating_mul(2);
-            inside.saturating_mul(weight(around.len())).saturating_add(after)
-        });
+        let each = around
+            .iter()
+            .enumerate()
+            .filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide)))
+            .map(|(depth, l)| {
+                let far = |place: &Place| apart(place, l.index, last);
+                let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
+                // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
+                let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
+                let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
+                let after = folds.saturating_add(outside).saturating_mul(2);
+                inside.saturating_mul(weight(around.len())).saturating_add(after)
+            });
         // A loop without lanes does one number at a time.
         each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(machine::INNERMOST)
     };
     total(paths.iter().map(cost))
+}
+
+/// Whether a loop is the outermost of many over axes of what is stored, which is cut into parts rather than into lanes.
+fn is_for_parts(Path { around, stores, body }: &Path<'_>, depth: usize) -> bool {
+    let mut stored = stores.iter().map(|(_, place)| *place).chain(body.iter().filter_map(Stmt::store)).peekable();
+    let any = stored.peek().is_some();
+    let places: Vec<&Place> = stored.collect();
+    let axis = |l: &Loop<'_>| !any || places.iter().any(|place| place.at.iter().any(|a| a.mentions(l.index)));
+    depth == 0 && around.iter().skip(1).filter(|l| is_wide(l) && axis(l)).count() >= machine::AXES_BESIDE_PARTS
+}
+
+/// Whether a loop can have lanes, and is not known to be too short for them.
+fn is_wide(l: &Loop<'_>) -> bool {
+    l.lanes && literal(l.domain).is_none_or(|n| n >= machine::SHORT)
 }
 
 /// Whether lanes over an index access places far apart, neither neighbours nor one place.
@@ -197,6 +218,10 @@ pub(super) fn paths(nest: &Nest) -> Vec<Path<'_>> {
 
 /// The innermost loops of a statement.
 fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>) {
+    // A few places at the ends of rows do not say how these are read.
+    if is_border(stmt) {
+        return;
+    }
     let body = stmt.body();
     let stores = path.stores.len();
     if let Stmt::For { index, domain, .. } = stmt {

@@ -23,6 +23,10 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
+/// How many loops over axes that could have lanes are inside of the outermost one of a nest, if it is for parts alone: a batch of signals or pictures,
+/// often a short one, and another part for each.
+pub const AXES_BESIDE_PARTS: usize = 2;
+
 /// Loops of up to so many values, as a literal, around sums become statements: the coordinates of a point, the channels of a picture.
 pub const FEW: i64 = 4;
 /// From how many sums on an innermost loop has a vector of each: with more, the registers of a processor that has 16 of half the length are full.

@@ -10,14 +10,15 @@
 //! Where [`fuse`](super::fuse) has put nests over the same rows together, each row is still gone through once for each of them. One loop
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
-//! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike. Where
+//! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
+//! others, and one reads rows that the other has stored, as where rows of rows are normalised. Where
 //! iterations around them are interleaved, or a loop around them has lanes, they stay as they are: partial sums have the registers there.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
 //!
 //! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
-//! some axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
+//! some axis, or lie in steps that never meet, or, of loops around others, have the index on the same axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
 //! before the first one; they are not loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
 
 use std::collections::BTreeSet;
@@ -93,6 +94,7 @@ impl Pass {
         match stmt {
             Stmt::For { index, .. } if self.vectors.contains(index) => Ok(()),
             Stmt::For { body, .. } | Stmt::If { body, .. } => {
+                self.outer(body)?;
                 for stmt in body.iter_mut() {
                     self.inside(stmt)?;
                 }
@@ -100,6 +102,30 @@ impl Pass {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Each loop around others becomes part of the last one before it that it can join.
+    fn outer(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        let mut at = 1;
+        while at < body.len() {
+            let pair = |first: usize| {
+                let [one, other] =
+                    [first, at].map(|k| body.get(k).and_then(|stmt| Simple::around(stmt, &self.vectors)));
+                Some((one?, other?))
+            };
+            let found = (0..at).rev().find_map(|first| {
+                let (one, other) = pair(first)?;
+                Some((first, self.needs_of(body, (first, &one), (at, &other))?))
+            });
+            match found {
+                Some((first, needs)) => {
+                    self.join(body, first, at, &needs)?;
+                    self.merged += 1;
+                }
+                None => at += 1,
+            }
+        }
+        Ok(())
     }
 
     /// Each loop becomes part of the first one that it can join.
@@ -164,7 +190,16 @@ impl Pass {
     /// The statements between two loops of a body that the second one needs, if it can join the first.
     fn needs(&self, body: &[Stmt], first: usize, second: usize) -> Option<BTreeSet<usize>> {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
-        if one.domain != other.domain || !one.uses_alike(&other) || !one.keeps_order(&other) {
+        self.needs_of(body, (first, &one), (second, &other))
+    }
+
+    fn needs_of(
+        &self,
+        body: &[Stmt],
+        (first, one): (usize, &Simple<'_>),
+        (second, other): (usize, &Simple<'_>),
+    ) -> Option<BTreeSet<usize>> {
+        if one.domain != other.domain || !one.uses_alike(other) || !one.keeps_order(other) {
             return None;
         }
         let between = first + 1..second;
@@ -178,7 +213,7 @@ impl Pass {
                 _ => false,
             };
             if needed {
-                if !self.can_move(stmt, &one) {
+                if !self.can_move(stmt, one) {
                     return None;
                 }
                 stmt.visit_reads(&mut |r| {
@@ -243,8 +278,9 @@ fn changes(stmt: &Stmt, changed: &mut BTreeSet<RealId>) {
     });
 }
 
-/// An innermost loop over a range, of numbers, sums and stores.
+/// A loop over a range, of numbers, sums and stores: an innermost one, or one around such loops.
 struct Simple<'a> {
+    is_innermost: bool,
     index: IndexId,
     domain: &'a Domain,
     /// The registers that it reads, and those that it changes, declared inside or not.
@@ -267,20 +303,44 @@ impl<'a> Simple<'a> {
                 Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Store(..)
             )
         };
-        if !body.iter().all(simple) || has_calls(body) {
+        (body.iter().all(simple) && !has_calls(body)).then(|| Simple::seen(stmt, *index, domain, body))
+    }
+
+    /// A loop around loops, without lanes or interleaved iterations.
+    fn around(stmt: &'a Stmt, vectors: &BTreeSet<IndexId>) -> Option<Simple<'a>> {
+        let Stmt::For { index, domain: domain @ Domain::Range { .. }, lanes: 1, jam: 1, parallel: false, body } = stmt
+        else {
             return None;
-        }
+        };
+        let mut plain = body.iter().any(has_loop) && !vectors.contains(index);
+        stmt.visit(&mut |stmt| {
+            plain &= matches!(
+                stmt,
+                Stmt::For { domain: Domain::Range { .. }, .. }
+                    | Stmt::Define(..)
+                    | Stmt::Local(_)
+                    | Stmt::Accumulate(..)
+                    | Stmt::MulAdd(..)
+                    | Stmt::Store(..)
+            );
+        });
+        plain.then(|| Simple { is_innermost: false, ..Simple::seen(stmt, *index, domain, body) })
+    }
+
+    fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {
         let (mut reads, mut changed, mut indices) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         mentioned(stmt, &mut indices);
         for stmt in body {
-            stmt.visit_reads(&mut |r| {
-                reads.insert(r);
-            });
             changes(stmt, &mut changed);
-            mentioned(stmt, &mut indices);
+            stmt.visit(&mut |stmt| {
+                stmt.visit_reads(&mut |r| {
+                    reads.insert(r);
+                });
+                mentioned(stmt, &mut indices);
+            });
         }
         let (loads, stores) = (loads(body), stores(body));
-        Some(Simple { index: *index, domain, reads, changes: changed, indices, loads, stores })
+        Simple { is_innermost: true, index, domain, reads, changes: changed, indices, loads, stores }
     }
 
     fn places(&self) -> impl Iterator<Item = &'a Place> {
@@ -289,6 +349,9 @@ impl<'a> Simple<'a> {
 
     /// Whether two loops use a place alike that changes with the index.
     fn uses_alike(&self, other: &Simple<'_>) -> bool {
+        if !self.is_innermost {
+            return self.stores.iter().any(|place| other.loads.iter().any(|load| self.is_own_row(place, other, load)));
+        }
         let varies = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
         self.places().any(|place| varies(place) && other.loads.iter().any(|load| self.is_same(place, other, load)))
     }
@@ -301,11 +364,31 @@ impl<'a> Simple<'a> {
             && place.at.iter().zip(&there.at).all(|(a, b)| renamed(b).as_ref() == Some(a))
     }
 
+    /// Whether the indices of the loops are on the same axis of two places of a buffer.
+    fn is_own_row(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
+        let own = |(a, b): (&Affine, &Affine)| a.as_index() == Some(self.index) && b.as_index() == Some(other.index);
+        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(own)
+    }
+
+    /// Whether two places lie in steps that never meet, as the even ones and the odd ones along some axis.
+    fn never_meets(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
+        let apart = |(a, b): (&Affine, &Affine)| {
+            let b = b.substitute(&|i| (i == other.index).then(|| self.index.into())).ok()?;
+            let step = a.coefficient(&Var::Index(self.index));
+            let distance = b.sub(a).ok()?.as_constant()?;
+            Some(step > 1 && distance % step != 0)
+        };
+        place.at.iter().zip(&there.at).any(|pair| apart(pair) == Some(true))
+    }
+
     /// Whether each iteration of another loop may come before the later ones of this one.
     fn keeps_order(&self, other: &Simple<'_>) -> bool {
         let own_place = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(self.index));
         let apart = |here: &Place, there: &Place| {
-            here.buffer != there.buffer || own_place(here) && self.is_same(here, other, there)
+            here.buffer != there.buffer
+                || own_place(here) && self.is_same(here, other, there)
+                || !self.is_innermost && self.is_own_row(here, other, there)
+                || self.never_meets(here, other, there)
         };
         let stored = self.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
         let loaded = self.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));

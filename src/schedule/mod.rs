@@ -9,6 +9,7 @@
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
+//! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
@@ -67,6 +68,7 @@ mod privatise;
 mod reciprocals;
 mod reuse;
 mod row_blocks;
+mod row_sums;
 mod scatter;
 mod searches;
 mod sink_selects;
@@ -120,7 +122,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 26] = {
+pub const PASSES: [Pass; 27] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -129,6 +131,7 @@ pub const PASSES: [Pass; 26] = {
         pass("fold-extrema", Exact, fold_extrema::run),
         pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
+        pass("row-sums", Reassociates, row_sums::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
         pass("pack", Exact, pack::run),

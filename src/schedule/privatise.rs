@@ -9,22 +9,28 @@
 //!                                      x[i] = f(t[p, ..])
 //! ```
 //!
+//! Inside of such a row the same holds for loops that come one after the other, whatever runs in them: each iteration has its row at the place of that
+//! before, `t[i, j, ..]` becomes `t[i, 0, ..]`.
+//!
 //! A row is read after it was written in the same iteration, since nothing else writes it; a tensor that is filled with zeros before is left
 //! alone.
 
 use std::collections::BTreeMap;
 
 use super::machine::{PARTS, PRIVATE_ROW};
-use crate::base::IndexId;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Place, Program, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Place, Program, Real, Stmt, has_loop};
 
 /// Keeps rows of intermediate tensors for each part only.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let homes = homes(nests);
     for (at, nest) in nests.iter_mut().enumerate() {
+        if contract(nest, at, &homes, buffers) {
+            nest.decisions.push(Decision::OneRow {});
+        }
         for stmt in 0..nest.body.len() {
             let Some((index, cut_already)) = row_loop(&nest.body[stmt]) else { continue };
             let rows: Vec<(BufferId, usize)> = axes(&nest.body[stmt], index)
@@ -44,7 +50,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                 }
             };
             for (id, axis) in rows {
-                replace(std::slice::from_mut(&mut nest.body[stmt]), id, axis, part);
+                put(std::slice::from_mut(&mut nest.body[stmt]), id, axis, &part.into());
                 let buffer = &mut buffers[id];
                 let extent = Affine::constant(i64::from(PARTS));
                 match buffer.entries.take() {
@@ -60,6 +66,55 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Has intermediate tensors that occur in a loop alone, at its own index, one place for all of its iterations, loop by loop; whether there were
+/// any.
+fn contract(
+    nest: &mut Nest,
+    at: usize,
+    homes: &BTreeMap<BufferId, Option<(usize, usize)>>,
+    buffers: &mut Arena<BufferId, Buffer>,
+) -> bool {
+    let mut found = Vec::new();
+    for (number, top) in nest.body.iter().enumerate() {
+        for stmt in top.body() {
+            stmt.visit(&mut |stmt| {
+                let Stmt::For { index, domain: Domain::Range { .. }, lanes: 1, jam: 1, parallel: false, body } = stmt
+                else {
+                    return;
+                };
+                if body.iter().any(has_loop) {
+                    let own =
+                        axes(stmt, *index).into_iter().filter(|(id, _)| homes.get(id) == Some(&Some((at, number))));
+                    let own = own.filter(|(id, axes)| !axes.is_empty() && is_all(top, stmt, *id));
+                    found.extend(own.filter_map(|(id, axes)| Some((id, *axes.first()?))));
+                }
+            });
+        }
+    }
+    found.retain(|(id, axis)| {
+        let buffer = &mut buffers[*id];
+        let first = usize::from(buffer.entries.is_some());
+        let free = buffer.kind == BufferKind::Workspace && *axis >= first;
+        if let Some(extent) = buffer.dims.get_mut(axis.wrapping_sub(first)).filter(|_| free) {
+            *extent = Affine::constant(1);
+            nest.body.iter_mut().for_each(|stmt| put(std::slice::from_mut(stmt), *id, *axis, &Affine::constant(0)));
+            return true;
+        }
+        false
+    });
+    !found.is_empty()
+}
+
+/// Whether all places of a buffer in a statement are in one inside.
+fn is_all(whole: &Stmt, part: &Stmt, id: BufferId) -> bool {
+    let count = |stmt: &Stmt| {
+        let mut n = 0;
+        stmt.visit(&mut |stmt| n += usize::from(place(stmt).is_some_and(|place| place.buffer == id)));
+        n
+    };
+    count(whole) == count(part)
 }
 
 /// The only statement of a nest in which a buffer occurs; nothing where there are others, or it is filled.
@@ -137,15 +192,15 @@ fn cut(stmt: &mut Stmt, part: IndexId) -> Checked<()> {
     Ok(())
 }
 
-fn replace(body: &mut [Stmt], buffer: BufferId, axis: usize, part: IndexId) {
+fn put(body: &mut [Stmt], buffer: BufferId, axis: usize, part: &Affine) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
-                replace(body, buffer, axis, part);
+                put(body, buffer, axis, part);
             }
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
                 if let Some(at) = place.at.get_mut(axis) {
-                    *at = part.into();
+                    *at = part.clone();
                 }
             }
             _ => {}

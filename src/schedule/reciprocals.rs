@@ -14,7 +14,8 @@
 //! roots of numbers other than 0 and infinity, subnormal ones too, lie between 1e-162 and 1e155, so reciprocals neither overflow nor lose digits,
 //! as they do for other divisors. Of 0, infinity and NaN the reciprocal gives the same as the division: `x / 0 = x * (1 / 0)`, and likewise for the others.
 //!
-//! **Where it is done.** Where statements of one body divide by it at least twice.
+//! **Where it is done.** Where statements of the body in which it is defined divide by it at least twice, or a loop inside does, as where rows are
+//! normalised.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +37,10 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         if roots.is_empty() {
             continue;
         }
-        let mut pass = Pass { roots, names: Fresh::after(&nest.body), found: 0 };
+        let mut pass = Pass { roots, reciprocals: BTreeMap::new(), names: Fresh::after(&nest.body) };
         pass.body(&mut nest.body);
-        if pass.found > 0 {
-            nest.decisions.push(Decision::Reciprocals { roots: pass.found });
+        if !pass.reciprocals.is_empty() {
+            nest.decisions.push(Decision::Reciprocals { roots: pass.reciprocals.len() });
         }
     }
     Ok(())
@@ -48,38 +49,37 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 struct Pass {
     /// The square roots of the nest.
     roots: BTreeSet<RealId>,
+    /// The reciprocals of some of them.
+    reciprocals: BTreeMap<RealId, RealId>,
     names: Fresh,
-    /// How many have a reciprocal.
-    found: usize,
 }
 
 impl Pass {
     fn body(&mut self, body: &mut Vec<Stmt>) {
-        let mut divisions: BTreeMap<RealId, usize> = BTreeMap::new();
-        for stmt in body.iter() {
-            if let Some((_, d)) = division(stmt).filter(|(_, d)| self.roots.contains(d)) {
-                *divisions.entry(d).or_default() += 1;
+        // Those that are to have a reciprocal, before the first statement that divides by them.
+        let mut wanted = BTreeSet::new();
+        for (at, stmt) in body.iter().enumerate() {
+            if let Stmt::Define(r, _) = stmt
+                && self.roots.contains(r)
+                && divisions(&body[at + 1..], *r) > 1
+            {
+                wanted.insert(*r);
             }
         }
-        divisions.retain(|_, count| *count > 1);
-        let mut reciprocals: BTreeMap<RealId, RealId> = BTreeMap::new();
         let mut out = Vec::with_capacity(body.len());
         for mut stmt in std::mem::take(body) {
-            if let Some((a, d)) = division(&stmt).filter(|(_, d)| divisions.contains_key(d)) {
-                let q = match reciprocals.get(&d) {
-                    Some(q) => *q,
-                    None => {
-                        let (one, q) = (self.names.fresh_real(), self.names.fresh_real());
-                        out.push(Stmt::Define(one, Real::Literal(1.0)));
-                        out.push(Stmt::Define(q, Real::Apply(Op::Div.into(), vec![one, d])));
-                        reciprocals.insert(d, q);
-                        self.found += 1;
-                        q
-                    }
-                };
-                if let Stmt::Define(_, real) = &mut stmt {
-                    *real = Real::Mul(a, q);
-                }
+            let here: Vec<RealId> =
+                wanted.iter().copied().filter(|d| divisions(std::slice::from_ref(&stmt), *d) > 0).collect();
+            for d in here {
+                let (one, q) = (self.names.fresh_real(), self.names.fresh_real());
+                out.push(Stmt::Define(one, Real::Literal(1.0)));
+                out.push(Stmt::Define(q, Real::Apply(Op::Div.into(), vec![one, d])));
+                self.reciprocals.insert(d, q);
+                wanted.remove(&d);
+            }
+            let quotient = division(&stmt).and_then(|(a, d)| Some((a, *self.reciprocals.get(&d)?)));
+            if let (Some((a, q)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
+                *real = Real::Mul(a, q);
             }
             if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
                 self.body(body);
@@ -88,6 +88,15 @@ impl Pass {
         }
         *body = out;
     }
+}
+
+/// How often statements divide by a number, where a loop does it twice.
+fn divisions(body: &[Stmt], d: RealId) -> usize {
+    let of = |stmt: &Stmt| match stmt {
+        Stmt::For { body, .. } => 2 * divisions(body, d),
+        stmt => usize::from(division(stmt).is_some_and(|(_, by)| by == d)) + divisions(stmt.body(), d),
+    };
+    body.iter().map(of).fold(0, usize::saturating_add)
 }
 
 /// The numbers of a division.

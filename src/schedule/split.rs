@@ -11,9 +11,11 @@
 //! and the same for `0 <= i - a`, with the loops the other way round. Each value is in exactly one of the two, and they come in the same order,
 //! so this holds whatever the statements do. It is done where `A` has a loop: what is left in each of the two can then run in lanes, and be
 //! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
-//! again and again. [Innermost loops](innermost) are cut at all their tests.
+//! again and again. [Innermost loops](innermost) are cut at all their tests, and loops around sums over a few places next to them
+//! where these places [are others](taps).
 
 mod innermost;
+pub(super) mod taps;
 
 use crate::base::IndexId;
 use crate::error::Result;
@@ -30,6 +32,9 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         inside_of_loops(nest, &Decision::Split {}, inside)?;
         if innermost::cut(nest, &facts)? {
             nest.decisions.push(Decision::Decided {});
+        }
+        if taps::cut(nest, &facts)? {
+            nest.decisions.push(Decision::Taps {});
         }
     }
     Ok(())

@@ -152,7 +152,8 @@ impl<'a> Plan<'a> {
             match stmt {
                 Stmt::For { index, domain, body, .. } => {
                     let found = choose(self, *index, domain, body);
-                    match found.filter(|_| !self.stores_neighbours_inside(*index, body)) {
+                    let inside = self.stores_neighbours_inside(*index, body) || self.is_short_around(domain, body);
+                    match found.filter(|_| !inside) {
                         Some(found) => {
                             self.lanes.insert(*index, found);
                         }
@@ -179,6 +180,22 @@ impl<'a> Plan<'a> {
             && inside.iter().any(has_loop)
             && choose(self, *inner, domain, inside).is_some()
             && self.shares(index, body, LANES_OF_ELEMENTS)
+    }
+
+    /// Whether a loop over a few values is around one of unknown length that goes along neighbours: the taps of a kernel, each summed up over many
+    /// places, would leave most lanes empty.
+    fn is_short_around(&self, domain: &Domain, body: &[Stmt]) -> bool {
+        literal(domain).is_some_and(|n| n < SHORT) && self.has_neighbours_inside(body)
+    }
+
+    fn has_neighbours_inside(&self, body: &[Stmt]) -> bool {
+        body.iter().any(|stmt| match stmt {
+            Stmt::For { index, domain, body, .. } if !body.iter().any(has_loop) => {
+                let mut seen = Seen::new(self, *index);
+                literal(domain).is_none() && seen.body(body) && seen.neighbours && seen.far == 0
+            }
+            stmt => self.has_neighbours_inside(stmt.body()),
+        })
     }
 
     /// Interleaves the iterations of loops, innermost ones first, but those of a loop of few values only where there is none around
@@ -430,7 +447,7 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
 }
 
 /// How many values a loop has at most, if that is known beforehand.
-fn literal(domain: &Domain) -> Option<i64> {
+pub(super) fn literal(domain: &Domain) -> Option<i64> {
     let Domain::Range { lower, upper } = domain else { return None };
     let between = |(lower, upper): (&Bound, &Bound)| {
         let exact = lower.divisor == 1 && upper.divisor == 1;

@@ -123,6 +123,27 @@ fn with_gradients(function: Function) -> Vec<Function> {
     vec![derived(&request.clone().raw()), derived(&request), function]
 }
 
+/// A norm over two axes, a convolution with a stride, one in two dimensions for each channel, a pooling, and a softmax over a middle axis.
+const LAYERS: [&str; 5] = [
+    "param x : [b, c, h, w] real
+     param g : [c] real
+     let mu = gen s < b, k < c. (sum i < h, j < w. x[s, k, i, j]) / (h * w)
+     let v = gen s < b, k < c. (sum i < h, j < w. (x[s, k, i, j] - mu[s, k])^2) / (h * w)
+     sum s < b, k < c, i < h, j < w. (g[k] * (x[s, k, i, j] - mu[s, k]) / sqrt(v[s, k] + 1))^2",
+    "param x : [b, c, 2 * n + 3] real
+     param f : [o, c, 5] real
+     sum s < b, k < o, i < n. relu(sum a < c, p < 5. x[s, a, 2 * i + p] * f[k, a, p])^2",
+    "param x : [b, c, h + 2, w + 2] real
+     param f : [c, 3, 3] real
+     sum s < b, k < c, i < h, j < w. (sum p < 3, q < 3. x[s, k, i + p, j + q] * f[k, p, q])^2",
+    "param x : [b, 2 * h, 2 * w + 1] real
+     sum s < b, i < h, j < w. (sum p < 2, q < 3. x[s, 2 * i + p, 2 * j + q])^2",
+    "param x : [b, m, d] real
+     let top = gen s < b, a < d. max k < m. x[s, k, a]
+     let e = gen s < b, k < m, a < d. exp(x[s, k, a] - top[s, a])
+     sum s < b, a < d, k < m. (e[s, k, a] / (sum l < m. e[s, l, a]))^2",
+];
+
 #[test]
 fn passes_keep_programs() {
     let mut changes = Changes::default();
@@ -142,6 +163,10 @@ fn passes_keep_programs() {
                 }
             }
         }
+    }
+    for text in LAYERS {
+        let [_, function, _] = with_gradients(compile(text)).try_into().expect("three");
+        judge(text, &function, &fitting(&function, 4, &mut Numbers::new(4, true)), &mut changes);
     }
     // Rows of much arithmetic.
     for seed in 0..3 {

@@ -213,7 +213,7 @@ fn count(body: &[Stmt], is: impl Fn(&Stmt) -> bool) -> usize {
 }
 
 /// Adds what the bounds of a loop say of its index.
-fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
+pub(super) fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
     if let Domain::Range { lower, upper } = domain.whole_of() {
         known.assume(&predicate::of_range(&Affine::index(index), (lower, upper), &|a| Ok(a.clone()))?);
     }

@@ -1,0 +1,179 @@
+//! Sums over all of several rows become sums of those of each row, which follow the nest that has written the rows.
+//!
+//! ```text
+//! for i { for j { .. t[i, j, ..] = e } }          for i { for j { .. t[i, j, ..] = e } }
+//! for j                                           for i { for j
+//!   local r                                         local s
+//!   for i                                           for k { s += g(t[i, j, k]) }
+//!     for k { r += g(t[i, j, k]) }          ==      x_rows[i, j] = s } }
+//!   x[j] = h(r)                                   for j
+//!                                                   local r
+//!                                                   for i { r += x_rows[i, j] }
+//!                                                   x[j] = h(r)
+//! ```
+//!
+//! The gradient by what all samples share, as by the scale of a norm or a bias, reads again whatever all samples have written. The sum of a row
+//! can be made while the row is at hand: loops over the same rows [join](super::fuse), the inner ones [too](super::merge), and where nobody
+//! else reads the rows, they need not outlive it ([`privatise`](super::privatise)).
+//!
+//! **Why it is right.** Every summand is added once; which ones are added first depends on nothing but sizes.
+//!
+//! **Where it is done.** The loop over `j` is the only one at the top, around one sum over `i` and nothing else that loops, and the sum has loops inside.
+//! What is loaded inside of these at places with `i` has `j` as well: each row is read for one `j`, so there is no product here that
+//! would read it again for another one. Some of it was written by an earlier nest whose outermost loop is over `i`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fuse;
+use crate::base::{Arena, IndexId};
+use crate::error::Result;
+use crate::index::Affine;
+use crate::loops::{
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads,
+    outer_sums, stores, title,
+};
+
+/// Makes sums of rows of their own.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+    let mut at = 0;
+    while at < program.nests.len() {
+        if let Some(sum) = Sum::of(&program.nests[at]).filter(|sum| sum.follows(program, &writers)) {
+            let [rows, rest] = sum.halves(&program.nests[at], &mut program.buffers)?;
+            program.nests[at] = rest;
+            program.nests.insert(at, rows);
+            writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
+            at += 1;
+        }
+        writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
+        at += 1;
+    }
+    Ok(())
+}
+
+/// A loop over `j` around a sum over `i`.
+#[derive(Clone)]
+struct Sum {
+    /// What is computed before all loops.
+    before: Vec<Stmt>,
+    j: IndexId,
+    columns: Domain,
+    /// What is computed for `j` before the sum, and behind it.
+    first: Vec<Stmt>,
+    last: Vec<Stmt>,
+    i: IndexId,
+    rows: Domain,
+    row: Vec<Stmt>,
+    r: RealId,
+}
+
+impl Sum {
+    fn of(nest: &Nest) -> Option<Sum> {
+        let (Stmt::For { index: j, domain: columns @ Domain::Range { .. }, body, .. }, before) =
+            nest.body.split_last()?
+        else {
+            return None;
+        };
+        let at = body.iter().position(has_loop)?;
+        let (first, rest) = body.split_at(at);
+        let (Stmt::For { index: i, domain: rows @ Domain::Range { .. }, body: row, .. }, last) = rest.split_first()?
+        else {
+            return None;
+        };
+        let number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_));
+        let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)))
+            && first.iter().all(number)
+            && last.iter().all(|stmt| number(stmt) || matches!(stmt, Stmt::Store(..)));
+        let mut free = true;
+        rows.visit_affine(&mut |a| free &= a.is_size());
+        columns.visit_affine(&mut |a| free &= a.is_size());
+        if !plain || !free || !row.iter().any(has_loop) || !stores(row).is_empty() || has_calls(row) {
+            return None;
+        }
+        let sums = outer_sums(row);
+        let r = sums.first().copied().filter(|r| sums.len() == 1 && first.contains(&Stmt::Local(*r)))?;
+        let mut only = true;
+        row.iter().for_each(|stmt| stmt.visit(&mut |stmt| only &= is_plain(stmt, r)));
+        let own = |place: &Place| place.at.iter().any(|a| a.mentions(*j));
+        let of_row = |place: &&Place| place.at.iter().any(|a| a.mentions(*i));
+        let sum = Sum {
+            before: before.to_vec(),
+            j: *j,
+            columns: columns.clone(),
+            first: first.to_vec(),
+            last: last.to_vec(),
+            i: *i,
+            rows: rows.clone(),
+            row: row.clone(),
+            r,
+        };
+        let each_once = loads(row).into_iter().filter(of_row).all(own);
+        (only && each_once && stores(body).iter().all(|place| own(place))).then_some(sum)
+    }
+
+    /// Whether rows are read that an earlier nest has written, one after the other.
+    fn follows(&self, program: &Program, writers: &BTreeMap<BufferId, usize>) -> bool {
+        loads(&self.row).into_iter().any(|place| {
+            let before = writers.get(&place.buffer).and_then(|at| program.nests.get(*at));
+            let outer = before.and_then(fuse::parts).filter(|outer| *outer.domain == self.rows);
+            let (Some(before), Some(outer)) = (before, outer) else { return false };
+            let is_row = |at: &Place| {
+                let axis = at.at.iter().position(|a| a.as_index() == Some(outer.index));
+                axis.is_some_and(|axis| place.at.get(axis).is_some_and(|a| a.as_index() == Some(self.i)))
+            };
+            stores(&before.body).into_iter().any(|at| at.buffer == place.buffer && is_row(at))
+        })
+    }
+
+    /// The nest of the sums of rows, and the one that adds them up.
+    fn halves(&self, nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<[Nest; 2]> {
+        let extent = |domain: &Domain| -> Result<Affine> {
+            let Domain::Range { upper, .. } = domain else { return Ok(Affine::constant(0)) };
+            Ok(upper.first().map_or(Ok(Affine::constant(0)), |bound| bound.numerator.add_constant(1))?)
+        };
+        let name = format!("{}_rows", title(buffers, nest));
+        let dims = vec![extent(&self.rows)?, extent(&self.columns)?];
+        let buffer = buffers.push(Buffer::workspace(name, None, dims));
+        let mut names = Fresh::after(&nest.body);
+        let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
+
+        let mut body = names.body(&[self.first.as_slice(), &self.row].concat())?;
+        let r = body.iter().find_map(|stmt| match stmt {
+            Stmt::Local(r) => Some(*r),
+            _ => None,
+        });
+        let r = r.filter(|_| self.first.iter().filter(|stmt| matches!(stmt, Stmt::Local(_))).count() == 1);
+        let r = match r {
+            Some(r) => r,
+            None => return Err(crate::Error::bug("row-sums", "a sum is declared once")),
+        };
+        body.push(Stmt::Store(place(self.i, self.j), r));
+        let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
+        let rows = Stmt::one_by_one(self.i, self.rows.clone(), vec![columns]);
+        let decisions = vec![Decision::RowSums {}];
+        let rows = Nest { buffers: vec![buffer], decisions, body: [self.before.as_slice(), &[rows]].concat() };
+
+        let x = names.fresh_real();
+        let adds = vec![Stmt::Define(x, Real::Load(place(self.i, self.j))), Stmt::Accumulate(self.r, x)];
+        let sum = Stmt::one_by_one(self.i, self.rows.clone(), adds);
+        let body = [self.first.as_slice(), &[sum], &self.last].concat();
+        let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
+        let mut rest = nest.clone();
+        rest.body = [self.before.as_slice(), &[columns]].concat();
+        Ok([rows, rest])
+    }
+}
+
+/// Whether a statement inside of a row computes numbers, and reads nothing of the sum over rows.
+fn is_plain(stmt: &Stmt, r: RealId) -> bool {
+    let mut reads: BTreeSet<RealId> = BTreeSet::new();
+    stmt.visit_reads(&mut |read| {
+        reads.insert(read);
+    });
+    let number = match stmt {
+        Stmt::For { domain: Domain::Range { .. }, .. } | Stmt::Define(..) | Stmt::Local(_) => true,
+        Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
+        _ => false,
+    };
+    number && (!reads.contains(&r) || matches!(stmt, Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) if *s == r))
+}

@@ -1,0 +1,463 @@
+//! Sums over a few places next to that of an outer loop, as the adjoint of a stencil, a convolution with a stride or a pooling has them.
+//!
+//! ```text
+//! for i in 0 .. 2*n + 1                                          for i in 0 .. n
+//!   for k in max(0, floor((i - 1)/2)) .. min(n - 1, floor(i/2))    for t in max(-1, -i) .. min(0, n - 1 - i)
+//!     A(i, k)                                              ==        A(2*i, i + t)
+//!                                                                for i in 0 .. n
+//!                                                                  for t in max(0, -i) .. min(0, n - 1 - i)
+//!                                                                    A(2*i + 1, i + t)
+//! ```
+//!
+//! *Strides.* Where both ends of a sum are fractions of the index of a loop around it, the loop is one for each remainder, in which they are no
+//! fractions any more.
+//!
+//! *Taps.* A sum whose ends follow the index, at a distance that is a literal, is one over this distance.
+//!
+//! *Borders.* The loop is then cut into three, of which the one in the middle has the same taps at each place, and can run in lanes:
+//!
+//! ```text
+//! for i in 0 .. n + 1                              for i in 0 .. min(n + 1, 1)           max(0, i - n + 1) .. min(2, i)
+//!   for t in max(0, i - n + 1) .. min(2, i)   ==   for i in max(0, 2) .. min(n + 1, n - 1)      0 .. 2
+//!                                                  for i in max(0, 2, n) .. n + 1        max(0, i - n + 1) .. min(2, i)
+//! ```
+//!
+//! **Why it is right.** Each value of the index is in one of the loops, with the same statements, and each sum keeps its order. Iterations may be in
+//! another order, as they change no register outside, and store what no other one reads or stores.
+//!
+//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined, around sums over a few places alone. Borders: in such a loop that
+//! stores in its body itself, the one along a row.
+
+use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
+use super::innermost::assume;
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::index::{Affine, Checked, Pred, Var};
+use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, stores};
+use crate::solver::Facts;
+
+/// Cuts the loops of a nest around sums over a few places; whether there were any.
+pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Result<bool> {
+    let moving = |stmt: &Stmt| {
+        let Stmt::For { index, body, .. } = stmt else { return false };
+        sums(*index, body).iter().any(|sum| sum.is_few())
+    };
+    let mut any = false;
+    nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| any |= moving(stmt)));
+    if !any {
+        return Ok(false);
+    }
+    let mut cutter = Cutter { names: Fresh::after(&nest.body), found: false };
+    for stmt in &mut nest.body {
+        if let Stmt::For { index, domain, body, .. } = stmt {
+            let mut known = facts.clone();
+            assume(&mut known, *index, domain)?;
+            *body = cutter.body(std::mem::take(body), &known)?;
+        }
+    }
+    Ok(cutter.found)
+}
+
+/// A loop whose bounds mention the index of one around it.
+struct Sum<'a> {
+    lower: &'a [Bound],
+    upper: &'a [Bound],
+}
+
+impl Sum<'_> {
+    /// Its first value and how many there are at most, if that is known beforehand: with bounds that are no fractions.
+    fn taps(&self) -> Option<(Affine, i64)> {
+        let exact = |bounds: &[Bound]| -> Vec<Affine> {
+            bounds.iter().filter(|b| b.divisor == 1).map(|b| b.numerator.clone()).collect()
+        };
+        let upper = exact(self.upper);
+        let between = |(low, high): (Affine, &Affine)| {
+            let n = high.sub(&low).ok()?.as_constant()?.checked_add(1)?;
+            (1..SHORT).contains(&n).then_some((low, n))
+        };
+        let pairs = exact(self.lower).into_iter().flat_map(|low| upper.iter().map(move |high| (low.clone(), high)));
+        pairs.filter_map(between).min_by_key(|(_, n)| *n)
+    }
+
+    /// Whether it has few values, as its ends are literals apart, or such fractions.
+    fn is_few(&self) -> bool {
+        let apart = |low: &Bound, high: &Bound| {
+            let steps = high.numerator.sub(&low.numerator).ok().and_then(|a| a.as_constant());
+            low.divisor == high.divisor && steps.is_some_and(|n| (0..SHORT * low.divisor).contains(&n))
+        };
+        self.lower.iter().any(|low| self.upper.iter().any(|high| apart(low, high)))
+    }
+}
+
+/// The loops inside of statements whose bounds mention an index.
+fn sums(index: IndexId, body: &[Stmt]) -> Vec<Sum<'_>> {
+    let mut found = Vec::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain: domain @ Domain::Range { lower, upper }, .. } = stmt {
+                let mut follows = false;
+                domain.visit_affine(&mut |a| follows |= a.mentions(index));
+                if follows {
+                    found.push(Sum { lower, upper });
+                }
+            }
+        });
+    }
+    found
+}
+
+/// How many statements there are, with those inside.
+fn size(body: &[Stmt]) -> usize {
+    let mut size = 0;
+    body.iter().for_each(|stmt| stmt.visit(&mut |_| size += 1));
+    size
+}
+
+struct Cutter {
+    names: Fresh,
+    found: bool,
+}
+
+impl Cutter {
+    fn body(&mut self, stmts: Vec<Stmt>, known: &Facts) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for stmt in stmts {
+            match self.by_remainders(&stmt)? {
+                Some(loops) => {
+                    self.found = true;
+                    for stmt in loops {
+                        out.extend(self.along(stmt, known)?);
+                    }
+                }
+                None => out.extend(self.along(stmt, known)?),
+            }
+        }
+        Ok(out)
+    }
+
+    /// A loop, cut at its borders, with what is inside.
+    fn along(&mut self, stmt: Stmt, known: &Facts) -> Checked<Vec<Stmt>> {
+        let mut stmts = match self.at_borders(&stmt, known)? {
+            Some(pieces) => {
+                self.found = true;
+                pieces
+            }
+            None => vec![stmt],
+        };
+        for stmt in &mut stmts {
+            match stmt {
+                Stmt::For { index, domain, body, .. } => {
+                    let mut inside = known.clone();
+                    assume(&mut inside, *index, domain)?;
+                    *body = self.body(std::mem::take(body), &inside)?;
+                }
+                Stmt::If { body, .. } => *body = self.body(std::mem::take(body), known)?,
+                _ => {}
+            }
+        }
+        Ok(stmts)
+    }
+
+    /// A loop for each remainder of the index, where that makes bounds whole.
+    fn by_remainders(&mut self, stmt: &Stmt) -> Checked<Option<Vec<Stmt>>> {
+        let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
+        let Some(step) = stride(*index, body) else { return Ok(None) };
+        let from_zero = matches!(lower.as_slice(), [bound] if bound.numerator.as_constant() == Some(0));
+        let whole = upper.iter().all(|bound| bound.divisor == 1);
+        if has_long_sum(*index, body) {
+            return Ok(None);
+        }
+        let copied = size(body).saturating_mul(usize::try_from(step).unwrap_or(usize::MAX));
+        if !from_zero || !whole || changes_outside(body) || copied > PIECES_STATEMENTS {
+            return Ok(None);
+        }
+        let mut loops = Vec::new();
+        for rest in 0..step {
+            self.names.again();
+            let again = self.names.fresh_index();
+            self.names.fix(*index, Affine::index(again).scale(step)?.add_constant(rest)?);
+            let mut body = self.names.body(body)?;
+            make_whole(&mut body)?;
+            let last =
+                |bound: &Bound| shortened(&Bound { numerator: bound.numerator.add_constant(-rest)?, divisor: step });
+            let upper = upper.iter().map(last).collect::<Checked<_>>()?;
+            loops.push(Stmt::one_by_one(again, Domain::Range { lower: lower.clone(), upper }, body));
+        }
+        Ok(Some(loops))
+    }
+
+    /// The three loops that one along a row becomes, of which the middle one has the same taps everywhere. One that is not along a row becomes
+    /// such a middle one, where there is nothing else.
+    fn at_borders(&mut self, stmt: &Stmt, known: &Facts) -> Checked<Option<Vec<Stmt>>> {
+        let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
+        let own = |stmt: &Stmt| stmt.store().is_some_and(|place| place.at.iter().any(|a| a.mentions(*index)));
+        let along = body.iter().any(own) && !changes_outside(body) && size(body) * 3 <= PIECES_STATEMENTS;
+        if sums(*index, body).is_empty() {
+            return Ok(None);
+        }
+        let mut inside = known.clone();
+        assume(&mut inside, *index, &Domain::Range { lower: lower.clone(), upper: upper.clone() })?;
+        let mut middle = Middle::default();
+        let body = self.by_taps(body, *index)?;
+        let Some(same) = without_borders(&body, *index, &inside, &mut middle)? else { return Ok(None) };
+        if !along && !(middle.from.is_empty() && middle.to.is_empty()) {
+            return Ok(None);
+        }
+        let (Some(from), Some(to)) = (one_of(middle.from, 1)?, one_of(middle.to, -1)?) else { return Ok(None) };
+        let (mut low, mut high) = (lower.clone(), upper.clone());
+        let mut pieces = Vec::new();
+        if let Some(from) = from {
+            let upper = and(upper, from.add_constant(-1)?, -1)?;
+            pieces.push(self.piece(*index, Domain::Range { lower: lower.clone(), upper }, &body)?);
+            low = and(&low, from, 1)?;
+        }
+        let end = match to {
+            Some(to) => {
+                let lower = and(&low, to.add_constant(1)?, 1)?;
+                high = and(&high, to, -1)?;
+                Some(self.piece(*index, Domain::Range { lower, upper: upper.clone() }, &body)?)
+            }
+            None => None,
+        };
+        pieces.push(self.piece(*index, Domain::Range { lower: low, upper: high }, &same)?);
+        pieces.extend(end);
+        Ok(Some(pieces))
+    }
+
+    fn piece(&mut self, index: IndexId, domain: Domain, body: &[Stmt]) -> Checked<Stmt> {
+        self.names.again();
+        let index = self.names.index(index);
+        Ok(Stmt::one_by_one(index, domain, self.names.body(body)?))
+    }
+
+    /// The same, with sums whose ends follow the index as sums over the distance to it.
+    fn by_taps(&mut self, body: &[Stmt], index: IndexId) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            let Stmt::For { index: k, domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt else {
+                out.push(stmt.clone());
+                continue;
+            };
+            let taps = Sum { lower, upper }.taps().filter(|(first, _)| first.mentions(index));
+            let Some((first, _)) = taps else {
+                let body = self.by_taps(body, index)?;
+                out.push(Stmt::one_by_one(*k, domain.clone(), body));
+                continue;
+            };
+            let base = first.add_constant(first.offset().saturating_neg())?;
+            let shifted = |bounds: &[Bound]| -> Checked<Vec<Bound>> {
+                let shift =
+                    |b: &Bound| Ok(Bound { numerator: b.numerator.sub(&base.scale(b.divisor)?)?, divisor: b.divisor });
+                bounds.iter().map(shift).collect()
+            };
+            let domain = Domain::Range { lower: shifted(lower)?, upper: shifted(upper)? };
+            self.names.again();
+            let tap = self.names.fresh_index();
+            self.names.fix(*k, base.add(&Affine::index(tap))?);
+            let body = self.names.body(body)?;
+            out.push(Stmt::one_by_one(tap, domain, self.by_taps(&body, index)?));
+        }
+        Ok(out)
+    }
+}
+
+/// Whether a sum inside is neither over a few places nor over those next to that of the index: with it products are computed in blocks of registers,
+/// for which a loop has to stay whole.
+fn has_long_sum(index: IndexId, body: &[Stmt]) -> bool {
+    let mut any = false;
+    let mut look = |stmt: &Stmt| {
+        if let Stmt::For { domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt {
+            let mut follows = false;
+            domain.visit_affine(&mut |a| follows |= a.mentions(index));
+            any |= !follows && !Sum { lower, upper }.is_few() && changes_outside(body);
+        }
+    };
+    body.iter().for_each(|stmt| stmt.visit(&mut look));
+    any
+}
+
+/// The divisor that both ends of a sum have that follow an index.
+fn stride(index: IndexId, body: &[Stmt]) -> Option<i64> {
+    let follows = |bound: &&Bound| bound.divisor > 1 && bound.numerator.coefficient(&Var::Index(index)).abs() == 1;
+    let divisors = |bounds: &[Bound]| bounds.iter().find(follows).map(|bound| bound.divisor);
+    let both = |sum: &Sum<'_>| Some((divisors(sum.lower)?, divisors(sum.upper)?));
+    let mut found =
+        sums(index, body).iter().filter(|sum| sum.is_few()).filter_map(both).collect::<Vec<_>>().into_iter();
+    let (step, other) = found.next()?;
+    (step == other && step <= FEW && found.all(|pair| pair == (step, step))).then_some(step)
+}
+
+/// Bounds that are whole numbers whatever their variables are lose their divisors.
+fn make_whole(body: &mut [Stmt]) -> Checked<()> {
+    for stmt in body {
+        match stmt {
+            Stmt::For { domain, body, .. } => {
+                if let Domain::Range { lower, upper } = domain {
+                    for bound in lower.iter_mut().chain(upper) {
+                        *bound = shortened(bound)?;
+                    }
+                }
+                make_whole(body)?;
+            }
+            Stmt::If { body, .. } | Stmt::Extremum { body, .. } => make_whole(body)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `floor((d*a + c) / d) = a + floor(c / d)`.
+fn shortened(bound: &Bound) -> Checked<Bound> {
+    let Bound { numerator, divisor } = bound;
+    if *divisor <= 1 || numerator.terms().iter().any(|(_, k)| k % divisor != 0) {
+        return Ok(bound.clone());
+    }
+    let terms = numerator.terms().iter().map(|(v, k)| (v.clone(), k / divisor));
+    Ok(Bound::exact(Affine::from_terms(terms, numerator.offset().div_euclid(*divisor))?))
+}
+
+/// From where, and up to where, sums have all of their taps.
+#[derive(Default)]
+struct Middle {
+    from: Vec<Affine>,
+    to: Vec<Affine>,
+}
+
+/// Bounds and one more, instead of one that is a literal away, where it is tighter than that: with `sign` 1 lower ones.
+fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
+    let mut all = bounds.to_vec();
+    for bound in all.iter_mut().filter(|bound| bound.divisor == 1) {
+        if let Some(more) = a.sub(&bound.numerator)?.as_constant() {
+            if more.saturating_mul(sign) > 0 {
+                bound.numerator = a;
+            }
+            return Ok(all);
+        }
+    }
+    all.push(Bound::exact(a));
+    Ok(all)
+}
+
+/// Of expressions that are literals apart the greatest, or with `sign` -1 the least; there may be none.
+fn one_of(all: Vec<Affine>, sign: i64) -> Checked<Option<Option<Affine>>> {
+    let mut best: Option<Affine> = None;
+    for a in all {
+        best = match best {
+            None => Some(a),
+            Some(b) => match a.sub(&b)?.as_constant() {
+                Some(more) if more.saturating_mul(sign) > 0 => Some(a),
+                Some(_) => Some(b),
+                None => return Ok(None),
+            },
+        };
+    }
+    Ok(Some(best))
+}
+
+/// The statements with all taps, and where they are those; nothing where no sum has any at its borders, or where a bound is none of these.
+fn without_borders(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle) -> Checked<Option<Vec<Stmt>>> {
+    let mut any = false;
+    let found = full(body, i, known, middle, &mut any)?;
+    Ok(found.filter(|_| any))
+}
+
+fn full(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle, any: &mut bool) -> Checked<Option<Vec<Stmt>>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        let Stmt::For { index, domain, body, .. } = stmt else {
+            out.push(stmt.clone());
+            continue;
+        };
+        let mut follows = false;
+        domain.visit_affine(&mut |a| follows |= a.mentions(i));
+        let domain = match domain {
+            Domain::Range { lower, upper } if follows => {
+                let taps = Sum { lower, upper }.taps();
+                let Some((first, n)) = taps.filter(|(first, _)| first.as_constant().is_some()) else { return Ok(None) };
+                let last = first.add_constant(n - 1)?;
+                let sides = [(lower, &first, 1), (upper, &last, -1)];
+                for (bounds, end, sign) in sides {
+                    for bound in bounds.iter().filter(|bound| bound.numerator != *end) {
+                        if !may_go(bound, end, sign, i, known, middle)? {
+                            return Ok(None);
+                        }
+                    }
+                }
+                *any = true;
+                let bounds = [first, last].map(|a| vec![Bound::exact(a)]);
+                let [lower, upper] = bounds;
+                Domain::Range { lower, upper }
+            }
+            domain if follows => {
+                let _ = domain;
+                return Ok(None);
+            }
+            domain => domain.clone(),
+        };
+        let mut inside = known.clone();
+        assume(&mut inside, *index, &domain)?;
+        let Some(body) = full(body, i, &inside, middle, any)? else { return Ok(None) };
+        // One value is no loop.
+        match single(&domain) {
+            Some(value) => out.extend(at_value(*index, &value, &body)?),
+            None => out.push(Stmt::one_by_one(*index, domain, body)),
+        }
+    }
+    Ok(Some(out))
+}
+
+/// Whether a bound is no tighter than an end, where the index is in the middle.
+fn may_go(bound: &Bound, end: &Affine, sign: i64, i: IndexId, known: &Facts, middle: &mut Middle) -> Checked<bool> {
+    if bound.divisor != 1 {
+        return Ok(false);
+    }
+    // At least 0 where the bound is no tighter.
+    let room = end.sub(&bound.numerator)?.scale(sign)?;
+    if known.proves(&Pred::non_negative(room.clone())) {
+        return Ok(true);
+    }
+    let Some((k, rest)) = room.split(i) else { return Ok(false) };
+    if !rest.is_size() {
+        return Ok(false);
+    }
+    match k {
+        1 => middle.from.push(rest.scale(-1)?),
+        -1 => middle.to.push(rest),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The only value of a range with literal ends.
+fn single(domain: &Domain) -> Option<Affine> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    match (lower.as_slice(), upper.as_slice()) {
+        ([low], [high]) if low == high && low.divisor == 1 && low.numerator.as_constant().is_some() => {
+            Some(low.numerator.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Statements at a value of an index. What they define is defined nowhere else.
+fn at_value(index: IndexId, value: &Affine, body: &[Stmt]) -> Checked<Vec<Stmt>> {
+    let mut names = Fresh::after(&[]);
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            stmt.defines().for_each(|i| names.keep(i, i));
+            if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+                names.alias(*r, *r);
+            }
+        });
+    }
+    names.fix(index, value.clone());
+    names.body(body)
+}
+
+/// Whether a loop is a border: of a few values that are stored at, which bounds beside the ends of its range cut off.
+pub(in super::super) fn is_border(stmt: &Stmt) -> bool {
+    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return false };
+    let few = Sum { lower, upper }.taps().is_some();
+    few && (lower.len() > 1 || upper.len() > 1)
+        && stores(body).iter().any(|place| place.at.iter().any(|a| a.mentions(*index)))
+}
