@@ -55,7 +55,7 @@
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> prepare, lower ───> loops
-//!                                                          │ schedule     the same numbers, sooner: 26 passes
+//!                                                          │ schedule     the same numbers, sooner: 27 passes
 //!                                                          v
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
