@@ -196,6 +196,6 @@ mod readme {}
 
 pub use base::error;
 pub use driver::Function;
-pub use error::{Diagnostic, Error, Result};
+pub use error::{Diagnostic, Error, Origin, Result};
 pub use ndarray;
 pub use sprs;

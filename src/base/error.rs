@@ -1,8 +1,19 @@
 //! Errors, by who is to blame: the user's program, the user's data, a limit, a missing feature, or the compiler.
+//!
+//! An error is one line for each problem, with the line and column where it is. The alternate form `{:#}` draws the lines of a program text, each with a
+//! caret under the place:
+//!
+//! ```
+//! let error = iverson::Function::parse("param x : [n] real\nsum i < n. x[i + 1]").unwrap_err();
+//! assert!(error.to_string().starts_with("line 2, column 12: "), "{error}");
+//! assert!(format!("{error:#}").contains("2 │ sum i < n. x[i + 1]"), "{error:#}");
+//! ```
 
 use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
 
-use super::Span;
+use super::{Span, diagnostics};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -12,7 +23,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// The program is wrong: every problem found, in the order of the text.
-    #[error("{}", display_diagnostics(.0))]
+    #[error(fmt = display_diagnostics)]
     Program(Vec<Diagnostic>),
     /// An input is wrong: a file, a shape, a value.
     #[error("{subject}: {message}")]
@@ -72,6 +83,14 @@ impl Error {
         Error::Data { subject: subject.into(), message: message.into() }
     }
 
+    /// The same, where the places of problems are in this text.
+    pub(crate) fn in_text(mut self, text: &str) -> Error {
+        if let Error::Program(problems) = &mut self {
+            diagnostics::locate(text, problems);
+        }
+        self
+    }
+
     /// A broken promise of a pass.
     pub fn bug(pass: &'static str, message: impl Into<String>) -> Error {
         Error::Bug { pass, message: message.into(), program: String::new() }
@@ -89,12 +108,46 @@ pub struct Diagnostic {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// What the place is a place of, where that is known.
+    pub origin: Option<Origin>,
+}
+
+/// What a place is a place of.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A program text.
+    Text {
+        /// The text.
+        text: Arc<str>,
+        /// The line of the place, from 1.
+        line: usize,
+        /// Its column in characters, from 1.
+        column: usize,
+    },
+    /// A line of Rust that made a part of a program.
+    Rust(&'static Location<'static>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Text { line, column, .. } => write!(f, "line {line}, column {column}"),
+            Origin::Rust(location) => location.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the text, which may be long.
+        write!(f, "Origin({self})")
+    }
 }
 
 impl Diagnostic {
     /// A problem at a place.
     pub fn new(code: &'static str, span: Span, message: impl Into<String>) -> Self {
-        Diagnostic { code, span, message: message.into(), help: None }
+        Diagnostic { code, span, message: message.into(), help: None, origin: None }
     }
 
     /// The same with advice.
@@ -102,10 +155,19 @@ impl Diagnostic {
         self.help = Some(help.into());
         self
     }
+
+    /// The same, which a line of Rust is to blame for.
+    pub(crate) fn at(mut self, caller: &'static Location<'static>) -> Self {
+        self.origin = Some(Origin::Rust(caller));
+        self
+    }
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
+        }
         write!(f, "{}", self.message)?;
         if let Some(help) = &self.help {
             write!(f, " ({help})")?;
@@ -114,6 +176,19 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-fn display_diagnostics(diagnostics: &[Diagnostic]) -> String {
-    diagnostics.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
+fn display_diagnostics(problems: &[Diagnostic], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if f.alternate() {
+        let of_text = problems.iter().find_map(|problem| match &problem.origin {
+            Some(Origin::Text { text, .. }) => Some(text),
+            _ => None,
+        });
+        if let Some(text) = of_text {
+            return f.write_str(diagnostics::render("program", text, problems, false).trim_end());
+        }
+    }
+    for (k, problem) in problems.iter().enumerate() {
+        let line_end = if k == 0 { "" } else { "\n" };
+        write!(f, "{line_end}{problem}")?;
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! What every layer may use and that knows nothing of tensors: typed ids, arenas, side tables, source spans,
-//! errors by who is to blame, counted work, the common divisor, and the writers shared by all printers.
+//! errors by who is to blame and their pictures, counted work, the common divisor, and the writers shared by all printers.
 
 mod arena;
+mod diagnostics;
 pub mod dot;
 pub mod error;
 mod format;
@@ -11,6 +12,8 @@ mod span;
 pub mod work;
 
 pub use arena::{Arena, Id, Interner, SideTable};
+pub(crate) use diagnostics::locate;
+pub use diagnostics::{render, render_error, render_warnings};
 pub use format::{Capabilities, Format};
 pub use span::{MAX_TEXT, Span};
 

@@ -80,6 +80,10 @@ pub fn parse(text: &str, signature: &Arc<Signature>) -> Result<Program> {
     if text.len() > MAX_TEXT {
         return Err(Error::Limit { what: "bytes of a program", limit: MAX_TEXT as u64, found: text.len() as u64 });
     }
+    read(text, signature).map_err(|error| error.in_text(text))
+}
+
+fn read(text: &str, signature: &Arc<Signature>) -> Result<Program> {
     let mut parser = Parser::new(text, signature)?;
     let mut start = 0;
     while start < text.len() {

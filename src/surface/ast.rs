@@ -3,8 +3,10 @@
 //! The parser and the Rust builder both make an [`Ast`]; elaboration gives it meaning. Real expressions, index expressions and
 //! predicates share one grammar and one type here; the elaborator tells them apart by where they stand.
 
+use std::panic::Location;
+
 use crate::base::{Arena, Format, Span};
-use crate::error::Diagnostic;
+use crate::error::{Diagnostic, Origin};
 
 crate::define_id!(
     /// An expression of an [`Ast`].
@@ -262,6 +264,8 @@ pub struct Ast {
     pub exprs: Arena<ExprId, Expr>,
     /// Where each expression stands.
     pub spans: Arena<ExprId, Span>,
+    /// The lines of Rust that made its parts; spans are numbers of these, from 1. Empty for a text.
+    pub callers: Vec<&'static Location<'static>>,
     /// The program itself.
     pub body: Option<ExprId>,
     /// What is right and easily misread.
@@ -273,5 +277,15 @@ impl Ast {
     pub fn push(&mut self, expr: Expr, span: Span) -> ExprId {
         self.spans.push(span);
         self.exprs.push(expr)
+    }
+
+    /// Says of problems which lines of Rust are to blame.
+    pub(super) fn locate(&self, problems: &mut [Diagnostic]) {
+        for problem in problems {
+            let number = (problem.span.start as usize).checked_sub(1);
+            if let Some(caller) = number.and_then(|number| self.callers.get(number)) {
+                problem.origin.get_or_insert(Origin::Rust(caller));
+            }
+        }
     }
 }

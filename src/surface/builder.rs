@@ -19,8 +19,8 @@
 //! Rust 2024 language, hence [`generate`].
 //!
 //! An element is `x[i]`, `x[(i, j + 1)]`, `x[[i, j]]`, or with a method `x.at([i, j])`. Where an index is expected, whole numbers of Rust can stand,
-//! and where a real is, numbers, indices and sizes; on the left of an operator a whole number is an `i64`, and others an `f64`. Everything can be
-//! given by reference. Functions of the library on tensors are methods: `x.dot(&y)`, `a.matmul(b)`, `z.softmax()`.
+//! and where a real is, numbers, indices and sizes; on the left of an operator a whole number is an `i64`, and others an `f64`, so that `(2 * x).exp()` needs no
+//! suffix: a `usize` stands on the right, `x * k`. Everything can be given by reference, and a list of expressions has a `sum`. Functions of the library on tensors are methods: `x.dot(&y)`, `a.matmul(b)`, `z.softmax()`.
 //!
 //! # From graph to tree
 //!
@@ -68,6 +68,7 @@ mod sharing;
 mod tests;
 
 use std::cell::RefCell;
+use std::panic::Location;
 
 use rustc_hash::FxHashMap;
 
@@ -116,10 +117,12 @@ impl<'b> Builder<'b> {
         Builder { graph: RefCell::new(graph), exprs: Places::default(), indices: Places::default() }
     }
 
+    #[track_caller]
     fn problem(&self, code: &'static str, message: impl Into<String>) {
-        self.graph.borrow_mut().problems.push(Diagnostic::new(code, Span::default(), message));
+        self.graph.borrow_mut().problems.push(Diagnostic::new(code, Span::default(), message).at(Location::caller()));
     }
 
+    #[track_caller]
     fn name(&self, name: &str) -> String {
         if !is_name(name) {
             self.problem("bad-name", format!("expected a name of letters, digits, `_` and `'`, found `{name}`"));
@@ -128,41 +131,53 @@ impl<'b> Builder<'b> {
         name.to_string()
     }
 
+    #[track_caller]
     fn nodes(&'b self, place: impl Place<'b>) -> Vec<NodeId> {
-        place.indices(self).into_iter().map(|index| index.within(self)).collect()
+        let mut nodes = Vec::new();
+        for index in place.indices(self) {
+            nodes.push(index.within(self));
+        }
+        nodes
     }
 
+    #[track_caller]
     fn bound_index(&'b self) -> (BoundId, Index<'b>) {
         let bound = self.graph.borrow_mut().bound();
         (bound, Index::make(self, Kind::Bound(bound), vec![]))
     }
 
+    #[track_caller]
     fn declare(&self, decl: Declared) {
-        self.graph.borrow_mut().decls.push(decl);
+        self.graph.borrow_mut().decls.push((decl, Location::caller()));
     }
 
     /// The size variable of this name.
+    #[track_caller]
     pub fn size(&'b self, name: &str) -> Index<'b> {
         Index::make(self, Kind::Name(self.name(name)), vec![])
     }
 
     /// A constant index or size.
+    #[track_caller]
     pub fn index(&'b self, value: i64) -> Index<'b> {
         let id = self.graph.borrow_mut().number(value as f64, Some(value), Sort::Index);
         Index { builder: self, id }
     }
 
     /// A constant.
+    #[track_caller]
     pub fn real(&'b self, value: f64) -> Expr<'b> {
         let id = self.graph.borrow_mut().number(value, None, Sort::Real);
         Expr { builder: self, id }
     }
 
     /// The type `real`.
+    #[track_caller]
     pub fn real_type(&'b self) -> Type<'b> {
         Type { builder: self, shape: Shape::Real, depth: 0 }
     }
 
+    #[track_caller]
     fn declare_param(&'b self, name: &str, storage: StorageKind, ty: Type<'b>) -> Expr<'b> {
         let name = self.name(name);
         if !std::ptr::eq(ty.builder, self) {
@@ -174,36 +189,43 @@ impl<'b> Builder<'b> {
     }
 
     /// `param name : real`
+    #[track_caller]
     pub fn scalar(&'b self, name: &str) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, self.real_type())
     }
 
     /// `param name : [n, ..] real`
+    #[track_caller]
     pub fn param(&'b self, name: &str, shape: impl Place<'b>) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, self.real_type().tensor(shape))
     }
 
     /// `param name : ty`
+    #[track_caller]
     pub fn param_of(&'b self, name: &str, ty: Type<'b>) -> Expr<'b> {
         self.declare_param(name, StorageKind::Dense, ty)
     }
 
     /// `param name : csr [m, n] real`
+    #[track_caller]
     pub fn csr(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csr), self.real_type().tensor(shape)) }
     }
 
     /// `param name : csc [m, n] real`
+    #[track_caller]
     pub fn csc(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Csc), self.real_type().tensor(shape)) }
     }
 
     /// `param name : coo [n, ..] real`
+    #[track_caller]
     pub fn coo(&'b self, name: &str, shape: impl Place<'b>) -> Sparse<'b> {
         Sparse { tensor: self.declare_param(name, StorageKind::Sparse(Format::Coo), self.real_type().tensor(shape)) }
     }
 
     /// `rel name : [n, ..]`
+    #[track_caller]
     pub fn relation(&'b self, name: &str, shape: impl Place<'b>) -> Relation<'b> {
         let (name, shape) = (self.name(name), self.nodes(shape));
         self.declare(Declared::Relation { name: name.clone(), shape });
@@ -211,6 +233,7 @@ impl<'b> Builder<'b> {
     }
 
     /// `map name : [p, ..] -> [c]`
+    #[track_caller]
     pub fn map(&'b self, name: &str, source: impl Place<'b>, target: impl Affine<'b>) -> Map<'b> {
         let (name, source) = (self.name(name), self.nodes(source));
         let target = target.index(self).within(self);
@@ -219,6 +242,7 @@ impl<'b> Builder<'b> {
     }
 
     /// `assume pred`
+    #[track_caller]
     pub fn assume(&'b self, pred: Guard<'b>) {
         let pred = pred.within(self);
         self.declare(Declared::Assume { pred });
@@ -226,6 +250,7 @@ impl<'b> Builder<'b> {
 
     /// `fun name(a, ..) = value with (da, ..)`: a scalar function that counts as one operation. `value` gets the arguments,
     /// `partials` the arguments and the value.
+    #[track_caller]
     pub fn fun<const N: usize>(
         &'b self,
         name: &str,
@@ -234,7 +259,10 @@ impl<'b> Builder<'b> {
         partials: impl FnOnce([Expr<'b>; N], Expr<'b>) -> [Expr<'b>; N],
     ) -> Function<'b> {
         let name = self.name(name);
-        let names = params.map(|param| self.name(param));
+        let names = params.map(|param| param.to_owned());
+        for name in &names {
+            self.name(name);
+        }
         let args = names.each_ref().map(|name| Expr::make(self, Kind::Name(name.clone()), vec![]));
         let value = value(args).within(self);
         let result = Expr::make(self, Kind::Name(self.name("result")), vec![]);
@@ -244,9 +272,13 @@ impl<'b> Builder<'b> {
     }
 
     /// `name(a, ..)`: a function of the library, such as `dot`.
+    #[track_caller]
     pub fn call<R: Real<'b>>(&'b self, name: &str, args: impl IntoIterator<Item = R>) -> Expr<'b> {
-        let args = args.into_iter().map(|arg| arg.real(self).within(self)).collect();
-        Expr::make(self, Kind::Call(self.name(name)), args)
+        let mut operands = Vec::new();
+        for arg in args {
+            operands.push(arg.real(self).within(self));
+        }
+        Expr::make(self, Kind::Call(self.name(name)), operands)
     }
 
     /// The program with this value. The builder can go on to be used.
@@ -254,6 +286,7 @@ impl<'b> Builder<'b> {
     /// # Errors
     /// [`Error::Program`] for names that are no names, for parts of other builders, and for an index or a variable used outside
     /// of the closure that received it; [`Error::Limit`] if the program is too large.
+    #[track_caller]
     pub fn finish(&'b self, body: impl Real<'b>) -> Result<Ast> {
         let body = body.real(self).within(self);
         let graph = self.graph.borrow();
@@ -269,22 +302,25 @@ impl<'b> Builder<'b> {
             names: FxHashMap::default(),
             n_indices: 0,
             n_variables: 0,
-            escaped: false,
+            escaped: None,
+            numbers: FxHashMap::default(),
+            span: Span::default(),
         };
-        for decl in &graph.decls {
-            let decl = emit.decl(decl)?;
+        for (decl, caller) in &graph.decls {
+            let decl = emit.decl(decl, caller)?;
             emit.ast.decls.push(decl);
         }
         let body = emit.tree(body)?;
         emit.ast.body = Some(body);
-        if emit.escaped {
+        if let Some(caller) = emit.escaped {
             return Err(Error::Program(vec![
                 Diagnostic::new(
                     "escaped-index",
                     Span::default(),
                     "expected an index or variable inside of the closure that received it, found a use outside",
                 )
-                .help("move the expression that uses it into the closure"),
+                .help("move the expression that uses it into the closure")
+                .at(caller),
             ]));
         }
         Ok(emit.ast)

@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 use super::ast::{Ast, Decl, Name};
 use super::elaborate::elaborate_with;
 use super::parser::parse;
+use crate::base::locate;
 use crate::error::{Diagnostic, Error};
 use crate::scalar::UserFunction;
 use crate::term::Program;
@@ -65,15 +66,19 @@ pub fn read_with(text: &str, functions: &[UserFunction], loader: &mut Loader<'_>
         None => Err(Vec::new()),
     };
     match program {
-        Ok(program) if diagnostics.is_empty() => Ok(Reading { program, warnings: std::mem::take(&mut ast.warnings) }),
-        Ok(_) => Err(Error::Program(diagnostics)),
+        Ok(program) if diagnostics.is_empty() => {
+            let mut warnings = std::mem::take(&mut ast.warnings);
+            locate(text, &mut warnings);
+            Ok(Reading { program, warnings })
+        }
+        Ok(_) => Err(Error::Program(diagnostics).in_text(text)),
         Err(found) => {
             // What the parser has said of a place need not be said again.
             let new = |d: &Diagnostic| !diagnostics.iter().any(|old| (old.code, old.span) == (d.code, d.span));
             let found: Vec<Diagnostic> = found.into_iter().filter(new).collect();
             diagnostics.extend(found);
             diagnostics.sort_by_key(|d| d.span.start);
-            Err(Error::Program(diagnostics))
+            Err(Error::Program(diagnostics).in_text(text))
         }
     }
 }

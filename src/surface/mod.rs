@@ -13,21 +13,18 @@
 //! | `elaborate/` | [`ast`] to terms: names, sizes and types resolved, accesses proved in bounds |
 //! | `import` | a program with the texts that it imports |
 //! | `prelude.iv` | the functions that every program has |
-//! | `diagnostics` | problems with their places in the text, for people |
 //! | `sexpr` | trees as text, for tests |
 
 pub mod ast;
 pub mod builder;
-mod diagnostics;
 mod elaborate;
 mod import;
 mod parser;
 #[cfg(test)]
 mod sexpr;
 
-pub use crate::base::MAX_TEXT;
+pub use crate::base::{MAX_TEXT, render, render_error, render_warnings};
 pub use crate::ty::MAX_NESTING as MAX_TYPE_NESTING;
-pub use diagnostics::{render, render_error, render_warnings};
 pub use elaborate::elaborate;
 pub use import::{Import, Loader, Reading, read, read_with};
 pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};

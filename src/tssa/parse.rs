@@ -39,12 +39,13 @@ pub fn parse(text: &str, signature: &Arc<Signature>) -> Result<Program> {
         return Err(Error::Limit { what: "bytes of a program", limit: MAX_TEXT as u64, found: text.len() as u64 });
     }
     let mut parser = Parser::new(text, signature);
-    match parser.program() {
+    let read = match parser.program() {
         // What cannot be read as tokens comes before what they were taken for.
         _ if !parser.diagnostics.is_empty() => Err(Error::Program(parser.diagnostics)),
         Ok(outputs) => parser.finish(outputs),
         Err(error) => Err(error),
-    }
+    };
+    read.map_err(|error| error.in_text(text))
 }
 
 /// The numbers of indices inside `exists` begin with those of the statement; parentheses nest no deeper than predicates may.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use iverson::prelude::*;
 use iverson::tensor::{IntoValue, Slice};
-use iverson::{Error, ndarray, sprs};
+use iverson::{Error, Origin, ndarray, sprs};
 
 const LOGISTIC: &str = "param X : csr [n, d] real\nparam y : [n] real\nparam w : [d] real\n\
                         assume n >= 1\n(sum i < n. softplus(-y[i] * (sum j < d. X[i, j] * w[j]))) / n";
@@ -193,6 +193,32 @@ fn natural_lines_of_the_builder() {
 }
 
 #[test]
+fn operands_of_the_builder_mix() {
+    let x = "param x : [n] real\n";
+    builds(
+        |b| {
+            let n = b.size("n");
+            let x = &b.param("x", n);
+            sum(n, |i| (2 * &x[i]).exp() + (0.5 - &x[i]).sin() * (1 + &i) - &i * x[i] / 3_usize + (n - 0.5) * i)
+        },
+        &format!(
+            "{x}sum i < n. exp(2 * x[i]) + sin(0.5 - x[i]) * real(1 + i) - real(i) * x[i] / 3 + (real(n) - 0.5) * real(i)"
+        ),
+    );
+    builds(
+        |b| {
+            let n = b.size("n");
+            let x = b.param("x", n);
+            let squares: iverson::surface::builder::Expr<'_> = (1..=3).map(|k| sum(n, |i| x[i].powi(k))).sum();
+            2.0 * n * squares + [x.dot(x), b.real(1.5)].iter().sum::<iverson::surface::builder::Expr<'_>>()
+        },
+        &format!(
+            "{x}2 * real(n) * ((sum i < n. x[i]^1) + (sum j < n. x[j]^2) + (sum k < n. x[k]^3)) + (dot(x, x) + 1.5)"
+        ),
+    );
+}
+
+#[test]
 fn library_functions_are_methods_of_the_builder() {
     builds(
         |b| {
@@ -253,8 +279,9 @@ fn gradients_of_each_sample_are_a_map() -> Result<(), Error> {
     let one = Function::parse("param x : [d] real\nparam y : real\nparam w : [d] real\nsoftplus(-y * dot(x, w))")?;
     let inputs = inputs! { "x" => [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]], "y" => [1.0, -1.0, 1.0], "w" => [0.5, 0.25] };
     let gradients = one.gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
+    // Several results keep their names.
     let both = one.value_and_gradient(["w"])?.map(["x", "y"], "n")?.eval(&inputs)?;
-    let [values, slopes] = ["value", "grad_w"].map(|name| both[name].as_slice().unwrap());
+    let (values, slopes) = (both["value"].as_slice().unwrap(), both["grad_w"].as_slice().unwrap());
     for (k, x) in [[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]].iter().enumerate() {
         let y = inputs.get("y").and_then(Value::as_slice).unwrap()[k];
         let alone = one.value_and_gradient(["w"])?.eval(&inputs! { "x" => x, "y" => y, "w" => [0.5, 0.25] })?;
@@ -366,4 +393,90 @@ fn programs_of_several_results_keep_them() -> Result<(), Error> {
     let inner = both.substitute("b", &two)?.eval(&inputs! { "X" => table.clone(), "w" => [1.0, 3.0], "s" => 0.5 })?;
     assert_eq!(inner.to_string(), expected.to_string());
     Ok(())
+}
+
+#[test]
+fn errors_say_where_they_are() {
+    let text = "param größe : [n] real\nparam y : [n] real\nΣ i < n. größe[i + 1] * z[i]";
+    let error = Function::parse(text).unwrap_err();
+    let shown = error.to_string();
+    let places: Vec<&str> = shown.lines().filter_map(|line| line.split_once(": ")).map(|(place, _)| place).collect();
+    assert_eq!(places, ["line 3, column 10", "line 3, column 25"], "{shown}");
+    insta::assert_snapshot!(format!("{error}\n{error:#}"));
+    // Without the text, which may be long.
+    assert!(!format!("{error:?}").contains("Σ i"), "{error:?}");
+    // Errors of other kinds read alike in both forms.
+    let error = Function::parse("param s : real\ns").and_then(|f| f.gradient(["t"])).unwrap_err();
+    assert_eq!(format!("{error:#}"), error.to_string());
+}
+
+/// The number of a line below, and what the builder says.
+fn refused(b: &'static Builder<'static>, body: iverson::surface::builder::Expr<'static>) -> Vec<(u32, String)> {
+    let Err(Error::Program(problems)) = b.finish(body).and_then(|ast| Function::build(&ast)) else {
+        panic!("it is refused")
+    };
+    let place = |problem: &iverson::Diagnostic| match &problem.origin {
+        Some(Origin::Rust(location)) => {
+            assert_eq!(location.file(), file!());
+            assert!(problem.to_string().starts_with(&format!("{location}: ")), "{problem}");
+            (location.line(), problem.message.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    problems.iter().map(place).collect()
+}
+
+#[test]
+#[rustfmt::skip]
+fn errors_of_the_builder_say_which_line_of_rust_is_to_blame() {
+    let lines = |found: &[(u32, String)], start: u32| found.iter().map(|(line, _)| line - start).collect::<Vec<_>>();
+    let new = || -> &'static Builder<'static> { Box::leak(Box::new(Builder::new())) };
+    // Accesses, by operator and by method, and what a map or a sum over too few things is given.
+    let (b, start) = (new(), line!());
+    let n = b.size("n");
+    let x = b.param("x", n);
+    let body = sum(n, |i| {
+        x[i] * 2.0
+            + x[i + 1]
+            + x.at(i - 1).exp()
+    });
+    assert_eq!(lines(&refused(b, body), start), [5, 6]);
+    // Names and integers, before there is a program.
+    let (b, start) = (new(), line!());
+    let n = b.size("n");
+    let x = b.param("a b", n);
+    let body = sum(n, |i| x[i])
+        + x[usize::MAX];
+    assert_eq!(lines(&refused(b, body), start), [2, 4]);
+    // What is declared: twice the same name.
+    let (b, start) = (new(), line!());
+    let n = b.size("n");
+    let x = b.param("x", n);
+    let _ = b.scalar("x");
+    assert_eq!(lines(&refused(b, x.dot(x)), start), [3]);
+    // An index outside of its closure, which is named, and an expression of another builder.
+    let (b, start) = (new(), line!());
+    let n = b.size("n");
+    let x = b.param("x", n);
+    let mut outside = None;
+    let body = sum(n, |i| {
+        outside = Some(x[i].exp());
+        x[i]
+    });
+    assert_eq!(lines(&refused(b, body * outside.unwrap()), start), [4]);
+    let (b, start) = (new(), line!());
+    let other = new().scalar("s");
+    let body = b.scalar("t") * other;
+    assert_eq!(lines(&refused(b, body), start), [2]);
+    // A sum of an iterator is where its last term is, not in the iterator.
+    let (b, start) = (new(), line!());
+    let x = b.param("x", 2);
+    let terms = [0_i64, 5].map(|k| x[k]);
+    let body: iverson::surface::builder::Expr<'_> = terms.iter().sum();
+    assert_eq!(lines(&refused(b, body), start), [2]);
+    let (b, start) = (new(), line!());
+    let x = b.param("x", 2);
+    let y = b.param("y", 3);
+    let body: iverson::surface::builder::Expr<'_> = [x, y].iter().sum();
+    assert_eq!(lines(&refused(b, body), start), [2]);
 }

@@ -34,7 +34,7 @@ fn problems(name: &str, text: &str) -> Vec<Diagnostic> {
     };
     assert!(!found.is_empty(), "`{name}` is refused without a reason");
     assert!(found.is_sorted_by_key(|d| d.span.start), "the problems of `{name}` are not in order: {found:?}");
-    for Diagnostic { code, span, message, help } in &found {
+    for Diagnostic { code, span, message, help, .. } in &found {
         let place = text.get(span.start as usize..span.end as usize);
         assert!(place.is_some(), "`{name}`: {code} at {span:?} is no place in the text");
         assert!(code.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "`{name}`: the code `{code}`");

@@ -22,6 +22,7 @@ impl<'b> Type<'b> {
     }
 
     /// `[n, ..] self`; itself without sizes.
+    #[track_caller]
     pub fn tensor(self, shape: impl Place<'b>) -> Self {
         let sizes = self.builder.nodes(shape);
         if sizes.is_empty() {
@@ -31,6 +32,7 @@ impl<'b> Type<'b> {
     }
 
     /// `(self, second)`
+    #[track_caller]
     pub fn pair(self, second: Type<'b>) -> Self {
         let depth = self.depth.max(second.depth) + 1;
         Type::nest(self.builder, depth, Shape::Pair(Box::new(self.shape), Box::new(second.shape)))
@@ -45,15 +47,18 @@ pub struct Sparse<'b> {
 
 impl<'b> Sparse<'b> {
     /// The tensor, to be passed whole.
+    #[track_caller]
     pub fn tensor(self) -> Expr<'b> {
         self.tensor
     }
 
     /// `A[i, j]`: the stored value, and 0 where none is stored.
+    #[track_caller]
     pub fn at(self, indices: impl Place<'b>) -> Expr<'b> {
         self.tensor.at(indices)
     }
 
+    #[track_caller]
     fn member(self, suffix: &str, indices: impl Place<'b>) -> (Kind, Vec<NodeId>) {
         let builder = self.tensor.builder;
         let name = match builder.graph.borrow().nodes.get(self.tensor.id as usize) {
@@ -64,12 +69,14 @@ impl<'b> Sparse<'b> {
     }
 
     /// `A.value(i, j)`: the stored value, where the guards around it imply [`Sparse::stores`].
+    #[track_caller]
     pub fn value(self, indices: impl Place<'b>) -> Expr<'b> {
         let (kind, indices) = self.member(".value", indices);
         Expr::make(self.tensor.builder, kind, indices)
     }
 
     /// `A?(i, j)`: whether a value is stored there.
+    #[track_caller]
     pub fn stores(self, indices: impl Place<'b>) -> Guard<'b> {
         let (kind, indices) = self.member("?", indices);
         Guard::make(self.tensor.builder, kind, indices)
@@ -85,6 +92,7 @@ pub struct Relation<'b> {
 
 impl<'b> Relation<'b> {
     /// `R(i, ..)`
+    #[track_caller]
     pub fn holds(&self, indices: impl Place<'b>) -> Guard<'b> {
         Guard::make(self.builder, Kind::Call(self.name.clone()), self.builder.nodes(indices))
     }
@@ -99,6 +107,7 @@ pub struct Map<'b> {
 
 impl<'b> Map<'b> {
     /// The target of `(i, ..)`.
+    #[track_caller]
     pub fn of(&self, indices: impl Place<'b>) -> Index<'b> {
         Index::make(self.builder, Kind::Call(self.name.clone()), self.builder.nodes(indices))
     }
@@ -113,6 +122,7 @@ pub struct Function<'b> {
 
 impl<'b> Function<'b> {
     /// `f(a, ..)`
+    #[track_caller]
     pub fn call<R: Real<'b>>(&self, args: impl IntoIterator<Item = R>) -> Expr<'b> {
         self.builder.call(&self.name, args)
     }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::graph::{BoundId, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
+use super::graph::{BoundId, Caller, Declared, Graph, Kind, Node, NodeId, Shape, Sort};
 use super::sharing::{Fact, Formula, Sharing, check_size};
 use crate::base::Span;
 use crate::error::{Error, Result};
@@ -35,7 +35,11 @@ pub(super) struct Emit<'g> {
     pub(super) names: FxHashMap<BoundId, String>,
     pub(super) n_indices: usize,
     pub(super) n_variables: usize,
-    pub(super) escaped: bool,
+    pub(super) escaped: Option<Caller>,
+    /// Where each line of Rust is in the list of the tree.
+    pub(super) numbers: FxHashMap<Caller, u32>,
+    /// The line that what is written now comes from.
+    pub(super) span: Span,
 }
 
 /// One tree while it is written.
@@ -98,8 +102,10 @@ impl<'g> Tree<'g> {
 }
 
 impl Emit<'_> {
-    pub(super) fn decl(&mut self, decl: &Declared) -> Result<Decl> {
-        let written = |text: &str| Name { text: text.to_string(), span: Span::default() };
+    pub(super) fn decl(&mut self, decl: &Declared, caller: Caller) -> Result<Decl> {
+        self.set_caller(caller);
+        let span = self.span;
+        let written = |text: &str| Name { text: text.to_string(), span };
         Ok(match decl {
             Declared::Param { name, storage, ty } => {
                 Decl::Param { name: written(name), storage: *storage, like: None, ty: self.ty(ty)? }
@@ -129,7 +135,7 @@ impl Emit<'_> {
                 return Err(Error::Limit { what: "nesting of a type", limit, found: limit + 1 });
             }
         };
-        Ok(TypeExpr { kind, span: Span::default() })
+        Ok(TypeExpr { kind, span: self.span })
     }
 
     fn trees(&mut self, roots: &[NodeId]) -> Result<Vec<ExprId>> {
@@ -159,12 +165,21 @@ impl Emit<'_> {
         }
     }
 
+    /// What is written from now on comes from this line.
+    fn set_caller(&mut self, caller: Caller) {
+        let number = *self.numbers.entry(caller).or_insert_with(|| {
+            self.ast.callers.push(caller);
+            self.ast.callers.len() as u32
+        });
+        self.span = Span { start: number, end: number };
+    }
+
     fn push(&mut self, expr: ast::Expr) -> ExprId {
-        self.ast.push(expr, Span::default())
+        self.ast.push(expr, self.span)
     }
 
     fn name(&mut self, text: String) -> Name {
-        Name { text, span: Span::default() }
+        Name { text, span: self.span }
     }
 
     /// Writes the tree of a root. `[[d]] = let t = [q] * [[e]] in .. d`, where `e, ..` are bound around `d`, and a use of `e` is `t`.
@@ -188,9 +203,12 @@ impl Emit<'_> {
                 }
                 Work::Build(id) => {
                     let node = &self.graph.nodes[id as usize];
+                    self.set_caller(node.caller);
                     let operands = tree.results.split_off(tree.results.len().saturating_sub(node.operands.len()));
                     if let Kind::Bound(bound) = node.kind {
-                        self.escaped |= !tree.in_scope.contains(&bound);
+                        if !tree.in_scope.contains(&bound) {
+                            self.escaped.get_or_insert(node.caller);
+                        }
                     }
                     let inner = match (&node.kind, node.operands.as_slice()) {
                         (Kind::Arg(..), [_, values]) => self.inner_gen(&tree, *values),

@@ -7,6 +7,7 @@ use crate::surface::ast::{BinaryOp, BinderKind};
 macro_rules! scalar_functions {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
+        #[track_caller]
         pub fn $name(self) -> Expr<'b> {
             self.call(stringify!($name), vec![])
         }
@@ -14,16 +15,19 @@ macro_rules! scalar_functions {
 }
 
 impl<'b> Expr<'b> {
+    #[track_caller]
     pub(super) fn binary(self, op: BinaryOp, right: impl Real<'b>) -> Expr<'b> {
         let right = right.real(self.builder).within(self.builder);
         Expr::make(self.builder, Kind::Binary(op), vec![self.id, right])
     }
 
+    #[track_caller]
     fn compare(self, op: BinaryOp, right: impl Real<'b>) -> Guard<'b> {
         let right = right.real(self.builder).within(self.builder);
         Guard::make(self.builder, Kind::Binary(op), vec![self.id, right])
     }
 
+    #[track_caller]
     fn call(self, callee: &str, rest: Vec<NodeId>) -> Expr<'b> {
         let operands = std::iter::once(self.id).chain(rest).collect();
         Expr::make(self.builder, Kind::Call(callee.to_string()), operands)
@@ -75,44 +79,52 @@ impl<'b> Expr<'b> {
     }
 
     /// The rectifier, `max(0, self)`.
+    #[track_caller]
     pub fn relu(self) -> Expr<'b> {
         self.call("relu", vec![])
     }
 
     /// The angle of the point `(x, self)`.
+    #[track_caller]
     pub fn atan2(self, x: impl Real<'b>) -> Expr<'b> {
         let x = x.real(self.builder).within(self.builder);
         self.call("atan2", vec![x])
     }
 
     /// The larger of two.
+    #[track_caller]
     pub fn max(self, other: impl Real<'b>) -> Expr<'b> {
         let other = other.real(self.builder).within(self.builder);
         self.call("max", vec![other])
     }
 
     /// The smaller of two.
+    #[track_caller]
     pub fn min(self, other: impl Real<'b>) -> Expr<'b> {
         let other = other.real(self.builder).within(self.builder);
         self.call("min", vec![other])
     }
 
     /// `self^exponent`, an integer power.
+    #[track_caller]
     pub fn powi(self, exponent: i32) -> Expr<'b> {
         self.binary(BinaryOp::Pow, i64::from(exponent))
     }
 
     /// `self^exponent`, a real power.
+    #[track_caller]
     pub fn powf(self, exponent: f64) -> Expr<'b> {
         self.binary(BinaryOp::Pow, exponent)
     }
 
     /// `self^exponent`.
+    #[track_caller]
     pub fn pow(self, exponent: impl Real<'b>) -> Expr<'b> {
         self.binary(BinaryOp::Pow, exponent)
     }
 
     /// `self[i, ..]`: an element, or a slice if there are fewer indices than dimensions; itself without indices.
+    #[track_caller]
     pub fn at(self, place: impl Place<'b>) -> Expr<'b> {
         let operands: Vec<NodeId> = std::iter::once(self.id).chain(self.builder.nodes(place)).collect();
         if operands.len() == 1 {
@@ -122,47 +134,56 @@ impl<'b> Expr<'b> {
     }
 
     /// `(self, second)`.
+    #[track_caller]
     pub fn pair(self, second: impl Real<'b>) -> Expr<'b> {
         let second = second.real(self.builder).within(self.builder);
         Expr::make(self.builder, Kind::Pair, vec![self.id, second])
     }
 
     /// The first component of a pair.
+    #[track_caller]
     pub fn fst(self) -> Expr<'b> {
         Expr::make(self.builder, Kind::Fst, vec![self.id])
     }
 
     /// The second component of a pair.
+    #[track_caller]
     pub fn snd(self) -> Expr<'b> {
         Expr::make(self.builder, Kind::Snd, vec![self.id])
     }
 
     /// `self < right`
+    #[track_caller]
     pub fn lt(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Less, right)
     }
 
     /// `self <= right`
+    #[track_caller]
     pub fn le(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::LessEqual, right)
     }
 
     /// `self > right`
+    #[track_caller]
     pub fn gt(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Greater, right)
     }
 
     /// `self >= right`
+    #[track_caller]
     pub fn ge(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::GreaterEqual, right)
     }
 
     /// `self = right`
+    #[track_caller]
     pub fn eq(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Equal, right)
     }
 
     /// `self != right`
+    #[track_caller]
     pub fn ne(self, right: impl Real<'b>) -> Guard<'b> {
         self.compare(BinaryOp::NotEqual, right)
     }
@@ -173,6 +194,7 @@ macro_rules! library {
     ($($(#[$doc:meta])* $name:ident($($other:ident)?);)*) => {
         impl<'b> Expr<'b> {$(
             $(#[$doc])*
+            #[track_caller]
             pub fn $name(self $(, $other: impl Real<'b>)?) -> Expr<'b> {
                 self.call(stringify!($name), vec![$($other.real(self.builder).within(self.builder))?])
             }
@@ -204,37 +226,44 @@ library! {
 }
 
 impl<'b> Index<'b> {
+    #[track_caller]
     fn compare(self, op: BinaryOp, right: impl Affine<'b>) -> Guard<'b> {
         let right = right.index(self.builder).within(self.builder);
         Guard::make(self.builder, Kind::Binary(op), vec![self.id, right])
     }
 
     /// `self < right`
+    #[track_caller]
     pub fn lt(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Less, right)
     }
 
     /// `self <= right`
+    #[track_caller]
     pub fn le(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::LessEqual, right)
     }
 
     /// `self > right`
+    #[track_caller]
     pub fn gt(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Greater, right)
     }
 
     /// `self >= right`
+    #[track_caller]
     pub fn ge(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::GreaterEqual, right)
     }
 
     /// `self = right`
+    #[track_caller]
     pub fn eq(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::Equal, right)
     }
 
     /// `self != right`
+    #[track_caller]
     pub fn ne(self, right: impl Affine<'b>) -> Guard<'b> {
         self.compare(BinaryOp::NotEqual, right)
     }
@@ -243,6 +272,7 @@ impl<'b> Index<'b> {
 macro_rules! binders {
     ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {$(
         $(#[$doc])*
+        #[track_caller]
         pub fn $name<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Expr<'b> {
             let builder = extent.builder;
             let (bound, index) = builder.bound_index();
@@ -263,6 +293,7 @@ binders! {
     min Min;
 }
 
+#[track_caller]
 fn arg<'b, R: Real<'b>>(kind: BinderKind, extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
     let values = generate(extent, body);
     let (bound, _) = extent.builder.bound_index();
@@ -270,16 +301,19 @@ fn arg<'b, R: Real<'b>>(kind: BinderKind, extent: Index<'b>, body: impl FnOnce(I
 }
 
 /// `argmax i < extent. body(i)`: the first index at which the body is largest.
+#[track_caller]
 pub fn argmax<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
     arg(BinderKind::ArgMax, extent, body)
 }
 
 /// `argmin i < extent. body(i)`: the first index at which the body is smallest.
+#[track_caller]
 pub fn argmin<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
     arg(BinderKind::ArgMin, extent, body)
 }
 
 /// `exists i < extent. body(i)`
+#[track_caller]
 pub fn exists<'b>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> Guard<'b>) -> Guard<'b> {
     let builder = extent.builder;
     let (bound, index) = builder.bound_index();
@@ -288,6 +322,7 @@ pub fn exists<'b>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> Guard<'b>) 
 }
 
 /// `let x = value in body(x)`. Sharing needs no `let`: an expression used several times is computed once.
+#[track_caller]
 pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) -> Expr<'b> {
     let builder = value.builder;
     let bound = builder.graph.borrow_mut().bound();
@@ -297,6 +332,7 @@ pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) 
 }
 
 /// `select(guard, a, b)`: `a` where the guard holds, else `b`.
+#[track_caller]
 pub fn select<'b>(guard: Guard<'b>, a: impl Real<'b>, b: impl Real<'b>) -> Expr<'b> {
     let builder = guard.builder;
     let (a, b) = (a.real(builder).within(builder), b.real(builder).within(builder));

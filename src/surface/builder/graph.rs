@@ -1,5 +1,7 @@
 //! The graph of a program that is built: nodes, and the declarations that refer to them.
 
+use std::panic::Location;
+
 use rustc_hash::FxHashSet;
 
 use crate::error::Diagnostic;
@@ -7,6 +9,8 @@ use crate::surface::ast::{BinaryOp, BinderKind, StorageKind, UnaryOp};
 use crate::surface::parser::MAX_EXPRS;
 
 pub(super) type NodeId = u32;
+/// A line of Rust that made a part of a program.
+pub(super) type Caller = &'static Location<'static>;
 /// An index or a `let` variable, which gets its name at the end.
 pub(super) type BoundId = u32;
 
@@ -47,6 +51,8 @@ pub(super) struct Node {
     /// Whether it is repeated at each use.
     pub(super) repeated: bool,
     pub(super) operands: Vec<NodeId>,
+    /// The line of Rust that made it.
+    pub(super) caller: Caller,
 }
 
 #[derive(Debug)]
@@ -69,7 +75,8 @@ pub(super) enum Shape {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    pub(super) decls: Vec<Declared>,
+    /// What is declared, and by which line of Rust.
+    pub(super) decls: Vec<(Declared, Caller)>,
     pub(super) names: FxHashSet<String>,
     pub(super) problems: Vec<Diagnostic>,
     pub(super) n_bound: BoundId,
@@ -77,6 +84,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
+    #[track_caller]
     pub(super) fn push(&mut self, kind: Kind, sort: Sort, operands: Vec<NodeId>) -> NodeId {
         if self.nodes.len() >= MAX_EXPRS {
             self.too_large = true;
@@ -95,10 +103,11 @@ impl Graph {
                     .is_some_and(|o| matches!(o.kind, Kind::Number { .. })),
                 _ => false,
             };
-        self.nodes.push(Node { kind, sort, repeated, operands });
+        self.nodes.push(Node { kind, sort, repeated, operands, caller: Location::caller() });
         (self.nodes.len() - 1) as NodeId
     }
 
+    #[track_caller]
     pub(super) fn number(&mut self, value: f64, integer: Option<i64>, sort: Sort) -> NodeId {
         if value < 0.0 || value == 0.0 && value.is_sign_negative() {
             let positive = Kind::Number { value: -value, integer: integer.and_then(i64::checked_neg) };

@@ -22,11 +22,13 @@ macro_rules! handles {
         }
 
         impl<'b> $name<'b> {
+            #[track_caller]
             pub(super) fn make(builder: &'b Builder<'b>, kind: Kind, operands: Vec<NodeId>) -> Self {
                 $name { builder, id: builder.graph.borrow_mut().push(kind, Sort::$sort, operands) }
             }
 
             /// Its place in the graph of `builder`; an expression of another program is a problem of this one.
+            #[track_caller]
             pub(super) fn within(self, builder: &'b Builder<'b>) -> NodeId {
                 if std::ptr::eq(self.builder, builder) {
                     return self.id;
@@ -50,58 +52,68 @@ handles! {
 /// What can stand where a real is expected: an [`Expr`], a number, an index or size.
 pub trait Real<'b> {
     /// The expression, in the graph of `builder`.
+    #[track_caller]
     fn real(self, builder: &'b Builder<'b>) -> Expr<'b>;
 }
 
 /// What can stand where an index is expected: an [`Index`] or an integer.
 pub trait Affine<'b> {
     /// The index expression, in the graph of `builder`.
+    #[track_caller]
     fn index(self, builder: &'b Builder<'b>) -> Index<'b>;
 }
 
 impl<'b> Real<'b> for Expr<'b> {
+    #[track_caller]
     fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
         self
     }
 }
 
 impl<'b, R: Real<'b> + Copy> Real<'b> for &R {
+    #[track_caller]
     fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
         (*self).real(builder)
     }
 }
 
 impl<'b> Real<'b> for f64 {
+    #[track_caller]
     fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
         builder.real(self)
     }
 }
 
 impl<'b> Real<'b> for f32 {
+    #[track_caller]
     fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
         builder.real(f64::from(self))
     }
 }
 
 impl<'b> Real<'b> for Index<'b> {
+    #[track_caller]
     fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
         Expr::from(self)
     }
 }
 
 impl<'b> Real<'b> for Sparse<'b> {
+    #[track_caller]
     fn real(self, _: &'b Builder<'b>) -> Expr<'b> {
         self.tensor()
     }
 }
 
 impl<'b> Affine<'b> for Index<'b> {
+    #[track_caller]
     fn index(self, _: &'b Builder<'b>) -> Index<'b> {
         self
     }
 }
 
 impl<'b, A: Affine<'b> + Copy> Affine<'b> for &A {
+    #[track_caller]
     fn index(self, builder: &'b Builder<'b>) -> Index<'b> {
         (*self).index(builder)
     }
@@ -111,6 +123,7 @@ impl<'b, A: Affine<'b> + Copy> Affine<'b> for &A {
 macro_rules! integers {
     ($($number:ty)*) => {$(
         impl<'b> Real<'b> for $number {
+            #[track_caller]
             fn real(self, builder: &'b Builder<'b>) -> Expr<'b> {
                 let whole = i64::try_from(self).ok();
                 let id = builder.graph.borrow_mut().number(self as f64, whole, Sort::Real);
@@ -119,6 +132,7 @@ macro_rules! integers {
         }
 
         impl<'b> Affine<'b> for $number {
+            #[track_caller]
             fn index(self, builder: &'b Builder<'b>) -> Index<'b> {
                 match i64::try_from(self) {
                     Ok(k) => builder.index(k),
@@ -138,24 +152,37 @@ integers!(i32 i64 u32 usize);
 /// them.
 pub trait Place<'b> {
     /// The index expressions, in the graph of `builder`.
+    #[track_caller]
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>>;
 }
 
+#[track_caller]
+fn each_index<'b, A: Affine<'b>>(from: impl IntoIterator<Item = A>, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
+    let mut indices = Vec::new();
+    for index in from {
+        indices.push(index.index(builder));
+    }
+    indices
+}
+
 impl<'b, A: Affine<'b>> Place<'b> for A {
+    #[track_caller]
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
         vec![self.index(builder)]
     }
 }
 
 impl<'b, A: Affine<'b>, const N: usize> Place<'b> for [A; N] {
+    #[track_caller]
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
-        self.into_iter().map(|index| index.index(builder)).collect()
+        each_index(self, builder)
     }
 }
 
 impl<'b, A: Affine<'b>> Place<'b> for Vec<A> {
+    #[track_caller]
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
-        self.into_iter().map(|index| index.index(builder)).collect()
+        each_index(self, builder)
     }
 }
 
@@ -163,6 +190,7 @@ macro_rules! places {
     ($(($($name:ident)*))*) => {$(
         impl<'b, $($name: Affine<'b>),*> Place<'b> for ($($name,)*) {
             #[allow(non_snake_case, reason = "a variable is named as its type")]
+            #[track_caller]
             fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
                 let ($($name,)*) = self;
                 vec![$($name.index(builder)),*]
@@ -181,6 +209,7 @@ places! {
 /// `x[i]`, `x[(i, j + 1)]`, `x[[i, j]]`: as [`Expr::at`].
 impl<'b, P: Place<'b>> std::ops::Index<P> for Expr<'b> {
     type Output = Expr<'b>;
+    #[track_caller]
     fn index(&self, place: P) -> &Expr<'b> {
         self.builder.exprs.keep(self.at(place))
     }
@@ -189,6 +218,7 @@ impl<'b, P: Place<'b>> std::ops::Index<P> for Expr<'b> {
 /// `a[(i, j)]`: as [`Sparse::at`].
 impl<'b, P: Place<'b>> std::ops::Index<P> for Sparse<'b> {
     type Output = Expr<'b>;
+    #[track_caller]
     fn index(&self, place: P) -> &Expr<'b> {
         self.tensor.builder.exprs.keep(self.at(place))
     }
@@ -197,6 +227,7 @@ impl<'b, P: Place<'b>> std::ops::Index<P> for Sparse<'b> {
 /// `of[o]`: as [`Map::of`].
 impl<'b, P: Place<'b>> std::ops::Index<P> for Map<'b> {
     type Output = Index<'b>;
+    #[track_caller]
     fn index(&self, place: P) -> &Index<'b> {
         self.builder.indices.keep(self.of(place))
     }
@@ -204,15 +235,38 @@ impl<'b, P: Place<'b>> std::ops::Index<P> for Map<'b> {
 
 impl<'b> From<Index<'b>> for Expr<'b> {
     /// `real(i)`.
+    #[track_caller]
     fn from(index: Index<'b>) -> Self {
         Expr::make(index.builder, Kind::Call("real".into()), vec![index.id])
     }
+}
+
+/// Indices and sizes as reals, on the left of what is no index.
+macro_rules! reals_after_index {
+    ($trait:ident $method:ident $op:ident; $($right:ty),*) => {$(
+        impl<'b> $trait<$right> for Index<'b> {
+            type Output = Expr<'b>;
+            #[track_caller]
+            fn $method(self, right: $right) -> Expr<'b> {
+                Expr::from(self).binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<$right> for &Index<'b> {
+            type Output = Expr<'b>;
+            #[track_caller]
+            fn $method(self, right: $right) -> Expr<'b> {
+                Expr::from(*self).binary(BinaryOp::$op, right)
+            }
+        }
+    )*};
 }
 
 macro_rules! operators {
     ($($trait:ident $method:ident $op:ident;)*) => {$(
         impl<'b, R: Real<'b>> $trait<R> for Expr<'b> {
             type Output = Expr<'b>;
+            #[track_caller]
             fn $method(self, right: R) -> Expr<'b> {
                 self.binary(BinaryOp::$op, right)
             }
@@ -220,6 +274,7 @@ macro_rules! operators {
 
         impl<'b, R: Real<'b>> $trait<R> for &Expr<'b> {
             type Output = Expr<'b>;
+            #[track_caller]
             fn $method(self, right: R) -> Expr<'b> {
                 self.binary(BinaryOp::$op, right)
             }
@@ -227,6 +282,7 @@ macro_rules! operators {
 
         impl<'b> $trait<&Expr<'b>> for f64 {
             type Output = Expr<'b>;
+            #[track_caller]
             fn $method(self, right: &Expr<'b>) -> Expr<'b> {
                 self.real(right.builder).binary(BinaryOp::$op, *right)
             }
@@ -234,6 +290,7 @@ macro_rules! operators {
 
         impl<'b> $trait<Expr<'b>> for f64 {
             type Output = Expr<'b>;
+            #[track_caller]
             fn $method(self, right: Expr<'b>) -> Expr<'b> {
                 self.real(right.builder).binary(BinaryOp::$op, right)
             }
@@ -241,17 +298,29 @@ macro_rules! operators {
 
         impl<'b> $trait<Expr<'b>> for i64 {
             type Output = Expr<'b>;
+            #[track_caller]
             fn $method(self, right: Expr<'b>) -> Expr<'b> {
                 self.real(right.builder).binary(BinaryOp::$op, right)
             }
         }
 
-        impl<'b> $trait<Expr<'b>> for Index<'b> {
+        impl<'b> $trait<&Expr<'b>> for i64 {
             type Output = Expr<'b>;
-            fn $method(self, right: Expr<'b>) -> Expr<'b> {
-                Expr::from(self).binary(BinaryOp::$op, right)
+            #[track_caller]
+            fn $method(self, right: &Expr<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, *right)
             }
         }
+
+        impl<'b> $trait<Index<'b>> for f64 {
+            type Output = Expr<'b>;
+            #[track_caller]
+            fn $method(self, right: Index<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, right)
+            }
+        }
+
+        reals_after_index!($trait $method $op; Expr<'b>, &Expr<'b>, f64, f32);
     )*};
 }
 
@@ -266,6 +335,7 @@ macro_rules! index_operators {
     ($($trait:ident $method:ident $op:ident;)*) => {$(
         impl<'b, R: Affine<'b>> $trait<R> for Index<'b> {
             type Output = Index<'b>;
+            #[track_caller]
             fn $method(self, right: R) -> Index<'b> {
                 let right = right.index(self.builder).within(self.builder);
                 Index::make(self.builder, Kind::Binary(BinaryOp::$op), vec![self.id, right])
@@ -274,6 +344,7 @@ macro_rules! index_operators {
 
         impl<'b, R: Affine<'b>> $trait<R> for &Index<'b> {
             type Output = Index<'b>;
+            #[track_caller]
             fn $method(self, right: R) -> Index<'b> {
                 $trait::$method(*self, right)
             }
@@ -281,8 +352,17 @@ macro_rules! index_operators {
 
         impl<'b> $trait<Index<'b>> for i64 {
             type Output = Index<'b>;
+            #[track_caller]
             fn $method(self, right: Index<'b>) -> Index<'b> {
                 $trait::$method(self.index(right.builder), right)
+            }
+        }
+
+        impl<'b> $trait<&Index<'b>> for i64 {
+            type Output = Index<'b>;
+            #[track_caller]
+            fn $method(self, right: &Index<'b>) -> Index<'b> {
+                $trait::$method(self, *right)
             }
         }
     )*};
@@ -294,8 +374,47 @@ index_operators! {
     Mul mul Mul;
 }
 
+/// The sum of a list that is made in Rust, of at least one expression.
+///
+/// ```
+/// # use iverson::{Function, prelude::Builder};
+/// # let b = Builder::new();
+/// let xs: Vec<_> = ["x", "y", "z"].map(|name| b.scalar(name)).to_vec();
+/// let norm = xs.iter().map(|x| x.powi(2)).sum::<iverson::surface::builder::Expr<'_>>().sqrt();
+/// assert_eq!(Function::build(&b.finish(norm)?)?.to_string().lines().last(), Some("sqrt(x^2 + y^2 + z^2)"));
+/// # Ok::<(), iverson::Error>(())
+/// ```
+///
+/// # Panics
+/// For no expression, which belongs to no program: `fold(b.real(0.0), ..)` has an answer for it.
+impl<'b> std::iter::Sum for Expr<'b> {
+    fn sum<I: Iterator<Item = Expr<'b>>>(mut iter: I) -> Expr<'b> {
+        let Some(first) = iter.next() else {
+            panic!("a sum of no expressions belongs to no program; `fold(b.real(0.0), ..)` has an answer for it");
+        };
+        // Adapters of iterators hide the caller: a sum is where its last term is.
+        iter.fold(first, |sum, x| {
+            let right = x.within(sum.builder);
+            let mut graph = sum.builder.graph.borrow_mut();
+            let id = graph.push(Kind::Binary(BinaryOp::Add), Sort::Real, vec![sum.id, right]);
+            let caller = graph.nodes.get(right as usize).map(|node| node.caller);
+            if let (Some(node), Some(caller)) = (graph.nodes.get_mut(id as usize), caller) {
+                node.caller = caller;
+            }
+            Expr { builder: sum.builder, id }
+        })
+    }
+}
+
+impl<'a, 'b: 'a> std::iter::Sum<&'a Expr<'b>> for Expr<'b> {
+    fn sum<I: Iterator<Item = &'a Expr<'b>>>(iter: I) -> Expr<'b> {
+        iter.copied().sum()
+    }
+}
+
 impl<'b> Neg for Expr<'b> {
     type Output = Expr<'b>;
+    #[track_caller]
     fn neg(self) -> Expr<'b> {
         Expr::make(self.builder, Kind::Unary(UnaryOp::Neg), vec![self.id])
     }
@@ -303,6 +422,7 @@ impl<'b> Neg for Expr<'b> {
 
 impl<'b> Neg for &Expr<'b> {
     type Output = Expr<'b>;
+    #[track_caller]
     fn neg(self) -> Expr<'b> {
         -*self
     }
@@ -310,13 +430,23 @@ impl<'b> Neg for &Expr<'b> {
 
 impl<'b> Neg for Index<'b> {
     type Output = Index<'b>;
+    #[track_caller]
     fn neg(self) -> Index<'b> {
         Index::make(self.builder, Kind::Unary(UnaryOp::Neg), vec![self.id])
     }
 }
 
+impl<'b> Neg for &Index<'b> {
+    type Output = Index<'b>;
+    #[track_caller]
+    fn neg(self) -> Index<'b> {
+        -*self
+    }
+}
+
 impl<'b> BitAnd for Guard<'b> {
     type Output = Guard<'b>;
+    #[track_caller]
     fn bitand(self, right: Guard<'b>) -> Guard<'b> {
         let right = right.within(self.builder);
         Guard::make(self.builder, Kind::Binary(BinaryOp::And), vec![self.id, right])
@@ -325,6 +455,7 @@ impl<'b> BitAnd for Guard<'b> {
 
 impl<'b> BitOr for Guard<'b> {
     type Output = Guard<'b>;
+    #[track_caller]
     fn bitor(self, right: Guard<'b>) -> Guard<'b> {
         let right = right.within(self.builder);
         Guard::make(self.builder, Kind::Binary(BinaryOp::Or), vec![self.id, right])
@@ -333,6 +464,7 @@ impl<'b> BitOr for Guard<'b> {
 
 impl<'b> Not for Guard<'b> {
     type Output = Guard<'b>;
+    #[track_caller]
     fn not(self) -> Guard<'b> {
         Guard::make(self.builder, Kind::Unary(UnaryOp::Not), vec![self.id])
     }
@@ -341,6 +473,7 @@ impl<'b> Not for Guard<'b> {
 /// `[p] * e`.
 impl<'b, R: Real<'b>> Mul<R> for Guard<'b> {
     type Output = Expr<'b>;
+    #[track_caller]
     fn mul(self, body: R) -> Expr<'b> {
         let body = body.real(self.builder).within(self.builder);
         Expr::make(self.builder, Kind::Iverson, vec![self.id, body])

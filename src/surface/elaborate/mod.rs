@@ -87,7 +87,11 @@ const MAX_REPORTS: usize = 10_000;
 /// # Errors
 /// Every problem found, in the order of the text. The list is empty if the only problems are those that the parser has reported.
 pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<Diagnostic>> {
-    elaborate_with(ast, &[], functions)
+    let mut read = elaborate_with(ast, &[], functions);
+    if let Err(problems) = &mut read {
+        ast.locate(problems);
+    }
+    read
 }
 
 /// Gives a program its meaning that has the definitions of some other texts.

@@ -4,10 +4,12 @@
 //! what a terminal would act on becomes `\u{fffd}`, spans are cut to the text, to whole characters and to their first line.
 //! A line too long to show is replaced by its number, and only the message is printed.
 
+use std::sync::Arc;
+
 use ariadne::{Color, Config, Label, Report, ReportKind, Source};
 
-use crate::base::Span;
-use crate::error::{Diagnostic, Error};
+use super::Span;
+use super::error::{Diagnostic, Error, Origin};
 
 /// The longest line, in characters, that is shown.
 const MAX_LINE: usize = 500;
@@ -89,6 +91,18 @@ pub fn render_error(file: &str, text: &str, error: &Error, color: bool) -> Strin
             render(file, text, &[Diagnostic::new("limitation", *span, error.to_string())], color)
         }
         _ => format!("Error: {error}\n"),
+    }
+}
+
+/// Says of problems of a text on which lines they are.
+pub(crate) fn locate(text: &str, diagnostics: &mut [Diagnostic]) {
+    if diagnostics.is_empty() {
+        return;
+    }
+    let shared: Arc<str> = text.into();
+    let places = places(text, diagnostics);
+    for (diagnostic, Place { line, column, .. }) in diagnostics.iter_mut().zip(places) {
+        diagnostic.origin.get_or_insert_with(|| Origin::Text { text: Arc::clone(&shared), line, column });
     }
 }
 
