@@ -205,10 +205,10 @@ impl Emit<'_> {
                     let node = &self.graph.nodes[id as usize];
                     self.set_caller(node.caller);
                     let operands = tree.results.split_off(tree.results.len().saturating_sub(node.operands.len()));
-                    if let Kind::Bound(bound) = node.kind {
-                        if !tree.in_scope.contains(&bound) {
-                            self.escaped.get_or_insert(node.caller);
-                        }
+                    if let Kind::Bound(bound) = node.kind
+                        && !tree.in_scope.contains(&bound)
+                    {
+                        self.escaped.get_or_insert(node.caller);
                     }
                     let inner = match (&node.kind, node.operands.as_slice()) {
                         (Kind::Arg(..), [_, values]) => self.inner_gen(&tree, *values),
