@@ -3,7 +3,8 @@
 
 use super::double::*;
 use super::logarithm::*;
-use super::{ROUND, V, choose, choose_pair, round, with_sign_of};
+use super::mul_add::*;
+use super::{ROUND, V, choose, choose_pair, with_sign_of};
 
 pub const LOG2_E: f64 = core::f64::consts::LOG2_E;
 /// The natural logarithm of 2; the high part times an exponent is exact.
@@ -13,25 +14,28 @@ pub const LN_2_LOW: f64 = f64::from_bits(0x3dea39ef35793c76);
 /// `(e^r - 1 - r) / r^2` for `|r| <= ln(2) / 2`.
 #[inline(always)]
 pub fn exp_tail(r: f64) -> f64 {
-    let low = 0.5 + r * (0.1666666666666667 + r * (0.04166666666666671 + r * 0.008333333333325671));
-    let middle = 0.0013888888888852825
-        + r * (0.00019841269876422768 + r * (2.4801587406921497e-05 + r * 2.7557253390377343e-06));
-    let high = 2.7557187671469136e-07 + r * (2.510604433735163e-08 + r * 2.0946069940118525e-09);
     let square = r * r;
     let fourth = square * square;
-    low + fourth * (middle + fourth * high)
+    let a = mul_add(r, 0.04166666666666671, 0.1666666666666667);
+    let b = mul_add(r, 0.0013888888888852825, 0.008333333333325671);
+    let c = mul_add(r, 2.4801587406921497e-05, 0.00019841269876422768);
+    let d = mul_add(r, 2.7557187671469136e-07, 2.7557253390377343e-06);
+    let e = mul_add(r, 2.0946069940118525e-09, 2.510604433735163e-08);
+    let low = mul_add(square, b, a);
+    let high = mul_add(fourth, e, mul_add(square, d, c));
+    mul_add(r, mul_add(fourth, high, low), 0.5)
 }
 
 /// `h`, `l` and `k` with `e^(x + y) = 2^k (h + l)` within 1/16 of a unit in the last place, for `|x| < 1100` and tiny `y`.
 #[inline(always)]
 pub fn exp_parts(x: f64, y: f64) -> (f64, f64, f64) {
-    let k = round(x * LOG2_E);
-    let high = x - k * LN_2_HIGH;
-    let low = y - k * LN_2_LOW;
+    let k = mul_add(x, LOG2_E, ROUND) - ROUND;
+    let high = mul_add(-k, LN_2_HIGH, x);
+    let low = mul_add(-k, LN_2_LOW, y);
     let r = high + low;
-    let tail = r * r * exp_tail(r);
+    let tail = mul_add(r * r, exp_tail(r), low);
     let (sum, error) = ordered_sum(1.0, high);
-    let (h, l) = ordered_sum(sum, error + (tail + low));
+    let (h, l) = ordered_sum(sum, error + tail);
     (h, l, k)
 }
 
@@ -41,11 +45,12 @@ pub fn power_of_two(k: f64) -> f64 {
     f64::from_bits((k + (ROUND + 1023.0)).to_bits() << 52)
 }
 
-/// `x * 2^k`, in two steps so that neither power leaves the range.
+/// `x * 2^k` for an integer `-1100 < k < 1100`, in two steps so that neither power leaves the range: one for each half of the exponent.
 #[inline(always)]
 pub fn scale(x: f64, k: f64) -> f64 {
-    let half = round(k * 0.5);
-    x * power_of_two(half) * power_of_two(k - half)
+    let exponents = (k + (ROUND + 2046.0)).to_bits();
+    let half = exponents >> 1;
+    x * f64::from_bits(half << 52) * f64::from_bits((exponents - half) << 52)
 }
 
 /// `x` within what [`exp_parts`] takes, beyond which the exponential is 0 or infinite; NaN stays.
@@ -70,8 +75,8 @@ pub fn exp_lane(x: f64) -> f64 {
 /// `(e^x - 1) / 2` as a sum, for `-60 < x < 710.1`.
 #[inline(always)]
 pub fn half_expm1(x: f64) -> (f64, f64) {
-    let k = round(x * LOG2_E);
-    let high = x - k * LN_2_HIGH;
+    let k = mul_add(x, LOG2_E, ROUND) - ROUND;
+    let high = mul_add(-k, LN_2_HIGH, x);
     let low = -(k * LN_2_LOW);
     let r = high + low;
     let tail = r * r * exp_tail(r);

@@ -2,6 +2,7 @@
 
 use super::double::*;
 use super::exponential::*;
+use super::mul_add::*;
 use super::{ROUND, V, choose};
 
 /// `m` and `k` with `x = 2^k m` and `m` within a factor `sqrt(2)` of 1, for positive `x`.
@@ -23,9 +24,11 @@ pub fn ln_tail(f: f64) -> f64 {
     let s = f / (2.0 + f);
     let z = s * s;
     let w = z * z;
-    let even = 0.6666666666666666 + w * (0.28571428570800655 + w * (0.18181795568589937 + w * 0.13268669005111386));
-    let odd = 0.4000000000000088 + w * (0.222222223923837 + w * (0.15386243592665208 + w * 0.1308771474739754));
-    s * (0.5 * f * f + z * (even + z * odd))
+    let even = mul_add(w, mul_add(w, 0.13268669005111386, 0.18181795568589937), 0.28571428570800655);
+    let odd = mul_add(w, mul_add(w, 0.1308771474739754, 0.15386243592665208), 0.222222223923837);
+    let even = mul_add(w, even, 0.6666666666666666);
+    let odd = mul_add(w, odd, 0.4000000000000088);
+    s * mul_add(z, mul_add(z, odd, even), 0.5 * f * f)
 }
 
 /// `ln(x)` for positive finite `x`.
@@ -33,8 +36,8 @@ pub fn ln_tail(f: f64) -> f64 {
 pub fn ln_of_positive(x: f64) -> f64 {
     let (m, k) = split(x);
     let f = m - 1.0;
-    let tail = ln_tail(f) + k * LN_2_LOW;
-    k * LN_2_HIGH - ((0.5 * f * f - tail) - f)
+    let tail = mul_add(k, LN_2_LOW, ln_tail(f));
+    mul_add(k, LN_2_HIGH, f - (0.5 * f * f - tail))
 }
 
 /// Natural logarithm, at most 1 unit in the last place off, for `x >= 0`; NaN for others.

@@ -1,8 +1,8 @@
 //! Vectors of numbers, and functions of them.
 //!
 //! Both engines compile this text, so they agree bit for bit. Every function works lane by lane, so the number of lanes does not change a
-//! bit, nor does what the other lanes hold. Nothing is fused, and all operations but those of IEEE 754 are on bits: a processor changes
-//! nothing either. It needs Rust 1.88. Polynomials come from `bench/coefficients.py`.
+//! bit, nor does what the other lanes hold. Products are added with one rounding where `mul_add` says so and nowhere else, and all operations but
+//! those of IEEE 754 are on bits: a processor changes nothing either. It needs Rust 1.88. Polynomials come from `bench/coefficients.py`.
 //!
 //! How far off the functions are at most, in units in the last place of the exact value, tested over the whole range against numbers of
 //! 192 bits; each is defined for all numbers that are in its domain as mathematics has it, and NaN elsewhere. Special values are those of
@@ -29,6 +29,7 @@ mod hyperbolic;
 mod inverse_trigonometric;
 mod large_angle;
 mod logarithm;
+mod mul_add;
 mod power;
 mod root;
 mod square_root;
