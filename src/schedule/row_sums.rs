@@ -170,10 +170,8 @@ fn is_plain(stmt: &Stmt, r: RealId) -> bool {
     stmt.visit_reads(&mut |read| {
         reads.insert(read);
     });
-    let number = match stmt {
-        Stmt::For { domain: Domain::Range { .. }, .. } | Stmt::Define(..) | Stmt::Local(_) => true,
-        Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
-        _ => false,
-    };
-    number && (!reads.contains(&r) || matches!(stmt, Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) if *s == r))
+    let is_loop = matches!(stmt, Stmt::For { domain: Domain::Range { .. }, .. });
+    let number = matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+    (is_loop || number)
+        && (!reads.contains(&r) || matches!(stmt, Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) if *s == r))
 }

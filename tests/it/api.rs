@@ -193,6 +193,7 @@ fn natural_lines_of_the_builder() {
 }
 
 #[test]
+#[allow(clippy::op_ref, reason = "references are what is tested")]
 fn operands_of_the_builder_mix() {
     let x = "param x : [n] real\n";
     builds(

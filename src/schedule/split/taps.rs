@@ -200,7 +200,8 @@ impl Cutter {
         let mut middle = Middle::default();
         let body = self.by_taps(body, *index)?;
         let Some(same) = without_borders(&body, *index, &inside, &mut middle)? else { return Ok(None) };
-        if !along && !(middle.from.is_empty() && middle.to.is_empty()) {
+        let is_whole = middle.from.is_empty() && middle.to.is_empty();
+        if !along && !is_whole {
             return Ok(None);
         }
         let (Some(from), Some(to)) = (one_of(middle.from, 1)?, one_of(middle.to, -1)?) else { return Ok(None) };
