@@ -64,8 +64,8 @@ fn of_places(program: &Program, columns: &[Stmt]) -> bool {
     };
     loads(columns).iter().any(|place| {
         program.nests.iter().any(|nest| {
-            let column = only_store(nest, place.buffer).and_then(|store| store.at.last()?.as_index());
-            column.is_some_and(|i| is_found(nest, i))
+            let store = only_store(nest, place.buffer);
+            store.is_some_and(|store| store.at.iter().any(|a| a.as_index().is_some_and(|i| is_found(nest, i))))
         })
     })
 }

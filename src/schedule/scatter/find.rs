@@ -24,8 +24,8 @@ pub(super) enum Term {
 pub(super) enum Source {
     /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, and their entries.
     Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
-    /// All places of an axis, of which a register selects those where a workspace is not zero at the source and the target.
-    Places { from: BufferId, source: (IndexId, Size), selects: RealId },
+    /// All places of an axis, of which a register selects those where a workspace is not zero at the source, on this axis of it, and the target, on the other.
+    Places { from: BufferId, source: (IndexId, Size), axis: usize, selects: RealId },
 }
 
 /// A sum by target.
@@ -209,10 +209,14 @@ impl<'a> Finder<'a> {
         };
         let Some(Real::Select(selects, _)) = defined(a) else { return None };
         let Some(Real::Load(place)) = defined(*selects) else { return None };
-        let [s, t] = place.at.as_slice() else { return None };
+        let [first, second] = place.at.as_slice() else { return None };
+        let axis = if first.as_index() == Some(*index) { 0 } else { 1 };
+        let [s, t] = if axis == 0 { [first, second] } else { [second, first] };
         let buffer = self.program.buffers.get(place.buffer)?;
         let target = scope.around.iter().find(|(i, _)| t.as_index() == Some(*i))?.clone();
-        let whole = buffer.entries.is_none() && buffer.dims == [source.1.clone(), target.1.clone()];
+        let whole = buffer.entries.is_none()
+            && buffer.dims.get(axis) == Some(&source.1)
+            && buffer.dims.get(1 - axis) == Some(&target.1);
         let others = items.iter().filter(|stmt| stmt.load().is_some_and(|other| other.buffer == place.buffer)).count();
         if s.as_index() != Some(*index) || !whole || others != 1 || !scope.tests.is_empty() {
             return None;
@@ -220,7 +224,7 @@ impl<'a> Finder<'a> {
         let term = Term::Number(a);
         let items = self.needed(&items, scope, term, &BTreeSet::from([*index]))?;
         let ranks = ranks(scope, target.0, &items);
-        let source = Source::Places { from: place.buffer, source, selects: *selects };
+        let source = Source::Places { from: place.buffer, source, axis, selects: *selects };
         Some(Sum { target, ranks, source, items, term, into, locals: Vec::new(), tail: Vec::new() })
     }
 

@@ -306,7 +306,7 @@ impl Pass<'_> {
 
     /// Adds what belongs to a source where the nest before has its target.
     fn by_places(&mut self, nest: &Nest, sum: &Sum, from: BufferId) -> Result<Option<(BufferId, u32)>> {
-        let Source::Places { source, selects, .. } = &sum.source else { return Ok(None) };
+        let Source::Places { source, axis, selects, .. } = &sum.source else { return Ok(None) };
         let writer = self.program.nests.iter().position(|nest| nest.buffers.contains(&from));
         let Some((at, place)) = writer.and_then(|at| Some((at, only_store(self.program.nests.get(at)?, from)?))) else {
             return Ok(None);
@@ -341,8 +341,8 @@ impl Pass<'_> {
             }
         };
         names.keep(placeholder, part);
-        names.fix(source.0, place.at[0].clone());
-        names.fix(sum.target.0, place.at[1].clone());
+        names.fix(source.0, place.at[*axis].clone());
+        names.fix(sum.target.0, place.at[1 - *axis].clone());
         names.alias(*selects, place.value);
         let added = names.body(&shared)?;
         insert(&mut writer.body[place.top], from, &added);

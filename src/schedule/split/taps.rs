@@ -83,7 +83,7 @@ impl Sum<'_> {
     fn is_few(&self) -> bool {
         let apart = |low: &Bound, high: &Bound| {
             let steps = high.numerator.sub(&low.numerator).ok().and_then(|a| a.as_constant());
-            low.divisor == high.divisor && steps.is_some_and(|n| (0..SHORT * low.divisor).contains(&n))
+            low.divisor == high.divisor && steps.is_some_and(|n| (0..SHORT.saturating_mul(low.divisor)).contains(&n))
         };
         self.lower.iter().any(|low| self.upper.iter().any(|high| apart(low, high)))
     }
