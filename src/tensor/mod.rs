@@ -26,6 +26,7 @@ mod csc;
 mod csr;
 mod dense;
 mod inputs;
+#[cfg(feature = "files")]
 pub mod io;
 mod malformed;
 mod precision;
@@ -36,7 +37,6 @@ mod shape;
 mod targets;
 mod value;
 
-pub(crate) use crate::ty::is_part;
 pub use bind::{Bindings, bind, sizes};
 pub use convert::IntoValue;
 pub use coo::Coo;

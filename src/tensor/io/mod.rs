@@ -24,9 +24,9 @@ mod whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, is_part};
+use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor};
 use crate::error::{Error, Result};
-use crate::ty::{Format, Signature, Storage};
+use crate::ty::{Format, Signature, Storage, is_part};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
