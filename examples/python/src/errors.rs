@@ -35,7 +35,7 @@ pub fn error(py: Python<'_>, error: &Error) -> PyErr {
 pub fn problems(text: &str, diagnostics: &[Diagnostic]) -> Vec<Problem> {
     let cut = |at: u32| (0..=text.len().min(at as usize)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let problem = |diagnostic: &Diagnostic| {
-        let Diagnostic { code, span, message, help } = diagnostic;
+        let Diagnostic { code, span, message, help, .. } = diagnostic;
         let (start, end) = (cut(span.start), cut(span.end));
         let before = &text[..start];
         let line = before.matches('\n').count() + 1;
