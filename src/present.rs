@@ -48,7 +48,7 @@ mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::variables::{negation, repeated};
+use self::variables::stands_for;
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
@@ -201,9 +201,7 @@ impl<'a> Presenter<'a> {
             if !sound {
                 return Err(bug("an operand does not come before its user"));
             }
-            // A negation is written wherever it is read, as a sign, and what is the same along an axis as what it is.
-            let is_plain = negation(source, x).or(repeated(source, x)).is_some();
-            let readers = if is_plain { uses[x.index()].max(1) } else { 1 };
+            let readers = if stands_for(source, x).is_some() { uses[x.index()].max(1) } else { 1 };
             stmt.rhs.for_each_operand(|y| uses[y.index()] = uses[y.index()].saturating_add(readers));
             let mut relation = |p: &Pred| {
                 p.visit_relations(&mut |r| {
@@ -241,8 +239,7 @@ impl<'a> Presenter<'a> {
         for (x, stmt) in source.stmts.iter() {
             let at = x.index();
             let leaf = matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_));
-            presenter.plain[at] =
-                leaf || presenter.is_view(x)? || negation(source, x).or(repeated(source, x)).is_some();
+            presenter.plain[at] = leaf || presenter.is_view(x)? || stands_for(source, x).is_some();
             let direct = presenter.whole_param(x).is_some();
             let several = (uses[at] > 1 || compared[at]) && !presenter.plain[at];
             presenter.shared[at] = read_as_relation[at] > 0 && !direct || several;

@@ -9,7 +9,7 @@ use crate::solver::{are_determined, have_one_value};
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// What a statement is -1 times, without a guard.
-pub(super) fn negation(source: &Program, x: VarId) -> Option<VarId> {
+fn negation(source: &Program, x: VarId) -> Option<VarId> {
     let Rhs::Contract { sums, guard: Pred::True, operands } = &source.stmts[x].rhs else { return None };
     let [a, b] = operands.as_slice() else { return None };
     let minus = |y: VarId| matches!(source.stmts[y].rhs, Rhs::Number(Number::Literal(-1.0)));
@@ -22,10 +22,15 @@ pub(super) fn negation(source: &Program, x: VarId) -> Option<VarId> {
 }
 
 /// What a statement repeats along some axes: `gen i < n. s`.
-pub(super) fn repeated(source: &Program, x: VarId) -> Option<VarId> {
+fn repeated(source: &Program, x: VarId) -> Option<VarId> {
     let Stmt { dims, rhs: Rhs::Contract { sums, guard: Pred::True, operands } } = &source.stmts[x] else { return None };
     let ([], [operand]) = (sums.as_slice(), operands.as_slice()) else { return None };
     (0..dims.len()).any(|axis| !operand.indices.contains(&IndexId::from_index(axis))).then_some(operand.var)
+}
+
+/// What a statement stands for that is written wherever it is read: as a sign, or as what is the same along an axis.
+pub(super) fn stands_for(source: &Program, x: VarId) -> Option<VarId> {
+    negation(source, x).or_else(|| repeated(source, x))
 }
 
 impl Presenter<'_> {

@@ -29,14 +29,13 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     for at in 0..program.nests.len() {
         if let Some(other) = wanted(program, &writers, at) {
             let before = now.unwrap_or_else(|| traffic(program));
-            let nests = program.nests.clone();
-            program.nests[at] = other;
+            let mut replaced = vec![(at, std::mem::replace(&mut program.nests[at], other))];
             let mut after = traffic(program);
-            if after >= before && readers_too(program, writers.clone(), at) {
+            if after >= before && readers_too(program, writers.clone(), at, &mut replaced) {
                 after = traffic(program);
             }
             if after >= before {
-                program.nests = nests;
+                replaced.into_iter().for_each(|(k, nest)| program.nests[k] = nest);
             }
             now = Some(after.min(before));
         }
@@ -46,19 +45,23 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 /// Reorders the loops of nests behind one too, as they would be behind it: those that read it may be what keeps it from another order. Whether
-/// there are any.
-fn readers_too(program: &mut Program, mut writers: BTreeMap<BufferId, usize>, at: usize) -> bool {
-    let mut any = false;
+/// there are any, with what they were.
+fn readers_too(
+    program: &mut Program,
+    mut writers: BTreeMap<BufferId, usize>,
+    at: usize,
+    replaced: &mut Vec<(usize, Nest)>,
+) -> bool {
+    let before = replaced.len();
     for k in at..program.nests.len() {
         if k > at
             && let Some(other) = wanted(program, &writers, k)
         {
-            program.nests[k] = other;
-            any = true;
+            replaced.push((k, std::mem::replace(&mut program.nests[k], other)));
         }
         writers.extend(program.nests[k].buffers.iter().map(|b| (*b, k)));
     }
-    any
+    replaced.len() > before
 }
 
 /// How much nests read that others have written, beside one row, once they are joined: [`fuse`] says which nests would join with the axes that

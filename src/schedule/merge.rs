@@ -106,38 +106,36 @@ impl Pass {
 
     /// Each loop around others becomes part of the last one before it that it can join.
     fn outer(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
-        let mut at = 1;
-        while at < body.len() {
-            let pair = |first: usize| {
-                let [one, other] =
-                    [first, at].map(|k| body.get(k).and_then(|stmt| Simple::around(stmt, &self.vectors)));
-                Some((one?, other?))
-            };
+        self.joined(body, |this, body, at| {
+            let around = |k: usize| body.get(k).and_then(|stmt| Simple::around(stmt, &this.vectors));
             let found = (0..at).rev().find_map(|first| {
-                let (one, other) = pair(first)?;
-                Some((first, self.needs_of(body, (first, &one), (at, &other))?))
+                let (one, other) = (around(first)?, around(at)?);
+                Some((first, this.needs_of(body, (first, &one), (at, &other))?))
             });
-            match found {
-                Some((first, needs)) => {
-                    self.join(body, first, at, &needs)?;
-                    self.merged += 1;
-                }
-                None => at += 1,
-            }
-        }
-        Ok(())
+            Ok(found)
+        })
     }
 
     /// Each loop becomes part of the first one that it can join.
     fn body(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        self.joined(body, |this, body, at| {
+            let found = (0..at).find_map(|first| Some((first, this.needs(body, first, at)?)));
+            match found {
+                Some(found) => Ok(Some(found)),
+                None => this.unrolled(body, at),
+            }
+        })
+    }
+
+    /// Each loop becomes part of the one before it that is found for it, with what it needs of what is between the two.
+    fn joined(
+        &mut self,
+        body: &mut Vec<Stmt>,
+        find: impl Fn(&mut Self, &mut Vec<Stmt>, usize) -> Result<Option<(usize, BTreeSet<usize>)>>,
+    ) -> Result<()> {
         let mut at = 1;
         while at < body.len() {
-            let found = (0..at).find_map(|first| Some((first, self.needs(body, first, at)?)));
-            let found = match found {
-                Some(found) => Some(found),
-                None => self.unrolled(body, at)?,
-            };
-            match found {
+            match find(self, body, at)? {
                 Some((first, needs)) => {
                     self.join(body, first, at, &needs)?;
                     self.merged += 1;

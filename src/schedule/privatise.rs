@@ -28,7 +28,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let homes = homes(nests);
     for (at, nest) in nests.iter_mut().enumerate() {
-        if contract(nest, at, &homes, buffers) {
+        if rows_inside(nest, at, &homes, buffers) {
             nest.decisions.push(Decision::OneRow {});
         }
         for stmt in 0..nest.body.len() {
@@ -70,7 +70,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// Has intermediate tensors that occur in a loop alone, at its own index, one place for all of its iterations, loop by loop; whether there were
 /// any.
-fn contract(
+fn rows_inside(
     nest: &mut Nest,
     at: usize,
     homes: &BTreeMap<BufferId, Option<(usize, usize)>>,

@@ -93,8 +93,8 @@ impl Pass {
 /// How often statements divide by a number, where a loop does it twice.
 fn divisions(body: &[Stmt], d: RealId) -> usize {
     let of = |stmt: &Stmt| match stmt {
-        Stmt::For { body, .. } => 2 * divisions(body, d),
-        stmt => usize::from(division(stmt).is_some_and(|(_, by)| by == d)) + divisions(stmt.body(), d),
+        Stmt::For { body, .. } => divisions(body, d).saturating_mul(2),
+        stmt => divisions(stmt.body(), d).saturating_add(usize::from(division(stmt).is_some_and(|(_, by)| by == d))),
     };
     body.iter().map(of).fold(0, usize::saturating_add)
 }

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fuse;
 use crate::base::{Arena, IndexId};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
     Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads,
@@ -138,14 +138,12 @@ impl Sum {
         let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
 
         let mut body = names.body(&[self.first.as_slice(), &self.row].concat())?;
-        let r = body.iter().find_map(|stmt| match stmt {
+        let declared = body.iter().filter_map(|stmt| match stmt {
             Stmt::Local(r) => Some(*r),
             _ => None,
         });
-        let r = r.filter(|_| self.first.iter().filter(|stmt| matches!(stmt, Stmt::Local(_))).count() == 1);
-        let r = match r {
-            Some(r) => r,
-            None => return Err(crate::Error::bug("row-sums", "a sum is declared once")),
+        let [r] = declared.take(2).collect::<Vec<_>>()[..] else {
+            return Err(Error::bug("row-sums", "a sum is declared once"));
         };
         body.push(Stmt::Store(place(self.i, self.j), r));
         let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);

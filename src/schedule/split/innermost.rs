@@ -28,14 +28,24 @@ pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
         return Ok(false);
     }
     let mut cutter = Cutter { names: Fresh::after(&nest.body), found: false };
+    in_loops(nest, facts, |body, known| cutter.body(body, known))?;
+    Ok(cutter.found)
+}
+
+/// Makes other bodies of the outermost loops of a nest, of whose indices the ranges are known there.
+pub(super) fn in_loops(
+    nest: &mut Nest,
+    facts: &Facts,
+    mut rewrite: impl FnMut(Vec<Stmt>, &Facts) -> Checked<Vec<Stmt>>,
+) -> Checked<()> {
     for stmt in &mut nest.body {
         if let Stmt::For { index, domain, body, .. } = stmt {
             let mut known = facts.clone();
             assume(&mut known, *index, domain)?;
-            *body = cutter.body(std::mem::take(body), &known)?;
+            *body = rewrite(std::mem::take(body), &known)?;
         }
     }
-    Ok(cutter.found)
+    Ok(())
 }
 
 /// Whether a statement is a loop with a test inside, or has one.

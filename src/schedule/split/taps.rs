@@ -29,7 +29,7 @@
 //! stores in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
-use super::innermost::assume;
+use super::innermost::{assume, in_loops};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
@@ -48,13 +48,7 @@ pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Result<bool> {
         return Ok(false);
     }
     let mut cutter = Cutter { names: Fresh::after(&nest.body), found: false };
-    for stmt in &mut nest.body {
-        if let Stmt::For { index, domain, body, .. } = stmt {
-            let mut known = facts.clone();
-            assume(&mut known, *index, domain)?;
-            *body = cutter.body(std::mem::take(body), &known)?;
-        }
-    }
+    in_loops(nest, facts, |body, known| cutter.body(body, known))?;
     Ok(cutter.found)
 }
 
@@ -389,10 +383,7 @@ fn full(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle, any: &mut
                 let [lower, upper] = bounds;
                 Domain::Range { lower, upper }
             }
-            domain if follows => {
-                let _ = domain;
-                return Ok(None);
-            }
+            _ if follows => return Ok(None),
             domain => domain.clone(),
         };
         let mut inside = known.clone();

@@ -262,6 +262,27 @@ macro_rules! reals_after_index {
     )*};
 }
 
+/// Numbers of Rust on the left of expressions.
+macro_rules! numbers_before {
+    ($trait:ident $method:ident $op:ident; $($left:ty),*) => {$(
+        impl<'b> $trait<Expr<'b>> for $left {
+            type Output = Expr<'b>;
+            #[track_caller]
+            fn $method(self, right: Expr<'b>) -> Expr<'b> {
+                self.real(right.builder).binary(BinaryOp::$op, right)
+            }
+        }
+
+        impl<'b> $trait<&Expr<'b>> for $left {
+            type Output = Expr<'b>;
+            #[track_caller]
+            fn $method(self, right: &Expr<'b>) -> Expr<'b> {
+                $trait::$method(self, *right)
+            }
+        }
+    )*};
+}
+
 macro_rules! operators {
     ($($trait:ident $method:ident $op:ident;)*) => {$(
         impl<'b, R: Real<'b>> $trait<R> for Expr<'b> {
@@ -280,37 +301,7 @@ macro_rules! operators {
             }
         }
 
-        impl<'b> $trait<&Expr<'b>> for f64 {
-            type Output = Expr<'b>;
-            #[track_caller]
-            fn $method(self, right: &Expr<'b>) -> Expr<'b> {
-                self.real(right.builder).binary(BinaryOp::$op, *right)
-            }
-        }
-
-        impl<'b> $trait<Expr<'b>> for f64 {
-            type Output = Expr<'b>;
-            #[track_caller]
-            fn $method(self, right: Expr<'b>) -> Expr<'b> {
-                self.real(right.builder).binary(BinaryOp::$op, right)
-            }
-        }
-
-        impl<'b> $trait<Expr<'b>> for i64 {
-            type Output = Expr<'b>;
-            #[track_caller]
-            fn $method(self, right: Expr<'b>) -> Expr<'b> {
-                self.real(right.builder).binary(BinaryOp::$op, right)
-            }
-        }
-
-        impl<'b> $trait<&Expr<'b>> for i64 {
-            type Output = Expr<'b>;
-            #[track_caller]
-            fn $method(self, right: &Expr<'b>) -> Expr<'b> {
-                self.real(right.builder).binary(BinaryOp::$op, *right)
-            }
-        }
+        numbers_before!($trait $method $op; f64, i64);
 
         impl<'b> $trait<Index<'b>> for f64 {
             type Output = Expr<'b>;
