@@ -138,13 +138,12 @@ impl Sum {
         let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
 
         let mut body = names.body(&[self.first.as_slice(), &self.row].concat())?;
-        let declared = body.iter().filter_map(|stmt| match stmt {
-            Stmt::Local(r) => Some(*r),
-            _ => None,
-        });
-        let [r] = declared.take(2).collect::<Vec<_>>()[..] else {
-            return Err(Error::bug("row-sums", "a sum is declared once"));
+        // The sum is declared where it was.
+        let at = self.first.iter().position(|stmt| *stmt == Stmt::Local(self.r));
+        let Some(Stmt::Local(r)) = at.and_then(|at| body.get(at)) else {
+            return Err(Error::bug("row-sums", "a sum is declared before its loop"));
         };
+        let r = *r;
         body.push(Stmt::Store(place(self.i, self.j), r));
         let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
         let rows = Stmt::one_by_one(self.i, self.rows.clone(), vec![columns]);
