@@ -39,7 +39,7 @@ impl Function {
     /// let loss = Function::parse("param p : [k] real\nparam y : [k] real\nsum i < k. (p[i] - y[i])^2")?;
     /// let fit = loss.substitute("p", &model)?;
     /// let text = fit.gradient(["w"])?.to_string();
-    /// assert_eq!(text.lines().last(), Some("in gen i < d. sum j < n. X[j, i] * t0[j]"));
+    /// assert_eq!(text.lines().last(), Some("in gen i < d. sum j < n. t0[j] * X[j, i]"));
     /// # Ok::<(), iverson::Error>(())
     /// ```
     ///
