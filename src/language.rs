@@ -2,3 +2,5 @@
 #![doc = "```text"]
 #![doc = include_str!("surface/prelude.iv")]
 #![doc = "```"]
+
+pub mod losses;

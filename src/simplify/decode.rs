@@ -286,16 +286,21 @@ impl Decoder<'_> {
             let one = self.builder.number(&[], Number::Literal(1.0))?;
             found.operands.push(Operand { var: one, indices: Vec::new() });
         }
+        let mut last = Vec::with_capacity(scalars.len());
+        for e in &scalars {
+            last.push(self.operand(&scope, e)?);
+        }
+        // Literals go to a factor that is the same at many places; elsewhere they come last.
+        if found.sums.is_empty() && repeats(&found.operands) {
+            found.operands.append(&mut last);
+        }
         self.narrow(gens, &mut found)?;
         let x = self.builder.contract(gens, &found.sums, Pred::all(found.guard), found.operands)?;
-        if scalars.is_empty() {
+        if last.is_empty() {
             return Ok(x);
         }
-        let mut operands = vec![Operand { var: x, indices: gens.iter().map(|(i, _)| *i).collect() }];
-        for e in &scalars {
-            operands.push(self.operand(&scope, e)?);
-        }
-        self.chain(gens, outside, operands)
+        last.insert(0, Operand { var: x, indices: gens.iter().map(|(i, _)| *i).collect() });
+        self.chain(gens, outside, last)
     }
 
     /// Multiplies operands without sums, two at a time.
@@ -481,6 +486,12 @@ fn fewer_axes(terms: &[(Vec<bool>, &Expr)]) -> Option<Vec<bool>> {
 
 fn is_within(set: &[bool], other: &[bool]) -> bool {
     set.iter().zip(other).all(|(x, y)| !*x || *y)
+}
+
+/// Whether an operand is read at fewer indices than all of them together.
+fn repeats(operands: &[Operand]) -> bool {
+    let all = operands.iter().flat_map(|x| &x.indices);
+    operands.iter().any(|x| all.clone().any(|i| !x.indices.contains(i)))
 }
 
 /// Two equal operands: no other product of two is cheaper.

@@ -31,6 +31,7 @@ mod kernel_memory;
 mod kernels;
 mod library;
 mod loops_text;
+mod losses;
 mod maps;
 mod merging;
 mod negated;

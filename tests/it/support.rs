@@ -12,18 +12,39 @@ use crate::generate::{Extent, Generated, ParamKind, Ty};
 /// Random numbers for inputs.
 pub struct Numbers {
     rng: Rng,
-    integers: bool,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// From -3 to 3.
+    Integers,
+    /// From -2 to 2.
+    Reals,
+    /// From 0.5 to 1.5.
+    Positive,
 }
 
 impl Numbers {
     pub fn new(seed: u64, integers: bool) -> Self {
-        Numbers { rng: Rng::with_seed(seed), integers }
+        let kind = if integers { Kind::Integers } else { Kind::Reals };
+        Numbers { rng: Rng::with_seed(seed), kind }
+    }
+
+    /// Numbers where logarithms, roots and quotients are tame.
+    pub fn positive(seed: u64) -> Self {
+        Numbers { rng: Rng::with_seed(seed), kind: Kind::Positive }
+    }
+
+    pub fn are_integers(&self) -> bool {
+        matches!(self.kind, Kind::Integers)
     }
 
     pub fn next(&mut self) -> f64 {
-        match self.integers {
-            true => f64::from(self.rng.i8(-3..=3)),
-            false => self.rng.f64() * 4.0 - 2.0,
+        match self.kind {
+            Kind::Integers => f64::from(self.rng.i8(-3..=3)),
+            Kind::Reals => self.rng.f64() * 4.0 - 2.0,
+            Kind::Positive => self.rng.f64() + 0.5,
         }
     }
 
