@@ -457,6 +457,21 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// A map and what it is applied to: `f(i)`, or `f[i]`, as one who takes it for a vector of indices writes.
+    pub(super) fn applied_map(&self, e: ExprId) -> Option<(RelationRef, &'a str, &'a [ExprId])> {
+        match self.expr(e) {
+            Expr::Call { callee, args } => Some((self.map_named(&callee.text)?, &callee.text, args)),
+            Expr::Access { array, indices } => match self.expr(*array) {
+                Expr::Name(name) => match self.peek(name) {
+                    Meaning::Callable(super::names::Global::Map(r)) => Some((RelationRef::Input(r), name, indices)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Whether an expression is made of indices, sizes and integers only, so that comparing it compares integers.
     ///
     /// What has several users is looked at once: names mean the same wherever it is used.
@@ -490,7 +505,7 @@ impl<'a> Elaborator<'a> {
                         Meaning::Var(_) | Meaning::Callable(_) => false,
                     }),
                     // The arguments of a map are index expressions or errors.
-                    Expr::Call { callee, .. } => answers.push(self.map_named(&callee.text).is_some()),
+                    Expr::Call { .. } | Expr::Access { .. } => answers.push(self.applied_map(e).is_some()),
                     Expr::Binder { kind, .. } => {
                         answers.push(matches!(kind, BinderKind::ArgMax | BinderKind::ArgMin));
                     }

@@ -23,6 +23,9 @@ pub(super) fn function(name: &str) -> Option<&'static str> {
         "zeros" | "zeros_like" => "a tensor of zeros is `gen i < n. 0`",
         "ones" | "ones_like" => "a tensor of ones is `gen i < n. 1`",
         "eye" | "identity" => "the identity is `gen i < n, j < n. [i = j]`",
+        "kron" => {
+            "the Kronecker product, with an axis for each axis: `gen i < m, k < p, j < n, l < q. a[i, j] * b[k, l]`"
+        }
         "arange" | "range" | "linspace" => "an index is a number where a number is expected: `gen i < n. i`",
         "len" | "shape" | "size" | "length" => {
             "sizes have names of their own: they are those of the types, `[n, m] real`"

@@ -110,7 +110,7 @@ impl<'a> Elaborator<'a> {
                     )));
                 }
             },
-            Expr::Call { callee, .. } if self.map_named(&callee.text).is_some() => sum.pending.push((e, k)),
+            Expr::Call { .. } | Expr::Access { .. } if self.applied_map(e).is_some() => sum.pending.push((e, k)),
             Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => sum.pending.push((e, k)),
             Expr::Error => return Err(None),
             other => {
@@ -154,24 +154,21 @@ impl<'a> Elaborator<'a> {
 
     /// A map applied, or `argmax`.
     pub(super) fn application(&mut self, at: ExprId, prove: bool) {
-        match self.expr(at) {
-            Expr::Call { callee, args } => {
-                let Some(map) = self.map_named(&callee.text) else {
-                    self.affines.push(None);
-                    return;
-                };
-                let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
-                if args.len() != places {
-                    let span = self.span(at);
-                    let takes = count(places, "index", "indices");
-                    let message = format!("the map `{}` takes {takes}, found {}", callee.text, args.len());
-                    self.report("wrong-arity", span, message);
-                    self.affines.push(None);
-                    return;
-                }
-                self.tasks.push(Task::MapApplication { at, map, n: places, prove });
-                self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
+        if let Some((map, name, args)) = self.applied_map(at) {
+            let places = super::bounds::shape(&self.program, map).len().saturating_sub(1);
+            if args.len() != places {
+                let span = self.span(at);
+                let takes = count(places, "index", "indices");
+                let message = format!("the map `{name}` takes {takes}, found {}", args.len());
+                self.report("wrong-arity", span, message);
+                self.affines.push(None);
+                return;
             }
+            self.tasks.push(Task::MapApplication { at, map, n: places, prove });
+            self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
+            return;
+        }
+        match self.expr(at) {
             Expr::Binder { kind, .. } => {
                 let view = if *kind == BinderKind::ArgMin { View::ArgMin } else { View::ArgMax };
                 self.arg_of(at, view, prove);

@@ -136,9 +136,12 @@ pub(in crate::surface) fn closest<'n>(name: &str, candidates: impl Iterator<Item
         if c == name || c.len() > 72 {
             return None;
         }
+        if c.eq_ignore_ascii_case(name) {
+            return Some((0, c));
+        }
         let k = edits(&letters, &c.chars().collect::<Vec<char>>(), limit)?;
-        // One letter for another is no misspelling of a one-letter name unless the case is all that differs.
-        (letters.len() > 1 || c.eq_ignore_ascii_case(name)).then_some((k, c))
+        // One letter for another is no misspelling of a one-letter name.
+        (letters.len() > 1).then_some((k, c))
     };
     let found = work::within(MAX_COMPARING, || candidates.take_while(|_| !work::is_used_up()).filter_map(close).min());
     found.map(|(_, c)| c)

@@ -317,9 +317,8 @@ impl<'a> Elaborator<'a> {
     /// Whether an expression is just a map applied, or an `argmax`.
     fn is_application(&self, e: ExprId) -> bool {
         match self.expr(e) {
-            Expr::Call { callee, .. } => self.map_named(&callee.text).is_some(),
             Expr::Binder { kind, .. } => matches!(kind, BinderKind::ArgMax | BinderKind::ArgMin),
-            _ => false,
+            _ => self.applied_map(e).is_some(),
         }
     }
 

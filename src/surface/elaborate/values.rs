@@ -82,6 +82,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::Pred(*guard));
             }
             Expr::Call { callee, args } => self.call(at, callee, args),
+            Expr::Access { .. } if self.applied_map(at).is_some() => self.index_value(at),
             Expr::Access { array, indices } => {
                 self.enter_anchor();
                 let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());

@@ -7,6 +7,9 @@ use crate::error::Diagnostic;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, Expr};
 
+/// What stands for loops.
+const LOOPS: &str = "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`";
+
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
     pub(super) fn recover(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
@@ -73,6 +76,11 @@ impl Parser<'_> {
             diagnostic = diagnostic.help(help);
         }
         self.report(diagnostic);
+        if self.is_generator() {
+            // What it binds is named before it.
+            self.skip(|token| matches!(token, Token::RightParen | Token::RightBracket));
+            return Next::Operand(self.error_leaf());
+        }
         if token == Token::Let {
             self.open(Frame::Infix { op: BinaryOp::Mul, lhs: operand });
             return Next::Expect;
@@ -120,6 +128,11 @@ impl Parser<'_> {
         self.report(Diagnostic::new(code, span, format!("expected {expected}, found {found}")));
     }
 
+    /// Whether a `for` of a generator stands here, as in `x[i] for i in range(n)`.
+    fn is_generator(&self) -> bool {
+        self.token() == Token::Name && self.text.get(self.current.span.range()) == Some("for")
+    }
+
     /// What to write instead of a habit from another language that ends at the current token.
     fn foreign(&self, operand: Operand) -> Option<String> {
         let token = self.token();
@@ -147,8 +160,14 @@ impl Parser<'_> {
                 _ => None,
             };
         }
+        if token == Token::If {
+            return Some("a choice is `if c then a else b`".to_owned());
+        }
+        if self.is_generator() {
+            return Some(LOOPS.to_owned());
+        }
         let help = match before {
-            "for" | "while" => "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`",
+            "for" | "while" => LOOPS,
             "return" => "the last expression is the value, without `return`",
             "lambda" | "function" => "functions are declared as in `def f(x : real) = ..`",
             "prod" | "product" => {
