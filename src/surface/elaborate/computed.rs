@@ -22,6 +22,7 @@
 use std::collections::BTreeSet;
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
+use super::brackets::Axes;
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId, work};
@@ -40,6 +41,8 @@ pub(super) struct Anchor {
     pub(super) lets: Vec<(VarId, TermId)>,
     /// The `exists` indices in scope, outermost first.
     pub(super) slots: Vec<Slot>,
+    /// The places of the tensors that the bracket compares.
+    pub(super) axes: Option<Axes>,
     /// How many facts are in force around the term.
     pub(super) facts: usize,
 }
@@ -159,6 +162,13 @@ impl<'a> Elaborator<'a> {
     pub(super) fn nowhere(&mut self, at: ExprId, p: &Pred) -> Option<Pred> {
         let span = self.span(at);
         let anchor = self.anchors.len().checked_sub(1)?;
+        if self.anchors[anchor].axes.as_ref().is_some_and(|axes| axes.indices.iter().any(|i| p.mentions(*i))) {
+            let message = "`not exists` asks one place, found a comparison of tensors";
+            self.diagnose(
+                Diagnostic::new("expected-real", span, message).help("write it for each element: `gen i < n. ..`"),
+            );
+            return None;
+        }
         self.enter_moved();
         // Its maps were found to be applied in range by what stands to the left of the whole.
         if p.applies_maps() {
@@ -219,14 +229,19 @@ impl<'a> Elaborator<'a> {
         let b = self.pop_value();
         let a = self.pop_value();
         let (Expr::Binary(_, left, right), symbol) = (self.expr(at), super::text::symbol(op)) else { return };
-        let b = self.real(b, *right, symbol);
-        let a = self.real(a, *left, symbol);
-        let value = a.zip(b).and_then(|(a, b)| self.compare(op, a, b, span));
+        let value = self.elementwise(vec![a, b], &[*left, *right], symbol, span, |this, operands| {
+            let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
+            this.compare(op, a, b, span)
+        });
+        let shape = value.and_then(|value| self.real_shape(value)).unwrap_or_default();
         let moved = self.leave_moved(value, "c", span);
-        self.preds.push(moved.map(|(var, args)| Pred::Relation {
-            relation: RelationRef::Computed { var, view: View::Support },
-            args,
-            holds: !negated,
+        let places = match shape.is_empty() {
+            true => Some(Vec::new()),
+            false => self.compared(&shape, value.as_slice(), symbol, span),
+        };
+        self.preds.push(moved.zip(places).map(|((var, mut args), places)| {
+            args.extend(places);
+            Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: !negated }
         }));
     }
 

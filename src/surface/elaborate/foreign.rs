@@ -4,7 +4,7 @@
 pub(super) fn function(name: &str) -> Option<&'static str> {
     Some(match name {
         "where" | "cond" | "ifelse" => {
-            "`where` is written `if c then a else b`, for each element: `gen i < n. if x[i] > 0 then x[i] else 0`"
+            "`where` is written `if c then a else b`, of tensors too: `if x > 0 then x else 0`"
         }
         "std" | "stdev" | "nanstd" => "the standard deviation is `sqrt(mean((x - mean(x))^2))`",
         "var" => "the variance is `mean((x - mean(x))^2)`, of a vector `variance(x)`",

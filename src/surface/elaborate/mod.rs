@@ -19,6 +19,7 @@
 //! | `names` | scopes: local bindings, declarations, suggestions |
 //! | `sizes` | sizes, types, matching the types of arguments |
 //! | `values` | values |
+//! | `brackets` | brackets around values, selects |
 //! | `indices` | index expressions, maps |
 //! | `predicates` | predicates |
 //! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
@@ -36,6 +37,7 @@
 //! predicate or an index is elaborated, the innermost anchor collects these lets.
 
 mod bounds;
+mod brackets;
 mod calls;
 mod computed;
 mod decls;
@@ -170,6 +172,8 @@ struct Frame<'a> {
 struct OpenGuard {
     pred: Option<Pred>,
     lets: Vec<(VarId, TermId)>,
+    /// The places at which it asks, where it compares tensors.
+    axes: Option<brackets::Axes>,
     /// How many facts were known before the bracket.
     facts: usize,
 }

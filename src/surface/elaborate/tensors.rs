@@ -62,7 +62,7 @@ type Binding = (VarId, TermId);
 
 impl<'a> Elaborator<'a> {
     /// The extents of a tensor of reals; none for a real.
-    fn real_shape(&self, value: TermId) -> Option<Vec<Size>> {
+    pub(super) fn real_shape(&self, value: TermId) -> Option<Vec<Size>> {
         self.program.types.real_dims(self.program.ty(value))
     }
 
@@ -71,7 +71,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether two sizes are equal for what is known here.
-    fn same_size(&mut self, a: &Size, b: &Size) -> bool {
+    pub(super) fn same_size(&mut self, a: &Size, b: &Size) -> bool {
         a == b || Pred::equal(a, b).is_ok_and(|goal| self.proves(&goal))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Moves the `let`s around a value to the others.
-    fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
+    pub(super) fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
         let mut e = value;
         while let Term::Let { var, value, body } = self.program.terms[e] {
             lets.push((var, value));
@@ -274,7 +274,7 @@ impl<'a> Elaborator<'a> {
         format!("[{}]", sizes.join(", "))
     }
 
-    fn report_shapes(&mut self, what: &str, a: &[Size], b: &[Size], span: Span) {
+    pub(super) fn report_shapes(&mut self, what: &str, a: &[Size], b: &[Size], span: Span) {
         let message = format!(
             "`{what}` takes tensors of {}, found `{}` and `{}`",
             if what == "*" { "one shape" } else { "shapes that agree" },
@@ -512,10 +512,16 @@ impl<'a> Elaborator<'a> {
         }
         let mut new = vec![TermId(0); old.len()];
         let aliases = std::mem::take(&mut self.aliases);
-        // A `gen` that is taken apart gives its index to one that may be taken apart itself, whose index is younger.
+        // A `gen` that is taken apart gives its index to one that may be taken apart itself.
         let mut names: FxHashMap<IndexId, IndexId> = FxHashMap::default();
-        for (index, next) in aliases.iter().rev() {
-            names.insert(*index, names.get(next).copied().unwrap_or(*next));
+        for first in aliases.keys() {
+            let (mut path, mut end) = (Vec::new(), *first);
+            while let (None, Some(next)) = (names.get(&end), aliases.get(&end)) {
+                path.push(end);
+                end = *next;
+            }
+            let end = names.get(&end).copied().unwrap_or(end);
+            names.extend(path.into_iter().map(|index| (index, end)));
         }
         let last = |index: IndexId| names.get(&index).map(|at| Affine::index(*at));
         for (id, term) in old.iter().filter(|(id, _)| used[id.0 as usize]) {

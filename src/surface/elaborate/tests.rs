@@ -434,9 +434,19 @@ fn messages() {
             "if they are equal, say so: `assume m = n`",
         ),
         (
-            "param x : [n, m] real\n[x > 1] * 1",
-            "`>` takes numbers, found a value of type `[n, m] real`",
+            "param x : [n, m] real\nmax i < n. x",
+            "`max` takes numbers, found a value of type `[n, m] real`",
             "write it for each element: `gen i < n. ..`",
+        ),
+        (
+            "param x : [n] real\n[not (exists k < n. x > x[k])] * 1",
+            "`not exists` asks one place, found a comparison of tensors",
+            "write it for each element: `gen i < n. ..`",
+        ),
+        (
+            "param x : [n] real\nparam y : [m] real\n[x > 0 and y > 0] * x",
+            "`>` takes tensors of shapes that agree, found `[n]` and `[m]`",
+            "if the sizes are equal, say so: `assume n = m`",
         ),
     ] {
         let Err(Error::Program(found)) = read(text, &[]) else { panic!("{text}") };
@@ -563,7 +573,7 @@ fn problems() {
             vec![("type-mismatch", "[n + 1] real")],
         ),
         (x, "max i < n. x", vec![("expected-real", "x")]),
-        (x, "[x > 1] * 2", vec![("expected-real", "x")]),
+        (x, "[x > 1] * (1, 2)", vec![("shape-mismatch", "[x > 1] * (1, 2)")]),
         (x, "fst x", vec![("expected-pair", "fst x")]),
         (xy, "s[0]", vec![("not-a-tensor", "s")]),
         (x, "sum i < n. x[i, i]", vec![("too-many-indices", "x[i, i]")]),
@@ -676,6 +686,15 @@ fn whole_tensors() {
         ("mean i < n. x[i]", "(sum i < n. x[i]) / real(n)"),
         ("max(x)", "max i < n. x[i]"),
         ("max(x, 0)", "gen i < n. max(x[i], 0)"),
+        ("[x > 0] * exp(x)", "gen i < n. [x[i] > 0] * exp(x[i])"),
+        ("[A > x] * s", "gen i < n, j < n. [A[i, j] > x[j]] * s"),
+        ("if x > 0 and y < x then s else x^2", "gen i < n. if x[i] > 0 and y[i] < x[i] then s else x[i]^2"),
+        ("sum(if not x > s then exp(x) else 0)", "sum i < n. if not x[i] > s then exp(x[i]) else 0"),
+        ("gen k < n. sum([x > x[k] and k > 0] * x)", "gen k < n. sum i < n. [x[i] > x[k] and k > 0] * x[i]"),
+        (
+            "exp(if x > 0 then (if y > 0 then x else y) else 1)",
+            "gen i < n. exp(if x[i] > 0 then (if y[i] > 0 then x[i] else y[i]) else 1)",
+        ),
         ("x @ y", "sum i < n. x[i] * y[i]"),
         ("A @ x", "gen i < n. sum j < n. A[i, j] * x[j]"),
         ("x @ S", "gen i < n. sum j < n. x[j] * S[j, i]"),

@@ -1,10 +1,10 @@
 //! Values: everything that has a type.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::computed::{Anchor, binder};
+use super::computed::binder;
 use super::names::{Binding, Meaning};
 use super::text::{count, symbol};
-use super::{Elaborator, OpenGuard, Task};
+use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Pred, Size};
@@ -471,72 +471,6 @@ impl<'a> Elaborator<'a> {
         let lets = self.leave_anchor();
         let value = index.and_then(|a| self.push(Term::Number(Number::Index(a)), span));
         let value = self.wrap(lets, value, span);
-        self.values.push(value);
-    }
-
-    /// The guard is complete, and holds in what follows.
-    pub(super) fn enter_guard(&mut self) {
-        let pred = self.preds.pop().flatten();
-        let lets = self.leave_anchor();
-        self.open_guard(pred, lets);
-    }
-
-    fn open_guard(&mut self, pred: Option<Pred>, lets: Vec<(VarId, TermId)>) {
-        let facts = self.knowledge.len();
-        match &pred {
-            Some(p) => self.knowledge.enter_guard(&self.program, p),
-            None => self.silent += 1,
-        }
-        self.guards.push(OpenGuard { pred, lets, facts });
-    }
-
-    fn close_guard(&mut self) -> Option<OpenGuard> {
-        let guard = self.guards.pop()?;
-        self.knowledge.leave(guard.facts);
-        if guard.pred.is_none() {
-            self.silent = self.silent.saturating_sub(1);
-        }
-        Some(guard)
-    }
-
-    pub(super) fn finish_iverson(&mut self, at: ExprId) {
-        let span = self.span(at);
-        let body = self.pop_value();
-        let Some(OpenGuard { pred, lets, .. }) = self.close_guard() else { return };
-        let value = pred.zip(body).and_then(|(guard, body)| self.push(Term::Iverson { guard, body }, span));
-        let value = self.wrap(lets, value, span);
-        self.values.push(value);
-    }
-
-    /// `select(p, a, b)`: after `a`, where `p` holds, comes `b`, where it does not.
-    pub(super) fn select_else(&mut self, at: ExprId) {
-        let Some(OpenGuard { pred, lets, .. }) = self.close_guard() else { return };
-        self.anchors.push(Anchor { lets, facts: self.knowledge.len(), ..Anchor::default() });
-        let opposite = pred.as_ref().and_then(|p| self.negated(at, p));
-        let lets = self.leave_anchor();
-        // The first guard waits below the second.
-        self.guards.push(OpenGuard { pred, lets, facts: self.knowledge.len() });
-        self.open_guard(opposite, Vec::new());
-    }
-
-    pub(super) fn finish_select(&mut self, at: ExprId) {
-        let span = self.span(at);
-        let b = self.pop_value();
-        let a = self.pop_value();
-        let Expr::Call { args, .. } = self.expr(at) else { return };
-        let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
-        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
-            for (value, at) in [a, b].into_iter().zip(&args[1..]) {
-                if self.program.types.real_dims(self.program.ty(value)).is_none() {
-                    self.real(Some(value), *at, "select");
-                    return None;
-                }
-            }
-            let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
-            let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
-            self.either(a, b, &args[1..], span)
-        });
-        let value = self.wrap(first.lets, value, span);
         self.values.push(value);
     }
 

@@ -1,0 +1,162 @@
+//! Brackets around values, and selects.
+//!
+//! A comparison of tensors is one of each element. The bracket around it then has *axes*, and so has its value:
+//!
+//! ```text
+//! [x > 0] * e                     ==  let c = (x > 0) in gen i < n. [c[i] != 0] * e[i]
+//! if x > 0 then a else b          ==  let c = (x > 0) in gen i < n. [c[i] != 0] * a[i] + [c[i] = 0] * b[i]
+//! ```
+//!
+//! All tensors that one bracket compares have one shape, and so has what stands behind it, or it is a number.
+
+use super::super::ast::{Expr, ExprId};
+use super::computed::Anchor;
+use super::{Elaborator, OpenGuard};
+use crate::base::{IndexId, Span, VarId};
+use crate::index::{Affine, Pred, Size};
+use crate::term::{Term, TermId};
+
+/// The places at which a bracket asks.
+#[derive(Clone, Debug)]
+pub(super) struct Axes {
+    pub(super) indices: Vec<IndexId>,
+    shape: Vec<Size>,
+}
+
+impl Elaborator<'_> {
+    /// The indices of an element of a tensor that the innermost bracket compares: the same for all of its tensors.
+    pub(super) fn compared(&mut self, shape: &[Size], like: &[TermId], what: &str, span: Span) -> Option<Vec<Affine>> {
+        let known = self.anchors.last()?.axes.clone();
+        let axes = match known {
+            Some(axes) => {
+                let alike =
+                    axes.shape.len() == shape.len() && axes.shape.iter().zip(shape).all(|(a, b)| self.same_size(a, b));
+                if !alike {
+                    self.report_shapes(what, &axes.shape, shape, span);
+                    return None;
+                }
+                axes
+            }
+            None => {
+                let axes = Axes { indices: self.fresh_indices(shape, like), shape: shape.to_vec() };
+                self.anchors.last_mut()?.axes = Some(axes.clone());
+                axes
+            }
+        };
+        Some(axes.indices.iter().copied().map(Affine::index).collect())
+    }
+
+    /// The guard is complete, and holds in what follows.
+    pub(super) fn enter_guard(&mut self) {
+        let pred = self.preds.pop().flatten();
+        let axes = self.anchors.last_mut().and_then(|anchor| anchor.axes.take());
+        let lets = self.leave_anchor();
+        self.open_guard(pred, lets, axes);
+    }
+
+    fn open_guard(&mut self, pred: Option<Pred>, lets: Vec<(VarId, TermId)>, axes: Option<Axes>) {
+        let facts = self.knowledge.len();
+        match &pred {
+            Some(p) => self.knowledge.enter_guard(&self.program, p),
+            None => self.silent += 1,
+        }
+        self.guards.push(OpenGuard { pred, lets, axes, facts });
+    }
+
+    fn close_guard(&mut self) -> Option<OpenGuard> {
+        let guard = self.guards.pop()?;
+        self.knowledge.leave(guard.facts);
+        if guard.pred.is_none() {
+            self.silent = self.silent.saturating_sub(1);
+        }
+        Some(guard)
+    }
+
+    pub(super) fn finish_iverson(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let body = self.pop_value();
+        let Some(OpenGuard { pred, lets, axes, .. }) = self.close_guard() else { return };
+        let value = pred.zip(body).and_then(|(guard, body)| match axes {
+            None => self.push(Term::Iverson { guard, body }, span),
+            Some(axes) => self.at_each(&axes, &[body], "[..]", span, |this, elements| {
+                this.push(Term::Iverson { guard, body: *elements.first()? }, span)
+            }),
+        });
+        let value = self.wrap(lets, value, span);
+        self.values.push(value);
+    }
+
+    /// `select(p, a, b)`: after `a`, where `p` holds, comes `b`, where it does not.
+    pub(super) fn select_else(&mut self, at: ExprId) {
+        let Some(OpenGuard { pred, lets, axes, .. }) = self.close_guard() else { return };
+        self.anchors.push(Anchor { lets, axes, facts: self.knowledge.len(), ..Anchor::default() });
+        let opposite = pred.as_ref().and_then(|p| self.negated(at, p));
+        let axes = self.anchors.last_mut().and_then(|anchor| anchor.axes.take());
+        let lets = self.leave_anchor();
+        // The first guard waits below the second.
+        self.guards.push(OpenGuard { pred, lets, axes, facts: self.knowledge.len() });
+        self.open_guard(opposite, Vec::new(), None);
+    }
+
+    pub(super) fn finish_select(&mut self, at: ExprId) {
+        let span = self.span(at);
+        let b = self.pop_value();
+        let a = self.pop_value();
+        let Expr::Call { args, .. } = self.expr(at) else { return };
+        let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
+        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+            for (value, at) in [a, b].into_iter().zip(&args[1..]) {
+                if self.program.types.real_dims(self.program.ty(value)).is_none() {
+                    self.real(Some(value), *at, "select");
+                    return None;
+                }
+            }
+            if let Some(axes) = &first.axes {
+                return self.at_each(axes, &[a, b], "select", span, |this, elements| {
+                    let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
+                    let a = this.push(Term::Iverson { guard: p, body: a }, span)?;
+                    let b = this.push(Term::Iverson { guard: q, body: b }, span)?;
+                    this.push(Term::Add(a, b), span)
+                });
+            }
+            let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
+            let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
+            self.either(a, b, &args[1..], span)
+        });
+        let value = self.wrap(first.lets, value, span);
+        self.values.push(value);
+    }
+
+    /// The tensor of what is made of the elements of some values at the places of a bracket; numbers are the same at all of them.
+    fn at_each(
+        &mut self,
+        axes: &Axes,
+        values: &[TermId],
+        what: &str,
+        span: Span,
+        make: impl FnOnce(&mut Self, &[TermId]) -> Option<TermId>,
+    ) -> Option<TermId> {
+        let (mut lets, mut elements) = (Vec::new(), Vec::with_capacity(values.len()));
+        for value in values {
+            let shape = self.real_shape(*value);
+            elements.push(match shape {
+                Some(shape) if shape.is_empty() => self.bind_value(*value, "s", &mut lets, span)?,
+                Some(shape) if shape.len() == axes.shape.len() => {
+                    if !shape.iter().zip(&axes.shape).all(|(a, b)| self.same_size(a, b)) {
+                        self.report_shapes(what, &axes.shape, &shape, span);
+                        return None;
+                    }
+                    let value = self.leave_lets(*value, &mut lets);
+                    self.element_at(value, &axes.indices, span)?
+                }
+                shape => {
+                    self.report_shapes(what, &axes.shape, &shape.unwrap_or_default(), span);
+                    return None;
+                }
+            });
+        }
+        let body = make(self, &elements)?;
+        let tensor = self.gens(&axes.indices, &axes.shape, body, span);
+        self.wrap(lets, tensor, span)
+    }
+}
