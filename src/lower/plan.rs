@@ -530,7 +530,7 @@ impl Plan {
         }
         let alone = !beside && !calls && !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
         let few = || readers.iter().all(|read| reads_few_times(program, read));
-        (alone && operations <= RECOMPUTED_ALONE && few()).then(|| Decision::Alone {
+        (alone && operations <= RECOMPUTED_ALONE && few()).then_some(Decision::Alone {
             tensor,
             operations,
             readers: count,
