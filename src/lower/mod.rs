@@ -7,6 +7,7 @@
 //! | file | job |
 //! |---|---|
 //! | `plan` | which tensors are stored, dense or on the entries of a relation |
+//! | `straight` | how much work an element is where it is computed in place |
 //! | `support` | where the elements of a tensor may be other than 0 |
 //! | `scope` | the nest on the way: what is known, what has been read, what is open |
 //! | `points` | loops over the points of a guard |
@@ -44,6 +45,7 @@ mod plan;
 mod points;
 mod rows;
 mod scope;
+mod straight;
 mod support;
 mod witness;
 

@@ -7,6 +7,8 @@
 //! | read at one place of one statement, each element once | computed there |
 //! | a factor of a product that reads its elements again for all values of another index, if it is made of two numbers or more | stored |
 //! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
+//! | larger than each parameter and result, of little arithmetic, read once by each of several | computed there, again for each |
+//! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | anything else | stored, since it would be computed again |
@@ -25,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
 use super::rows::Rows;
+use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
 use super::witness::InUse;
 use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
@@ -43,10 +46,14 @@ const CHEAP: u64 = 6;
 const FACTOR: u64 = 3;
 /// Work that is rather done again for each reader than stored in more memory than parameters and results take.
 const RECOMPUTED: u64 = 16;
+/// The same where no such memory is left then, neither what it is made of nor what is made of it.
+const RECOMPUTED_ALONE: u64 = 64;
+/// Loops over up to so many values become statements.
+pub(super) const FEW: i64 = 4;
 /// The work of a loop, whatever it does.
-const LOOP: u64 = 1 << 20;
+pub(super) const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
-const MAX_INLINED: usize = 192;
+pub(super) const MAX_INLINED: usize = 192;
 const MAX_DEPTH: usize = 32;
 
 /// How a tensor is stored.
@@ -129,14 +136,16 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     let live = program.live();
     let mut plan = Plan::undecided(program, &live)?;
     let readers = Readers::of(program, &live);
-    let mut again = BTreeSet::new();
+    let (mut again, mut beside) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        plan.decide(program, &live, &readers, &again)?;
+        plan.decide(program, &live, &readers, (&again, &beside))?;
         let found = computed_again(program, &plan);
-        if found.is_empty() {
+        let stored = computed_beside(program, &plan);
+        if found.is_empty() && stored.is_empty() {
             return Ok(plan);
         }
         again.extend(found);
+        beside.extend(stored);
     }
 }
 
@@ -197,7 +206,7 @@ impl Plan {
         program: &Program,
         live: &SideTable<VarId, bool>,
         uses: &Readers,
-        again: &BTreeSet<VarId>,
+        (again, beside): (&BTreeSet<VarId>, &BTreeSet<VarId>),
     ) -> Result<()> {
         let len = program.stmts.len();
         self.placements = SideTable::new(len, Placement::Dead);
@@ -218,7 +227,10 @@ impl Plan {
                 && !stmt.dims.is_empty()
             {
                 for arg in args {
-                    if matches!(self.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP {
+                    if matches!(self.placements[*arg], Placement::Inline(_))
+                        && efforts[*arg].work >= LOOP
+                        && !self.is_made_alone(program, *arg, &outside)
+                    {
                         self.store(program, *arg, None, |stored| Decision::Argument { stored });
                         self.work.set(*arg, 0);
                         efforts.set(*arg, Effort::LOAD);
@@ -242,13 +254,8 @@ impl Plan {
                     Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
                 }
                 (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
-                (_, readers)
-                    if effort.work <= RECOMPUTED
-                        && !effort.searches
-                        && outgrows(stmt, &outside)
-                        && readers.iter().all(|read| reads_once(program, read)) =>
-                {
-                    Some(Some(Decision::Large { tensor: tensor(), operations: effort.work, readers: readers.len() }))
+                (_, readers) if !effort.searches && outgrows(stmt, &outside) => {
+                    self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
                 }
                 _ => None,
             };
@@ -313,6 +320,26 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
     found
 }
 
+/// The tensors that are made where they are read so that nothing large is stored, though something large that is made of them is.
+fn computed_beside(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
+    let outside = shapes_outside(program);
+    let mut found = BTreeSet::new();
+    let large = |x: VarId| matches!(plan.placements[x], Placement::Stored(_)) && outgrows(&program.stmts[x], &outside);
+    let mut open: Vec<VarId> = program.stmts.iter().map(|(x, _)| x).filter(|x| large(*x)).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(x) = open.pop() {
+        program.stmts[x].rhs.for_each_operand(|y| {
+            if let Placement::Inline(why) = &plan.placements[y]
+                && seen.insert(y)
+            {
+                open.push(y);
+                found.extend(matches!(why, Some(Decision::Alone { .. })).then_some(y));
+            }
+        });
+    }
+    found
+}
+
 /// The first output of which a tensor is a leaf and whose storage it can have.
 fn output_of(program: &Program, x: VarId) -> Option<(usize, usize)> {
     program.outputs.iter().enumerate().find_map(|(k, output)| {
@@ -327,7 +354,8 @@ fn output_of(program: &Program, x: VarId) -> Option<(usize, usize)> {
     })
 }
 
-fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
+/// Calls a function on what a statement reads, and at which of its indices; at none where a guard reads it.
+pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
     let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
     let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
         p.visit_computed(&mut |x| add(x, None));
@@ -364,6 +392,23 @@ fn reads_once(program: &Program, read: &Use) -> bool {
     sorted.dedup();
     let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
     all || prefix
+}
+
+/// Whether a reader reads each element once, or once for each of a few values of a `gen` index beside one that grows, so that the sums over the
+/// elements become one loop.
+fn reads_few_times(program: &Program, read: &Use) -> bool {
+    let Some(indices) = &read.indices else { return false };
+    let stmt = &program.stmts[read.user];
+    let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
+    let is_read = |k: usize| indices.contains(&IndexId::from_index(k));
+    let few = |n: &Size| n.as_constant().is_some_and(|n| n <= FEW);
+    let grows = |(k, n): (usize, &Size)| is_read(k) && n.as_constant().is_none();
+    let beside = |(k, n): (usize, &Size)| is_read(k) || few(n);
+    let sums = (stmt.dims.len()..).take(stmt.rhs.sums().len());
+    reads_once(program, read)
+        || stmt.dims.iter().enumerate().all(beside)
+            && stmt.dims.iter().enumerate().any(grows)
+            && sums.into_iter().all(is_read)
 }
 
 /// The tensors whose guard says no more of `gen` indices than that one is a target in use, which all readers see to.
@@ -467,6 +512,38 @@ impl Plan {
         };
         let stored = self.buffer(stmt, kind, storage.pattern(), name, None);
         self.placements.set(x, Placement::Given(stored));
+    }
+
+    /// Why a large tensor is made again for each reader; nothing where storing it is better. `beside` says that what is made of it is stored.
+    fn made_again(
+        &self,
+        program: &Program,
+        x: VarId,
+        readers: &[&Use],
+        outside: &[&[Size]],
+        beside: bool,
+    ) -> Option<Decision> {
+        let Straight { work: operations, calls, loads, .. } = Straight::of(program, &self.placements, x)?;
+        let (tensor, count) = (self.names.get(x), readers.len());
+        if operations <= RECOMPUTED && readers.iter().all(|read| reads_once(program, read)) {
+            return Some(Decision::Large { tensor, operations, readers: count });
+        }
+        let alone = !beside && !calls && !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
+        let few = || readers.iter().all(|read| reads_few_times(program, read));
+        (alone && operations <= RECOMPUTED_ALONE && few()).then_some(Decision::Alone {
+            tensor,
+            operations,
+            readers: count,
+        })
+    }
+
+    /// Whether a large tensor takes so little work that it is made where it is read, of what is not large.
+    fn is_made_alone(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
+        let straight = || Straight::of(program, &self.placements, x);
+        let small = |straight: Straight<'_>| {
+            straight.work <= RECOMPUTED_ALONE && !straight.loads.iter().any(|y| outgrows(&program.stmts[*y], outside))
+        };
+        outgrows(&program.stmts[x], outside) && straight().is_some_and(small)
     }
 
     /// A new buffer for a tensor, dense or with all axes on a pattern.
@@ -579,7 +656,7 @@ fn stored_as(program: &Program, pattern: Option<RelationId>) -> StoredAs {
     }
 }
 
-fn guard_work(p: &Pred) -> u64 {
+pub(super) fn guard_work(p: &Pred) -> u64 {
     match p {
         Pred::True | Pred::False => 0,
         Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => 0,

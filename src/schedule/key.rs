@@ -15,6 +15,8 @@ pub(super) enum Key {
     MulAdd(RealId, RealId, RealId),
     Select(RealId, RealId),
     Apply(Function, Vec<RealId>),
+    /// A register that these are added to, in this order.
+    Sum(Vec<RealId>),
 }
 
 impl Key {

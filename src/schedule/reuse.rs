@@ -12,7 +12,8 @@
 //!
 //! 1. A load from where the body has stored is the number stored, if the buffer rounds nothing.
 //! 2. What is made in the same way of the same registers is made once, also where the first is outside of a loop.
-//! 3. A tensor of this nest that no nest reads by then is not stored, nor what was made for it.
+//! 3. A sum of the same numbers in the same order is made once, where all that is added stands in one body: a short sum whose loop was unrolled.
+//! 4. A tensor of this nest that no nest reads by then is not stored, nor what was made for it.
 //!
 //! **Why it is right.** A place in a buffer that the nest writes holds a known number until a statement stores to that buffer at places that are
 //! not known to be the same; loops and tests with such stores inside count as one. Other buffers do not change. A register that sums up is known
@@ -33,7 +34,7 @@ use crate::ty::Precision;
 /// Uses what is at hand in nests of several tensors.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { nests, buffers, rounded, .. } = &mut *program;
-    for nest in nests.iter_mut().filter(|nest| nest.buffers.len() > 1) {
+    for nest in nests.iter_mut() {
         let mut pass = Pass::of(nest, buffers);
         nest.body = pass.body(std::mem::take(&mut nest.body));
     }
@@ -79,13 +80,8 @@ impl Pass {
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
                 at += 1;
-                if let Stmt::Local(r)
-                | Stmt::Assign(r, _)
-                | Stmt::Accumulate(r, _)
-                | Stmt::MulAdd(r, ..)
-                | Stmt::Extend(_, r, _) = stmt
-                {
-                    settled.insert(*r, at);
+                if let Some(r) = changed(stmt) {
+                    settled.insert(r, at);
                 }
             });
         }
@@ -94,6 +90,8 @@ impl Pass {
 
     fn body(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
+        let mut sums = straight_sums(&stmts);
+        let mut gone: BTreeSet<RealId> = BTreeSet::new();
         for mut stmt in stmts {
             self.at += 1;
             if let Stmt::Define(r, real) = &mut stmt {
@@ -105,9 +103,34 @@ impl Pass {
                 self.learn(Key::of(real), *r);
             }
             self.stmt(&mut stmt);
+            if let Stmt::Accumulate(r, a) = &stmt
+                && let Some(sum) = sums.get_mut(r)
+                && let Some(known) = self.add(sum, *r, *a)
+            {
+                self.same.insert(*r, known);
+                gone.insert(*r);
+            }
             out.push(stmt);
         }
+        out.retain(|stmt| !matches!(stmt, Stmt::Local(r) | Stmt::Accumulate(r, _) if gone.contains(r)));
         out
+    }
+
+    /// Adds to a sum. With the last summand, the register that already holds the same sum, if there is one.
+    fn add(&mut self, sum: &mut StraightSum, r: RealId, a: RealId) -> Option<RealId> {
+        if self.is_settled(a) {
+            sum.known.push(a);
+        }
+        sum.left = sum.left.checked_sub(1)?;
+        if sum.left > 0 || sum.known.len() != sum.all {
+            return None;
+        }
+        let key = Key::Sum(std::mem::take(&mut sum.known));
+        let known = self.scopes.iter().rev().find_map(|scope| scope.get(&key).copied());
+        if known.is_none() {
+            self.insert(key, r);
+        }
+        known
     }
 
     fn stmt(&mut self, stmt: &mut Stmt) {
@@ -179,7 +202,7 @@ impl Pass {
             Key::Literal(_) | Key::Index(_) | Key::Load(..) => true,
             Key::Add(a, b) | Key::Mul(a, b) | Key::Select(a, b) => self.is_settled(*a) && self.is_settled(*b),
             Key::MulAdd(a, b, c) => [a, b, c].into_iter().all(|r| self.is_settled(*r)),
-            Key::Apply(_, args) => args.iter().all(|r| self.is_settled(*r)),
+            Key::Apply(_, args) | Key::Sum(args) => args.iter().all(|r| self.is_settled(*r)),
         };
         if settled {
             self.insert(key, r);
@@ -200,6 +223,65 @@ impl Pass {
             }
         }
     }
+}
+
+/// The register that a statement alone declares or changes.
+fn changed(stmt: &Stmt) -> Option<RealId> {
+    match stmt {
+        Stmt::Local(r) | Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
+            Some(*r)
+        }
+        _ => None,
+    }
+}
+
+/// A register of a body that numbers are added to there and nowhere else, before anything reads it.
+#[derive(Default)]
+struct StraightSum {
+    /// How many numbers are added, and how many are still to come.
+    all: usize,
+    left: usize,
+    /// Those so far that change no more.
+    known: Vec<RealId>,
+}
+
+/// Those of a body whose summands change no more when they are added.
+fn straight_sums(stmts: &[Stmt]) -> BTreeMap<RealId, StraightSum> {
+    let mut found: BTreeMap<RealId, StraightSum> = BTreeMap::new();
+    // What is read of them while more is added.
+    let mut read: BTreeSet<RealId> = BTreeSet::new();
+    for stmt in stmts {
+        let r = match stmt {
+            Stmt::Local(r) => {
+                found.insert(*r, StraightSum::default());
+                continue;
+            }
+            Stmt::Accumulate(r, a) => {
+                read.insert(*a);
+                r
+            }
+            stmt => {
+                stmt.visit(&mut |stmt| {
+                    stmt.visit_reads(&mut |r| {
+                        read.insert(r);
+                    });
+                });
+                stmt.visit(&mut |stmt| {
+                    if let Some(r) = changed(stmt) {
+                        found.remove(&r);
+                    }
+                });
+                continue;
+            }
+        };
+        if read.contains(r) {
+            found.remove(r);
+        } else if let Some(sum) = found.get_mut(r) {
+            sum.all += 1;
+            sum.left += 1;
+        }
+    }
+    found
 }
 
 /// The registers, indices that statements behind read.

@@ -14,13 +14,13 @@
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
 //!
 //! **Where it is done.** In a loop inside of another one, with at most four values, whose body has loops that are innermost, over ranges of an unknown
-//! length that do not depend on the index, and that load something at places without the index.
+//! length that do not depend on the index, and that load something at places without the index. Sums over a few values inside of these are no loops.
 
 use super::machine::FEW;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop};
+use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop, loads};
 
 /// Unrolls short loops around long sums.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -94,10 +94,18 @@ fn is_shared(index: IndexId, stmt: &Stmt) -> bool {
     let mut moves = false;
     domain.visit_affine(&mut |a| moves |= a.mentions(index));
     let known = lower.iter().chain(upper).all(|bound| bound.numerator.as_constant().is_some());
-    let simple = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
-    let shared = body
-        .iter()
-        .filter_map(Stmt::load)
+    let shared = loads(body)
+        .into_iter()
         .any(|place| place.at.iter().any(|a| a.mentions(*inner)) && !place.at.iter().any(|a| a.mentions(index)));
-    !moves && !known && shared && body.iter().all(simple)
+    !moves && !known && shared && body.iter().all(is_simple)
+}
+
+/// Whether a statement is a number or a sum, or a loop over a few values of such.
+fn is_simple(stmt: &Stmt) -> bool {
+    let number =
+        |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+    match stmt {
+        Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(number),
+        stmt => number(stmt),
+    }
 }

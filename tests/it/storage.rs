@@ -55,6 +55,30 @@ const CASES: &[(&str, &str, Stored)] = &[
         "D",
         Nowhere,
     ),
+    // Pairs of rows of a few values, with a root: by rows, by columns, and for each coordinate.
+    (
+        "let Q = gen i < n, j < m. 1 / sqrt(1 + (sum e < 3. (X[i, e] - Y[j, e])^2)) in (gen i < n, e < 3. sum j < m. Q[i, j] * X[i, e] * Y[j, e], gen j < m. sum i < n. Q[i, j] * X[i, 0], sum i < n, j < m. Q[i, j])",
+        "Q",
+        Nowhere,
+    ),
+    // For each of many coordinates, or for all values of another index.
+    (
+        "let Q = gen i < n, j < m. 1 / sqrt(1 + (sum e < 3. (X[i, e] - Y[j, e])^2)) in (gen i < n, l < k. sum j < m. Q[i, j] * W[j, l], gen j < m. sum i < n. Q[i, j] * X[i, 0])",
+        "Q",
+        Dense,
+    ),
+    // A function that takes long.
+    (
+        "let Q = gen i < n, j < m. exp(0 - (sum e < 3. (X[i, e] - Y[j, e])^2)) in (gen i < n. sum j < m. Q[i, j] * Y[j, 0], gen j < m. sum i < n. Q[i, j] * X[i, 0])",
+        "Q",
+        Dense,
+    ),
+    // A tensor as large as it is stored anyway.
+    (
+        "let Q = gen i < n, j < m. 1 / sqrt(1 + (sum e < 3. (X[i, e] - Y[j, e])^2)) in let E = gen i < n, j < m. exp(Q[i, j]) in (gen i < n. sum j < m. Q[i, j] * E[i, j], gen j < m. sum i < n. Q[i, j] * E[i, j])",
+        "Q",
+        Dense,
+    ),
     // As large as a parameter.
     (
         "let D = gen i < m, l < k. (W[i, l]^2 + 1)^2 * (W[i, l] + 2)^2 in (gen i < m. sum l < k. D[i, l], gen l < k. sum i < m. D[i, l])",
@@ -78,7 +102,9 @@ const CASES: &[(&str, &str, Stored)] = &[
 #[test]
 fn tensors_are_stored_where_they_are_read() {
     for (body, name, expected) in CASES {
-        let text = format!("param A : csr [m, n] real\nparam W : [m, k] real\nparam H : [n, k] real\n{body}");
+        let text = format!(
+            "param A : csr [m, n] real\nparam W : [m, k] real\nparam H : [n, k] real\nparam X : [n, 3] real\nparam Y : [m, 3] real\n{body}"
+        );
         let function = Function::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let nests = function.loops(&mut Stages::new()).expect("it lowers");
         let found =

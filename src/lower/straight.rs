@@ -1,0 +1,93 @@
+//! How much work an element of a tensor is, where it is computed in place with all that is computed in place for it.
+//!
+//! Each number is counted once that is made or loaded at the same indices: what reads it shares it. A sum over a few values is as many statements.
+
+use std::collections::BTreeSet;
+
+use super::plan::{FEW, LOOP, MAX_INLINED, Placement, collect_uses, guard_work};
+use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::tssa::{Program, Rhs};
+
+/// An element of a tensor as straight-line code.
+pub(super) struct Straight<'a> {
+    program: &'a Program,
+    placements: &'a SideTable<VarId, Placement>,
+    /// What was counted, at which indices: those of the tensor by number, and those of sums from there on.
+    seen: BTreeSet<(VarId, Vec<usize>)>,
+    names: usize,
+    /// Its operations.
+    pub work: u64,
+    /// Whether it has functions that take long.
+    pub calls: bool,
+    /// What is loaded.
+    pub loads: BTreeSet<VarId>,
+}
+
+impl<'a> Straight<'a> {
+    /// Nothing where it needs a loop over more than a few values, or reads numbers in guards.
+    pub fn of(program: &'a Program, placements: &'a SideTable<VarId, Placement>, x: VarId) -> Option<Straight<'a>> {
+        let rank = program.stmts[x].dims.len();
+        let (seen, loads) = (BTreeSet::new(), BTreeSet::new());
+        let mut pass = Straight { program, placements, seen, names: rank, work: 0, calls: false, loads };
+        let mut open = vec![(x, (0..rank).collect::<Vec<usize>>(), 1)];
+        while let Some((x, at, times)) = open.pop() {
+            if pass.seen.len() > MAX_INLINED {
+                return None;
+            }
+            if pass.seen.insert((x, at.clone())) {
+                pass.stmt(x, &at, times, &mut open)?;
+            }
+        }
+        Some(pass)
+    }
+
+    /// Counts a statement at some indices, so many times, and opens what it reads.
+    fn stmt(&mut self, x: VarId, at: &[usize], times: u64, open: &mut Vec<(VarId, Vec<usize>, u64)>) -> Option<()> {
+        let stmt = &self.program.stmts[x];
+        let rank = stmt.dims.len();
+        let (mut own, mut times) = (0, times);
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add([(p, _), (q, _)]) => own = 1 + guard_work(p) + guard_work(q),
+            Rhs::Map { guard, function, .. } => {
+                own = function.work() + guard_work(guard);
+                self.calls |= function.is_call();
+            }
+            Rhs::Contract { sums, guard, operands } => {
+                own = operands.len().saturating_sub(1) as u64 + guard_work(guard);
+                if !stmt.has_no_loop(&self.program.signature) {
+                    own += 1;
+                    for n in sums {
+                        let n = n.as_constant().filter(|n| (0..=FEW).contains(n))?;
+                        times = times.checked_mul(n.unsigned_abs())?;
+                    }
+                }
+            }
+        }
+        if own >= LOOP {
+            return None;
+        }
+        self.work = self.work.saturating_add(own.saturating_mul(times));
+        let fresh = self.names;
+        self.names += stmt.rhs.sums().len();
+        let mut guards = false;
+        collect_uses(stmt, &mut |y, indices| {
+            let Some(indices) = indices else {
+                guards = true;
+                return;
+            };
+            let name = |i: &IndexId| match i.index() {
+                k if k < rank => at.get(k).copied().unwrap_or(k),
+                k => fresh + k - rank,
+            };
+            if matches!(self.placements[y], Placement::Inline(_)) {
+                open.push((y, indices.iter().map(name).collect(), times));
+            } else {
+                let load = (y, indices.iter().map(name).collect());
+                self.loads.insert(y);
+                self.work += if self.seen.insert(load) && !self.program.stmts[y].dims.is_empty() { times } else { 0 };
+            }
+        });
+        (!guards).then_some(())
+    }
+}
