@@ -128,8 +128,11 @@ impl Emitter<'_> {
     fn bounds(&self, bounds: &[Bound], best: &str, copy: Copy) -> Result<String> {
         let mut text = String::new();
         for (k, b) in bounds.iter().enumerate() {
-            let a = self.affine(&b.numerator, copy)?;
-            let a = if b.divisor == 1 { format!("({a})") } else { format!("({a}).div_euclid({})", b.divisor) };
+            let a = match b.numerator.as_constant() {
+                Some(k) => format!("({})", k.div_euclid(b.divisor)),
+                None if b.divisor == 1 => format!("({})", self.affine(&b.numerator, copy)?),
+                None => format!("({}).div_euclid({})", self.affine(&b.numerator, copy)?, b.divisor),
+            };
             text = if k == 0 { a } else { format!("{text}.{best}({a})") };
         }
         Ok(text)

@@ -1,5 +1,6 @@
 //! The pipeline behind Tensor-SSA: which passes make loop nests, and in which order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{Arena, SizeId};
@@ -21,9 +22,27 @@ pub fn passes() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
+    loops_where(program, &BTreeMap::new(), stages)
+}
+
+/// The loop nests of a program for sizes.
+///
+/// # Errors
+/// As [`loops`], and those of [`without_vanishing`].
+pub fn loops_for(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
+    let other = without_vanishing(program, sizes)?;
+    loops_where(other.as_ref().unwrap_or(program), &schedule::short_axes(sizes), &mut Stages::new())
+}
+
+/// The loop nests of a program in which some sizes have values.
+fn loops_where(
+    program: &tssa::Program,
+    sizes: &BTreeMap<SizeId, i64>,
+    stages: &mut Stages<'_>,
+) -> Result<loops::Program> {
     let prepared = prepare::prepare(program, stages)?;
     let lowered = stages.run("lower", || lower::lower(&prepared.program))?;
-    schedule::schedule(lowered, stages)
+    schedule::schedule(schedule::with_sizes(lowered, sizes)?, stages)
 }
 
 /// The loop nests of a program with results on patterns that are found out.

@@ -42,18 +42,15 @@ impl Function {
         back_end::loops(&self.tssa, stages)
     }
 
-    /// The program as loop nests for the sizes of inputs: products with sums over empty ranges are zero, whatever the other factors are. Only
-    /// then are they other nests.
+    /// The program as loop nests for the sizes of inputs: products with sums over empty ranges are zero, whatever the other factors are, and
+    /// axes of a few values beside long ones are [known to be so](schedule::short_axes). Only then are they other nests.
     ///
     /// # Errors
     /// As [`Function::loops`].
     pub fn loops_for(&self, inputs: &Inputs) -> Result<loops::Program> {
         // Inputs that do not fit are complained about when they are bound.
         let Ok(sizes) = tensor::sizes(&self.tssa.signature, inputs) else { return self.loops(&mut Stages::new()) };
-        match back_end::without_vanishing(&self.tssa, &sizes)? {
-            Some(program) => back_end::loops(&program, &mut Stages::new()),
-            None => self.loops(&mut Stages::new()),
-        }
+        back_end::loops_for(&self.tssa, &sizes)
     }
 
     /// The program as loop nests in two: what parameters that are constant alone lead to, and what is left for each call.

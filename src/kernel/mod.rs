@@ -14,7 +14,8 @@
 //! matrix or the rows of a CSC matrix, are kept in this order, so that each call reads them one after the other. Calls are given the other parameters; no bit changes.
 //!
 //! **What is bound decides how a program runs**: [`schedule::specialise`](fn@crate::schedule::specialise) makes it another one for its sizes and constants. No bit
-//! changes but in sums by target, which are in an order that depends on sizes.
+//! changes but in sums by target, which are in an order that depends on sizes. Kernels of a [`Function`](crate::Function) know beforehand which
+//! axes are [short](crate::schedule::short_axes), and have other orders of sums then.
 //!
 //! **Threads.** Native code shares much work among the threads that its kernel [was given](Kernel::set_threads), or else of the `rayon` pool that a
 //! call comes from, or else of one pool for all kernels, of as many threads as `RAYON_NUM_THREADS` says or as there are processors. A child that the process forks makes a pool of its own when it

@@ -6,8 +6,8 @@ use super::{
     ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Search, Segment,
     Stmt,
 };
-use crate::base::{Id, IndexId};
-use crate::index::{Affine, Checked};
+use crate::base::{Id, IndexId, SizeId};
+use crate::index::{Affine, Checked, Var};
 
 /// Rewrites the bodies of the loops of a nest with fresh names; says so, if the rewriting reports that something was found.
 pub(crate) fn inside_of_loops(
@@ -81,11 +81,14 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
 }
 
 /// New names for the indices and registers that statements define.
+#[derive(Default)]
 pub(crate) struct Fresh {
     indices: BTreeMap<IndexId, IndexId>,
     reals: BTreeMap<RealId, RealId>,
     /// The values of indices that have one.
     values: BTreeMap<IndexId, Affine>,
+    /// Those of sizes that have one.
+    sizes: BTreeMap<SizeId, i64>,
     next_index: usize,
     next_real: usize,
 }
@@ -111,7 +114,12 @@ impl Fresh {
                 | Stmt::Tuple(..) => {}
             });
         }
-        Fresh { indices: BTreeMap::new(), reals: BTreeMap::new(), values: BTreeMap::new(), next_index, next_real }
+        Fresh { next_index, next_real, ..Fresh::default() }
+    }
+
+    /// Names in order, where some sizes have values.
+    pub fn at_sizes(sizes: BTreeMap<SizeId, i64>) -> Fresh {
+        Fresh { sizes, ..Fresh::default() }
     }
 
     /// The new name of an index.
@@ -173,7 +181,14 @@ impl Fresh {
     }
 
     fn affine(&self, a: &Affine) -> Checked<Affine> {
-        a.substitute(&|i| self.values.get(&i).cloned().or_else(|| self.indices.get(&i).map(|j| (*j).into())))
+        let index = |i: &IndexId| self.values.get(i).cloned().or_else(|| self.indices.get(i).map(|j| (*j).into()));
+        a.replace(&mut |v| {
+            Ok(match v {
+                Var::Index(i) => index(i),
+                Var::Size(n) => self.sizes.get(n).map(|value| Affine::constant(*value)),
+                Var::Apply(_) => None,
+            })
+        })
     }
 
     fn place(&self, place: &Place) -> Checked<Place> {
@@ -245,7 +260,7 @@ impl Fresh {
             Stmt::Extremum { index, view, extent, at, body, value } => {
                 let (index, at) = (self.index(*index), self.index(*at));
                 let body = self.body(body)?;
-                Stmt::Extremum { index, view: *view, extent: extent.clone(), at, body, value: self.read(*value) }
+                Stmt::Extremum { index, view: *view, extent: self.affine(extent)?, at, body, value: self.read(*value) }
             }
             Stmt::If { cond, body } => Stmt::If { cond: self.cond(cond)?, body: self.body(body)? },
             Stmt::Define(r, real) => {

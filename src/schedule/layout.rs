@@ -12,12 +12,12 @@
 use std::collections::BTreeMap;
 
 use super::split::taps::is_border;
-use super::vectorise::literal;
+use super::vectorise::is_short;
 use super::{machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, Var};
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt, changes_outside};
 
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
@@ -154,12 +154,22 @@ pub(super) struct Loop<'a> {
 }
 
 /// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
-pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
-    let paths = paths(nest);
+fn strided(nest: &Nest, last: &Last) -> u64 {
+    strided_in(&paths(nest), last)
+}
+
+/// The same without loads between loops: those of intermediate tensors that have no order of axes yet.
+pub(super) fn strided_inside(nest: &Nest, last: &Last) -> u64 {
+    let mut paths = paths(nest);
+    paths.iter_mut().for_each(|path| path.outside.retain(|(_, stmt)| stmt.store().is_some()));
+    strided_in(&paths, last)
+}
+
+fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
     let cost = |path: &Path<'_>| -> u64 {
-        let Path { around, stores, body } = path;
+        let Path { around, outside, body } = path;
         let deepest = around.len().saturating_sub(1);
-        let adds = body.iter().any(|s| matches!(s, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..)));
+        let adds = changes_outside(body);
         let each = around
             .iter()
             .enumerate()
@@ -168,7 +178,8 @@ pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
                 let far = |place: &Place| apart(place, l.index, last);
                 let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
                 // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
-                let outside = total(stores.iter().filter(|(_, place)| far(place)).map(|(depth, _)| weight(*depth)));
+                let outside = outside.iter().filter(|(_, stmt)| place(stmt).is_some_and(far));
+                let outside = total(outside.map(|(depth, _)| weight(*depth)));
                 let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
                 let after = folds.saturating_add(outside).saturating_mul(2);
                 inside.saturating_mul(weight(around.len())).saturating_add(after)
@@ -180,8 +191,9 @@ pub(super) fn strided(nest: &Nest, last: &Last) -> u64 {
 }
 
 /// Whether a loop is the outermost of many over axes of what is stored, which is cut into parts rather than into lanes.
-fn is_for_parts(Path { around, stores, body }: &Path<'_>, depth: usize) -> bool {
-    let mut stored = stores.iter().map(|(_, place)| *place).chain(body.iter().filter_map(Stmt::store)).peekable();
+fn is_for_parts(Path { around, outside, body }: &Path<'_>, depth: usize) -> bool {
+    let outside = outside.iter().filter_map(|(_, stmt)| stmt.store());
+    let mut stored = outside.chain(body.iter().filter_map(Stmt::store)).peekable();
     let any = stored.peek().is_some();
     let places: Vec<&Place> = stored.collect();
     let axis = |l: &Loop<'_>| !any || places.iter().any(|place| place.at.iter().any(|a| a.mentions(l.index)));
@@ -190,7 +202,7 @@ fn is_for_parts(Path { around, stores, body }: &Path<'_>, depth: usize) -> bool 
 
 /// Whether a loop can have lanes, and is not known to be too short for them.
 fn is_wide(l: &Loop<'_>) -> bool {
-    l.lanes && literal(l.domain).is_none_or(|n| n >= machine::SHORT)
+    l.lanes && !is_short(l.domain)
 }
 
 /// Whether lanes over an index access places far apart, neither neighbours nor one place.
@@ -201,11 +213,11 @@ fn apart(place: &Place, index: IndexId, last: &Last) -> bool {
     !varying.into_iter().all(near)
 }
 
-/// An innermost loop, the loops around it, and what is stored in these, each inside of so many.
+/// An innermost loop, the loops around it, and what is loaded and stored in these, each inside of so many.
 #[derive(Clone, Default)]
 pub(super) struct Path<'a> {
     pub around: Vec<Loop<'a>>,
-    stores: Vec<(usize, &'a Place)>,
+    outside: Vec<(usize, &'a Stmt)>,
     pub body: &'a [Stmt],
 }
 
@@ -223,7 +235,7 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
         return;
     }
     let body = stmt.body();
-    let stores = path.stores.len();
+    let outside = path.outside.len();
     if let Stmt::For { index, domain, .. } = stmt {
         let mut lanes = matches!(domain, Domain::Range { .. });
         for stmt in body {
@@ -237,13 +249,13 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
         match body.iter().all(|stmt| stmt.body().is_empty()) {
             true => paths.push(Path { body, ..path.clone() }),
             false => {
-                let (depth, stores) = (path.around.len(), body.iter().filter(|stmt| matches!(stmt, Stmt::Store(..))));
-                path.stores.extend(stores.filter_map(place).map(|place| (depth, place)));
+                let depth = path.around.len();
+                path.outside.extend(body.iter().filter(|stmt| place(stmt).is_some()).map(|stmt| (depth, stmt)));
             }
         }
     }
     body.iter().for_each(|stmt| innermost(stmt, path, paths));
-    path.stores.truncate(stores);
+    path.outside.truncate(outside);
     if matches!(stmt, Stmt::For { .. }) {
         path.around.pop();
     }

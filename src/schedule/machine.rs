@@ -23,6 +23,9 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
+/// From how many values on an axis is long, beside which short ones are known to be short when a program is bound: so many fill lanes.
+pub const MANY: i64 = 2 * LANES_OF_ELEMENTS as i64;
+
 /// How many loops over axes that could have lanes are inside of the outermost one of a nest, if it is for parts alone: a batch of signals or pictures,
 /// often a short one, and another part for each.
 pub const AXES_BESIDE_PARTS: usize = 2;

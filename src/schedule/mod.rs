@@ -44,6 +44,8 @@
 //! | [`scatter`](fn@scatter) | sums by target are computed in the order of their sources | sizes | reassociates |
 //! | [`hold`](fn@hold) | what constants alone lead to is a program of its own, which runs once | constants | exact |
 //! | [`in_bins`] | sums along another view of a relation are computed in two passes | a program has both forms | exact |
+//!
+//! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes) beside others, where they are known.
 
 mod bins;
 mod blocks;
@@ -71,6 +73,7 @@ mod row_blocks;
 mod row_sums;
 mod scatter;
 mod searches;
+mod short_axes;
 mod sink_selects;
 mod specialise;
 mod split;
@@ -87,6 +90,7 @@ use crate::stages::Stages;
 pub use bins::in_bins;
 pub use hold::{Split, constants_by_name, hold};
 pub use scatter::{Sizes, scatter};
+pub use short_axes::{short_axes, with_sizes};
 pub use specialise::{Specialised, specialise};
 
 /// How far the results of a pass are those of before.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::layout::{Last, Path, move_last, paths, permute, strided, weight};
+use super::layout::{Last, Path, move_last, paths, permute, strided_inside as strided, weight};
 use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};

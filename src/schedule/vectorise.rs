@@ -10,9 +10,11 @@
 //! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
+//! | around short loops alone, where numbers are a few places apart and nothing inside has lanes | 16 | the short loops are unrolled |
 //!
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
-//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives.
+//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives; nor a short one around a longer
+//! one that can have them. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -21,6 +23,7 @@
 //! |---|---|---|---|
 //! | 4 iterations inside of 32 lanes | 4 | 4 | 16 |
 //! | 8 iterations around 16 lanes | 2 | 8 | 16 |
+//! | 8 iterations, and 8 lanes that are added up | 1 | 8 | 8 |
 //! | 4 iterations, each with a sum in 16 lanes | 10 | | 8 |
 //!
 //! Each takes the least from what is read again and again, which is rarely in the nearest cache: vectors for each group of iterations where
@@ -28,26 +31,32 @@
 //!
 //! What comes of a nest is known before anything is done to it: [`Plan`] is a question that other passes ask too.
 
+mod own_sums;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::contract::Contraction;
 use super::layout::Last;
 use super::machine::{
-    JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, MANY_SUMS, PARTIAL_SUMS,
+    FEW, JAM, LANES_AROUND_CALLS, LANES_AROUND_ENTRIES, LANES_OF_ELEMENTS, LANES_OF_SUMS, MANY_SUMS, PARTIAL_SUMS,
     ROW_DENSITY, ROW_WORK, SHORT, VECTOR,
 };
+use super::split::taps::is_border;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
     Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
-    has_loop,
+    has_loop, outer_sums,
 };
 
 /// Sets lanes, interleaved iterations and parallel loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut program.nests {
-        let plan = Plan::of(nest, Contraction::default());
+        let mut plan = Plan::of(nest, Contraction::default());
+        if own_sums::give(&plan, nest) {
+            plan = Plan::of(nest, Contraction::default());
+        }
         plan.apply(&mut nest.body);
         if let Some(iterations) = plan.jam.values().copied().max() {
             nest.decisions.push(Decision::Jammed { iterations });
@@ -95,6 +104,7 @@ impl<'a> Plan<'a> {
         plan.run_in_lanes(&nest.body);
         if plan.interleave(&nest.body, 1, false) {
             plan.block(&nest.body);
+            plan.block_sums(&nest.body, None);
         }
         self
     }
@@ -157,7 +167,15 @@ impl<'a> Plan<'a> {
                         Some(found) => {
                             self.lanes.insert(*index, found);
                         }
-                        None => self.run_in_lanes(body),
+                        None => {
+                            let before = self.lanes.len();
+                            self.run_in_lanes(body);
+                            if self.lanes.len() == before
+                                && let Some(found) = near(self, *index, domain, body)
+                            {
+                                self.lanes.insert(*index, found);
+                            }
+                        }
                     }
                 }
                 Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.run_in_lanes(body),
@@ -182,10 +200,21 @@ impl<'a> Plan<'a> {
             && self.shares(index, body, LANES_OF_ELEMENTS)
     }
 
-    /// Whether a loop over a few values is around one of unknown length that goes along neighbours: the taps of a kernel, each summed up over many
-    /// places, would leave most lanes empty.
+    /// Whether a loop over a few values is around a longer one that can have lanes, or goes along neighbours: the taps of a kernel, each summed up
+    /// over many places, would leave most lanes empty.
     fn is_short_around(&self, domain: &Domain, body: &[Stmt]) -> bool {
-        literal(domain).is_some_and(|n| n < SHORT) && self.has_neighbours_inside(body)
+        is_short(domain) && (self.has_neighbours_inside(body) || self.has_longer_inside(body))
+    }
+
+    fn has_longer_inside(&self, body: &[Stmt]) -> bool {
+        body.iter().any(|stmt| match stmt {
+            Stmt::For { index, domain, body, .. }
+                if !is_short(domain) && choose(self, *index, domain, body).is_some() =>
+            {
+                true
+            }
+            stmt => self.has_longer_inside(stmt.body()),
+        })
     }
 
     fn has_neighbours_inside(&self, body: &[Stmt]) -> bool {
@@ -247,6 +276,43 @@ impl<'a> Plan<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// Exchanges vectors of lanes that go on to be added up, around products of interleaved iterations, for as many iterations as in other blocks.
+    /// `around` is the loop around whose iterations are interleaved.
+    fn block_sums(&mut self, body: &[Stmt], around: Option<IndexId>) {
+        for stmt in body {
+            let Stmt::For { index, lanes, jam, body, .. } = stmt else {
+                self.block_sums(stmt.body(), around);
+                continue;
+            };
+            let around = if self.jam(*index, *jam) > 1 { Some(*index) } else { around };
+            let jammed = if self.lanes(*index, *lanes) > VECTOR && adds_up_loops(body) {
+                around.or_else(|| self.jammed_inside(body))
+            } else {
+                None
+            };
+            match jammed {
+                Some(jammed) => {
+                    self.lanes.insert(*index, VECTOR);
+                    self.jam.insert(jammed, JAM * 2);
+                }
+                None => self.block_sums(body, around),
+            }
+        }
+    }
+
+    /// The only loop inside whose iterations are interleaved.
+    fn jammed_inside(&self, body: &[Stmt]) -> Option<IndexId> {
+        let mut found = BTreeSet::new();
+        for stmt in body {
+            stmt.visit(&mut |stmt| {
+                if let Stmt::For { index, jam, .. } = stmt {
+                    found.extend((self.jam(*index, *jam) > 1).then_some(*index));
+                }
+            });
+        }
+        found.pop_first().filter(|_| found.is_empty())
     }
 
     fn halve(&mut self, body: &[Stmt]) {
@@ -335,6 +401,7 @@ impl Blocks {
     fn body(&mut self, plan: &Plan<'_>, body: &[Stmt]) {
         for stmt in body {
             match stmt {
+                stmt if is_border(stmt) => {}
                 Stmt::For { index, lanes, body, .. } if plan.lanes(*index, *lanes) == LANES_OF_ELEMENTS => {
                     for stmt in body {
                         stmt.visit(&mut |stmt| self.inside += usize::from(plan.adds_product(stmt)));
@@ -367,6 +434,8 @@ impl Gain {
     fn body(&mut self, plan: &Plan<'_>, own: &mut BTreeSet<IndexId>, body: &[Stmt], around: u32) {
         for stmt in body {
             match stmt {
+                // A few places at the ends of rows neither gain nor cost much.
+                stmt if is_border(stmt) => {}
                 Stmt::For { index: inner, domain, lanes, body, .. } => {
                     if moves(domain, own) {
                         own.insert(*inner);
@@ -405,6 +474,20 @@ fn moves(domain: &Domain, own: &BTreeSet<IndexId>) -> bool {
     lower.iter().any(follows) && upper.iter().any(follows)
 }
 
+/// Whether a body adds what comes of its innermost loops to registers outside, not these loops themselves.
+fn adds_up_loops(body: &[Stmt]) -> bool {
+    let mut innermost = BTreeSet::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if matches!(stmt, Stmt::For { .. }) && !stmt.body().iter().any(has_loop) {
+                innermost.append(&mut outer_sums(stmt.body()));
+            }
+        });
+    }
+    let sums = outer_sums(body);
+    !innermost.is_empty() && !sums.is_empty() && sums.is_disjoint(&innermost)
+}
+
 /// Whether a loop around others runs in lanes that are independent of each other.
 pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
     let whole = Domain::Range { lower: Vec::new(), upper: Vec::new() };
@@ -419,7 +502,7 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     // What a short loop has stored one by one, a vector would have to wait for.
-    if !seen.has_loops && !seen.has_calls && literal(domain).is_some_and(|n| n < SHORT) {
+    if !seen.has_loops && !seen.has_calls && is_short(domain) {
         return None;
     }
     match (seen.has_loops, changes_outside(body)) {
@@ -439,6 +522,14 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
     }
 }
 
+/// The lanes of a loop around short ones alone, in which nothing else has any, where numbers are a few places apart: those of a pooling.
+fn near(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
+    let mut seen = Seen::new(plan, index);
+    let can = seen.body(body) && seen.has_loops && seen.only_short && seen.near > 0 && seen.far == seen.near;
+    (can && !is_short(domain) && matches!(domain.whole_of(), Domain::Range { .. }))
+        .then_some(if seen.has_calls || seen.sums >= MANY_SUMS { VECTOR } else { LANES_OF_SUMS })
+}
+
 /// Whether a row without loops has so much arithmetic that it runs in lanes, wherever its numbers are.
 pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
     let plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
@@ -446,12 +537,25 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
     seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
-/// How many values a loop has at most, if that is known beforehand.
+/// Whether a loop is known to have few values.
+pub(super) fn is_short(domain: &Domain) -> bool {
+    literal(domain).is_some_and(|n| n < SHORT)
+}
+
+/// Whether an end of a range is a fraction, which depends on indices around.
+fn has_fractions(domain: &Domain) -> bool {
+    let Domain::Range { lower, upper } = domain else { return false };
+    lower.iter().chain(upper).any(|bound| bound.divisor != 1)
+}
+
+/// How many values a loop has at most, if that is known beforehand: its ends are literals apart, or such fractions.
 pub(super) fn literal(domain: &Domain) -> Option<i64> {
     let Domain::Range { lower, upper } = domain else { return None };
     let between = |(lower, upper): (&Bound, &Bound)| {
-        let exact = lower.divisor == 1 && upper.divisor == 1;
-        exact.then(|| upper.numerator.sub(&lower.numerator).ok()?.as_constant()?.checked_add(1)).flatten()
+        let steps = upper.numerator.sub(&lower.numerator).ok()?.as_constant()?;
+        // floor(a / d) - floor(b / d) is at most (a - b) / d, rounded up.
+        let apart = steps.checked_add(lower.divisor - 1)?.div_euclid(lower.divisor);
+        (lower.divisor == upper.divisor).then(|| apart.checked_add(1)).flatten()
     };
     lower.iter().flat_map(|low| upper.iter().map(move |high| (low, high))).filter_map(between).min()
 }
@@ -480,8 +584,9 @@ struct Seen<'a> {
     gathers: bool,
     /// Places are stored that an array gives.
     scatters: bool,
-    /// How many places far apart are loaded or stored, and how many operations there are.
+    /// How many places far apart are loaded or stored, how many of these in steps of a few places, and how many operations there are.
     far: usize,
+    near: usize,
     operations: usize,
 }
 
@@ -503,6 +608,7 @@ impl Seen<'_> {
             gathers: false,
             scatters: false,
             far: 0,
+            near: 0,
             operations: 0,
         }
     }
@@ -534,7 +640,7 @@ impl Seen<'_> {
         match stmt {
             Stmt::For { domain, body, .. } => {
                 self.has_loops = true;
-                self.only_short &= literal(domain).is_some_and(|n| n < SHORT);
+                self.only_short &= is_short(domain) && !has_fractions(domain);
                 self.over_entries |= matches!(domain.whole_of(), Domain::Segment(_));
                 !varies && self.body(body)
             }
@@ -597,9 +703,10 @@ impl Seen<'_> {
         match (others_vary || rest_varies, step) {
             (false, 0) => {}
             (false, 1) => self.neighbours = true,
-            _ => {
+            (others, step) => {
                 self.gathers |= !self.around;
                 self.far += 1;
+                self.near += usize::from(!others && step.abs() <= FEW);
             }
         }
     }

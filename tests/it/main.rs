@@ -45,6 +45,7 @@ mod programs;
 mod proofs;
 mod regressions;
 mod scatter;
+mod short_axes;
 mod single;
 mod storage;
 mod straight;

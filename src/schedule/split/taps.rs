@@ -10,11 +10,12 @@
 //! ```
 //!
 //! *Strides.* Where both ends of a sum are fractions of the index of a loop around it, the loop is one for each remainder, in which they are no
-//! fractions any more.
+//! fractions any more. A loop that adds to a register outside has the remainders in turn in its body, as its sum keeps its order.
 //!
 //! *Taps.* A sum whose ends follow the index, at a distance that is a literal, is one over this distance.
 //!
-//! *Borders.* The loop is then cut into three, of which the one in the middle has the same taps at each place, and can run in lanes:
+//! *Borders.* The loop is then cut into three, of which the one in the middle has the same taps at each place, and can run in lanes. Fractions
+//! at the borders alone, as those of a dilated convolution, need no remainders:
 //!
 //! ```text
 //! for i in 0 .. n + 1                              for i in 0 .. min(n + 1, 1)           max(0, i - n + 1) .. min(2, i)
@@ -22,18 +23,18 @@
 //!                                                  for i in max(0, 2, n) .. n + 1        max(0, i - n + 1) .. min(2, i)
 //! ```
 //!
-//! **Why it is right.** Each value of the index is in one of the loops, with the same statements, and each sum keeps its order. Iterations may be in
-//! another order, as they change no register outside, and store what no other one reads or stores.
+//! **Why it is right.** Each value of the index is in one of the loops, with the same statements, and each sum keeps its order. Iterations are in
+//! another order only where they change no register outside, and store what no other one reads or stores.
 //!
-//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined, around sums over a few places alone. Borders: in such a loop that
-//! stores in its body itself, the one along a row.
+//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined, around sums over a few places alone
+//! where they store. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
 use super::innermost::{assume, in_loops};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
-use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, stores};
+use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, has_loop, stores};
 use crate::solver::Facts;
 
 /// Cuts the loops of a nest around sums over a few places; whether there were any.
@@ -116,28 +117,31 @@ impl Cutter {
     fn body(&mut self, stmts: Vec<Stmt>, known: &Facts) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(stmts.len());
         for stmt in stmts {
-            match self.by_remainders(&stmt)? {
-                Some(loops) => {
-                    self.found = true;
-                    for stmt in loops {
-                        out.extend(self.along(stmt, known)?);
-                    }
-                }
-                None => out.extend(self.along(stmt, known)?),
-            }
+            out.extend(self.cut(stmt, known)?);
         }
         Ok(out)
     }
 
-    /// A loop, cut at its borders, with what is inside.
-    fn along(&mut self, stmt: Stmt, known: &Facts) -> Checked<Vec<Stmt>> {
-        let mut stmts = match self.at_borders(&stmt, known)? {
-            Some(pieces) => {
-                self.found = true;
-                pieces
+    /// A loop, cut at its borders and by remainders, with what is inside. A dilated kernel has fractions at its borders alone.
+    fn cut(&mut self, stmt: Stmt, known: &Facts) -> Checked<Vec<Stmt>> {
+        if let Some(pieces) = self.at_borders(&stmt, known)? {
+            return self.inside(pieces, known);
+        }
+        let mut out = Vec::new();
+        match self.by_remainders(&stmt)? {
+            Some(loops) => {
+                for stmt in loops {
+                    let pieces = self.at_borders(&stmt, known)?.unwrap_or_else(|| vec![stmt]);
+                    out.extend(self.inside(pieces, known)?);
+                }
             }
-            None => vec![stmt],
-        };
+            None => out.extend(self.inside(vec![stmt], known)?),
+        }
+        Ok(out)
+    }
+
+    /// Statements, with what is inside of them cut.
+    fn inside(&mut self, mut stmts: Vec<Stmt>, known: &Facts) -> Checked<Vec<Stmt>> {
         for stmt in &mut stmts {
             match stmt {
                 Stmt::For { index, domain, body, .. } => {
@@ -152,41 +156,94 @@ impl Cutter {
         Ok(stmts)
     }
 
-    /// A loop for each remainder of the index, where that makes bounds whole.
+    /// A loop for each remainder of the index, where that makes bounds whole; or one loop of them all, where it adds to a register outside.
     fn by_remainders(&mut self, stmt: &Stmt) -> Checked<Option<Vec<Stmt>>> {
         let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
         let Some(step) = stride(*index, body) else { return Ok(None) };
         let from_zero = matches!(lower.as_slice(), [bound] if bound.numerator.as_constant() == Some(0));
-        let whole = upper.iter().all(|bound| bound.divisor == 1);
-        if has_long_sum(*index, body) {
-            return Ok(None);
-        }
+        let [upper] = upper.as_slice() else { return Ok(None) };
         let copied = size(body).saturating_mul(usize::try_from(step).unwrap_or(usize::MAX));
-        if !from_zero || !whole || changes_outside(body) || copied > PIECES_STATEMENTS {
+        let adds_up = changes_outside(body);
+        if !from_zero || upper.divisor != 1 || copied > PIECES_STATEMENTS || !adds_up && has_long_sum(*index, body) {
             return Ok(None);
         }
+        let ends = (0..step)
+            .map(|rest| shortened(&Bound { numerator: upper.numerator.add_constant(-rest)?, divisor: step }))
+            .collect::<Checked<Vec<_>>>()?;
+        let cut = match adds_up {
+            true => self.in_turn(*index, step, &ends, body)?,
+            false => Some(self.one_for_each(*index, step, ends, body)?),
+        };
+        self.found |= cut.is_some();
+        Ok(cut)
+    }
+
+    fn one_for_each(&mut self, index: IndexId, step: i64, ends: Vec<Bound>, body: &[Stmt]) -> Checked<Vec<Stmt>> {
         let mut loops = Vec::new();
-        for rest in 0..step {
-            self.names.again();
+        for (rest, end) in (0..).zip(ends) {
             let again = self.names.fresh_index();
-            self.names.fix(*index, Affine::index(again).scale(step)?.add_constant(rest)?);
-            let mut body = self.names.body(body)?;
-            make_whole(&mut body)?;
-            let last =
-                |bound: &Bound| shortened(&Bound { numerator: bound.numerator.add_constant(-rest)?, divisor: step });
-            let upper = upper.iter().map(last).collect::<Checked<_>>()?;
-            loops.push(Stmt::one_by_one(again, Domain::Range { lower: lower.clone(), upper }, body));
+            let body = self.at_remainder(index, again, step, rest, body)?;
+            loops.push(Stmt::one_by_one(again, range(Affine::constant(0), end), body));
+        }
+        Ok(loops)
+    }
+
+    /// One loop whose iterations are those of each remainder, one after the other, and what is left of the last one: sums keep their order.
+    fn in_turn(&mut self, index: IndexId, step: i64, ends: &[Bound], body: &[Stmt]) -> Checked<Option<Vec<Stmt>>> {
+        let Some((last, exact)) = ends.last().map(|end| (end, ends.iter().all(|end| end.divisor == 1))) else {
+            return Ok(None);
+        };
+        let mut left = Vec::new();
+        for (rest, end) in (0..).zip(ends) {
+            match end.numerator.sub(&last.numerator)?.as_constant() {
+                Some(0) => {}
+                Some(1) => left.push(rest),
+                _ => return Ok(None),
+            }
+        }
+        if !exact {
+            return Ok(None);
+        }
+        let again = self.names.fresh_index();
+        let mut all = Vec::new();
+        for rest in 0..step {
+            all.extend(self.at_remainder(index, again, step, rest, body)?);
+        }
+        let mut loops = vec![Stmt::one_by_one(again, range(Affine::constant(0), last.clone()), all)];
+        if !left.is_empty() {
+            let (again, at) = (self.names.fresh_index(), last.numerator.add_constant(1)?);
+            let mut all = Vec::new();
+            for rest in left {
+                all.extend(self.at_remainder(index, again, step, rest, body)?);
+            }
+            loops.push(Stmt::one_by_one(again, range(at.clone(), Bound::exact(at)), all));
         }
         Ok(Some(loops))
+    }
+
+    /// A body where its index is `step * again + rest`.
+    fn at_remainder(
+        &mut self,
+        index: IndexId,
+        again: IndexId,
+        step: i64,
+        rest: i64,
+        body: &[Stmt],
+    ) -> Checked<Vec<Stmt>> {
+        self.names.again();
+        self.names.fix(index, Affine::index(again).scale(step)?.add_constant(rest)?);
+        let mut body = self.names.body(body)?;
+        make_whole(&mut body)?;
+        Ok(body)
     }
 
     /// The three loops that one along a row becomes, of which the middle one has the same taps everywhere. One that is not along a row becomes
     /// such a middle one, where there is nothing else.
     fn at_borders(&mut self, stmt: &Stmt, known: &Facts) -> Checked<Option<Vec<Stmt>>> {
         let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
-        let own = |stmt: &Stmt| stmt.store().is_some_and(|place| place.at.iter().any(|a| a.mentions(*index)));
-        let along = body.iter().any(own) && !changes_outside(body) && size(body) * 3 <= PIECES_STATEMENTS;
-        if sums(*index, body).is_empty() {
+        let along = body.iter().any(|stmt| is_own(stmt, *index)) && size(body) * 3 <= PIECES_STATEMENTS;
+        let is_one = Sum { lower, upper }.taps().is_some_and(|(_, n)| n == 1);
+        if is_one || sums(*index, body).is_empty() {
             return Ok(None);
         }
         let mut inside = known.clone();
@@ -216,6 +273,7 @@ impl Cutter {
         };
         pieces.push(self.piece(*index, Domain::Range { lower: low, upper: high }, &same)?);
         pieces.extend(end);
+        self.found = true;
         Ok(Some(pieces))
     }
 
@@ -257,7 +315,7 @@ impl Cutter {
 }
 
 /// Whether a sum inside is neither over a few places nor over those next to that of the index: with it products are computed in blocks of registers,
-/// for which a loop has to stay whole.
+/// for which a loop that stores them has to stay whole.
 fn has_long_sum(index: IndexId, body: &[Stmt]) -> bool {
     let mut any = false;
     let mut look = |stmt: &Stmt| {
@@ -269,6 +327,16 @@ fn has_long_sum(index: IndexId, body: &[Stmt]) -> bool {
     };
     body.iter().for_each(|stmt| stmt.visit(&mut look));
     any
+}
+
+fn range(from: Affine, to: Bound) -> Domain {
+    Domain::Range { lower: vec![Bound::exact(from)], upper: vec![to] }
+}
+
+/// Whether a statement stores at the places of an index, or adds to a register.
+fn is_own(stmt: &Stmt, index: IndexId) -> bool {
+    let stores = stmt.store().is_some_and(|place| place.at.iter().any(|a| a.mentions(index)));
+    stores || matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))
 }
 
 /// The divisor that both ends of a sum have that follow an index.
@@ -400,11 +468,9 @@ fn full(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle, any: &mut
 
 /// Whether a bound is no tighter than an end, where the index is in the middle.
 fn may_go(bound: &Bound, end: &Affine, sign: i64, i: IndexId, known: &Facts, middle: &mut Middle) -> Checked<bool> {
-    if bound.divisor != 1 {
-        return Ok(false);
-    }
-    // At least 0 where the bound is no tighter.
-    let room = end.sub(&bound.numerator)?.scale(sign)?;
+    // At least 0 where the bound is no tighter: floor(a / d) <= e for a < (e + 1) * d, and floor(a / d) >= e for a >= e * d.
+    let first = end.scale(bound.divisor)?.add_constant(if sign > 0 { bound.divisor - 1 } else { 0 })?;
+    let room = first.sub(&bound.numerator)?.scale(sign)?;
     if known.proves(&Pred::non_negative(room.clone())) {
         return Ok(true);
     }
@@ -446,10 +512,16 @@ fn at_value(index: IndexId, value: &Affine, body: &[Stmt]) -> Checked<Vec<Stmt>>
     names.body(body)
 }
 
-/// Whether a loop is a border: of a few values that are stored at, which bounds beside the ends of its range cut off.
+/// Whether a loop is a border: of a few values at the end of a range of unknown length, that are stored at or summed up.
 pub(in super::super) fn is_border(stmt: &Stmt) -> bool {
-    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return false };
-    let few = Sum { lower, upper }.taps().is_some();
-    few && (lower.len() > 1 || upper.len() > 1)
-        && stores(body).iter().any(|place| place.at.iter().any(|a| a.mentions(*index)))
+    let Stmt::For { index, domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt else { return false };
+    let mut at_end = lower.len() > 1 || upper.len() > 1;
+    let mut follows = false;
+    domain.visit_affine(&mut |a| {
+        at_end |= a.as_constant().is_none();
+        a.visit(&mut |v| follows |= matches!(v, Var::Index(_)));
+    });
+    let stored = || stores(body).iter().any(|place| place.at.iter().any(|a| a.mentions(*index)));
+    let summed = || changes_outside(body) && body.iter().any(has_loop);
+    at_end && Sum { lower, upper }.taps().is_some() && (stored() || !follows && summed())
 }
