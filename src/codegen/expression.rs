@@ -77,10 +77,11 @@ impl Emitter<'_> {
         let buffer = self.program.buffers.get(place.buffer).ok_or_else(|| Error::bug(PASS, "an unknown buffer"))?;
         let dims = &buffer.dims[buffer.dims.len().saturating_sub(place.at.len().saturating_sub(1))..];
         let mut text = String::new();
-        for (axis, a) in place.at.iter().enumerate() {
+        let own = self.private.get(&place.buffer).copied();
+        for (axis, a) in place.at.iter().enumerate().filter(|(axis, _)| own != Some(*axis)) {
             let a = self.affine(a, copy)?;
             text = match axis {
-                0 => a,
+                _ if text.is_empty() => a,
                 // Row-major: the next axis of the buffer.
                 axis => format!("({text}) * ({}) + {a}", self.affine(&dims[axis - 1], copy)?),
             };

@@ -194,12 +194,30 @@ unsafe fn store_some<const N: usize>(x: *mut f64, k: i64, value: V<N>, count: i6
             core::arch::x86_64::_mm512_mask_storeu_pd(x.offset(k as isize), first(count), lanes)
         };
     }
-    halves!(
-        N,
-        h,
-        [value],
-        _mm256_maskstore_pd(x.offset(k as isize).wrapping_add(4 * h), first_of_half(count, h), value)
-    );
+    // A store under a mask takes as long as many without one on some processors, and loads of what it stored wait.
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let [mut half, other]: [__m256d; 2] = core::mem::transmute_copy(&value);
+            let (mut x, mut count) = (x.wrapping_offset(k as isize), count);
+            if count >= 4 {
+                _mm256_storeu_pd(x, half);
+                (half, x, count) = (other, x.wrapping_add(4), count - 4);
+            }
+            if count >= 4 {
+                return _mm256_storeu_pd(x, half);
+            }
+            let mut pair = _mm256_castpd256_pd128(half);
+            if count >= 2 {
+                _mm_storeu_pd(x, pair);
+                (pair, x, count) = (_mm256_extractf128_pd::<1>(half), x.wrapping_add(2), count - 2);
+            }
+            if count == 1 {
+                _mm_store_sd(x, pair);
+            }
+        };
+    }
     for l in 0..N {
         if (l as i64) < count {
             unsafe { *x.offset(k as isize + l as isize) = value.0[l] }

@@ -7,6 +7,8 @@
 //! - A nest reads parameters and buffers of earlier nests and writes its own, by pointers alone: several of them may be one slice, of which they
 //!   write different places. A [`Session`] borrows the parameters as shared slices and the
 //!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
+//! - Where iterations have rows of [their own](crate::loops::Program::private_axes), each part that runs is given memory for one ([`Rows`]) that no
+//!   other part has until it ends.
 //! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
 //!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
 //! - A buffer is read and written as `f32` where the program stores it in single precision, and as `f64` elsewhere; a kernel compares the
@@ -15,6 +17,7 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
 
 use super::compile::{Library, Note, Unavailable};
 use super::threads;
@@ -39,6 +42,7 @@ struct Reals {
 }
 
 /// What a kernel is given, as the source declares it.
+#[derive(Clone, Copy)]
 #[repr(C)]
 struct Call {
     sizes: *const i64,
@@ -98,6 +102,8 @@ pub struct Step {
     pub fills: Vec<(usize, usize)>,
     /// Into how many parts it is cut.
     pub parts: i64,
+    /// The buffers of which each part that runs has a row.
+    pub private: Vec<usize>,
 }
 
 /// Room for pointers, kept between calls.
@@ -105,7 +111,50 @@ pub struct Step {
 pub struct Pointers {
     arrays: Vec<Ints>,
     buffers: Vec<Reals>,
+    rows: Vec<Rows>,
 }
+
+/// Rows for a part of a nest, and the buffers that it is given.
+#[derive(Default)]
+struct Rows {
+    memory: Vec<f64>,
+    buffers: Vec<Reals>,
+}
+
+// SAFETY: the pointers are read during a session alone, by the part that has the rows then; each session sets them anew.
+unsafe impl Send for Rows {}
+
+impl Rows {
+    /// Memory of so many numbers; nothing where there is none.
+    fn of_len(len: usize) -> Option<Rows> {
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(len).ok()?;
+        memory.resize(len, 0.0);
+        Some(Rows { memory, buffers: Vec::new() })
+    }
+
+    /// How many numbers rows of these buffers take, with what keeps those of different threads apart.
+    fn len(buffers: &[Reals], private: &[usize]) -> usize {
+        let lens = private.iter().filter_map(|k| buffers.get(*k)).map(|row| row.len.next_multiple_of(LINE));
+        lens.sum::<usize>() + 2 * LINE
+    }
+
+    /// Is given the buffers of a call, but for these, of which it has rows itself.
+    fn set(&mut self, buffers: &[Reals], private: &[usize]) {
+        self.buffers.clear();
+        self.buffers.extend_from_slice(buffers);
+        let mut rest = self.memory.as_mut_slice();
+        for k in private {
+            let Some(row) = self.buffers.get_mut(*k) else { continue };
+            let Some((own, others)) = rest.split_at_mut_checked(row.len.next_multiple_of(LINE)) else { break };
+            row.data = own.as_mut_ptr();
+            rest = others;
+        }
+    }
+}
+
+/// The numbers of a line of the cache.
+const LINE: usize = 8;
 
 impl std::fmt::Debug for Pointers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -186,14 +235,52 @@ impl<'a> Session<'a> {
             let run = |part: i64| unsafe { nest(std::ptr::from_ref(shared), part, step.parts) };
             match step.parts {
                 ..=1 => run(0),
-                parts => threads::for_each(parts, run),
+                parts if step.private.is_empty() => threads::for_each(parts, run),
+                _ => in_rows(*nest, shared, step, &self.pointers.buffers, &mut self.pointers.rows),
             }
         }
     }
 }
 
+/// Runs the parts of a nest, each with rows that no other one has meanwhile: as many threads as there is memory for.
+fn in_rows(nest: Nest, call: &Call, step: &Step, buffers: &[Reals], kept: &mut Vec<Rows>) {
+    let len = Rows::len(buffers, &step.private);
+    // SAFETY: see the head of this module; parts write different places, and what is lent is a row.
+    let run = |call: &Call, part: i64| unsafe { nest(std::ptr::from_ref(call), part, step.parts) };
+    let alone = || (0..step.parts).for_each(|part| run(call, part));
+    let threads = threads::count().min(usize::try_from(step.parts).unwrap_or(1));
+    if threads == 1 {
+        return alone();
+    }
+    kept.retain(|rows| rows.memory.len() >= len);
+    while kept.len() + 1 < threads {
+        let Some(rows) = Rows::of_len(len) else { return alone() };
+        kept.push(rows);
+    }
+    kept.iter_mut().for_each(|rows| rows.set(buffers, &step.private));
+    // The first ones are what the call has.
+    let first = Rows { memory: Vec::new(), buffers: buffers.to_vec() };
+    let free = Mutex::new(std::mem::take(kept).into_iter().chain([first]).collect::<Vec<_>>());
+    let free_now = || free.lock().unwrap_or_else(PoisonError::into_inner);
+    threads::for_each(step.parts, |part| {
+        let found = free_now().pop();
+        // A function that is called back may run another part in between, on the same thread.
+        let mut rows = found.unwrap_or_else(|| Rows { memory: vec![0.0; len], buffers: Vec::new() });
+        if rows.buffers.is_empty() {
+            rows.set(buffers, &step.private);
+        }
+        run(&Call { buffers: rows.buffers.as_ptr(), ..*call }, part);
+        free_now().push(rows);
+    });
+    kept.extend(
+        free.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().filter(|rows| !rows.memory.is_empty()),
+    );
+}
+
 // SAFETY: the parts of a nest read the same slices and write different places of one.
 unsafe impl Sync for Call {}
+// SAFETY: likewise; rows that parts have of their own are in what each is given.
+unsafe impl Sync for Reals {}
 
 /// The value of a function that the source calls back; NaN where it panics.
 unsafe extern "C" fn callback(host: *const c_void, function: u32, args: *const f64) -> f64 {

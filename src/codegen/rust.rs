@@ -114,6 +114,8 @@ pub(super) struct Emitter<'a> {
     spare: RealId,
     /// The buffers that the nest writes.
     pub targets: Vec<BufferId>,
+    /// Those of which the thread that runs an iteration has a row, with the axis of these iterations.
+    pub private: &'a BTreeMap<BufferId, usize>,
     /// Tests that become choices.
     conversion: Conversion,
     /// Whether the outermost parallel loop is cut into parts.
@@ -122,7 +124,12 @@ pub(super) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    pub fn new(program: &'a Program, functions: &'a mut Vec<Function>, registers: Registers) -> Self {
+    pub fn new(
+        program: &'a Program,
+        private: &'a BTreeMap<BufferId, usize>,
+        functions: &'a mut Vec<Function>,
+        registers: Registers,
+    ) -> Self {
         Emitter {
             program,
             functions,
@@ -141,6 +148,7 @@ impl<'a> Emitter<'a> {
             ahead: BTreeMap::new(),
             spare: RealId(0),
             targets: Vec::new(),
+            private,
             conversion: Conversion::default(),
             parts: false,
             registers,

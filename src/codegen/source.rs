@@ -1,5 +1,6 @@
 //! The source of a program: what it is given, its nests, vectors, and a list of what is passed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::items;
@@ -103,8 +104,13 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         text.push('\n');
     }
     let mut nests = String::new();
+    // Whoever runs the parts of a module at the same time gives them the same buffers.
+    let private = match target {
+        Target::Library => program.private_axes(),
+        Target::Module | Target::Included => BTreeMap::new(),
+    };
     for (k, nest) in program.nests.iter().enumerate() {
-        let mut emitter = Emitter::new(program, &mut functions, target.registers());
+        let mut emitter = Emitter::new(program, &private, &mut functions, target.registers());
         emitter.nest(k, nest, target)?;
         nests.push_str(&emitter.text);
     }

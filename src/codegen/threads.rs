@@ -28,6 +28,16 @@ pub fn for_each(parts: i64, run: impl Fn(i64) + Send + Sync) {
     }
 }
 
+/// How many threads there are for parts at most.
+pub fn count() -> usize {
+    let process = std::process::id();
+    match rayon::current_thread_index() {
+        Some(_) if is_born_in(process) => rayon::current_num_threads(),
+        Some(_) => 1,
+        None => pool(process).map_or(1, ThreadPool::current_num_threads),
+    }
+}
+
 /// Whether this thread first came here in this process, and not in one that it was forked from.
 fn is_born_in(process: u32) -> bool {
     thread_local! {

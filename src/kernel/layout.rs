@@ -17,10 +17,11 @@ pub(super) struct Shape {
     pub len: usize,
 }
 
-/// The shapes of all buffers, by id.
+/// The shapes of all buffers, by id: of those of which iterations have rows of [their own](Program::private_axes), that of one row.
 pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape>> {
     let mut shapes = Vec::with_capacity(program.buffers.len());
-    for buffer in program.buffers.values() {
+    let private = program.private_axes();
+    for (id, buffer) in program.buffers.iter() {
         let mut lengths = Vec::with_capacity(buffer.rank());
         if let Some(relation) = buffer.entries {
             let relation = bindings.relations().get(relation);
@@ -29,7 +30,11 @@ pub(super) fn shapes(program: &Program, bindings: &Bindings) -> Result<Vec<Shape
         for n in &buffer.dims {
             lengths.push(bindings.length(n)?);
         }
-        let shape = row_major(&lengths)?;
+        // Each row takes the place of the last one.
+        let axis = private.get(&id).copied();
+        axis.and_then(|axis| lengths.get_mut(axis)).into_iter().for_each(|n| *n = (*n).min(1));
+        let mut shape = row_major(&lengths)?;
+        axis.and_then(|axis| shape.strides.get_mut(axis)).into_iter().for_each(|stride| *stride = 0);
         let len = shape.len;
         if len as u64 >= MAX_ELEMENTS {
             let what = match buffer.kind {

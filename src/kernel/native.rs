@@ -1,5 +1,6 @@
 //! Which engine runs a kernel: the interpreter at once, native code as soon as there is some.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::layout::extent_of;
@@ -75,7 +76,9 @@ const PARTS: i64 = 64;
 impl Swap {
     pub fn new(program: &Program, bindings: &Bindings, arrays: &[Vec<u32>], engine: Engine) -> Result<Swap> {
         let sizes = bindings.sizes().values().copied().collect();
-        let steps = program.nests.iter().map(|nest| step(program, nest, bindings, arrays)).collect::<Result<_>>()?;
+        let private = program.private_axes();
+        let step = |nest| step(program, nest, &private, bindings, arrays);
+        let steps = program.nests.iter().map(step).collect::<Result<_>>()?;
         if engine == Engine::Interpreter {
             return Ok(Swap { code: None, sizes, steps });
         }
@@ -145,12 +148,19 @@ pub(super) fn work_of<'s>(
     Ok(total)
 }
 
-fn step(program: &Program, nest: &Nest, bindings: &Bindings, arrays: &[Vec<u32>]) -> Result<Step> {
+fn step(
+    program: &Program,
+    nest: &Nest,
+    private: &BTreeMap<BufferId, usize>,
+    bindings: &Bindings,
+    arrays: &[Vec<u32>],
+) -> Result<Step> {
     let work = work_of(&nest.body, bindings, arrays)?;
     let parts = if parallel_parts(nest) && work >= LEAST_WORK { PARTS } else { 1 };
     let precision = |b: BufferId| program.buffers.get(b).map(|buffer| buffer.precision).unwrap_or_default();
     let fill = |b: BufferId| (b.index(), precision(b).bytes());
-    Ok(Step { fills: fills(nest).into_iter().map(fill).collect(), parts })
+    let private = nest.buffers.iter().filter(|b| private.contains_key(b)).map(|b| b.index()).collect();
+    Ok(Step { fills: fills(nest).into_iter().map(fill).collect(), parts, private })
 }
 
 /// About how often a loop runs: over its longest range, over the mean number of nodes.

@@ -83,6 +83,7 @@ mod parse;
 mod precision;
 pub(crate) mod predicate;
 mod print;
+mod private;
 mod prove;
 mod rename;
 mod scan;

@@ -9,6 +9,10 @@
 //! another axis, that axis comes outermost here too, if nests then [join](super::fuse) such that less is read that another nest has written: with
 //! the nests behind it as they are, or reordered as well.
 //!
+//! A loop does not come outermost where neighbours along it lie together in all parameters and results that are read or written at all indices:
+//! their rows would be gone through column by column, a line of each at a time, which takes longer than to read again what joining saves. Elements
+//! that are sums themselves take longer than that anyway.
+//!
 //! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
 //! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
 
@@ -16,10 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{total, weight};
 use super::{fuse, layout};
-use crate::base::IndexId;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::Var;
-use crate::loops::{Buffer, BufferId, Decision, Domain, Nest, Place, Program, RealId, Stmt, loads, stores};
+use crate::index::{Affine, Var};
+use crate::loops::{
+    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stores,
+};
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -97,7 +103,19 @@ fn wanted(program: &Program, writers: &BTreeMap<BufferId, usize>, at: usize) -> 
         own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)
     };
     let wanted = read.iter().filter(|(place, _)| rank(place) == largest).find_map(matching)?;
-    if wanted == 0 { None } else { with_outermost(nest, wanted) }
+    if wanted == 0 || walks_columns(nest, buffers, &own, wanted) { None } else { with_outermost(nest, wanted) }
+}
+
+/// Whether rows of all that lies in memory in a given order would be gone through column by column.
+fn walks_columns(nest: &Nest, buffers: &Arena<BufferId, Buffer>, own: &Chain<'_>, outermost: usize) -> bool {
+    let Some((index, _)) = own.loops.get(outermost) else { return false };
+    let is_sum = own.innermost.iter().any(has_loop);
+    let places = loads(&nest.body).into_iter().chain(stores(&nest.body));
+    let mut places = places
+        .filter(|place| buffers.get(place.buffer).is_some_and(|buffer| buffer.kind != BufferKind::Workspace))
+        .filter(|place| own.loops.iter().all(|(i, _)| place.at.iter().any(|a| a.mentions(*i))))
+        .peekable();
+    !is_sum && places.peek().is_some() && places.all(|place| place.at.last().and_then(Affine::as_index) == Some(*index))
 }
 
 /// Loops over the axes of a tensor, in the order of axes, where nothing but numbers is between them.

@@ -11,7 +11,8 @@
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
 //! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
-//! others, and one reads rows that the other has stored, as where rows of rows are normalised. Where
+//! others, and one reads rows that the other has stored, as where rows of rows are normalised. What is computed of a number of each row, in an
+//! innermost loop, follows the row too: it would be in the way of the next loop around others. Where
 //! iterations around them are interleaved, or a loop around them has lanes, they stay as they are: partial sums have the registers there.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
@@ -109,7 +110,7 @@ impl Pass {
         self.joined(body, |this, body, at| {
             let around = |k: usize| body.get(k).and_then(|stmt| Simple::around(stmt, &this.vectors));
             let found = (0..at).rev().find_map(|first| {
-                let (one, other) = (around(first)?, around(at)?);
+                let (one, other) = (around(first)?, around(at).or_else(|| Simple::of(of_rows(body, first, at)?))?);
                 Some((first, this.needs_of(body, (first, &one), (at, &other))?))
             });
             Ok(found)
@@ -249,6 +250,12 @@ impl Pass {
         body.splice(first..first, moved.into_iter().rev());
         Ok(())
     }
+}
+
+/// What may follow each row of an earlier loop around others: not where these become statements, as the two are innermost ones then.
+fn of_rows(body: &[Stmt], first: usize, at: usize) -> Option<&Stmt> {
+    let becomes_innermost = body.get(first)?.body().iter().any(is_few);
+    body.get(at).filter(|_| !becomes_innermost)
 }
 
 /// Whether a statement is an innermost loop over a few values.

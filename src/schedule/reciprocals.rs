@@ -15,25 +15,19 @@
 //! as they do for other divisors. Of 0, infinity and NaN the reciprocal gives the same as the division: `x / 0 = x * (1 / 0)`, and likewise for the others.
 //!
 //! **Where it is done.** Where statements of the body in which it is defined divide by it at least twice, or a loop inside does, as where rows are
-//! normalised.
+//! normalised. What is loaded from a workspace that holds square roots alone, and zeros, is one too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Result;
-use crate::loops::{Decision, Fresh, Program, Real, RealId, Stmt};
+use crate::loops::{BufferId, BufferKind, Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
 
 /// Computes reciprocals of square roots once.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    let stored = stored_roots(program);
     for nest in &mut program.nests {
-        let mut roots = BTreeSet::new();
-        for stmt in &nest.body {
-            stmt.visit(&mut |stmt| {
-                if let Stmt::Define(r, Real::Apply(Function::Value(Primitive::Op(Op::Sqrt)), _)) = stmt {
-                    roots.insert(*r);
-                }
-            });
-        }
+        let roots = roots(nest, &stored);
         if roots.is_empty() {
             continue;
         }
@@ -44,6 +38,42 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The registers of a nest that are square roots, where some buffers hold nothing else.
+fn roots(nest: &Nest, stored: &BTreeSet<BufferId>) -> BTreeSet<RealId> {
+    let mut roots = BTreeSet::new();
+    for stmt in &nest.body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Define(r, Real::Apply(Function::Value(Primitive::Op(Op::Sqrt)), _)) => {
+                roots.insert(*r);
+            }
+            Stmt::Define(r, Real::Load(place)) if stored.contains(&place.buffer) => {
+                roots.insert(*r);
+            }
+            _ => {}
+        });
+    }
+    roots
+}
+
+/// The workspaces that hold square roots alone.
+fn stored_roots(program: &Program) -> BTreeSet<BufferId> {
+    let (mut found, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for nest in &program.nests {
+        let roots = roots(nest, &BTreeSet::new());
+        for stmt in &nest.body {
+            stmt.visit(&mut |stmt| {
+                if let Stmt::Store(place, r) = stmt {
+                    let known = if roots.contains(r) { &mut found } else { &mut others };
+                    known.insert(place.buffer);
+                }
+            });
+        }
+    }
+    let is_workspace = |b: &BufferId| program.buffers.get(*b).is_some_and(|b| b.kind == BufferKind::Workspace);
+    found.retain(|b| is_workspace(b) && !others.contains(b));
+    found
 }
 
 struct Pass {

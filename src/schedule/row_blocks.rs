@@ -24,7 +24,10 @@
 //! **Why it is right.** Every summand is added once. The rows of a block are written before they are read, as all of them are of the block. A part that
 //! has no block has sums of 0. Which parts there are depends on sizes alone, and they are added in order, so bits do not depend on threads.
 //!
-//! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows.
+//! Columns may have several axes, as of rows that are matrices: the loops over the outer ones stay around what is done for the innermost, which has lanes.
+//!
+//! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows. Loops
+//! over outer axes of the columns may be around it, and several such loops over the same columns beside each other, which are one then.
 //! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
 //! and writes its own. Sums of what stands at the place of an extremum are left to [`scatter`](super::scatter()).
 
@@ -38,20 +41,63 @@ use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::{
     Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt,
-    loads, stores,
+    has_loop, loads, stores,
 };
 
 /// Cuts sums along columns into those of blocks of rows.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut at = 0;
     while at < program.nests.len() {
-        if let Some(columns) = Columns::of(&program.nests[at]).filter(|columns| !of_places(program, columns.body)) {
+        let joined = with_one_loop(&program.nests[at])?;
+        let nest = joined.as_ref().unwrap_or(&program.nests[at]);
+        if let Some(columns) = Columns::of(nest).filter(|columns| !of_places(program, &columns.body)) {
+            if let Some(joined) = joined {
+                program.nests[at] = joined;
+            }
             let rows = partner(program, at, &columns);
             at += cut(program, at, rows)?;
         }
         at += 1;
     }
     Ok(())
+}
+
+/// A nest whose loops in lanes beside each other, inside of loops over outer axes, are one; nothing where there are no two, or they read what the
+/// nest stores.
+fn with_one_loop(nest: &Nest) -> Result<Option<Nest>> {
+    let own = |place: &&Place| nest.buffers.contains(&place.buffer);
+    if loads(&nest.body).iter().any(own) {
+        return Ok(None);
+    }
+    let mut joined = nest.clone();
+    let is_joined = join_loops(&mut joined.body, &mut Fresh::after(&nest.body))?;
+    Ok(is_joined.then_some(joined))
+}
+
+fn join_loops(body: &mut Vec<Stmt>, names: &mut Fresh) -> Result<bool> {
+    if let Some(Stmt::For { lanes: 1, body, .. }) = body.last_mut() {
+        return join_loops(body, names);
+    }
+    let (loops, mut others): (Vec<Stmt>, Vec<Stmt>) = std::mem::take(body).into_iter().partition(has_loop);
+    let mut loops = loops.into_iter();
+    let Some(Stmt::For { index, domain, lanes, jam: 1, parallel: false, body: mut all }) = loops.next() else {
+        return Ok(false);
+    };
+    let is_number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..));
+    let several = loops.len() > 0 && others.iter().all(is_number);
+    for other in loops {
+        match other {
+            Stmt::For { index: i, domain: d, lanes: l, jam: 1, parallel: false, body } if d == domain && l == lanes => {
+                names.again();
+                names.keep(i, index);
+                all.extend(names.body(&body)?);
+            }
+            _ => return Ok(false),
+        }
+    }
+    others.push(Stmt::For { index, domain, lanes, jam: 1, parallel: false, body: all });
+    *body = others;
+    Ok(several)
 }
 
 /// Whether what is put at the place of an extremum is summed up: each row adds to one column, which [`scatter`](super::scatter()) finds at once.
@@ -70,52 +116,79 @@ fn of_places(program: &Program, columns: &[Stmt]) -> bool {
     })
 }
 
-/// A loop over columns that sums up along them.
-struct Columns<'a> {
-    before: &'a [Stmt],
+/// Loops over columns that sum up along them, the innermost one in lanes.
+struct Columns {
+    before: Vec<Stmt>,
+    /// The loops over outer axes, from outside in, each with what is computed before the one inside of it.
+    outer: Vec<Outer>,
     index: IndexId,
-    domain: &'a Domain,
+    domain: Domain,
     lanes: u32,
     /// What is done for a column.
-    body: &'a [Stmt],
+    body: Vec<Stmt>,
     /// The last row.
-    last_row: &'a Affine,
+    last_row: Affine,
     /// The loops over rows.
     loops: BTreeSet<IndexId>,
     /// The sums.
     sums: Vec<RealId>,
 }
 
-impl<'a> Columns<'a> {
-    fn of(nest: &'a Nest) -> Option<Columns<'a>> {
-        let (columns, before) = nest.body.split_last()?;
-        let Stmt::For { index, domain, lanes: lanes @ 2.., jam: 1, parallel: true, body } = columns else {
-            return None;
-        };
+/// A loop over an outer axis of columns.
+#[derive(Clone)]
+struct Outer {
+    index: IndexId,
+    domain: Domain,
+    /// What is computed before the loop inside.
+    before: Vec<Stmt>,
+}
+
+impl Columns {
+    fn of(nest: &Nest) -> Option<Columns> {
+        let defines = |stmts: &[Stmt]| stmts.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
+        let (mut columns, before) = nest.body.split_last()?;
+        let mut outer: Vec<Outer> = Vec::new();
+        while let Stmt::For { index, domain, lanes: 1, jam: 1, parallel, body } = columns {
+            let (inner, numbers) = body.split_last()?;
+            if *parallel != outer.is_empty() || last(domain).is_none() || !defines(numbers) {
+                return None;
+            }
+            outer.push(Outer { index: *index, domain: domain.clone(), before: numbers.to_vec() });
+            columns = inner;
+        }
+        let Stmt::For { index, domain, lanes: lanes @ 2.., jam: 1, parallel, body } = columns else { return None };
         let mut found = Columns {
-            before,
+            before: before.to_vec(),
             index: *index,
-            domain,
+            domain: domain.clone(),
             lanes: *lanes,
-            body,
-            last_row: last(domain)?,
+            body: body.clone(),
+            last_row: last(domain)?.clone(),
             loops: BTreeSet::new(),
             sums: Vec::new(),
+            outer,
         };
+        let neighbours = found.look_for_sums()?;
+        let in_order = *parallel == found.outer.is_empty() && defines(before);
+        (in_order && neighbours && found.sums_are_local()).then_some(found)
+    }
+
+    /// Finds the sums, which are over the same rows; whether neighbours in rows are read.
+    fn look_for_sums(&mut self) -> Option<bool> {
         let mut last_rows = Vec::new();
         let mut neighbours = false;
-        for stmt in body {
+        for stmt in &self.body {
             match stmt {
                 Stmt::For { index: row, domain, lanes: 1, jam: 1, body, .. } => {
                     last_rows.push(last(domain)?);
-                    found.loops.insert(*row);
+                    self.loops.insert(*row);
                     for stmt in body {
                         match stmt {
                             Stmt::Define(_, real) => {
-                                neighbours |= matches!(real, Real::Load(place) if in_row(place, *row, *index));
+                                neighbours |= matches!(real, Real::Load(place) if in_row(place, *row, self.index));
                             }
-                            Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) if !found.sums.contains(r) => {
-                                found.sums.push(*r);
+                            Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) if !self.sums.contains(r) => {
+                                self.sums.push(*r);
                             }
                             _ => return None,
                         }
@@ -126,14 +199,47 @@ impl<'a> Columns<'a> {
             }
         }
         let (first, others) = last_rows.split_first()?;
-        found.last_row = first;
         let rows = others.iter().all(|other| other == first) && first.as_constant().is_none();
-        let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
-        (rows && plain && neighbours && found.sums_are_local(body)).then_some(found)
+        self.last_row = (*first).clone();
+        rows.then_some(neighbours)
+    }
+
+    /// All that is computed before what is done for a column.
+    fn numbers(&self) -> Vec<Stmt> {
+        let inside = self.outer.iter().flat_map(|outer| &outer.before);
+        self.before.iter().chain(inside).cloned().collect()
+    }
+
+    /// The place of a column in the room of a part for a sum.
+    fn place(&self, buffer: BufferId, part: IndexId) -> Place {
+        let columns = self.outer.iter().map(|outer| outer.index).chain([self.index]);
+        Place { buffer, at: [part].into_iter().chain(columns).map(Affine::index).collect() }
+    }
+
+    /// Loops over all columns.
+    fn over(&self, parallel: bool, body: Vec<Stmt>) -> Stmt {
+        let is_outermost = self.outer.is_empty();
+        let innermost = Stmt::For {
+            index: self.index,
+            domain: self.domain.clone(),
+            lanes: self.lanes,
+            jam: 1,
+            parallel: parallel && is_outermost,
+            body,
+        };
+        self.outer.iter().enumerate().rev().fold(innermost, |inner, (k, outer)| Stmt::For {
+            index: outer.index,
+            domain: outer.domain.clone(),
+            lanes: 1,
+            jam: 1,
+            parallel: parallel && k == 0,
+            body: needed([outer.before.as_slice(), &[inner]].concat(), &[]),
+        })
     }
 
     /// Whether sums begin with 0, are added to nowhere else, and no loop reads one of another loop.
-    fn sums_are_local(&self, body: &[Stmt]) -> bool {
+    fn sums_are_local(&self) -> bool {
+        let body = &self.body;
         let local = |r: &RealId| body.iter().any(|stmt| matches!(stmt, Stmt::Local(s) if s == r));
         let inside: Vec<&Stmt> = body.iter().filter(|stmt| !stmt.body().is_empty()).collect();
         let mut after: BTreeSet<RealId> = self.sums.iter().copied().collect();
@@ -241,15 +347,16 @@ impl Rows {
 }
 
 /// The nest whose rows the sums of a nest follow.
-fn partner(program: &Program, at: usize, columns: &Columns<'_>) -> Option<usize> {
-    let read = loads(columns.body);
+fn partner(program: &Program, at: usize, columns: &Columns) -> Option<usize> {
+    let read = loads(&columns.body);
     let writes = |nest: &Nest| read.iter().any(|place| nest.buffers.contains(&place.buffer));
     let found = (0..at).rev().find(|k| program.nests.get(*k).is_some_and(writes))?;
     let nest = program.nests.get(found)?;
-    let rows = Rows::of(nest, columns.last_row)?;
+    let rows = Rows::of(nest, &columns.last_row)?;
     let loop_of_rows = rows.stmt(nest)?;
     // What comes before the columns moves up to the rows.
-    let moved = loads(columns.before);
+    let numbers = columns.numbers();
+    let moved = loads(&numbers);
     if program.nests.get(found..at)?.iter().any(|nest| moved.iter().any(|place| nest.buffers.contains(&place.buffer))) {
         return None;
     }
@@ -284,8 +391,8 @@ fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize
         let part = names.fresh_index();
         let inserted = columns.in_part(part, &sums, &mut names)?;
         let walk = walk(inserted.block, part, &last_row, Vec::new(), inserted.sums)?;
-        let parts = parts(part, &last_row, vec![inserted.zeros, walk])?;
-        let body = [columns.before, &[parts]].concat();
+        let parts = parts(part, &last_row, [inserted.zeros, vec![walk]].concat())?;
+        let body = [columns.before, vec![parts]].concat();
         nests[at] = added;
         nests.insert(at, Nest { buffers: sums, decisions: vec![decision], body });
         return Ok(1);
@@ -297,7 +404,7 @@ fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize
     let inserted = columns.in_part(part, &sums, &mut names)?;
     let nest = &mut nests[k];
     in_blocks(nest, &rows, part, inserted, &last_row)?;
-    nest.body.splice(rows.at..rows.at, columns.before.to_vec());
+    nest.body.splice(rows.at..rows.at, columns.before);
     nest.buffers.extend(sums);
     nest.decisions.push(decision);
     nests[at] = added;
@@ -306,10 +413,12 @@ fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize
 }
 
 /// A place for each part and column, for each of the sums.
-fn workspaces(columns: &Columns<'_>, nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<BufferId>> {
+fn workspaces(columns: &Columns, nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Vec<BufferId>> {
     let title = crate::loops::title(buffers, nest);
-    let columns_in_all = last(columns.domain).map_or(Ok(Affine::constant(0)), |last| last.add_constant(1))?;
-    let dims = vec![Affine::constant(i64::from(PARTS)), columns_in_all];
+    let mut dims = vec![Affine::constant(i64::from(PARTS))];
+    for domain in columns.outer.iter().map(|outer| &outer.domain).chain([&columns.domain]) {
+        dims.push(last(domain).map_or(Ok(Affine::constant(0)), |last| last.add_constant(1))?);
+    }
     let name = |k: usize| match columns.sums.len() {
         1 => format!("{title}_sums"),
         _ => format!("{title}_sums_{k}"),
@@ -318,23 +427,21 @@ fn workspaces(columns: &Columns<'_>, nest: &Nest, buffers: &mut Arena<BufferId, 
 }
 
 /// `for j { .. for p { r += sums[p, j] } .. }`
-fn combined(columns: &Columns<'_>, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
+fn combined(columns: &Columns, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
     let (_, rest) = columns.halves();
     let mut names = Fresh::after(&nest.body);
-    let (part, column) = (names.fresh_index(), columns.index);
+    let part = names.fresh_index();
     let mut adds = Vec::new();
     for (r, buffer) in columns.sums.iter().zip(sums) {
         let x = names.fresh_real();
-        adds.push(Stmt::Define(x, Real::Load(Place { buffer: *buffer, at: vec![part.into(), column.into()] })));
+        adds.push(Stmt::Define(x, Real::Load(columns.place(*buffer, part))));
         adds.push(Stmt::Accumulate(*r, x));
     }
-    let adds = Stmt::one_by_one(part, parts_domain(columns.last_row)?, adds);
+    let adds = Stmt::one_by_one(part, parts_domain(&columns.last_row)?, adds);
     // The sums are read after all of them are declared.
     let (locals, others): (Vec<Stmt>, Vec<Stmt>) = rest.into_iter().partition(|stmt| matches!(stmt, Stmt::Local(_)));
-    let body = [locals, vec![adds], others].concat();
-    let all =
-        Stmt::For { index: column, domain: columns.domain.clone(), lanes: columns.lanes, jam: 1, parallel: true, body };
-    let before = needed(columns.before.to_vec(), std::slice::from_ref(&all));
+    let all = columns.over(true, [locals, vec![adds], others].concat());
+    let before = needed(columns.before.clone(), std::slice::from_ref(&all));
     let body = [before, vec![all]].concat();
     Ok(Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body })
 }
@@ -374,41 +481,34 @@ fn walk(block: IndexId, part: IndexId, last_row: &Affine, rows: Vec<Stmt>, sums:
 /// What goes into a loop over parts.
 struct Inserted {
     block: IndexId,
-    zeros: Stmt,
+    zeros: Vec<Stmt>,
     sums: Vec<Stmt>,
 }
 
-impl Columns<'_> {
+impl Columns {
     /// The sums of blocks, to be put into a loop over parts.
     fn in_part(&self, part: IndexId, sums: &[BufferId], names: &mut Fresh) -> Result<Inserted> {
-        let (domain, lanes) = (self.domain.clone(), self.lanes);
-        let over = |index: IndexId, body: Vec<Stmt>| Stmt::For {
-            index,
-            domain: domain.clone(),
-            lanes,
-            jam: 1,
-            parallel: false,
-            body,
-        };
-        let (block, column, zero) = (names.fresh_index(), names.fresh_index(), names.fresh_real());
+        let block = names.fresh_index();
+        // Gets another name.
+        let zero = self.sums.first().copied().unwrap_or(RealId(0));
         let mut zeros = vec![Stmt::Define(zero, Real::Literal(0.0))];
-        for buffer in sums {
-            zeros.push(Stmt::Store(Place { buffer: *buffer, at: vec![part.into(), column.into()] }, zero));
-        }
+        zeros.extend(sums.iter().map(|buffer| Stmt::Store(self.place(*buffer, part), zero)));
+        names.again();
+        let zeros = names.body(&[self.over(false, zeros)])?;
         let (mut body, _) = self.halves();
         for stmt in &mut body {
             if let Stmt::For { domain, .. } = stmt {
-                *domain = block_domain(block, self.last_row)?;
+                *domain = block_domain(block, &self.last_row)?;
             }
         }
         for (r, buffer) in self.sums.iter().zip(sums) {
-            let place = Place { buffer: *buffer, at: vec![part.into(), self.index.into()] };
+            let place = self.place(*buffer, part);
             let [so_far, with] = [(); 2].map(|()| names.fresh_real());
             body.push(Stmt::Define(so_far, Real::Load(place.clone())));
             body.push(Stmt::Define(with, Real::Add(so_far, *r)));
             body.push(Stmt::Store(place, with));
         }
-        Ok(Inserted { block, zeros: over(column, zeros), sums: vec![over(self.index, body)] })
+        Ok(Inserted { block, zeros, sums: vec![self.over(false, body)] })
     }
 }
 
@@ -428,14 +528,14 @@ fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, la
             let walk = walk(block, part, last_row, inner.into_iter().collect(), sums)?;
             // All of the parts store what they sum up; those without a block have no columns that anybody reads.
             let has_rows = last_row.sub(&Affine::index(part).scale(ROW_BLOCK)?)?;
-            let zeros = Stmt::If { cond: Cond::NonNegative(has_rows), body: vec![zeros] };
+            let zeros = Stmt::If { cond: Cond::NonNegative(has_rows), body: zeros };
             let body = [body, vec![zeros, walk], after].concat();
             let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
             Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body }
         }
         (_, stmt) => {
             let walk = walk(block, part, last_row, vec![one_by_one(stmt)], sums)?;
-            parts(part, last_row, vec![zeros, walk])?
+            parts(part, last_row, [zeros, vec![walk]].concat())?
         }
     };
     nest.body.push(body);

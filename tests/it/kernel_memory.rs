@@ -180,7 +180,11 @@ fn all_sizes_between_guard_pages() {
 fn any_number_of_threads() {
     let (text, _, wrt) = PROGRAMS[0];
     let sparse = include_str!("../programs/k03_sparse_logistic_regression.iv");
-    for (text, n, m, wrt) in [(text, 20_000, 9, wrt), (sparse, 700, 700, &["w"][..])] {
+    let rows = "param x : [n, m, m] real
+        let e = gen s < n, k < m, a < m. exp(x[s, k, a])
+        let q = gen s < n, a < m. sum k < m. e[s, k, a]
+        sum s < n, k < m, a < m. (e[s, k, a] / q[s, a] - x[s, k, a])^2";
+    for (text, n, m, wrt) in [(text, 20_000, 9, wrt), (sparse, 700, 700, &["w"][..]), (rows, 300, 20, &["x"])] {
         let function = Function::parse(text).and_then(|f| f.value_and_gradient(wrt)).expect("it compiles");
         let inputs = inputs(&function, n, m, &mut Numbers::new(3, false));
         let data = leaves(&function, &inputs);

@@ -3,7 +3,7 @@
 //! | lanes | in an innermost loop | around loops, whose text is long |
 //! |---|---|---|
 //! | independent | groups of half as many, of a quarter, .., then one with lanes that are not in use | full groups of half as many, .., then groups of [`ROUND`], of which the last is partly in use |
-//! | with sums | one group with lanes that are not in use | rounds of [`ROUND`] lanes, each with the partial sums of its own |
+//! | with sums | rounds of one vector, each with the partial sums of its own | rounds of [`ROUND`] lanes likewise |
 //!
 //! No lane adds to a sum in another order for it: what is not in use keeps its partial sum.
 
@@ -47,8 +47,9 @@ impl Emitter<'_> {
         match (sums.is_empty(), has_loops) {
             (true, true) => self.rest_by_groups(index, lanes, body)?,
             (true, false) => self.rest_by_halves(index, lanes, body)?,
-            (false, true) if lanes > ROUND => self.rest_in_rounds(index, lanes, &vectors, body)?,
+            (false, true) if lanes > ROUND => self.rest_in_rounds(index, lanes, ROUND, &vectors, body)?,
             (false, true) => self.rest_at_most(index, lanes, body)?,
+            (false, false) if lanes > WIDTH => self.rest_in_rounds(index, lanes, WIDTH, &vectors, body)?,
             (false, false) => self.rest(index, lanes, "", body)?,
         }
         (self.lanes, self.lane_index) = (None, None);
@@ -88,29 +89,45 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// What is left over of lanes with sums around loops: rounds of fewer vectors, between which the partial sums change places, so that each
+    /// What is left over of lanes with sums: rounds of fewer vectors, between which the partial sums change places, so that each
     /// vector of numbers meets its own, and all are where they were after the last round.
     fn rest_in_rounds(
         &mut self,
         index: IndexId,
         lanes: u32,
+        round: u32,
         vectors: &[(RealId, Vec<Copy>)],
         body: &[Stmt],
     ) -> Result<()> {
-        self.open(&format!("for _ in 0..{} {{", lanes.div_ceil(ROUND)));
-        self.open(&format!("if {index} <= to {{"));
-        self.rest_at_most(index, ROUND, body)?;
-        self.close();
+        self.open(&format!("for _ in 0..{} {{", lanes.div_ceil(round)));
+        if round == WIDTH {
+            self.vector(index, body)?;
+        } else {
+            self.open(&format!("if {index} <= to {{"));
+            self.rest_at_most(index, round, body)?;
+            self.close();
+        }
         let chunks = lanes.div_ceil(WIDTH);
         for (r, copies) in vectors {
             let name = |copy: &Copy, by: u32| self.partial(*r, Copy { chunk: (copy.chunk + by) % chunks, ..*copy });
             let to: Vec<String> = copies.iter().map(|copy| name(copy, 0)).collect();
-            let from: Vec<String> = copies.iter().map(|copy| name(copy, ROUND / WIDTH)).collect();
+            let from: Vec<String> = copies.iter().map(|copy| name(copy, round / WIDTH)).collect();
             self.line(&format!("({}) = ({});", to.join(", "), from.join(", ")));
         }
-        self.line(&format!("{index} += {ROUND};"));
+        self.line(&format!("{index} += {round};"));
         self.close();
         Ok(())
+    }
+
+    /// One vector of lanes, all of which are in use or not.
+    fn vector(&mut self, index: IndexId, body: &[Stmt]) -> Result<()> {
+        self.open(&format!("if {index} + {} <= to {{", WIDTH - 1));
+        self.lanes = Some(Lanes { of: WIDTH, in_use: InUse::All });
+        self.body(body)?;
+        self.wide.clear();
+        self.lane_indices.clear();
+        self.close();
+        self.rest(index, WIDTH, &format!(" && {index} + {} > to", WIDTH - 1), body)
     }
 
     /// At most so many lanes: one vector where that is enough, which saves whole loops.
