@@ -6,7 +6,7 @@
 use fastrand::Rng;
 use iverson::{Function, reference};
 
-use crate::expected::{inputs, judge, small_sizes};
+use crate::expected::{inputs, judge};
 use crate::support::{Numbers, compile, declarations};
 
 const PAGE: &str = include_str!("../../src/language/losses.md");
