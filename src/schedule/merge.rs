@@ -13,7 +13,8 @@
 //! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
 //! others, and one reads rows that the other has stored, as where rows of rows are normalised. What is computed of a number of each row, in an
 //! innermost loop, follows the row too: it would be in the way of the next loop around others. Where
-//! iterations around them are interleaved, or a loop around them has lanes, they stay as they are: partial sums have the registers there.
+//! iterations around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
+//! both divide or take roots, which is more than any sum has to be stored and loaded.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
 //!
@@ -33,6 +34,7 @@ use crate::index::{Affine, Var};
 use crate::loops::{
     BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads, stores,
 };
+use crate::scalar::{Function, Op, Primitive};
 
 /// Makes loops one that are beside each other.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -41,7 +43,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 fn merge(nest: &mut Nest) -> Result<()> {
     let vectors = vectors(nest);
-    let mut pass = Pass { vectors, names: Fresh::after(&nest.body), written: stored(&nest.body), merged: 0 };
+    let (names, written) = (Fresh::after(&nest.body), stored(&nest.body));
+    let mut pass = Pass { vectors, names, written, inside_vectors: false, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
     for stmt in &mut body {
         pass.inside(stmt)?;
@@ -87,13 +90,20 @@ struct Pass {
     names: Fresh,
     /// What the nest writes.
     written: BTreeSet<BufferId>,
+    /// Whether a loop around has lanes or interleaved iterations.
+    inside_vectors: bool,
     merged: usize,
 }
 
 impl Pass {
     fn inside(&mut self, stmt: &mut Stmt) -> Result<()> {
         match stmt {
-            Stmt::For { index, .. } if self.vectors.contains(index) => Ok(()),
+            Stmt::For { index, body, .. } if self.vectors.contains(index) => {
+                self.inside_vectors = true;
+                let done = self.body(body);
+                self.inside_vectors = false;
+                done
+            }
             Stmt::For { body, .. } | Stmt::If { body, .. } => {
                 self.outer(body)?;
                 for stmt in body.iter_mut() {
@@ -189,6 +199,9 @@ impl Pass {
     /// The statements between two loops of a body that the second one needs, if it can join the first.
     fn needs(&self, body: &[Stmt], first: usize, second: usize) -> Option<BTreeSet<usize>> {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
+        if self.inside_vectors && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides)) {
+            return None;
+        }
         self.needs_of(body, (first, &one), (second, &other))
     }
 
@@ -256,6 +269,17 @@ impl Pass {
 fn of_rows(body: &[Stmt], first: usize, at: usize) -> Option<&Stmt> {
     let becomes_innermost = body.get(first)?.body().iter().any(is_few);
     body.get(at).filter(|_| !becomes_innermost)
+}
+
+/// Whether a loop divides or takes roots.
+fn divides(stmt: &Stmt) -> bool {
+    let long = |stmt: &Stmt| match stmt {
+        Stmt::Define(_, Real::Apply(function, _)) => {
+            matches!(function, Function::Value(Primitive::Op(Op::Div | Op::Sqrt)))
+        }
+        _ => false,
+    };
+    stmt.body().iter().any(long)
 }
 
 /// Whether a statement is an innermost loop over a few values.
