@@ -53,7 +53,7 @@ use super::scan::{Content, Line, problem};
 use crate::base::MAX_TEXT;
 use crate::base::{Arena, IndexId, Interner, RelationId, Span};
 use crate::error::{Error, Result};
-use crate::index::{Pred, View};
+use crate::index::{Pred, Size, View};
 use crate::ty::Precision;
 use crate::ty::Signature;
 
@@ -276,9 +276,13 @@ impl<'a> Parser<'a> {
         let BufferKind::Param(param, leaf) = buffer.kind else { return Ok(()) };
         let Some(declared) = self.signature.params.get(param) else { return Ok(()) };
         let (pattern, leaves) = (declared.storage.pattern(), self.signature.types.leaves(declared.ty)?);
+        // A size that the signature assumes to be a number may stand as this number.
+        let facts = self.signature.facts();
+        let same = |a: &Size, b: &Size| a == b || Pred::equal(a, b).is_ok_and(|goal| facts.proves(&goal));
+        let all_same = |a: &[Size], b: &[Size]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b));
         let fits = leaves.get(leaf).is_some_and(|leaf| match pattern {
             Some(_) => buffer.entries == pattern && buffer.dims.is_empty(),
-            None => buffer.entries.is_none() && buffer.dims == leaf.dims,
+            None => buffer.entries.is_none() && all_same(&buffer.dims, &leaf.dims),
         });
         if !fits {
             return Err(problem("wrong-shape", span, "expected the axes that this part of the parameter has"));

@@ -438,7 +438,7 @@ fn diagonals_of_jacobians() {
         (
             "param x : [n] real\nparam c : [3] real\ngen i < n, j < 3. c[j] * x[i]^2",
             by(&["x"], 1),
-            "let t0 = gen i < n. 2 * x[i]\nin gen i < n, j < 3. c[j] * t0[i]",
+            "let t0 = gen i < 3. 2 * c[i]\nin gen i < n, j < 3. x[i] * t0[j]",
         ),
         ("param x : real\nx^2", by(&["x"], usize::MAX), "2 * x"),
     ];

@@ -124,7 +124,7 @@ fn with_gradients(function: Function) -> Vec<Function> {
 }
 
 /// A norm over two axes, a convolution with a stride, one in two dimensions for each channel, a pooling, and a softmax over a middle axis.
-const LAYERS: [&str; 5] = [
+const LAYERS: [&str; 6] = [
     "param x : [b, c, h, w] real
      param y : [b, c, h, w] real
      param g : [c] real
@@ -143,6 +143,12 @@ const LAYERS: [&str; 5] = [
      let top = gen s < b, a < d. max k < m. x[s, k, a]
      let e = gen s < b, k < m, a < d. exp(x[s, k, a] - top[s, a])
      sum s < b, a < d, k < m. (e[s, k, a] / (sum l < m. e[s, l, a]))^2",
+    "param x : [b, c, n] real
+     param y : [b, c, n] real
+     param g : [c] real
+     let mu = gen k < c. (sum s < b, i < n. x[s, k, i]) / (b * n)
+     let v = gen k < c. (sum s < b, i < n. (x[s, k, i] - mu[k])^2) / (b * n)
+     sum s < b, k < c, i < n. (g[k] * (x[s, k, i] - mu[k]) / sqrt(v[k] + 1) - y[s, k, i])^2",
 ];
 
 #[test]
