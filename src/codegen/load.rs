@@ -7,7 +7,7 @@
 //! - A nest reads parameters and buffers of earlier nests and writes its own, by pointers alone: several of them may be one slice, of which they
 //!   write different places. A [`Session`] borrows the parameters as shared slices and the
 //!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
-//! - Where iterations have rows of [their own](crate::loops::Program::private_axes), each part that runs is given memory for one ([`Rows`]) that no
+//! - Where iterations have rows of their own (`loops::Program::private_axes`), each part that runs is given memory for one (`Rows`) that no
 //!   other part has until it ends.
 //! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
 //!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
