@@ -242,7 +242,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Runs the parts of a nest, each with rows that no other one has meanwhile: as many threads as there is memory for.
+/// Runs the parts of a nest, each with rows that no other one has meanwhile: as many threads as there is memory for. What is `kept` is there for the
+/// next call, which then asks for no memory.
 fn in_rows(nest: Nest, call: &Call, step: &Step, buffers: &[Reals], kept: &mut Vec<Rows>) {
     let len = Rows::len(buffers, &step.private);
     // SAFETY: see the head of this module; parts write different places, and what is lent is a row.
@@ -253,28 +254,25 @@ fn in_rows(nest: Nest, call: &Call, step: &Step, buffers: &[Reals], kept: &mut V
         return alone();
     }
     kept.retain(|rows| rows.memory.len() >= len);
-    while kept.len() + 1 < threads {
+    while kept.len() < threads {
         let Some(rows) = Rows::of_len(len) else { return alone() };
         kept.push(rows);
     }
     kept.iter_mut().for_each(|rows| rows.set(buffers, &step.private));
-    // The first ones are what the call has.
-    let first = Rows { memory: Vec::new(), buffers: buffers.to_vec() };
-    let free = Mutex::new(std::mem::take(kept).into_iter().chain([first]).collect::<Vec<_>>());
+    let free = Mutex::new(std::mem::take(kept));
     let free_now = || free.lock().unwrap_or_else(PoisonError::into_inner);
     threads::for_each(step.parts, |part| {
         let found = free_now().pop();
         // A function that is called back may run another part in between, on the same thread.
-        let mut rows = found.unwrap_or_else(|| Rows { memory: vec![0.0; len], buffers: Vec::new() });
-        if rows.buffers.is_empty() {
+        let rows = found.unwrap_or_else(|| {
+            let mut rows = Rows { memory: vec![0.0; len], buffers: Vec::new() };
             rows.set(buffers, &step.private);
-        }
+            rows
+        });
         run(&Call { buffers: rows.buffers.as_ptr(), ..*call }, part);
         free_now().push(rows);
     });
-    kept.extend(
-        free.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().filter(|rows| !rows.memory.is_empty()),
-    );
+    *kept = free.into_inner().unwrap_or_else(PoisonError::into_inner);
 }
 
 // SAFETY: the parts of a nest read the same slices and write different places of one.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::layout::{Last, Path, move_last, paths, permute, strided_inside as strided, weight};
+use super::layout::{Last, Path, move_last, paths, permute, strided_inside, weight};
 use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         let rank = buffers[param].dims.len();
         let mut axes = BTreeSet::new();
         for nest in nests.iter() {
-            let strided = |axis: usize| strided(nest, &Last::from([(param, axis)]));
+            let strided = |axis: usize| strided_inside(nest, &Last::from([(param, axis)]));
             let Some((least, axis)) = (0..rank).map(|axis| (strided(axis), axis)).min() else { continue };
             if strided(rank - 1) < least.saturating_add(GAIN * weight(DEPTH))
                 || !reads_all_again(nest, param, &buffers[param])
@@ -76,10 +76,10 @@ pub(super) fn serve(program: &mut Program) {
     let made = copies(program);
     for nest in program.nests.iter_mut().skip(made.len()) {
         for param in made.iter().map(|copy| copy.param).collect::<BTreeSet<_>>() {
-            let cost = |copy: &Copy| strided(nest, &Last::from([(param, copy.axis)]));
+            let cost = |copy: &Copy| strided_inside(nest, &Last::from([(param, copy.axis)]));
             let best =
                 made.iter().filter(|copy| copy.param == param).map(|copy| (cost(copy), copy.axis, copy.to)).min();
-            if let Some((_, axis, to)) = best.filter(|(least, ..)| *least < strided(nest, &Last::new())) {
+            if let Some((_, axis, to)) = best.filter(|(least, ..)| *least < strided_inside(nest, &Last::new())) {
                 permute(&mut nest.body, param, axis);
                 rename(&mut nest.body, param, to);
             }

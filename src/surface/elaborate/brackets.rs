@@ -26,16 +26,11 @@ pub(super) struct Axes {
 impl Elaborator<'_> {
     /// The indices of an element of a tensor that the innermost bracket compares: the same for all of its tensors.
     pub(super) fn compared(&mut self, shape: &[Size], like: &[TermId], what: &str, span: Span) -> Option<Vec<Affine>> {
-        let known = self.anchors.last()?.axes.clone();
-        let axes = match known {
+        let axes = match self.anchors.last()?.axes.clone() {
+            Some(axes) if self.same_shape(&axes.shape, shape) => axes,
             Some(axes) => {
-                let alike =
-                    axes.shape.len() == shape.len() && axes.shape.iter().zip(shape).all(|(a, b)| self.same_size(a, b));
-                if !alike {
-                    self.report_shapes(what, &axes.shape, shape, span);
-                    return None;
-                }
-                axes
+                self.report_shapes(what, &axes.shape, shape, span);
+                return None;
             }
             None => {
                 let axes = Axes { indices: self.fresh_indices(shape, like), shape: shape.to_vec() };
@@ -134,28 +129,19 @@ impl Elaborator<'_> {
         values: &[TermId],
         what: &str,
         span: Span,
-        make: impl FnOnce(&mut Self, &[TermId]) -> Option<TermId>,
+        make: impl FnOnce(&mut Self, Vec<TermId>) -> Option<TermId>,
     ) -> Option<TermId> {
-        let (mut lets, mut elements) = (Vec::new(), Vec::with_capacity(values.len()));
         for value in values {
             let shape = self.real_shape(*value);
-            elements.push(match shape {
-                Some(shape) if shape.is_empty() => self.bind_value(*value, "s", &mut lets, span)?,
-                Some(shape) if shape.len() == axes.shape.len() => {
-                    if !shape.iter().zip(&axes.shape).all(|(a, b)| self.same_size(a, b)) {
-                        self.report_shapes(what, &axes.shape, &shape, span);
-                        return None;
-                    }
-                    let value = self.leave_lets(*value, &mut lets);
-                    self.element_at(value, &axes.indices, span)?
-                }
-                shape => {
-                    self.report_shapes(what, &axes.shape, &shape.unwrap_or_default(), span);
-                    return None;
-                }
-            });
+            let fits = shape.as_ref().is_some_and(|shape| shape.is_empty() || self.same_shape(shape, &axes.shape));
+            if !fits {
+                self.report_shapes(what, &axes.shape, &shape.unwrap_or_default(), span);
+                return None;
+            }
         }
-        let body = make(self, &elements)?;
+        let mut lets = Vec::new();
+        let elements = self.elements_at(values, &axes.indices, &mut lets, span)?;
+        let body = make(self, elements)?;
         let tensor = self.gens(&axes.indices, &axes.shape, body, span);
         self.wrap(lets, tensor, span)
     }

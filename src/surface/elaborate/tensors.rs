@@ -71,7 +71,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether two sizes are equal for what is known here.
-    pub(super) fn same_size(&mut self, a: &Size, b: &Size) -> bool {
+    fn same_size(&mut self, a: &Size, b: &Size) -> bool {
         a == b || Pred::equal(a, b).is_ok_and(|goal| self.proves(&goal))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Moves the `let`s around a value to the others.
-    pub(super) fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
+    fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
         let mut e = value;
         while let Term::Let { var, value, body } = self.program.terms[e] {
             lets.push((var, value));
@@ -226,20 +226,36 @@ impl<'a> Elaborator<'a> {
         let values: Vec<TermId> = values.into_iter().collect::<Option<_>>()?;
         let indices = self.fresh_indices(&shape, &values);
         let mut lets = Vec::new();
-        let mut elements = Vec::with_capacity(values.len());
-        for value in values {
-            let axes = self.real_shape(value)?.len();
-            // What has fewer axes is used for each of the others.
-            let value = if axes < shape.len() {
-                self.bind_value(value, "s", &mut lets, span)?
-            } else {
-                self.leave_lets(value, &mut lets)
-            };
-            elements.push(self.element_at(value, &indices[shape.len() - axes..], span)?);
-        }
+        let elements = self.elements_at(&values, &indices, &mut lets, span)?;
         let body = operation(self, elements)?;
         let tensor = self.gens(&indices, &shape, body, span);
         self.wrap(lets, tensor, span)
+    }
+
+    /// The elements of some tensors at indices, of which those of fewer axes have the last ones. The `let`s around them go to the others.
+    pub(super) fn elements_at(
+        &mut self,
+        values: &[TermId],
+        indices: &[IndexId],
+        lets: &mut Vec<Binding>,
+        span: Span,
+    ) -> Option<Vec<TermId>> {
+        let mut elements = Vec::with_capacity(values.len());
+        for value in values {
+            let axes = self.real_shape(*value)?.len();
+            // What has fewer axes is used for each of the others.
+            let value = match axes < indices.len() {
+                true => self.bind_value(*value, "s", lets, span)?,
+                false => self.leave_lets(*value, lets),
+            };
+            elements.push(self.element_at(value, &indices[indices.len() - axes..], span)?);
+        }
+        Some(elements)
+    }
+
+    /// Whether two shapes are equal for what is known here.
+    pub(super) fn same_shape(&mut self, a: &[Size], b: &[Size]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.same_size(a, b))
     }
 
     /// The shape with the most axes; the others are its last ones.
