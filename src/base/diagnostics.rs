@@ -94,8 +94,8 @@ pub fn render_error(file: &str, text: &str, error: &Error, color: bool) -> Strin
     }
 }
 
-/// Says of problems of a text on which lines they are.
-pub(crate) fn locate(text: &str, diagnostics: &mut [Diagnostic]) {
+/// Says of problems of a text on which lines they are, [`Diagnostic::origin`], where that is not known.
+pub fn locate(text: &str, diagnostics: &mut [Diagnostic]) {
     if diagnostics.is_empty() {
         return;
     }

@@ -12,8 +12,7 @@ mod span;
 pub mod work;
 
 pub use arena::{Arena, Id, Interner, SideTable};
-pub(crate) use diagnostics::locate;
-pub use diagnostics::{render, render_error, render_warnings};
+pub use diagnostics::{locate, render, render_error, render_warnings};
 pub use format::{Capabilities, Format};
 pub use span::{MAX_TEXT, Span};
 

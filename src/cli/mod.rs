@@ -4,6 +4,8 @@ mod check;
 mod check_derivative;
 mod emit;
 mod files;
+mod fmt;
+mod json;
 mod run;
 mod show;
 mod simplification;
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use iverson::diff::Part;
 use iverson::driver::{Mode, Request};
@@ -42,7 +44,9 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --derivation
   iverson show loss.iv --simplify
   iverson run loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --derivative gradient --wrt w --output results
-  iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w";
+  iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w
+  iverson fmt --check loss.iv
+  iverson completions bash > ~/.local/share/bash-completion/completions/iverson";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -60,6 +64,13 @@ enum Command {
     /// Checks derivatives at given data: adjoint identity, finite differences, complex step.
     #[command(after_help = check_derivative::EXAMPLES)]
     CheckDerivative(check_derivative::Arguments),
+    /// Lays out programs: blanks, indentation, empty lines; comments stay.
+    Fmt(fmt::Arguments),
+    /// Prints what completes this command in a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -67,6 +78,15 @@ enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// For whom something is printed.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Output {
+    /// For people.
+    Text,
+    /// For programs, as one JSON document on standard output.
+    Json,
 }
 
 /// What evaluates programs.
@@ -248,19 +268,19 @@ struct Reader {
 impl Reader {
     /// Reads, parses and checks a program file with the files that it imports, and prints warnings; `-` is standard input.
     fn load(&self, path: &Path) -> Result<iverson::term::Program, Failure> {
-        let name = shown(path);
         let text = files::read_text(path)?;
+        let surface::Reading { program, warnings } = self.read(path, &text)?;
+        let drawn = surface::render_warnings(&shown(path), &text, &warnings, self.color);
+        // With standard error gone there is nobody left to tell.
+        let _ = std::io::stderr().write_all(drawn.as_bytes());
+        Ok(program)
+    }
+
+    /// Parses and checks the text of a program file with the files that it imports.
+    fn read(&self, path: &Path, text: &str) -> Result<surface::Reading, Failure> {
         let directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        let read = surface::read_with(&text, &[], &mut |from, import| self.import(&directory, from, import));
-        match read {
-            Ok(surface::Reading { program, warnings }) => {
-                let drawn = surface::render_warnings(&name, &text, &warnings, self.color);
-                // With standard error gone there is nobody left to tell.
-                let _ = std::io::stderr().write_all(drawn.as_bytes());
-                Ok(program)
-            }
-            Err(error) => Err(Failure { error, source: Some((name, text)) }),
-        }
+        surface::read_with(text, &[], &mut |from, import| self.import(&directory, from, import))
+            .map_err(|error| Failure { error, source: Some((shown(path), text.to_owned())) })
     }
 
     /// Finds an imported file beside the file that imports it, or else in one of the directories given.
@@ -294,6 +314,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments, &reader),
         Command::Emit(arguments) => emit::run(arguments, &reader),
         Command::CheckDerivative(arguments) => check_derivative::run(arguments, &reader),
+        Command::Fmt(arguments) => fmt::run(arguments),
+        Command::Completions { shell } => completions(*shell),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -308,6 +330,14 @@ pub(crate) fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Prints the script of a shell.
+fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "iverson", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(true)
 }
 
 fn report(failure: &Failure, color: bool) {

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 
 use iverson::driver::{Function, Mode};
 use iverson::kernel::{Engine, Kernel};
-use iverson::reference::{self, Limits, Partials};
+use iverson::reference::{self, Counts, Limits, Partials};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Results, Tensor, Value};
 use iverson::{Error, Result};
+use serde_json::json;
 
 use super::files::{InputArguments, read_seeds, write_result};
 use super::simplification::{SimplifyArguments, tell};
-use super::{Derivative, EngineName, Outcome, Reader, print, progress};
+use super::{Derivative, EngineName, Outcome, Output, Reader, json, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -51,6 +52,9 @@ pub(super) struct Arguments {
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
+    /// How to print results: with --format json all numbers, in one document.
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    format: Output,
 }
 
 /// What `--help` ends with.
@@ -134,24 +138,73 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             results.into()
         }
     };
-    print(&results.to_string())?;
+    let for_people = arguments.format == Output::Text;
+    if for_people {
+        // Now, for what follows may fail.
+        print(&results.to_string())?;
+    }
+    let mut written = Vec::new();
     if let Some(directory) = &arguments.output {
         for (name, value) in &results {
-            for path in write_result(directory, name, value)? {
-                print(&format!("wrote {path}\n"))?;
+            let paths = write_result(directory, name, value)?;
+            if for_people {
+                paths.iter().try_for_each(|path| print(&format!("wrote {path}\n")))?;
             }
+            written.extend(paths);
         }
     }
+    let mut counts = Vec::new();
     if arguments.count {
-        let of_primal = count("primal", &primal, &primal_inputs)?;
+        counts.push(("primal", reference::count(primal.tensor_ssa(), &primal_inputs)?));
         if derived.is_some() {
-            let of_derivative = count("derivative", function, &inputs)?;
-            if of_primal > 0 {
-                print(&format!("ratio: {:.3}\n", of_derivative as f64 / of_primal as f64))?;
-            }
+            counts.push(("derivative", reference::count(function.tensor_ssa(), &inputs)?));
         }
     }
+    print(&match arguments.format {
+        Output::Text => operations(&counts)?,
+        Output::Json => document(&results, &written, &counts)?,
+    })?;
     Ok(true)
+}
+
+/// How many operations programs take, a line for each.
+fn operations(counts: &[(&str, Counts)]) -> Result<String> {
+    let mut text = String::new();
+    let mut totals = Vec::new();
+    for (what, counts) in counts {
+        let total = counts.total(Partials::Counted)?;
+        totals.push(total);
+        text += &format!(
+            "{what}: {total} operations: {} additions, {} multiplications, {} scalar functions\n",
+            counts.additions, counts.multiplications, counts.functions
+        );
+    }
+    if let [primal, derivative] = totals[..]
+        && primal > 0
+    {
+        text += &format!("ratio: {:.3}\n", derivative as f64 / primal as f64);
+    }
+    Ok(text)
+}
+
+/// What a run gives as JSON, a line for each result.
+fn document(results: &Results, written: &[String], counts: &[(&str, Counts)]) -> Result<String> {
+    let lines: Vec<String> =
+        results.iter().map(|(name, value)| format!("    {}: {}", json!(name), json::value(value))).collect();
+    let mut text = format!("{{\n  \"results\": {{\n{}\n  }}", lines.join(",\n"));
+    if !written.is_empty() {
+        text += &format!(",\n  \"written\": {}", json!(written));
+    }
+    for (what, counts) in counts {
+        let counts = json!({
+            "operations": json::count(counts.total(Partials::Counted)?),
+            "additions": json::count(counts.additions),
+            "multiplications": json::count(counts.multiplications),
+            "functions": json::count(counts.functions),
+        });
+        text += &format!(",\n  \"{what}\": {counts}");
+    }
+    Ok(text + "\n}\n")
 }
 
 /// Runs a kernel that stores some parameters and results in single precision, and some results as sparse tensors.
@@ -188,15 +241,4 @@ fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<
     });
     bar.finish_and_clear();
     results.map(Results::from)
-}
-
-/// Prints the operations that a program takes, and gives their number.
-fn count(what: &str, function: &Function, inputs: &Inputs) -> Result<u128> {
-    let counts = reference::count(function.tensor_ssa(), inputs)?;
-    let total = counts.total(Partials::Counted)?;
-    print(&format!(
-        "{what}: {total} operations: {} additions, {} multiplications, {} scalar functions\n",
-        counts.additions, counts.multiplications, counts.functions
-    ))?;
-    Ok(total)
 }

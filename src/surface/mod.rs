@@ -11,6 +11,7 @@
 //! | `parser`, `parser/` | text to [`ast`] |
 //! | [`builder`], `builder/` | closures and operators of Rust to [`ast`] |
 //! | `elaborate/` | [`ast`] to terms: names, sizes and types resolved, accesses proved in bounds |
+//! | `format` | white space of a text, as others expect it |
 //! | `import` | a program with the texts that it imports |
 //! | `prelude.iv` | the functions that every program has |
 //! | `sexpr` | trees as text, for tests |
@@ -18,13 +19,15 @@
 pub mod ast;
 pub mod builder;
 mod elaborate;
+mod format;
 mod import;
 mod parser;
 #[cfg(test)]
 mod sexpr;
 
-pub use crate::base::{MAX_TEXT, render, render_error, render_warnings};
+pub use crate::base::{MAX_TEXT, locate, render, render_error, render_warnings};
 pub use crate::ty::MAX_NESTING as MAX_TYPE_NESTING;
 pub use elaborate::elaborate;
+pub use format::format;
 pub use import::{Import, Loader, Reading, read, read_with};
 pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};

@@ -98,7 +98,7 @@ struct Operand {
     span: Span,
 }
 
-fn is_decl(token: Token) -> bool {
+pub(super) fn is_decl(token: Token) -> bool {
     matches!(token, Token::Param | Token::Rel | Token::Map | Token::Assume | Token::Def | Token::Fun)
 }
 

@@ -7,7 +7,7 @@ use super::bind::text::expected;
 use super::targets::Targets;
 use super::{IntoValue, Malformed, Precision, Relation, Value};
 use crate::error::{Error, Result};
-use crate::ty::{Signature, is_part};
+use crate::ty::{RelationKind, Signature, is_part, leaf_name};
 
 /// What a program and its derivatives are given, by name; validated by [`bind`](fn@super::bind), which takes what a program needs and leaves the rest. A name that
 /// is given again replaces what it had.
@@ -155,7 +155,34 @@ impl Inputs {
             }
             _ => format!("this {what} is missing"),
         };
-        Error::data(name, format!("{hint}; {}", expected(signature)))
+        let others = match self.all_missing(signature).as_slice() {
+            [] | [_] => String::new(),
+            all => {
+                let others: Vec<String> =
+                    all.iter().filter(|other| *other != name).map(|other| format!("`{other}`")).collect();
+                format!(", and so {} {}", if others.len() == 1 { "is" } else { "are" }, others.join(", "))
+            }
+        };
+        Error::data(name, format!("{hint}{others}; {}", expected(signature)))
+    }
+
+    /// The components of parameters, and the relations, that nothing was given for.
+    fn all_missing(&self, signature: &Signature) -> Vec<String> {
+        let mut missing = Vec::new();
+        for param in signature.params.values() {
+            // A type that is malformed is the verifier's to report.
+            for leaf in signature.types.leaves(param.ty).unwrap_or_default() {
+                let names = |depth: usize| leaf_name(&param.name, &leaf.path[..depth]);
+                let given = |name: &String| self.values.contains_key(name) || self.malformed.contains_key(name);
+                if !(0..=leaf.path.len()).map(names).any(|name| given(&name)) {
+                    missing.push(names(leaf.path.len()));
+                }
+            }
+        }
+        let relations = signature.relations.values().filter(|relation| !matches!(relation.kind, RelationKind::Pattern(_)));
+        let given = |name: &String| self.relations.contains_key(name) || self.maps.contains_key(name);
+        missing.extend(relations.map(|relation| relation.name.clone()).filter(|name| !given(name)));
+        missing
     }
 
     /// Whether a value was given under this name.

@@ -61,6 +61,7 @@ impl Place {
             ("empty.csv", ""),
             ("x.csv", "1\n2\n3\n"),
             ("w.csv", "1\n-1\n"),
+            ("row.csv", "1,-1\n"),
             ("wrong.csv", "1e400\n2\n3\n"),
             ("blank.csv", "1\n\n3\n"),
             ("headed.csv", "value\n1\n-1\n"),
@@ -346,6 +347,62 @@ fn run() {
         "run free.iv --scalar x=nan --size n=4",
     ];
     insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+}
+
+/// What other programs read.
+#[test]
+fn json() {
+    let place = Place::new();
+    let commands = [
+        "run blur.iv --input x=x.csv --input w=row.csv --input z=z.csv --format json",
+        &format!("{BLURRED} --derivative gradient --with-value --count --format json"),
+        &format!("run mixed.iv {MIXED_INPUTS} --derivative gradient --format json"),
+        &format!("run several.iv {SEVERAL_INPUTS} --format json"),
+        "run free.iv --scalar x=nan --size n=4 --format json",
+        "run free.iv --scalar x=-inf --size n=4 --format json",
+        "run product.iv --input A=a.mtx --input B=a.mtx --sparse value --format json",
+        "check blur.iv --format json",
+    ];
+    insta::assert_snapshot!(transcript(|command| place.good(command), &commands));
+    for command in commands {
+        let document: Result<serde_json::Value, _> = serde_json::from_str(&place.good(command));
+        assert!(document.is_ok_and(|document| document.is_object()), "{command}");
+    }
+    let Outcome { code, out, err } = place.run("check bad.iv --format json");
+    assert_eq!((code, err.as_str()), (1, ""));
+    insta::assert_snapshot!("json_of_problems", out);
+    let written = place.good("run free.iv --scalar x=1 --size n=4 --format json --output results");
+    let document: serde_json::Value = serde_json::from_str(&written).expect("it is JSON");
+    assert_eq!(document["written"], serde_json::json!(["results/value.npy"]));
+}
+
+/// Programs are laid out where they are, with their permissions; what does not parse stays.
+#[test]
+fn layout() {
+    let place = Place::new();
+    let (wild, tidy) = ("param x:[n]real # signal\nsum i<n.x[i]\n", "param x : [n] real  # signal\nsum i < n. x[i]\n");
+    let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("the file is written");
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).expect("the file is there");
+    write("wild.iv", wild);
+    write("tidy.iv", tidy);
+    let Outcome { code, out, err } = place.run("fmt --check wild.iv tidy.iv");
+    assert_eq!((code, out.as_str(), err.as_str(), read("wild.iv").as_str()), (1, "wild.iv\n", "", wild));
+    assert_eq!(place.good("fmt wild.iv tidy.iv"), "");
+    assert_eq!((read("wild.iv").as_str(), read("tidy.iv").as_str()), (tidy, tidy));
+    assert_eq!(place.good("fmt --check wild.iv tidy.iv"), "");
+    write("broken.iv", "sum i <");
+    assert!(place.bad("fmt broken.iv", 1).contains("broken.iv:1:8"));
+    assert_eq!(read("broken.iv"), "sum i <");
+}
+
+/// Each shell learns the commands.
+#[test]
+fn completions() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = place.good(&format!("completions {shell}"));
+        assert!(["check-derivative", "fmt", "emit", "derivative"].iter().all(|word| script.contains(word)), "{shell}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! | extension | format | holds |
 //! |---|---|---|
 //! | `.npy` | [`npy`] | a dense tensor |
-//! | `.npz` | [`npz`] | named dense tensors |
+//! | `.npz` | [`npz`] | named dense tensors, or a sparse matrix of SciPy |
 //! | `.mtx` | [`mtx`]: MatrixMarket | a sparse matrix, a relation of pairs, a dense matrix |
 //! | `.tns` | [`tns`]: coordinate text as of the FROSTT collection | a sparse tensor or a relation of any rank, a map |
 //! | `.csv` | [`csv`] | a dense vector or matrix |
@@ -26,7 +26,7 @@ use std::path::Path;
 
 use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor};
 use crate::error::{Error, Result};
-use crate::ty::{Format, Signature, Storage, is_part};
+use crate::ty::{Format, Param, Signature, Storage, is_part, leaf_name};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,8 +164,8 @@ fn csc_from_file(coo: &Coo, subject: &str) -> Result<Csc> {
 }
 
 impl Inputs {
-    /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing;
-    /// of an archive every tensor by its own name.
+    /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing; a matrix of one row,
+    /// as a line of a table is, serves as a vector; of an archive every tensor by its own name.
     ///
     /// # Errors
     /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
@@ -180,12 +180,31 @@ impl Inputs {
             return Ok(self.relation(name, value.into_relation(name)?));
         }
         // `ab.0` is a component of `ab`.
-        let storage = signature.params.values().find(|p| is_part(name, &p.name)).map_or(Storage::Dense, |p| p.storage);
+        let param = signature.params.values().find(|p| is_part(name, &p.name));
+        let storage = param.map_or(Storage::Dense, |p| p.storage);
         Ok(match storage.format() {
-            None => self.value(name, value.into_dense(name)?),
+            None => {
+                let rank = param.and_then(|param| rank(signature, param, name));
+                let dense = value.into_dense(name)?;
+                // A table of one row is a vector where the program asks for one.
+                match dense.shape() {
+                    [1, length] if rank == Some(1) => {
+                        let vector = Dense::new(&[*length], dense.data().to_vec());
+                        self.value(name, vector.map_err(|malformed| malformed.of(name))?)
+                    }
+                    _ => self.value(name, dense),
+                }
+            }
             Some(format) => self.value(name, value.into_sparse(format, name)?),
         })
     }
+}
+
+/// How many axes the component of a parameter has that is called so.
+fn rank(signature: &Signature, param: &Param, name: &str) -> Option<usize> {
+    let leaves = signature.types.leaves(param.ty).ok()?;
+    let leaf = leaves.iter().find(|leaf| leaf_name(&param.name, &leaf.path) == name)?;
+    Some(leaf.dims.len())
 }
 
 /// Reads a file in the format of its extension. The header of a table is skipped; [`read_value_and_notes`] says so.
@@ -206,7 +225,7 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
     let subject = path.display().to_string();
     let parse: Parse = match extension(path).as_str() {
         "npy" => |subject, bytes, _| npy::parse(subject, bytes).map(FileValue::Dense),
-        "npz" => |subject, bytes, _| npz::parse(subject, bytes).map(FileValue::Archive),
+        "npz" => |subject, bytes, _| npz::parse(subject, bytes),
         "mtx" => |subject, bytes, _| mtx::parse(subject, bytes),
         "tns" => |subject, bytes, _| tns::parse(subject, bytes),
         "csv" => |subject, bytes, notes| {
@@ -243,7 +262,17 @@ pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
         }
         (other, _) => return Err(unknown_extension(&subject, other)),
     };
-    whole::write(path, &bytes).map_err(|e| Error::data(&subject, format!("this file cannot be written: {e}")))
+    write_whole(path, &bytes)
+}
+
+/// Puts bytes where a file was or is to be, as [`write_value`] does.
+///
+/// # Errors
+/// If the file cannot be written; then what was there before still is.
+pub fn write_whole(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    let failed = |e| Error::data(path.display().to_string(), format!("this file cannot be written: {e}"));
+    whole::write(path, bytes).map_err(failed)
 }
 
 fn extension(path: &Path) -> String {

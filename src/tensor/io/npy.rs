@@ -58,6 +58,26 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Dense> {
     }
 }
 
+/// The text of a file that holds just one, as bytes or in Unicode; nothing for any other file.
+pub(super) fn text(bytes: &[u8]) -> Option<String> {
+    let start = check_header(bytes).ok()?;
+    let header = Header::from_reader(&mut &bytes[..]).ok()?;
+    let element = header.type_descriptor.as_string()?;
+    if !header.shape.is_empty() {
+        return None;
+    }
+    let stored = bytes.get(start..)?;
+    let text = match element.as_bytes() {
+        [b'|', b'S', ..] => String::from_utf8_lossy(stored).into_owned(),
+        [b'<', b'U', ..] => {
+            let (characters, _) = stored.as_chunks::<4>();
+            characters.iter().filter_map(|code| char::from_u32(u32::from_le_bytes(*code))).collect()
+        }
+        _ => return None,
+    };
+    Some(text.trim_end_matches('\0').to_owned())
+}
+
 /// Where the elements start.
 fn check_header(bytes: &[u8]) -> std::result::Result<usize, String> {
     if !bytes.starts_with(b"\x93NUMPY") {

@@ -1,5 +1,9 @@
 //! The `.npz` archives of NumPy: zipped `.npy` files.
 //!
+//! An archive with a text `format` among them is a matrix as `scipy.sparse.save_npz` writes it, in the format csr, csc or coo: with its `shape`, its numbers,
+//! `data`, and where they stand, `indices` and `indptr` or `row` and `col`. Entries are in any order; a place that is given twice is an error, since SciPy
+//! would add what stands there and a pattern would be counted twice.
+//!
 //! Deflate expands a byte to at most 1032, so an archive that holds more than that for each of its own bytes has entries that
 //! overlap, and is refused as soon as it is noticed; the sizes that the archive claims are not used.
 //!
@@ -12,19 +16,22 @@ use std::io::{Cursor, Read};
 use ndarray_npy::NpzWriter;
 use zip::ZipArchive;
 
-use super::npy;
+use super::{FileValue, npy};
 use super::text::excerpt;
 use crate::error::{Error, Result};
-use crate::tensor::Dense;
+use crate::tensor::{Coo, Csr, Dense};
+
+/// Beyond this floats skip integers.
+const MAX_INTEGER: f64 = (1u64 << 53) as f64;
 
 /// The most that deflate expands.
 const MAX_EXPANSION: u64 = 1032;
 
-/// Reads the tensors of an archive by their names, without the extension `.npy`.
+/// Reads an archive: tensors by their names, without the extension `.npy`, or one sparse matrix.
 ///
 /// # Errors
-/// If the archive is damaged, or holds something other than tensors.
-pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
+/// If the archive is damaged, or holds something other than tensors, or a sparse matrix that is none.
+pub fn parse(subject: &str, bytes: &[u8]) -> Result<FileValue> {
     let damaged = |e: &dyn std::fmt::Display| Error::data(subject, format!("the archive is damaged: {e}"));
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| damaged(&e))?;
     if let Some(name) = name_given_twice(bytes, archive.central_directory_start(), archive.len()) {
@@ -32,6 +39,7 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
     }
     let mut left = (bytes.len() as u64).saturating_mul(MAX_EXPANSION);
     let mut tensors = BTreeMap::new();
+    let mut format = None;
     for index in 0..archive.len() {
         let entry = archive.by_index(index).map_err(|e| damaged(&e))?;
         let Some(name) = entry.name().strip_suffix(".npy").map(str::to_string) else {
@@ -41,10 +49,71 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<BTreeMap<String, Dense>> {
         let mut contents = Vec::new();
         entry.take(left + 1).read_to_end(&mut contents).map_err(|e| damaged(&e))?;
         left = left.checked_sub(contents.len() as u64).ok_or_else(|| damaged(&"its entries overlap"))?;
+        if let Some(text) = npy::text(&contents).filter(|_| name == "format") {
+            format = Some(text);
+            continue;
+        }
         let dense = npy::parse(&format!("{subject}, entry {}", excerpt(&name)), &contents)?;
         tensors.insert(name, dense);
     }
-    Ok(tensors)
+    match format {
+        None => Ok(FileValue::Archive(tensors)),
+        Some(format) => sparse(subject, &format, &tensors),
+    }
+}
+
+/// The matrix that SciPy saved.
+fn sparse(subject: &str, format: &str, entries: &BTreeMap<String, Dense>) -> Result<FileValue> {
+    let entry = |name: &str| {
+        let found = entries.get(name).filter(|dense| dense.shape().len() == 1);
+        let missing = || format!("expected a list `{name}` in the archive of a matrix in the format {}", excerpt(format));
+        found.map(Dense::data).ok_or_else(|| Error::data(subject, missing()))
+    };
+    let integers = |name: &str| {
+        let exact = |x: &f64| (x.fract() == 0.0 && (0.0..=MAX_INTEGER).contains(x)).then_some(*x as u64);
+        let wrong = || Error::data(subject, format!("entry {name}: expected integers that are not negative"));
+        entry(name)?.iter().map(exact).collect::<Option<Vec<u64>>>().ok_or_else(wrong)
+    };
+    let places = |name: &str| {
+        let narrow = |x: u64| usize::try_from(x).map_err(|_| Error::Overflow);
+        integers(name)?.into_iter().map(narrow).collect::<Result<Vec<usize>>>()
+    };
+    let shape = places("shape")?;
+    let &[rows, cols] = shape.as_slice() else {
+        return Err(Error::data(subject, format!("expected a matrix, found a shape of {} axes", shape.len())));
+    };
+    let data = entry("data")?;
+    let matrix = |columns: [Vec<usize>; 2]| {
+        Coo::from_unsorted(shape.clone(), columns.into(), data).map_err(|malformed| malformed.of(subject))
+    };
+    match format {
+        "csr" => {
+            let coo = matrix([along(subject, rows, &places("indptr")?, data.len())?, places("indices")?])?;
+            // As many rows as the file has offsets.
+            Ok(FileValue::Csr(Csr::from_coo(&coo).map_err(|malformed| malformed.of(subject))?))
+        }
+        "csc" => {
+            let columns = along(subject, cols, &places("indptr")?, data.len())?;
+            Ok(FileValue::Coo(matrix([places("indices")?, columns])?))
+        }
+        "coo" => Ok(FileValue::Coo(matrix([places("row")?, places("col")?])?)),
+        other => {
+            let other = excerpt(other);
+            let message = format!("expected a matrix in the format csr, csc or coo, found {other}; `.tocsr()` makes it one");
+            Err(Error::data(subject, message))
+        }
+    }
+}
+
+/// The row, or column, of each entry from the offsets of all rows.
+fn along(subject: &str, rows: usize, offsets: &[usize], entries: usize) -> Result<Vec<usize>> {
+    let ends = offsets.first() == Some(&0) && offsets.last() == Some(&entries) && offsets.is_sorted();
+    if !ends || offsets.len() - 1 != rows {
+        let message = format!("entry indptr: expected {rows} offsets and one more, which grow from 0 to {entries}");
+        return Err(Error::data(subject, message));
+    }
+    let lengths = offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    Ok(lengths.enumerate().flat_map(|(row, length)| std::iter::repeat_n(row, length)).collect())
 }
 
 /// A name that the directory of an archive has twice, of one that was opened and has so many distinct names.
