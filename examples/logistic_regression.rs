@@ -2,16 +2,16 @@
 //!
 //! Standardising the columns is a program too. All 569 tumours are used to fit, so the accuracy is that on known data.
 
-mod descent;
+mod fit;
 
 use std::error::Error;
 use std::io::Write;
 
+use iverson::prelude::*;
+use iverson::reference;
 use iverson::tensor::io::read_value;
-use iverson::tensor::{Inputs, Value};
-use iverson::{Function, reference};
 
-use descent::Descent;
+use fit::fit;
 
 const STANDARDISE: &str = include_str!("programs/standardise.iv");
 const LOSS: &str = include_str!("programs/logistic_regression.iv");
@@ -35,30 +35,17 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
 
     let loss = Function::parse(LOSS)?;
     writeln!(out, "The loss:\n\n{loss}\nIts gradient by w:\n\n{}", loss.gradient(["w"])?)?;
-    let mut inputs = Inputs::new();
+    let mut inputs = inputs! { "ridge" => 1e-3, "w" => vec![0.0; d + 1] };
     inputs.value("X", Value::new(vec![table.clone()])).value("y", Value::new(vec![labels.clone()]));
-    inputs.value("ridge", Value::scalar(1e-3));
+    let fit = fit("logistic_regression", loss.objective(&inputs, ["w"])?, (200, 1e-6, 5), out)?;
 
-    let function = loss.value_and_gradient(["w"])?;
-    let mut descent = Descent::new(&function, inputs, "w", vec![0.0; d + 1])?;
-    let mut losses = vec![descent.value];
-    writeln!(out, "iteration       loss   gradient")?;
-    while descent.slope() > 1e-6 && losses.len() <= 200 {
-        if (losses.len() - 1) % 20 == 0 {
-            writeln!(out, "{:9} {:10.6} {:10.1e}", losses.len() - 1, descent.value, descent.slope())?;
-        }
-        descent.go()?;
-        losses.push(descent.value);
-    }
-    writeln!(out, "{:9} {:10.6} {:10.1e}", losses.len() - 1, descent.value, descent.slope())?;
-
-    let (weights, intercept) = descent.at.split_at(d);
+    let (weights, intercept) = fit.point.split_at(d);
     let margin = |row: &[f64]| intercept[0] + row.iter().zip(weights).map(|(x, w)| x * w).sum::<f64>();
     let rows = table.data().chunks_exact(d).zip(labels.data());
     let right = rows.filter(|(row, label)| margin(row) * **label > 0.0).count();
     let accuracy = right as f64 / n as f64;
     writeln!(out, "\n{right} of {n} tumours are told rightly: {:.1} %", 100.0 * accuracy)?;
-    Ok(Summary { losses, accuracy })
+    Ok(Summary { losses: fit.losses, accuracy })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -2,16 +2,16 @@
 //!
 //! The gradient by the table itself, which tells how each pixel moves the loss, is a sparse table with the same places.
 
-mod descent;
+mod fit;
 
 use std::error::Error;
 use std::io::Write;
 
+use iverson::prelude::*;
+use iverson::reference;
 use iverson::tensor::io::read_value;
-use iverson::tensor::{Inputs, Tensor};
-use iverson::{Function, reference};
 
-use descent::Descent;
+use fit::fit;
 
 const LOSS: &str = include_str!("programs/sparse_logistic_regression.iv");
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data");
@@ -32,23 +32,11 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     writeln!(out, "The loss:\n\n{loss}\nIts gradient by w and X:\n\n{}", loss.gradient(["w", "X"])?)?;
 
     let table = read_value(format!("{DATA}/digits.mtx"))?.into_csr("X")?;
-    let mut inputs = Inputs::new();
-    inputs.value("X", table.clone());
-    inputs.value("y", read_value(format!("{DATA}/digits_is_three.csv"))?.into_dense("y")?);
+    let labels = read_value(format!("{DATA}/digits_is_three.csv"))?.into_dense("y")?;
+    let inputs = inputs! { "X" => table.clone(), "y" => labels, "w" => vec![0.0; table.cols()] };
+    let fit = fit("sparse_logistic_regression", loss.objective(&inputs, ["w"])?, (50, 1e-6, 10), out)?;
 
-    let function = loss.value_and_gradient(["w"])?;
-    let mut descent = Descent::new(&function, inputs, "w", vec![0.0; table.cols()])?;
-    let mut losses = vec![descent.value];
-    writeln!(out, "iteration       loss   gradient")?;
-    for iteration in 0..=50 {
-        if iteration % 10 == 0 {
-            writeln!(out, "{iteration:9} {:10.6} {:10.1e}", descent.value, descent.slope())?;
-        }
-        descent.go()?;
-        losses.push(descent.value);
-    }
-
-    let by_table = reference::evaluate(loss.gradient(["X"])?.tensor_ssa(), &descent.inputs())?;
+    let by_table = reference::evaluate(loss.gradient(["X"])?.tensor_ssa(), &fit.objective.at(&fit.point)?)?;
     let Some(Tensor::Csr(gradient)) = by_table[0].1.as_tensor() else {
         return Err("a CSR gradient is expected".into());
     };
@@ -69,7 +57,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
         });
         writeln!(out, "{}", pixels.collect::<String>())?;
     }
-    Ok(Summary { losses, same_pattern, stored })
+    Ok(Summary { losses: fit.losses, same_pattern, stored })
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -296,6 +296,24 @@ impl Function {
         }
     }
 
+    /// The program in matrix notation, `2 X' (X w - y) / n`, as it was written or else as it is presented: a line for each variable and result.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let loss = Function::parse("param A : [m, n] real\nparam x : [n] real\nparam b : [m] real\nsum((A @ x - b)^2)")?;
+    /// assert_eq!(loss.gradient(["x"])?.matrix_notation()?, "t0 = 2 (A x - b)\nA' t0\n");
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Limitation`] for a program that has none; see `src/present/matrix.rs`.
+    pub fn matrix_notation(&self) -> Result<String> {
+        self.term()?
+            .matrix_notation()
+            .or_else(|error| present::present(&self.tssa)?.matrix_notation().map_err(|_| error))
+    }
+
     /// How many scalar operations the program takes, as formulas in its sizes.
     ///
     /// # Errors

@@ -24,8 +24,8 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     for file in &arguments.files {
         let name = shown(file);
         let text = read_text(file)?;
-        let laid_out = surface::format(&text)
-            .map_err(|error| Failure { error, source: Some((name.clone(), text.clone())) })?;
+        let laid_out =
+            surface::format(&text).map_err(|error| Failure { error, source: Some((name.clone(), text.clone())) })?;
         let changes = laid_out != text;
         match (arguments.check, file.as_os_str() == "-") {
             (true, _) if changes => {

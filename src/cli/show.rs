@@ -82,6 +82,8 @@ enum Format {
     Text,
     Unicode,
     Latex,
+    /// Matrix notation, where a program has one.
+    Matrix,
     Json,
     Dot,
 }
@@ -107,10 +109,10 @@ Examples:
 /// Prints a program or a derivative.
 pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
-    if arguments.derivation && matches!(format, Format::Json | Format::Dot) {
+    if arguments.derivation && matches!(format, Format::Json | Format::Dot | Format::Matrix) {
         return Err(Error::Request("a derivation is printed as text, unicode or latex".to_owned()).into());
     }
-    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex) {
+    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex | Format::Matrix) {
         return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
     let program = reader.load(&arguments.file)?;
@@ -158,7 +160,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
                 print(&derivation.print(match format {
                     Format::Unicode => Style::Unicode,
                     Format::Latex => Style::Latex,
-                    Format::Text | Format::Json | Format::Dot => Style::Ascii,
+                    Format::Text | Format::Matrix | Format::Json | Format::Dot => Style::Ascii,
                 }))?;
                 return Ok(true);
             }
@@ -265,11 +267,16 @@ fn show(staged: Staged, format: Format) -> Outcome {
         (Staged::Term(program), Format::Text) => program.print(Style::Ascii),
         (Staged::Term(program), Format::Unicode) => program.print(Style::Unicode),
         (Staged::Term(program), Format::Latex) => program.print(Style::Latex),
+        (Staged::Term(program), Format::Matrix) => {
+            Function::compile(program.clone(), &mut Stages::new())?.matrix_notation()?
+        }
         (Staged::Term(program), Format::Json) => program.to_json()?,
         (Staged::Term(program), Format::Dot) => program.to_dot(),
         (Staged::TensorSsa(program), Format::Json) => program.to_json()?,
         (Staged::TensorSsa(program), Format::Dot) => program.to_dot(),
-        (Staged::TensorSsa(program), Format::Text | Format::Unicode | Format::Latex) => program.to_string(),
+        (Staged::TensorSsa(program), Format::Text | Format::Unicode | Format::Latex | Format::Matrix) => {
+            program.to_string()
+        }
     };
     print(&text)?;
     if !text.ends_with('\n') {

@@ -3,11 +3,20 @@
 //! Bindings of L-BFGS and NLopt take a closure of a point and of memory for the gradient; [`Objective::evaluate`] is this closure. The unknowns lie in
 //! the vector one after the other in the order of the parameters, each as its [`Value`](crate::tensor::Value) stores it: all elements of a dense tensor in
 //! row-major order, the values of the entries of a sparse one. All other inputs are constants of the kernel.
+//!
+//! With the feature `argmin`, objectives are problems of the solvers of [argmin](https://docs.rs/argmin).
 
-use super::{Function, Names};
+#[cfg(feature = "argmin")]
+mod argmin;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Function, Mode, Names, Request};
 use crate::error::{Error, Result};
-use crate::kernel::{Engine, Kernel};
-use crate::tensor::{Inputs, Precision, Value};
+use crate::kernel::{Engine, Kernel, MatrixKernel};
+use crate::stages::Stages;
+use crate::tensor::{Csr, Inputs, Precision, Value};
+use crate::ty::is_part;
 
 /// A function of one vector, with its gradient.
 ///
@@ -27,10 +36,25 @@ use crate::tensor::{Inputs, Precision, Value};
 /// ```
 #[derive(Debug)]
 pub struct Objective {
+    function: Function,
     kernel: Kernel,
     inputs: Inputs,
-    /// The unknowns, in the order of the parameters.
-    names: Vec<String>,
+    unknowns: Vec<Unknown>,
+    /// The kernel of the Hessian, once it was asked for.
+    hessian: Mutex<Option<Arc<MatrixKernel>>>,
+    /// Where the value and the gradient were last asked for one by one, and what they are there.
+    #[cfg(feature = "argmin")]
+    last: Mutex<Option<argmin::Evaluated>>,
+}
+
+/// A parameter that is looked for, in the order of the parameters.
+#[derive(Debug)]
+struct Unknown {
+    name: String,
+    /// How many numbers each of its leaves has.
+    lengths: Vec<usize>,
+    /// Whether the value or the gradient depends on it.
+    is_read: bool,
 }
 
 impl Function {
@@ -56,14 +80,30 @@ impl Function {
         let taken = |name: &&&String| function.tssa.signature.param(name).is_some();
         let constants = constants.iter().filter(taken).copied();
         let kernel = function.kernel(&inputs).constants(constants).engine(Engine::Auto).build()?;
-        Ok(Objective { kernel, inputs, names })
+        let unknown = |name: String| Unknown {
+            lengths: inputs
+                .get(&name)
+                .map_or_else(Vec::new, |value| value.leaves().iter().map(|leaf| leaf.data().len()).collect()),
+            is_read: kernel.inputs().iter().any(|(read, _)| is_part(read, &name)),
+            name,
+        };
+        let unknowns = names.into_iter().map(unknown).collect();
+        Ok(Objective {
+            function: self.clone(),
+            kernel,
+            inputs,
+            unknowns,
+            hessian: Mutex::default(),
+            #[cfg(feature = "argmin")]
+            last: Mutex::default(),
+        })
     }
 }
 
 impl Objective {
     /// How many numbers a point has.
     pub fn len(&self) -> usize {
-        self.kernel.inputs().iter().map(|(_, leaf)| leaf.len()).sum()
+        self.unknowns.iter().flat_map(|unknown| &unknown.lengths).sum()
     }
 
     /// Whether there is nothing unknown.
@@ -78,7 +118,7 @@ impl Objective {
 
     /// The unknowns as they are in the inputs.
     pub fn start(&self) -> Vec<f64> {
-        let values = self.names.iter().filter_map(|name| self.inputs.get(name));
+        let values = self.unknowns.iter().filter_map(|unknown| self.inputs.get(&unknown.name));
         values.flat_map(|value| value.leaves().iter().flat_map(|leaf| leaf.data().iter().copied())).collect()
     }
 
@@ -95,15 +135,44 @@ impl Objective {
         let mut value = 0.0;
         let (mut point, mut gradient) = (point, gradient);
         let (mut given, mut wanted) = (Vec::new(), vec![std::slice::from_mut(&mut value)]);
-        for (_, leaf) in self.kernel.inputs() {
-            let (x, others) = point.split_at(leaf.len());
-            let (slope, rest) = gradient.split_at_mut(leaf.len());
-            given.push(x);
-            wanted.push(slope);
-            (point, gradient) = (others, rest);
+        for unknown in &self.unknowns {
+            for length in &unknown.lengths {
+                let (x, others) = point.split_at(*length);
+                let (slope, rest) = gradient.split_at_mut(*length);
+                if unknown.is_read {
+                    given.push(x);
+                }
+                wanted.push(slope);
+                (point, gradient) = (others, rest);
+            }
         }
         self.kernel.call_into(&given, &mut wanted)?;
         Ok(value)
+    }
+
+    /// The Hessian at a point, in CSR format: its rows and columns are the numbers of a point in order. It is derived, and its pattern found, when it is
+    /// first asked for.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a point of another length; those of [`Function::derive`] and of [`Matrix::bind`](crate::kernel::Matrix::bind).
+    pub fn hessian(&self, point: &[f64]) -> Result<Csr> {
+        let inputs = self.at(point)?;
+        let bound = self.hessian.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kernel = match bound {
+            Some(kernel) => kernel,
+            None => {
+                let names: Vec<&str> = self.unknowns.iter().map(|unknown| unknown.name.as_str()).collect();
+                let request = Request::new(Mode::Hessian, &names);
+                let derived = self.function.derive(&request, &mut Stages::new())?;
+                let taken = |name: &&str| derived.function.tssa.signature.param(name).is_some();
+                let constants: Vec<&str> = self.kernel.constants().into_iter().filter(taken).collect();
+                let kernel = derived.matrix()?.bind_with_constants(&inputs, &constants, Engine::Auto)?;
+                let kernel = Arc::new(kernel);
+                *self.hessian.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&kernel));
+                kernel
+            }
+        };
+        Ok(kernel.call(&inputs)?.1)
     }
 
     /// The inputs, with the unknowns at a point: what the function and its other derivatives can be given.
@@ -115,7 +184,7 @@ impl Objective {
             return Err(Error::data("point", format!("{} numbers are expected, found {}", self.len(), point.len())));
         }
         let (mut inputs, mut rest) = (self.inputs.clone(), point);
-        for name in &self.names {
+        for Unknown { name, .. } in &self.unknowns {
             let Some(value) = self.inputs.get(name) else { continue };
             let mut leaves = Vec::with_capacity(value.leaves().len());
             for leaf in value.leaves() {

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{Affine, Checked, Overflow, Var};
 use crate::base::{IndexId, RelationId, VarId, work};
 
+/// What the outermost bound index is called where predicates are compared.
+const FIRST_BOUND: u32 = 1 << 31;
+
 /// A set of index tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -292,14 +295,15 @@ impl Pred {
         }
     }
 
-    /// The predicate with bound indices named by how deep they are bound; to compare with.
-    fn bound_by_depth(&self, depth: u32) -> Checked<Pred> {
+    /// The predicate with bound indices named by how deep they are bound; to compare with. No program has so many indices, and a prover counts those
+    /// that it makes up down from the last.
+    pub(crate) fn bound_by_depth(&self, depth: u32) -> Checked<Pred> {
         let all = |ps: &[Pred]| ps.iter().map(|p| p.bound_by_depth(depth)).collect::<Checked<Vec<Pred>>>();
         Ok(match self {
             Pred::All(ps) => Pred::all(all(ps)?),
             Pred::Any(ps) => Pred::any(all(ps)?),
             Pred::Exists { index, extent, body } => {
-                let name = IndexId(u32::MAX - depth);
+                let name = IndexId(FIRST_BOUND + depth);
                 let body = body.substitute(&|i| (i == *index).then(|| Affine::index(name)))?;
                 let body = Arc::new(body.bound_by_depth(depth + 1)?);
                 Pred::Exists { index: name, extent: extent.clone(), body }

@@ -3,7 +3,8 @@
 //! `facts |- goal` is shown by refuting `facts and not goal` over the integers:
 //!
 //! 1. facts are flattened into linear constraints, relation atoms and clauses; what an `exists` says is said of the value that an equation or a
-//!    map gives its index, else of a name of its own (a Skolem constant, which is exact for facts); `a != 0` becomes the clause `a >= 1 or a <= -1`;
+//!    map gives its index, else of a name of its own (a Skolem constant, which is exact for facts), once, however often it is said under other
+//!    names; `a != 0` becomes the clause `a >= 1 or a <= -1`;
 //! 2. first only facts about the variables of the goal take part, then all that are connected to it through shared variables;
 //! 3. equations are solved exactly: by substitution where a coefficient is 1, else after Euclid's algorithm on the coefficients,
 //!    which renames unknowns until one is 1; a common divisor that the constant lacks excludes all solutions;
@@ -67,6 +68,7 @@ pub struct Facts {
     /// The places of the variables, where there are more than a few.
     columns: FxHashMap<Var, u32>,
     known: Conj,
+    /// With bound indices named by how deep they are bound.
     existentials: Vec<Pred>,
     functional: BTreeSet<RelationRef>,
     /// The relations of which some tuple is known, or supposed by a case, not to be in.
@@ -365,8 +367,14 @@ impl Facts {
     pub fn assume(&mut self, p: &Pred) {
         self.contradictory = OnceLock::new();
         for p in p.conjuncts() {
-            if matches!(p, Pred::Exists { .. }) {
-                self.existentials.push(p.clone());
+            if matches!(p, Pred::Exists { .. })
+                && let Ok(p) = p.bound_by_depth(0)
+            {
+                // The same under other names would be said of another witness.
+                if self.existentials.contains(&p) {
+                    continue;
+                }
+                self.existentials.push(p);
             }
             let mut known = std::mem::take(&mut self.known);
             compile(p, self, &mut known);
@@ -508,7 +516,7 @@ impl Facts {
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
     fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
-        if self.existentials.contains(goal) {
+        if goal.bound_by_depth(0).is_ok_and(|goal| self.existentials.contains(&goal)) {
             return true;
         }
         for witness in self.witnesses(index, body) {

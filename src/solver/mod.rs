@@ -39,7 +39,7 @@ pub use eliminate::{exists, exists_all};
 pub use equations::{Equation, Unsolved, reduced};
 pub use facts::Facts;
 pub use fix::{are_determined, have_one_value, solution, solutions, value_of};
-pub use knowledge::{Relations, target_range, target_ranges, within_shapes};
+pub use knowledge::{Relations, Shapes, target_range, target_ranges, within_shapes};
 #[cfg(test)]
 pub(crate) use oracle::{Source, Toy};
 pub use points::{Plan, World, holds};

@@ -195,11 +195,10 @@ impl<'a> Source<'a> {
     /// Whether a `*` or `/` is written without blanks behind a number, as in `2*i` and `1/2`, or between a name and a number, as in `n/2`.
     fn is_tight(&self, at: usize) -> bool {
         let token = |at: usize| self.tokens.get(at).map(|lexeme| lexeme.token);
-        let with_number = match (at.checked_sub(1).and_then(token), token(at), token(at + 1)) {
-            (Some(Token::Number { .. }), ..) => true,
-            (Some(Token::Name), Some(Token::Slash), Some(Token::Number { .. })) => true,
-            _ => false,
-        };
+        let with_number = matches!(
+            (at.checked_sub(1).and_then(token), token(at), token(at + 1)),
+            (Some(Token::Number { .. }), ..) | (Some(Token::Name), Some(Token::Slash), Some(Token::Number { .. }))
+        );
         with_number && self.before(at).is_empty() && self.before(at + 1).is_empty()
     }
 }

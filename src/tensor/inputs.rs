@@ -179,7 +179,8 @@ impl Inputs {
                 }
             }
         }
-        let relations = signature.relations.values().filter(|relation| !matches!(relation.kind, RelationKind::Pattern(_)));
+        let relations =
+            signature.relations.values().filter(|relation| !matches!(relation.kind, RelationKind::Pattern(_)));
         let given = |name: &String| self.relations.contains_key(name) || self.maps.contains_key(name);
         missing.extend(relations.map(|relation| relation.name.clone()).filter(|name| !given(name)));
         missing

@@ -323,6 +323,70 @@ fn names_are_changed() -> Result<(), Error> {
     Ok(())
 }
 
+/// Points, gradients and Hessians have the numbers of all unknowns in order, also of one that nothing depends on.
+#[test]
+fn objectives_have_hessians() -> Result<(), Error> {
+    let text = "param x : [n] real\nparam unused : real\nparam y : [n] (real, real)\nparam a : [n] real\n\
+                sum i < n. a[i] * x[i]^2 * fst y[i] + exp(snd y[i])";
+    let loss = Function::parse(text)?;
+    let pairs = Value::pair(Value::vector(vec![1.0, 2.0]), Value::vector(vec![0.0, 1.0]));
+    let inputs = inputs! { "x" => [3.0, 4.0], "unused" => 7, "y" => pairs, "a" => [1.0, 10.0] };
+    let objective = loss.objective(&inputs, ["y", "x", "unused"])?;
+    let start = objective.start();
+    assert_eq!(start, [3.0, 4.0, 7.0, 1.0, 2.0, 0.0, 1.0]);
+    let mut gradient = vec![f64::NAN; objective.len()];
+    assert_eq!(objective.evaluate(&start, &mut gradient)?, 9.0 + 320.0 + 1.0 + 1f64.exp());
+    assert_eq!(gradient, [6.0, 160.0, 0.0, 9.0, 160.0, 1.0, 1f64.exp()]);
+    let dense = |matrix: &Csr| -> Vec<Vec<f64>> {
+        let row = |i| (0..matrix.cols()).map(move |j| matrix.get(i, j).unwrap_or(0.0)).collect();
+        (0..matrix.rows()).map(row).collect()
+    };
+    for point in [start, vec![1.0, 0.5, 0.0, -1.0, 2.0, 0.5, -0.5]] {
+        let hessian = dense(&objective.hessian(&point)?);
+        let mut expected = vec![vec![0.0; 7]; 7];
+        for (i, a) in [1.0, 10.0].into_iter().enumerate() {
+            expected[i][i] = 2.0 * a * point[3 + i];
+            expected[i][3 + i] = 2.0 * a * point[i];
+            expected[3 + i][i] = expected[i][3 + i];
+            expected[5 + i][5 + i] = point[5 + i].exp();
+        }
+        assert_eq!(hessian, expected);
+    }
+    assert_eq!(objective.hessian(&[1.0]).unwrap_err().to_string(), "point: 7 numbers are expected, found 1");
+    Ok(())
+}
+
+/// Solvers of argmin take objectives as they are: the value and the gradient, and the sparse Hessian.
+#[test]
+fn objectives_are_problems_of_argmin() -> Result<(), Box<dyn std::error::Error>> {
+    use argmin::core::{CostFunction, Executor, Gradient};
+    use argmin::solver::linesearch::MoreThuenteLineSearch;
+    use argmin::solver::newton::NewtonCG;
+    use argmin::solver::quasinewton::LBFGS;
+    let chain = "param x : [n] real\n(sum i < n - 1. (x[i + 1] - x[i])^2) + (sum i < n. exp(x[i] - 1) - x[i])";
+    let inputs = inputs! { "x" => [-1.2, 3.0, 0.0] };
+    let objective = || Function::parse(chain)?.objective(&inputs, ["x"]);
+    let first = LBFGS::new(MoreThuenteLineSearch::new(), 7).with_tolerance_grad(1e-10)?;
+    let fitted = Executor::new(objective()?, first).configure(|state| state.param(vec![-1.2, 3.0, 0.0]).max_iters(200));
+    let second = Executor::new(objective()?, NewtonCG::new(MoreThuenteLineSearch::new()).with_tolerance(1e-14)?);
+    let second = second.configure(|state| state.param(vec![-1.2, 3.0, 0.0]).max_iters(200));
+    let ends = [fitted.run()?.state.best_param, second.run()?.state.best_param];
+    for end in ends {
+        let end = end.expect("it ends somewhere");
+        assert!(end.iter().all(|x| (x - 1.0).abs() < 1e-6), "{end:?}");
+    }
+    // What is asked one by one is what is computed at once, also where a point is wrong in between.
+    let objective = objective()?;
+    let mut gradient = vec![0.0; 3];
+    for point in [vec![0.0; 3], vec![0.5; 3], vec![-0.0; 3], vec![0.0; 3]] {
+        let value = objective.evaluate(&point, &mut gradient)?;
+        assert!(objective.cost(&vec![1.0]).is_err());
+        assert_eq!((objective.cost(&point)?, objective.gradient(&point)?), (value, gradient.clone()));
+        assert_eq!((objective.gradient(&point)?, objective.cost(&point)?), (gradient.clone(), value));
+    }
+    Ok(())
+}
+
 #[test]
 fn logistic_regression_is_fitted() -> Result<(), Error> {
     let (x, y) = table(40, 5);

@@ -181,6 +181,41 @@ fn all_subsets_and_sizes() {
     }
 }
 
+/// Matrices of all second derivatives, of which some blocks have no entries and some do not change.
+#[test]
+fn matrices() {
+    let several = "param x : [n] real\nparam y : [n] real\nparam a : [n] real\nparam unused : real\n\
+                   sum i < n. a[i] * x[i]^2 * y[i] + exp(a[i]) + x[i]";
+    let mut compared = 0;
+    for text in PROGRAMS[..6].iter().copied().chain([several]) {
+        let function = compile(text);
+        let names = params(&function);
+        for which in 0..1u64 << names.len() {
+            let (constants, wrt) = (subset(&names, which), subset(&names, !which));
+            let request = Request::new(Mode::Hessian, &wrt);
+            // Of several results there is no Hessian.
+            let Ok(derived) = function.derive(&request, &mut Stages::new()) else { continue };
+            let matrix = derived.matrix().expect("it is a matrix");
+            for size in [0, 3] {
+                let mut numbers = Numbers::new(size as u64, false);
+                let inputs = kernels::fitting(&derived.function, size, &mut numbers);
+                let taken = |name: &&str| derived.function.tensor_ssa().signature.param(name).is_some();
+                let constants: Vec<&str> = constants.iter().copied().filter(taken).collect();
+                let [all, some] = [&[][..], &constants].map(|constants| {
+                    let kernel = matrix.bind_with_constants(&inputs, constants, Engine::Interpreter);
+                    let kernel = kernel.unwrap_or_else(|error| panic!("constant {constants:?}: {error}\n{text}"));
+                    kernel.call(&inputs).expect("it runs").1
+                });
+                assert_eq!(all.pattern(), some.pattern(), "constant {constants:?}\n{text}");
+                let bits = |x: &f64| if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() };
+                assert!(all.data().iter().map(bits).eq(some.data().iter().map(bits)), "constant {constants:?}\n{text}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 60, "{compared}");
+}
+
 /// Sums that are cut into parts and lanes, on several threads.
 #[test]
 fn any_number_of_threads() {

@@ -5,6 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Arena, Id};
 use crate::loops::{Array, ArrayId, Buffer, BufferId, Nest, Place, Program, Real, RealId, Stmt};
 
+/// The buffers that statements store to, in order.
+fn stored(body: &[Stmt]) -> Vec<BufferId> {
+    let mut buffers = Vec::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
+                buffers.push(*buffer);
+            }
+            _ => {}
+        });
+    }
+    buffers
+}
+
 /// What becomes of statements, by their numbers.
 pub(super) struct Edit {
     pub live: Vec<bool>,
@@ -14,6 +28,8 @@ pub(super) struct Edit {
     pub stores: BTreeMap<usize, Vec<(RealId, Place)>>,
     /// Whether loops keep iterations interleaved; it changes no result.
     pub jam: bool,
+    /// What must be written. A tensor that never has a place is, by a nest that does not store.
+    pub wanted: BTreeSet<BufferId>,
 }
 
 impl Edit {
@@ -23,15 +39,9 @@ impl Edit {
         let mut left = Vec::new();
         for nest in nests {
             let body = self.body(&nest.body, &mut at);
-            let mut buffers = Vec::new();
-            for stmt in &body {
-                stmt.visit(&mut |stmt| match stmt {
-                    Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
-                        buffers.push(*buffer);
-                    }
-                    _ => {}
-                });
-            }
+            let (mut buffers, before) = (stored(&body), stored(&nest.body));
+            let unstored = |b: &BufferId| self.wanted.contains(b) && !before.contains(b);
+            buffers.extend(nest.buffers.iter().copied().filter(unstored));
             if !buffers.is_empty() {
                 left.push(Nest { buffers, decisions: nest.decisions.clone(), body });
             }

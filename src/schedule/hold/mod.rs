@@ -257,6 +257,7 @@ impl Splitter<'_> {
             loads: BTreeMap::new(),
             stores: BTreeMap::new(),
             jam: false,
+            wanted: BTreeSet::new(),
         };
         let (mut todo, mut outputs): (Vec<usize>, _) = (Vec::new(), Vec::new());
         for (number, held) in self.held.iter().enumerate() {
@@ -271,6 +272,7 @@ impl Splitter<'_> {
                     place.buffer
                 }
             };
+            edit.wanted.insert(buffer);
             outputs.push((format!("held {number}"), vec![buffer]));
         }
         while let Some(at) = todo.pop() {
@@ -296,7 +298,9 @@ impl Splitter<'_> {
 
     /// The program that reads what is held.
     fn reader(&self) -> Result<Program> {
-        let edit = Edit { live: self.live.clone(), loads: self.loads.clone(), stores: BTreeMap::new(), jam: true };
+        let wanted = self.program.outputs.iter().flat_map(|(_, leaves)| leaves).copied().collect();
+        let (live, loads) = (self.live.clone(), self.loads.clone());
+        let edit = Edit { live, loads, stores: BTreeMap::new(), jam: true, wanted };
         let mut program = self.program(&edit, BufferKind::Held, |kind| kind)?;
         for nest in &mut program.nests {
             let held = held_in(nest, &program.buffers);

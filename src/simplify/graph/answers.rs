@@ -9,7 +9,7 @@ use super::{Graph, Scope, slots};
 use crate::base::IndexId;
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::solver::{Relations, simplify_union, target_ranges};
+use crate::solver::{Facts, Relations, Shapes, simplify_union, target_range, target_ranges};
 
 /// Larger guards are left as they are.
 const MAX_WEIGHT: usize = 24;
@@ -84,14 +84,51 @@ impl Graph<'_> {
         if let Some(known) = self.answers.canonical.get(&key) {
             return Ok(rename_pred(known, &back)?);
         }
-        // The targets of maps are in range.
         let shape = |r: RelationRef| self.signature.shape(r).map(<[Size]>::to_vec).unwrap_or_default();
-        let targets = [&key.1, &key.2].into_iter().flat_map(|q| target_ranges(q, &shape)).collect::<Vec<_>>();
-        let facts = self.assumed.under(&slots(&key.0), targets.iter().chain([&key.1]));
+        // Where a predicate holds, its maps have targets.
+        let targets = target_ranges(&key.1, &shape);
+        let mut facts = self.assumed.under(&slots(&key.0), targets.iter().chain([&key.1]));
+        let sources = sources_in_range(&key.2, &mut facts, &shape);
         let simplified = if has_union(&key.2) { simplify_union(&key.2, &facts) } else { facts.simplify(&key.2) };
+        let simplified = sources.and(simplified);
         self.answers.canonical.insert(key, simplified.clone());
         Ok(rename_pred(&simplified, &back)?)
     }
+}
+
+/// What keeps the sources of the maps in range that a predicate applies, as far as the facts do not, and the facts with that, and with the targets of
+/// these maps.
+///
+/// An atom is false where a map in it has no target. So what an atom needs may stand beside it, and that the target is in range is no reason for its
+/// source to be. Inside of an `or` or `exists` nothing may be assumed but of maps whose sources are known to be in range.
+fn sources_in_range(p: &Pred, facts: &mut Facts, shape: Shapes<'_>) -> Pred {
+    let mut all = Pred::True;
+    for conjunct in p.conjuncts() {
+        let is_atom = !matches!(conjunct, Pred::All(_) | Pred::Any(_) | Pred::Exists { .. });
+        let mut bound = Vec::new();
+        conjunct.visit_binders(&mut |i| bound.push(i));
+        // The maps in the source of a map come before it.
+        conjunct.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                let Var::Apply(application) = v else { return };
+                if application.args.iter().any(|a| bound.iter().any(|i| a.mentions(*i))) {
+                    return;
+                }
+                let dims = shape(application.map);
+                let ranges = application.args.iter().zip(&dims);
+                // What overflows is not known.
+                let ranges = ranges.map(|(a, n)| Pred::in_range(a, n)).collect::<std::result::Result<Vec<Pred>, _>>();
+                let Ok(ranges) = ranges else { return };
+                let source = facts.simplify(&Pred::all(ranges));
+                if source.is_true() || is_atom {
+                    facts.assume(&source);
+                    target_range(v, shape).iter().for_each(|target| facts.assume(target));
+                    all = std::mem::replace(&mut all, Pred::True).and(source);
+                }
+            });
+        });
+    }
+    all
 }
 
 /// Whether an `or` stands at the top.

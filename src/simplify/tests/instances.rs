@@ -193,6 +193,26 @@ impl Source<'_, '_, '_> {
         }
     }
 
+    /// A predicate with maps whose sources may be out of range.
+    pub(super) fn pred_of_maps(&mut self, scope: &Scope) -> Pred {
+        let mut p = self.pred(scope);
+        for _ in 0..self.rng.u8(0..3) {
+            let source = self.affine(scope);
+            let target = Affine::var(Var::Apply(Box::new(Application { map: G, args: vec![source.clone()] })));
+            let other = self.affine(scope);
+            let atom = match self.rng.u8(0..6) {
+                0 => Pred::lt(&target, &Affine::size(M)).unwrap(),
+                1 => Pred::le(&Affine::constant(0), &target).unwrap(),
+                2 => Pred::equal(&target, &other).unwrap(),
+                3 => Pred::relation(G, vec![source, other]),
+                4 => Pred::unequal(&target, &other).unwrap(),
+                _ => Pred::lt(&target, &other).unwrap(),
+            };
+            p = if self.one_in(3) { p.or(atom) } else { p.and(atom) };
+        }
+        p
+    }
+
     pub(super) fn pred(&mut self, scope: &Scope) -> Pred {
         let p = self.atom(scope);
         let p = match self.rng.u8(0..8) {

@@ -322,3 +322,36 @@ fn the_oracle_decides_guards_as_the_index_language_does() {
     }
     assert!(seen.iter().all(|count| *count > 300), "{seen:?}");
 }
+
+/// What is left of a predicate is true where it is, also where sources of maps are out of range: then no atom that applies them is.
+#[test]
+fn what_is_left_of_guards_is_what_they_say() {
+    let signature = signature();
+    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut worlds = fastrand::Rng::with_seed(8);
+    let (mut shorter, mut without_target) = (0, 0);
+    for _ in 0..1500 {
+        let mut source = Source { rng: &mut rng, graph: &mut graph };
+        let scope = source.scope();
+        let (given, p) = (source.pred_of_maps(&scope), source.pred_of_maps(&scope));
+        let left = graph.given(&scope, &given, &p).unwrap();
+        shorter += usize::from(left != p);
+        for (n, m) in (0..4).flat_map(|n| (0..3).map(move |m| (n, m))) {
+            let world = World::random(&mut worlds, n, m, Numbers::Finite);
+            for mut at in world.places(&scope) {
+                if !world.truth(&given, &mut at) {
+                    continue;
+                }
+                let truth = world.truth(&p, &mut at);
+                p.visit_affine(&mut |a| without_target += usize::from(world.affine(a, &at).is_none()));
+                assert_eq!(
+                    world.truth(&left, &mut at),
+                    truth,
+                    "{p:?} given {given:?} is not {left:?} at {at:?}, {n}, {m}"
+                );
+            }
+        }
+    }
+    assert!(shorter > 300 && without_target > 1000, "{shorter} {without_target}");
+}

@@ -33,19 +33,31 @@ const CASES: &[(&str, &str)] = &[
         "#  first\nparam x : [n] real  # a\nparam long : real   // b\n\n# last of all\n\nsum i < n.\n  # inside\n  x[i]  # c\n\n# end\n",
     ),
     // What may be written with a blank or without stays as it was written.
-    ("param x : [n] real\nsum (i < n) x[i] + sum(x) + mean (i<n) x[i]", "param x : [n] real\nsum (i < n) x[i] + sum(x) + mean (i < n) x[i]\n"),
+    (
+        "param x : [n] real\nsum (i < n) x[i] + sum(x) + mean (i<n) x[i]",
+        "param x : [n] real\nsum (i < n) x[i] + sum(x) + mean (i < n) x[i]\n",
+    ),
     (
         "param A:csr[m,n]real\nparam dA:csr(A)[m,n]real\n[A?(0,0)]A.value( 0 , 0 )*[ A? (1,1) ]*2",
         "param A : csr[m, n] real\nparam dA : csr(A)[m, n] real\n[A?(0, 0)] A.value(0, 0) * [A?(1, 1)] * 2\n",
     ),
     ("param A : [n, n] real\nA'@A [0,:].*A[:,0]", "param A : [n, n] real\nA' @ A[0, :] .* A[:, 0]\n"),
-    ("map f:[n]->[m]\nrel E:[n,n]\nsum i<n.[not E(i,i)and f(i)!=i]*1", "map f : [n] -> [m]\nrel E : [n, n]\nsum i < n. [not E(i, i) and f(i) != i] * 1\n"),
+    (
+        "map f:[n]->[m]\nrel E:[n,n]\nsum i<n.[not E(i,i)and f(i)!=i]*1",
+        "map f : [n] -> [m]\nrel E : [n, n]\nsum i < n. [not E(i, i) and f(i) != i] * 1\n",
+    ),
     ("param x : [2*n] real\n1/2*x[0]*x[1]+2 *x[0]", "param x : [2*n] real\n1/2*x[0] * x[1] + 2 * x[0]\n"),
     ("import   \"lib.iv\"\nparam x:real\nf (x)", "import \"lib.iv\"\nparam x : real\nf(x)\n"),
-    ("param x : [n] real\n⊞i<n.Σj<n.[¬(i≤j)∧i≠j]·x[j]", "param x : [n] real\n⊞ i < n. Σ j < n. [¬(i ≤ j) ∧ i ≠ j] · x[j]\n"),
+    (
+        "param x : [n] real\n⊞i<n.Σj<n.[¬(i≤j)∧i≠j]·x[j]",
+        "param x : [n] real\n⊞ i < n. Σ j < n. [¬(i ≤ j) ∧ i ≠ j] · x[j]\n",
+    ),
     ("\u{feff}param x : real\r\nx\t+\t1\r\n", "param x : real\nx + 1\n"),
     // A library.
-    ("def f(a:real)=a\n\n# of two\ndef g(a:real)=\nf(a)", "def f(a : real) = a\n\n# of two\ndef g(a : real) =\n  f(a)\n"),
+    (
+        "def f(a:real)=a\n\n# of two\ndef g(a:real)=\nf(a)",
+        "def f(a : real) = a\n\n# of two\ndef g(a : real) =\n  f(a)\n",
+    ),
 ];
 
 /// What a text says, without places.

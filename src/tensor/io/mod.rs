@@ -24,7 +24,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor};
+use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value};
 use crate::error::{Error, Result};
 use crate::ty::{Format, Param, Signature, Storage, is_part, leaf_name};
 
@@ -33,6 +33,8 @@ use crate::ty::{Format, Param, Signature, Storage, is_part, leaf_name};
 pub enum FileValue {
     /// A dense tensor.
     Dense(Dense),
+    /// The matrix of a table of one line, which may be meant as a vector.
+    Row(Dense),
     /// A sparse matrix.
     Csr(Csr),
     /// A sparse tensor.
@@ -47,7 +49,7 @@ impl FileValue {
     /// What it is, for messages.
     fn description(&self) -> &'static str {
         match self {
-            FileValue::Dense(_) => "a dense tensor",
+            FileValue::Dense(_) | FileValue::Row(_) => "a dense tensor",
             FileValue::Csr(_) => "a sparse matrix",
             FileValue::Coo(_) => "a sparse tensor",
             FileValue::Relation(_) => "a relation",
@@ -65,7 +67,7 @@ impl FileValue {
     /// If it holds something else.
     pub fn into_dense(self, subject: &str) -> Result<Dense> {
         match self {
-            FileValue::Dense(dense) => Ok(dense),
+            FileValue::Dense(dense) | FileValue::Row(dense) => Ok(dense),
             other => Err(other.mismatch(subject, "a dense tensor (.npy, .csv)")),
         }
     }
@@ -116,7 +118,9 @@ impl FileValue {
             FileValue::Relation(relation) => Ok(relation),
             FileValue::Csr(csr) => Ok(Relation::from(&csr)),
             FileValue::Coo(coo) => Ok(Relation::from(&coo)),
-            FileValue::Dense(dense) => Relation::from_dense(&dense).map_err(|malformed| malformed.of(subject)),
+            FileValue::Dense(dense) | FileValue::Row(dense) => {
+                Relation::from_dense(&dense).map_err(|malformed| malformed.of(subject))
+            }
             other => Err(other.mismatch(subject, "a relation (.tns, .mtx, .csv)")),
         }
     }
@@ -164,8 +168,8 @@ fn csc_from_file(coo: &Coo, subject: &str) -> Result<Csc> {
 }
 
 impl Inputs {
-    /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing; a matrix of one row,
-    /// as a line of a table is, serves as a vector; of an archive every tensor by its own name.
+    /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing; a table of one
+    /// line serves as a vector; of an archive every tensor by its own name.
     ///
     /// # Errors
     /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
@@ -183,18 +187,12 @@ impl Inputs {
         let param = signature.params.values().find(|p| is_part(name, &p.name));
         let storage = param.map_or(Storage::Dense, |p| p.storage);
         Ok(match storage.format() {
-            None => {
-                let rank = param.and_then(|param| rank(signature, param, name));
-                let dense = value.into_dense(name)?;
-                // A table of one row is a vector where the program asks for one.
-                match dense.shape() {
-                    [1, length] if rank == Some(1) => {
-                        let vector = Dense::new(&[*length], dense.data().to_vec());
-                        self.value(name, vector.map_err(|malformed| malformed.of(name))?)
-                    }
-                    _ => self.value(name, dense),
+            None => match value {
+                FileValue::Row(row) if param.and_then(|param| rank(signature, param, name)) == Some(1) => {
+                    self.value(name, Value::vector(row.data().to_vec()))
                 }
-            }
+                value => self.value(name, value.into_dense(name)?),
+            },
             Some(format) => self.value(name, value.into_sparse(format, name)?),
         })
     }
@@ -234,14 +232,17 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
                 let header = text::excerpt(&header.join(","));
                 notes.push(format!("{subject}: the first line, `{header}`, is taken for a header"));
             }
-            Ok(FileValue::Dense(table.numbers))
+            Ok(match table.numbers.shape() {
+                [1, _] => FileValue::Row(table.numbers),
+                _ => FileValue::Dense(table.numbers),
+            })
         },
         other => return Err(unknown_extension(&subject, other)),
     };
     parse(&subject, &read_bytes(path, &subject)?, notes)
 }
 
-/// Writes a file in the format of its extension; what is read back is equal.
+/// Writes a file in the format of its extension; what is read back is equal, but that a matrix of one row is a [`FileValue::Row`] of a table.
 ///
 /// A regular file is written beside its place and then put there, so that at no time a part of it is there, and what was there before
 /// stays until the new file is whole.
@@ -252,9 +253,9 @@ pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
     let path = path.as_ref();
     let subject = path.display().to_string();
     let bytes = match (extension(path).as_str(), value) {
-        ("npy", FileValue::Dense(dense)) => npy::format(&subject, dense)?,
+        ("npy", FileValue::Dense(dense) | FileValue::Row(dense)) => npy::format(&subject, dense)?,
         ("npz", FileValue::Archive(archive)) => npz::format(&subject, archive)?,
-        ("csv", FileValue::Dense(dense)) => csv::format(&subject, dense)?,
+        ("csv", FileValue::Dense(dense) | FileValue::Row(dense)) => csv::format(&subject, dense)?,
         ("mtx", value) => mtx::format(&subject, value)?,
         ("tns", value) => tns::format(&subject, value)?,
         ("npy" | "npz" | "csv", value) => {

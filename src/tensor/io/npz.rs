@@ -16,8 +16,8 @@ use std::io::{Cursor, Read};
 use ndarray_npy::NpzWriter;
 use zip::ZipArchive;
 
-use super::{FileValue, npy};
 use super::text::excerpt;
+use super::{FileValue, npy};
 use crate::error::{Error, Result};
 use crate::tensor::{Coo, Csr, Dense};
 
@@ -66,7 +66,8 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<FileValue> {
 fn sparse(subject: &str, format: &str, entries: &BTreeMap<String, Dense>) -> Result<FileValue> {
     let entry = |name: &str| {
         let found = entries.get(name).filter(|dense| dense.shape().len() == 1);
-        let missing = || format!("expected a list `{name}` in the archive of a matrix in the format {}", excerpt(format));
+        let missing =
+            || format!("expected a list `{name}` in the archive of a matrix in the format {}", excerpt(format));
         found.map(Dense::data).ok_or_else(|| Error::data(subject, missing()))
     };
     let integers = |name: &str| {
@@ -99,7 +100,8 @@ fn sparse(subject: &str, format: &str, entries: &BTreeMap<String, Dense>) -> Res
         "coo" => Ok(FileValue::Coo(matrix([places("row")?, places("col")?])?)),
         other => {
             let other = excerpt(other);
-            let message = format!("expected a matrix in the format csr, csc or coo, found {other}; `.tocsr()` makes it one");
+            let message =
+                format!("expected a matrix in the format csr, csc or coo, found {other}; `.tocsr()` makes it one");
             Err(Error::data(subject, message))
         }
     }

@@ -105,7 +105,7 @@ pub fn format(subject: &str, value: &FileValue) -> Result<Vec<u8>> {
             owned = csr.pattern().relation().clone();
             (&owned, Some(csr.data()))
         }
-        FileValue::Dense(_) | FileValue::Archive(_) => {
+        FileValue::Dense(_) | FileValue::Row(_) | FileValue::Archive(_) => {
             return Err(Error::data(subject, "a coordinate file holds sparse tensors and relations only"));
         }
     };

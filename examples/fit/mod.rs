@@ -1,0 +1,113 @@
+//! What the examples share: L-BFGS of argmin on an objective, a line for some iterations, and a picture of how the loss falls.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use argmin::core::observers::{Observe, ObserverMode};
+use argmin::core::{Executor, KV, State};
+use argmin::solver::linesearch::MoreThuenteLineSearch;
+use argmin::solver::quasinewton::LBFGS;
+use indicatif::ProgressBar;
+use iverson::driver::Objective;
+
+/// What came of a fit.
+pub struct Fit {
+    /// The loss at the start and at every iteration.
+    pub losses: Vec<f64>,
+    /// Where the fit ended.
+    pub point: Vec<f64>,
+    /// The objective.
+    #[allow(dead_code, reason = "some examples look at nothing else")]
+    pub objective: Objective,
+}
+
+/// Notes every loss, and moves a bar where a person looks on.
+struct Watch {
+    losses: Arc<Mutex<Vec<f64>>>,
+    bar: ProgressBar,
+}
+
+impl<S: State<Float = f64>> Observe<S> for Watch {
+    fn observe_init(&mut self, _: &str, state: &S, kv: &KV) -> Result<(), argmin::core::Error> {
+        self.observe_iter(state, kv)
+    }
+
+    fn observe_iter(&mut self, state: &S, _: &KV) -> Result<(), argmin::core::Error> {
+        self.losses.lock().expect("nothing fails in here").push(state.get_cost());
+        self.bar.set_position(state.get_iter());
+        Ok(())
+    }
+}
+
+/// Goes down until the gradient is shorter than `tolerance`, at most so many `iterations`, and prints the loss of every `every`-th one. The picture
+/// is `target/NAME.svg`.
+pub fn fit(
+    name: &str,
+    objective: Objective,
+    (iterations, tolerance, every): (u64, f64, usize),
+    out: &mut dyn Write,
+) -> Result<Fit, Box<dyn Error>> {
+    let losses = Arc::new(Mutex::new(Vec::new()));
+    let bar = ProgressBar::new(iterations);
+    let watch = Watch { losses: Arc::clone(&losses), bar: bar.clone() };
+    let start = objective.start();
+    let solver =
+        LBFGS::new(MoreThuenteLineSearch::new(), 10).with_tolerance_grad(tolerance)?.with_tolerance_cost(0.0)?;
+    let fitted = Executor::new(objective, solver)
+        .configure(|state| state.param(start).max_iters(iterations))
+        .add_observer(watch, ObserverMode::Always)
+        .run()?;
+    bar.finish_and_clear();
+    let point = fitted.state.best_param.ok_or("the fit gives a point")?;
+    let objective = fitted.problem.problem.ok_or("the fit gives the objective back")?;
+    let losses = losses.lock().expect("nothing fails in here").clone();
+    writeln!(out, "iteration       loss")?;
+    for (iteration, loss) in losses.iter().enumerate() {
+        if iteration % every == 0 || iteration + 1 == losses.len() {
+            writeln!(out, "{iteration:9} {loss:10.2e}")?;
+        }
+    }
+    let mut gradient = vec![0.0; point.len()];
+    objective.evaluate(&point, &mut gradient)?;
+    let slope = gradient.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
+    writeln!(out, "the gradient has the length {slope:.0e}; {} shows the losses", picture(name, &losses)?.display())?;
+    Ok(Fit { losses, point, objective })
+}
+
+/// Draws the losses on a scale of powers of ten.
+fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
+    let heights: Vec<f64> = losses.iter().map(|loss| loss.max(f64::MIN_POSITIVE).log10()).collect();
+    let (low, high) = heights.iter().fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(*y), high.max(*y)));
+    let (low, high) = (low.floor(), high.ceil().max(low.floor() + 1.0));
+    let place = |at: usize, y: f64| {
+        (60.0 + 520.0 * at as f64 / (losses.len().max(2) - 1) as f64, 20.0 + 260.0 * (high - y) / (high - low))
+    };
+    let mut svg = String::from(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 600 320' font-family='sans-serif' font-size='12'>\n",
+    );
+    writeln!(svg, "<rect width='600' height='320' fill='white'/>")?;
+    let step = ((high - low) / 8.0).ceil().max(1.0) as usize;
+    for power in (low as i32..=high as i32).step_by(step) {
+        let (x, y) = place(0, f64::from(power));
+        writeln!(
+            svg,
+            "<path d='M{x} {y:.1}H580' stroke='#ddd'/><text x='52' y='{:.1}' text-anchor='end'>1e{power}</text>",
+            y + 4.0
+        )?;
+    }
+    let points: Vec<String> =
+        heights.iter().enumerate().map(|(at, y)| place(at, *y)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    writeln!(svg, "<polyline points='{}' fill='none' stroke='#06c' stroke-width='2'/>", points.join(" "))?;
+    writeln!(
+        svg,
+        "<text x='320' y='308' text-anchor='middle'>loss of {name} over {} iterations</text>\n</svg>",
+        losses.len() - 1
+    )?;
+    let (root, path) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new("target").join(format!("{name}.svg")));
+    std::fs::create_dir_all(root.join("target"))?;
+    std::fs::write(root.join(&path), svg)?;
+    Ok(path)
+}
