@@ -90,7 +90,7 @@ pub(crate) struct Lexeme {
     pub(crate) indent: u32,
 }
 
-fn keyword(text: &str) -> Option<Token> {
+pub(crate) fn keyword(text: &str) -> Option<Token> {
     Some(match text {
         "param" => Token::Param,
         "rel" => Token::Rel,

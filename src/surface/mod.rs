@@ -18,6 +18,8 @@
 
 pub mod ast;
 pub mod builder;
+#[cfg(test)]
+mod editors;
 mod elaborate;
 mod format;
 mod import;

@@ -353,6 +353,12 @@ fn objectives_have_hessians() -> Result<(), Error> {
         assert_eq!(hessian, expected);
     }
     assert_eq!(objective.hessian(&[1.0]).unwrap_err().to_string(), "point: 7 numbers are expected, found 1");
+    // Of a pair one half may be read alone.
+    let half = Function::parse("param y : [n] (real, real)\nsum i < n. (fst y[i])^2")?
+        .objective(&objective.at(&[0.0; 7])?, ["y"])?;
+    let mut gradient = [f64::NAN; 4];
+    assert_eq!((half.evaluate(&[1.0, 2.0, 3.0, 4.0], &mut gradient)?, gradient), (5.0, [2.0, 4.0, 0.0, 0.0]));
+    assert_eq!(dense(&half.hessian(&[0.0; 4])?)[0], [2.0, 0.0, 0.0, 0.0]);
     Ok(())
 }
 
