@@ -302,7 +302,7 @@ impl Function {
     /// use iverson::prelude::*;
     ///
     /// let loss = Function::parse("param A : [m, n] real\nparam x : [n] real\nparam b : [m] real\nsum((A @ x - b)^2)")?;
-    /// assert_eq!(loss.gradient(["x"])?.matrix_notation()?, "t0 = 2 (A x - b)\nA' t0\n");
+    /// assert_eq!(loss.gradient(["x"])?.matrix_notation()?, "2 A' (A x - b)\n");
     /// # Ok::<(), iverson::Error>(())
     /// ```
     ///

@@ -14,7 +14,7 @@
 //! | `sum k. a[k] * b[k]`, `sum k. a[k]`, `sum k. a[k]^2` | | `a' b`, `sum(a)`, `\|a\|^2`, of all elements of a matrix alike |
 //! | `[i = j] * a[i]`, `[j <= i] * A[i, j]` | `i, j` | `diag(a)`, `tril(A)` |
 //!
-//! `1` is a column of ones as long as it must be. Vectors are columns.
+//! `1` is a column of ones as long as it must be. Vectors are columns. A short `let` that is read once is written where it is read.
 //!
 //! *Refused* is what has no such form: more than two axes, places such as `x[i - j]` and `x[f(i)]`, other brackets, largest elements, pairs inside of a
 //! program, and programs that are deeper than anybody would read. The notation does not parse; it is judged by evaluating it.
@@ -23,6 +23,8 @@ mod text;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
 
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
@@ -33,6 +35,8 @@ use crate::ty::{RelationKind, Type};
 
 /// How many terms may stand inside of each other.
 const MAX_DEPTH: u32 = 200;
+/// How many parts a variable may have that is written where it is read.
+const MAX_INLINED: usize = 16;
 
 /// A scalar, a column or a matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,7 +137,100 @@ impl Notation {
             at = *rest;
         }
         results.push(reader.tensor(at)?);
-        Ok(Notation { definitions, results })
+        Ok(Notation { definitions, results }.inlined())
+    }
+
+    /// A short variable that is read once is written where it is read.
+    fn inlined(self) -> Notation {
+        let mut uses: BTreeMap<VarId, usize> = BTreeMap::new();
+        let all = self.definitions.iter().map(|(_, matrix)| matrix).chain(&self.results);
+        all.for_each(|matrix| {
+            matrix.visit(&mut |part| {
+                if let Matrix::Name(var, _) = part {
+                    *uses.entry(*var).or_default() += 1;
+                }
+            });
+        });
+        let mut inlined = BTreeMap::new();
+        let mut definitions = Vec::new();
+        for (var, matrix) in self.definitions {
+            let matrix = matrix.with(&inlined);
+            let mut parts = 0;
+            matrix.visit(&mut |_| parts += 1);
+            match uses.get(&var) {
+                Some(1) if parts <= MAX_INLINED => drop(inlined.insert(var, matrix)),
+                _ => definitions.push((var, matrix)),
+            }
+        }
+        Notation { definitions, results: self.results.iter().map(|matrix| matrix.with(&inlined)).collect() }
+    }
+}
+
+impl Matrix {
+    fn visit(&self, visit: &mut impl FnMut(&Matrix)) {
+        visit(self);
+        match self {
+            Matrix::Literal(_) | Matrix::Size(_) | Matrix::Name(..) | Matrix::Ones(_) => {}
+            Matrix::Product(parts) | Matrix::Each(parts) | Matrix::Apply(_, parts) => {
+                parts.iter().for_each(|part| part.visit(visit));
+            }
+            Matrix::Sum(terms) => terms.iter().for_each(|(_, term)| term.visit(visit)),
+            Matrix::Over(above, below) | Matrix::EachOver(above, below) => {
+                above.visit(visit);
+                below.visit(visit);
+            }
+            Matrix::Group(inner)
+            | Matrix::Transposed(inner)
+            | Matrix::Power(inner, _)
+            | Matrix::Diagonal(inner)
+            | Matrix::DiagonalOf(inner)
+            | Matrix::Lower(inner, _)
+            | Matrix::Upper(inner, _)
+            | Matrix::Total(inner)
+            | Matrix::Squares(inner) => inner.visit(visit),
+        }
+    }
+
+    /// The same with values for variables.
+    fn with(&self, values: &BTreeMap<VarId, Matrix>) -> Matrix {
+        let all = |parts: &[Matrix]| parts.iter().map(|part| part.with(values)).collect::<Vec<Matrix>>();
+        let one = |part: &Matrix| Box::new(ungrouped(part.with(values)));
+        match self {
+            Matrix::Name(var, rank) => match values.get(var) {
+                Some(value) if *rank == 0 => grouped(value.clone()),
+                Some(value) => value.clone(),
+                None => self.clone(),
+            },
+            Matrix::Literal(_) | Matrix::Size(_) | Matrix::Ones(_) => self.clone(),
+            Matrix::Group(inner) => grouped(ungrouped(inner.with(values))),
+            Matrix::Transposed(inner) => transposed(inner.with(values)),
+            Matrix::Product(factors) => product(all(factors)),
+            Matrix::Sum(terms) => {
+                let mut sum = Vec::new();
+                for (negative, term) in terms {
+                    match ungrouped(term.with(values)) {
+                        Matrix::Sum(inner) => {
+                            sum.extend(inner.into_iter().map(|(other, term)| (*negative != other, term)))
+                        }
+                        term => sum.push((*negative, term)),
+                    }
+                }
+                Matrix::Sum(sum)
+            }
+            Matrix::Each(factors) => Matrix::Each(all(factors)),
+            Matrix::Over(above, below) => {
+                product([above.with(values), Matrix::Over(Matrix::Literal(1.0).into(), one(below))])
+            }
+            Matrix::EachOver(above, below) => Matrix::EachOver(one(above), one(below)),
+            Matrix::Power(base, k) => Matrix::Power(one(base), *k),
+            Matrix::Apply(f, args) => Matrix::Apply(*f, all(args).into_iter().map(ungrouped).collect()),
+            Matrix::Diagonal(inner) => Matrix::Diagonal(one(inner)),
+            Matrix::DiagonalOf(inner) => Matrix::DiagonalOf(one(inner)),
+            Matrix::Lower(inner, k) => Matrix::Lower(one(inner), *k),
+            Matrix::Upper(inner, k) => Matrix::Upper(one(inner), *k),
+            Matrix::Total(inner) => Matrix::Total(one(inner)),
+            Matrix::Squares(inner) => Matrix::Squares(one(inner)),
+        }
     }
 }
 
@@ -328,12 +425,7 @@ impl Reader<'_> {
     fn multiplied(&self, factors: Vec<Labelled>) -> Result<Labelled> {
         let axes = union(&factors);
         let (scalars, others): (Vec<_>, Vec<_>) = factors.into_iter().partition(|factor| factor.axes.is_empty());
-        let scalars = scalars.into_iter().map(|scalar| match scalar.matrix {
-            Matrix::Product(factors) if !factors.iter().all(is_scalar) => {
-                Matrix::Group(Box::new(Matrix::Product(factors)))
-            }
-            scalar => scalar,
-        });
+        let scalars = scalars.into_iter().map(|scalar| grouped(scalar.matrix));
         let columns =
             |of: IndexId| others.iter().filter(move |factor| factor.axes == [of]).map(|column| column.matrix.clone());
         let matrix = match axes[..] {
@@ -539,6 +631,14 @@ fn is_scalar(matrix: &Matrix) -> bool {
     }
 }
 
+/// A scalar, kept together where it is a product of matrices.
+fn grouped(matrix: Matrix) -> Matrix {
+    match matrix {
+        Matrix::Product(factors) if !factors.iter().all(is_scalar) => Matrix::Group(Box::new(Matrix::Product(factors))),
+        scalar => scalar,
+    }
+}
+
 fn ungrouped(matrix: Matrix) -> Matrix {
     match matrix {
         Matrix::Group(matrix) => *matrix,
@@ -564,6 +664,12 @@ fn product(factors: impl IntoIterator<Item = Matrix>) -> Matrix {
     }
     if all.len() > 1 {
         all.retain(|factor| *factor != Matrix::Literal(1.0));
+        // Literals, then other scalars.
+        all.sort_by_key(|factor| match factor {
+            Matrix::Literal(_) => 0,
+            factor if is_scalar(factor) => 1,
+            _ => 2,
+        });
     }
     let above = match all.len() {
         0 => Matrix::Literal(1.0),
