@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import generate
 import library
-from arithmetic import ANNIHILATED, UNDECIDED, U, Undecided, times
+from arithmetic import ANNIHILATED, HUGE, UNDECIDED, U, Undecided, times
 from evaluate import Evaluator, TooLong, places
 from functions import FUNCTIONS
 
@@ -81,17 +81,24 @@ def evaluate(case):
 
 
 def adjoint(case):
-    """The derivative of the seeded result by each input: {key: (value, error)}, or None where a kink is decided by rounding."""
+    """The derivative of the seeded result by each input: {key: (value, error, sure)}, or None where a kink is decided by rounding."""
     out = {}
     for (_, _, elements), seeds in zip(case.values, case.seeds):
         for number, s in zip(elements.values(), seeds):
             if number is None or number[4] == UNDECIDED:
                 return None
             for key, (d, e) in number[4].items():
-                v, w = out.get(key, (0.0, 0.0))
-                term = s * d
-                out[key] = (v + term, w + times(s, e) + U * (abs(v) + abs(term)))
+                out[key] = plus(out.get(key, NOTHING), s * d, times(s, e))
     return out
+
+
+NOTHING = (0.0, 0.0, True)
+
+
+def plus(total, term, error):
+    """A sum and a term more. Of what is so large that another order may overflow nothing is sure."""
+    v, w, sure = total
+    return v + term, w + error + U * (abs(v) + abs(term)), sure and (v == 0 or max(abs(v), abs(term)) <= HUGE)
 
 
 def forward(case):
@@ -103,13 +110,11 @@ def forward(case):
             if number is None or number[4] == UNDECIDED:
                 found[place] = None
                 continue
-            v = e = 0.0
+            total = NOTHING
             for (name, k), (d, ed) in number[4].items():
                 t = case.tangents[name][k]
-                term = t * d
-                e += times(t, ed) + U * (abs(v) + abs(term))
-                v += term
-            found[place] = (v, e)
+                total = plus(total, t * d, times(t, ed))
+            found[place] = total
         out.append((path, shape, found))
     return out
 
@@ -189,8 +194,7 @@ class Judge:
             if mode.is_reference and mode.what == "value":
                 self.reference_values = values
         if tangents is not None:
-            sure = not self.case.tainted
-            expected = [(p, s, {k: t and Expected(*t, sure) for k, t in e.items()}) for p, s, e in self.forward]
+            expected = [(p, s, {k: t and self.certain(t) for k, t in e.items()}) for p, s, e in self.forward]
             out += self.leaves("tangent", expected, tangents, None, mode)
         if gradients is not None:
             for p in self.case.program.params:
@@ -211,7 +215,11 @@ class Judge:
     def derivative(self, key):
         if self.adjoint is None:
             return None
-        return Expected(*self.adjoint.get(key, (0.0, 0.0)), not self.case.tainted)
+        return self.certain(self.adjoint.get(key, NOTHING))
+
+    def certain(self, total):
+        value, error, sure = total
+        return Expected(value, error, sure and not self.case.tainted)
 
     def leaves(self, what, expected, got, reference, mode):
         out = []
