@@ -307,7 +307,7 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Limitation`] for a program that has none; see `src/present/matrix.rs`.
+    /// [`Error::Limitation`] for a program that has none; see `src/term/print/matrix.rs`.
     pub fn matrix_notation(&self) -> Result<String> {
         self.term()?
             .matrix_notation()

@@ -34,13 +34,11 @@
 //! | `largest` | the largest element of a row |
 //! | `arith` | how sums and products are spelt |
 //! | `naming` | names of indices |
-//! | `matrix` | programs in matrix notation |
 
 mod arith;
 mod brackets;
 mod knowledge;
 mod largest;
-mod matrix;
 mod naming;
 mod statements;
 mod sums;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use iverson::tensor::io::{FileValue, read_value_and_notes, write_value};
 use iverson::tensor::{Inputs, Value};
-use iverson::ty::{Side, Signature};
+use iverson::ty::Signature;
 use iverson::{Error, Result};
 
 use super::shown;
@@ -105,16 +105,8 @@ pub(super) fn read_seeds(
     }
     let mut missing = Vec::new();
     for param in signature.params.values().filter(|param| needed.contains(&param.name)) {
-        for leaf in signature.types.leaves(param.ty)? {
-            let mut name = param.name.clone();
-            let mut found = inputs.has_value(&name);
-            for side in &leaf.path {
-                name += if *side == Side::Fst { ".0" } else { ".1" };
-                found |= inputs.has_value(&name);
-            }
-            if !found {
-                missing.push(format!("--seed {name}=FILE{}", if leaf.dims.is_empty() { "|NUMBER" } else { "" }));
-            }
+        for (name, axes) in inputs.missing_components(signature, param)? {
+            missing.push(format!("--seed {name}=FILE{}", if axes == 0 { "|NUMBER" } else { "" }));
         }
     }
     match missing.as_slice() {

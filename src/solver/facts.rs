@@ -516,7 +516,7 @@ impl Facts {
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
     fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
-        if goal.bound_by_depth(0).is_ok_and(|goal| self.existentials.contains(&goal)) {
+        if !self.existentials.is_empty() && goal.bound_by_depth(0).is_ok_and(|goal| self.existentials.contains(&goal)) {
             return true;
         }
         for witness in self.witnesses(index, body) {

@@ -20,7 +20,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use super::ast::{Ast, Expr};
-use super::parser::{is_decl, parse};
+use super::parser::{is_binder, is_decl, parse};
 use crate::base::Span;
 use crate::error::{Diagnostic, Error, Result};
 use crate::lexer::{Lexeme, Lexer, Token};
@@ -220,19 +220,7 @@ fn ends_operand(token: Token) -> bool {
 
 /// Whether a bracket may follow a token with a blank or without: `sum (i < n) e` and `sum(x)`.
 fn is_prefix(token: Token) -> bool {
-    matches!(
-        token,
-        Token::Gen
-            | Token::Sum
-            | Token::Max
-            | Token::Min
-            | Token::ArgMax
-            | Token::ArgMin
-            | Token::Exists
-            | Token::Not
-            | Token::Fst
-            | Token::Snd
-    )
+    is_binder(token) || matches!(token, Token::Not | Token::Fst | Token::Snd)
 }
 
 /// What begins where, and goes on until where.

@@ -102,28 +102,27 @@ pub(super) fn is_decl(token: Token) -> bool {
     matches!(token, Token::Param | Token::Rel | Token::Map | Token::Assume | Token::Def | Token::Fun)
 }
 
+/// Whether a token binds an index.
+pub(super) fn is_binder(token: Token) -> bool {
+    matches!(token, Token::Gen | Token::Sum | Token::Max | Token::Min | Token::ArgMax | Token::ArgMin | Token::Exists)
+}
+
 /// Whether a token begins an operand and cannot continue one.
 fn starts_operand(token: Token) -> bool {
-    matches!(
-        token,
-        Token::Name
-            | Token::Number { .. }
-            | Token::LeftParen
-            | Token::LeftBracket
-            | Token::Let
-            | Token::If
-            | Token::Gen
-            | Token::Sum
-            | Token::Max
-            | Token::Min
-            | Token::ArgMax
-            | Token::ArgMin
-            | Token::Exists
-            | Token::Not
-            | Token::Fst
-            | Token::Snd
-            | Token::Real
-    )
+    is_binder(token)
+        || matches!(
+            token,
+            Token::Name
+                | Token::Number { .. }
+                | Token::LeftParen
+                | Token::LeftBracket
+                | Token::Let
+                | Token::If
+                | Token::Not
+                | Token::Fst
+                | Token::Snd
+                | Token::Real
+        )
 }
 
 fn symbol_text(token: Token) -> &'static str {

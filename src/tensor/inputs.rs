@@ -7,7 +7,7 @@ use super::bind::text::expected;
 use super::targets::Targets;
 use super::{IntoValue, Malformed, Precision, Relation, Value};
 use crate::error::{Error, Result};
-use crate::ty::{RelationKind, Signature, is_part, leaf_name};
+use crate::ty::{Param, RelationKind, Signature, is_part, leaf_name};
 
 /// What a program and its derivatives are given, by name; validated by [`bind`](fn@super::bind), which takes what a program needs and leaves the rest. A name that
 /// is given again replaces what it had.
@@ -168,22 +168,29 @@ impl Inputs {
 
     /// The components of parameters, and the relations, that nothing was given for.
     fn all_missing(&self, signature: &Signature) -> Vec<String> {
-        let mut missing = Vec::new();
-        for param in signature.params.values() {
-            // A type that is malformed is the verifier's to report.
-            for leaf in signature.types.leaves(param.ty).unwrap_or_default() {
-                let names = |depth: usize| leaf_name(&param.name, &leaf.path[..depth]);
-                let given = |name: &String| self.values.contains_key(name) || self.malformed.contains_key(name);
-                if !(0..=leaf.path.len()).map(names).any(|name| given(&name)) {
-                    missing.push(names(leaf.path.len()));
-                }
-            }
-        }
+        // A type that is malformed is the verifier's to report.
+        let of = |param| self.missing_components(signature, param).unwrap_or_default();
+        let components = signature.params.values().flat_map(of).map(|(name, _)| name);
         let relations =
             signature.relations.values().filter(|relation| !matches!(relation.kind, RelationKind::Pattern(_)));
         let given = |name: &String| self.relations.contains_key(name) || self.maps.contains_key(name);
-        missing.extend(relations.map(|relation| relation.name.clone()).filter(|name| !given(name)));
-        missing
+        components.chain(relations.map(|relation| relation.name.clone()).filter(|name| !given(name))).collect()
+    }
+
+    /// The components of a parameter that nothing was given for, alone or with others: their names, and how many axes they have.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a type with too many components.
+    pub fn missing_components(&self, signature: &Signature, param: &Param) -> Result<Vec<(String, usize)>> {
+        let mut missing = Vec::new();
+        for leaf in signature.types.leaves(param.ty)? {
+            let names = |depth: usize| leaf_name(&param.name, &leaf.path[..depth]);
+            let given = |name: &String| self.values.contains_key(name) || self.malformed.contains_key(name);
+            if !(0..=leaf.path.len()).map(names).any(|name| given(&name)) {
+                missing.push((names(leaf.path.len()), leaf.dims.len()));
+            }
+        }
+        Ok(missing)
     }
 
     /// Whether a value was given under this name.

@@ -23,9 +23,11 @@
 //! | `header` | declarations |
 //! | `terms` | terms |
 //! | `predicates` | index expressions and predicates |
+//! | `matrix` | programs in matrix notation, which does not read back |
 
 mod fold;
 mod header;
+mod matrix;
 mod predicates;
 mod terms;
 #[cfg(test)]

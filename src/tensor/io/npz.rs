@@ -70,14 +70,11 @@ fn sparse(subject: &str, format: &str, entries: &BTreeMap<String, Dense>) -> Res
             || format!("expected a list `{name}` in the archive of a matrix in the format {}", excerpt(format));
         found.map(Dense::data).ok_or_else(|| Error::data(subject, missing()))
     };
-    let integers = |name: &str| {
-        let exact = |x: &f64| (x.fract() == 0.0 && (0.0..=MAX_INTEGER).contains(x)).then_some(*x as u64);
-        let wrong = || Error::data(subject, format!("entry {name}: expected integers that are not negative"));
-        entry(name)?.iter().map(exact).collect::<Option<Vec<u64>>>().ok_or_else(wrong)
-    };
     let places = |name: &str| {
-        let narrow = |x: u64| usize::try_from(x).map_err(|_| Error::Overflow);
-        integers(name)?.into_iter().map(narrow).collect::<Result<Vec<usize>>>()
+        let is_integer = |x: &f64| x.fract() == 0.0 && (0.0..=MAX_INTEGER).contains(x);
+        let exact = |x: &f64| usize::try_from(is_integer(x).then_some(*x as u64)?).ok();
+        let wrong = || Error::data(subject, format!("entry {name}: expected integers that are not negative"));
+        entry(name)?.iter().map(exact).collect::<Option<Vec<usize>>>().ok_or_else(wrong)
     };
     let shape = places("shape")?;
     let &[rows, cols] = shape.as_slice() else {

@@ -26,12 +26,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use super::fold::{is_entry, negated, peel_access};
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, Size, Var};
 use crate::scalar::{Function, Number, Op, Primitive};
 use crate::term::{Program, Term, TermId};
-use crate::ty::{RelationKind, Type};
+use crate::ty::Type;
 
 /// How many terms may stand inside of each other.
 const MAX_DEPTH: u32 = 200;
@@ -298,7 +299,7 @@ impl Reader<'_> {
                 value
             }
             Term::Iverson { guard, body } => self.bracket(guard, *body),
-            Term::Apply(Function::Value(Primitive::Op(Op::Powi(k))), args) if *k > 0 => {
+            Term::Apply(Function::Value(Primitive::Op(Op::Powi(k))), args) if *k >= 0 => {
                 let Labelled { matrix, axes } = self.real(args[0])?;
                 Ok(Labelled { matrix: Matrix::Power(Box::new(matrix), *k), axes })
             }
@@ -326,17 +327,14 @@ impl Reader<'_> {
 
     /// `x`, `x[i]`, `A[i, j]`.
     fn element(&self, at: TermId) -> Result<Labelled> {
-        let (mut at, mut places) = (at, Vec::new());
-        while let Term::Access { array, index } = &self.program.terms[at] {
-            let Some(index) = index.as_index() else { return none("places that are no indices, such as `x[i - j]`") };
-            places.push(index);
-            at = *array;
-        }
-        let Term::Var(var) = &self.program.terms[at] else {
+        let (array, places) = peel_access(self.program, at);
+        let Some(places) = places.into_iter().map(Affine::as_index).collect::<Option<Vec<IndexId>>>() else {
+            return none("places that are no indices, such as `x[i - j]`");
+        };
+        let Term::Var(var) = self.program.terms[array] else {
             return none("elements of pairs or of tensors without a name");
         };
-        places.reverse();
-        let name = Matrix::Name(*var, places.len());
+        let name = Matrix::Name(var, places.len());
         match places[..] {
             [i, j] if i == j => Ok(Labelled { matrix: Matrix::DiagonalOf(Box::new(name)), axes: vec![i] }),
             [] | [_] | [_, _] => Ok(Labelled { matrix: name, axes: places }),
@@ -346,19 +344,16 @@ impl Reader<'_> {
 
     /// The terms of a sum, each with whether it is subtracted.
     fn terms(&mut self, at: TermId, negative: bool, into: &mut Vec<(bool, Labelled)>) -> Result<()> {
-        match &self.program.terms[at] {
-            Term::Add(a, b) => {
-                self.terms(*a, negative, into)?;
-                self.terms(*b, negative, into)
-            }
-            Term::Mul(a, b) if matches!(self.program.terms[*a], Term::Number(Number::Literal(-1.0))) => {
-                self.terms(*b, !negative, into)
-            }
-            _ => {
-                into.push((negative, self.real(at)?));
-                Ok(())
-            }
+        let term = &self.program.terms[at];
+        if let Term::Add(a, b) = term {
+            self.terms(*a, negative, into)?;
+            return self.terms(*b, negative, into);
         }
+        if let Some(e) = negated(self.program, term) {
+            return self.terms(e, !negative, into);
+        }
+        into.push((negative, self.real(at)?));
+        Ok(())
     }
 
     fn sum(&self, terms: Vec<(bool, Labelled)>) -> Result<Labelled> {
@@ -514,7 +509,7 @@ impl Reader<'_> {
                     }
                     _ => return none("a bracket `[i <= j]` around more indices"),
                 },
-                _ if self.is_entry(atom, body) => value,
+                _ if self.is_entry_of(atom, body) => value,
                 _ => return none("brackets but `[i = j]` and `[i <= j]`"),
             };
         }
@@ -535,24 +530,12 @@ impl Reader<'_> {
     }
 
     /// Whether an atom asks for an entry of a sparse parameter that the body reads there as a factor, so that it is 0 where there is none.
-    fn is_entry(&self, atom: &Pred, body: TermId) -> bool {
-        let Pred::Relation { relation: RelationRef::Input(r), args, holds: true } = atom else { return false };
-        let RelationKind::Pattern(param) = self.program.signature.relations[*r].kind else { return false };
-        let mut stack = vec![body];
-        while let Some(at) = stack.pop() {
+    fn is_entry_of(&self, atom: &Pred, body: TermId) -> bool {
+        let mut factors = vec![body];
+        while let Some(at) = factors.pop() {
             match &self.program.terms[at] {
-                Term::Mul(a, b) => stack.extend([*a, *b]),
-                Term::Access { .. } => {
-                    let (mut at, mut places) = (at, Vec::new());
-                    while let Term::Access { array, index } = &self.program.terms[at] {
-                        places.push(index);
-                        at = *array;
-                    }
-                    let is_param = matches!(self.program.terms[at], Term::Var(var) if var == self.program.param(param));
-                    if is_param && places.iter().rev().copied().eq(args) {
-                        return true;
-                    }
-                }
+                Term::Mul(a, b) => factors.extend([*a, *b]),
+                _ if is_entry(self.program, atom, at) => return true,
                 _ => {}
             }
         }

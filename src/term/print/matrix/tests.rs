@@ -241,6 +241,7 @@ fn notation_is_evaluated() {
 
 /// Forms that books seldom have.
 const MORE: &[&str] = &[
+    "param x : [n] real\nsum i < n. (x[i] + 1)^0 + x[i]^1 - 1e300 * x[i]",
     "param A : [n, m] real\nparam x : [n] real\nparam y : [m] real\ngen i < n, j < m. x[i] * A[i, j] * y[j] + x[i]",
     "param A : [n, n] real\ngen i < n, j < n. [j <= i] * A[i, j] + [i <= j + 1] * A[j, i] + [i < j] * A[i, j]",
     "param A : [n, n] real\nparam x : [n] real\ngen i < n, j < n. [i = j] * x[j] * A[i, i] + [i = j] * 2 - x[i] * x[j]",
