@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Cond, Domain, Place, Real, RealId, Search, Stmt};
+use super::data::{BufferId, Cond, Domain, Place, Real, RealId, Search, Stmt};
 use crate::base::IndexId;
 use crate::index::{Affine, View};
 
@@ -151,6 +151,20 @@ pub fn outside_loops(body: &[Stmt]) -> Vec<&Stmt> {
         }
     }
     found
+}
+
+/// The buffers that statements store to or fill, in order.
+pub(crate) fn stored(body: &[Stmt]) -> Vec<BufferId> {
+    let mut buffers = Vec::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
+                buffers.push(*buffer);
+            }
+            _ => {}
+        });
+    }
+    buffers
 }
 
 /// The registers that statements add to and do not declare.

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
     Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
-    outer_sums,
+    outer_sums, stored,
 };
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
@@ -52,21 +52,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     if sums.is_empty() || !before.iter().all(shared) || !only_sums(body) || after.iter().any(has_loop) {
         return Ok(None);
     }
-    let stored = |stmts: &[Stmt]| -> BTreeSet<BufferId> {
-        let mut stored = BTreeSet::new();
-        for stmt in stmts {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::Store(place, _) => {
-                    stored.insert(place.buffer);
-                }
-                Stmt::Fill(buffer) => {
-                    stored.insert(*buffer);
-                }
-                _ => {}
-            });
-        }
-        stored
-    };
+    let stored = |stmts: &[Stmt]| BTreeSet::from_iter(stored(stmts));
     let (inside, behind) = (&stored(before) | &stored(body), stored(after));
     if !inside.is_disjoint(&behind) {
         return Ok(None);

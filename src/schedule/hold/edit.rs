@@ -3,21 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, Id};
-use crate::loops::{Array, ArrayId, Buffer, BufferId, Nest, Place, Program, Real, RealId, Stmt};
-
-/// The buffers that statements store to, in order.
-fn stored(body: &[Stmt]) -> Vec<BufferId> {
-    let mut buffers = Vec::new();
-    for stmt in body {
-        stmt.visit(&mut |stmt| match stmt {
-            Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
-                buffers.push(*buffer);
-            }
-            _ => {}
-        });
-    }
-    buffers
-}
+use crate::loops::{Array, ArrayId, Buffer, BufferId, Nest, Place, Program, Real, RealId, Stmt, stored};
 
 /// What becomes of statements, by their numbers.
 pub(super) struct Edit {
