@@ -147,8 +147,15 @@ decisions! {
     }
     "split" {
         Split {} "loops are cut where a test of their index begins or ceases to hold"
+        Borders {} "rows at the borders are told from those in which the same tests all hold"
         Decided {} "innermost loops are cut, and their bounds decide what they tested"
         Taps {} "loops around sums over a few places are cut where these places become others"
+    }
+    "unroll-extrema" {
+        Compared {} "of a few numbers each is compared with the best, whose place is not looked for"
+    }
+    "if-conversion" {
+        Converted { tests: usize } "what is done under tests of numbers is chosen (tests {tests})"
     }
     "pack" {
         Packed { tensor: String } "a copy with its axes in another order: {tensor} is read in lanes, more than once"

@@ -176,7 +176,7 @@ impl Fresh {
     }
 
     /// The name of a register that is read: what is defined elsewhere keeps its own.
-    fn read(&self, r: RealId) -> RealId {
+    pub fn read(&self, r: RealId) -> RealId {
         self.reals.get(&r).copied().unwrap_or(r)
     }
 

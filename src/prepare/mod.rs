@@ -3,16 +3,16 @@
 //!
 //! | pass | what it does | results |
 //! |---|---|---|
-//! | `extrema` | places of extrema that would be looked for again and again become tensors of truth values | exact |
+//! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `per-target` | functions of what is read through a map are computed once for each target | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 
 mod demand;
-mod extrema;
 mod patterns;
 mod per_target;
+mod truth_values;
 
 use crate::error::Result;
 use crate::stages::Stages;
@@ -34,7 +34,7 @@ pub struct Prepared {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
-    let unshared = stages.run("extrema", || Ok(extrema::kept(program)?.into_owned()))?;
+    let unshared = stages.run("truth-values", || Ok(truth_values::kept(program)?.into_owned()))?;
     let program = stages.run("per-target", || Ok(per_target::shared(&unshared)?.into_owned()))?;
     let program = stages.run("demand", || Ok(demand::demanded(&program)?.into_owned()))?;
     Ok(Prepared { program, unshared })

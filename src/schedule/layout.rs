@@ -17,7 +17,10 @@ use super::{machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, Var};
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt, changes_outside};
+use crate::loops::{
+    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt, changes_outside, has_loop, loads,
+    stores,
+};
 
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
@@ -129,6 +132,11 @@ pub(super) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
 }
 
+/// What statements load and store, under tests too.
+fn places(body: &[Stmt]) -> Vec<&Place> {
+    loads(body).into_iter().chain(stores(body)).collect()
+}
+
 fn place(stmt: &Stmt) -> Option<&Place> {
     match stmt {
         Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => Some(place),
@@ -170,13 +178,14 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
         let Path { around, outside, body } = path;
         let deepest = around.len().saturating_sub(1);
         let adds = changes_outside(body);
+        let places = places(body);
         let each = around
             .iter()
             .enumerate()
             .filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide)))
             .map(|(depth, l)| {
                 let far = |place: &Place| apart(place, l.index, last);
-                let inside = body.iter().filter_map(place).filter(|place| far(place)).count() as u64;
+                let inside = places.iter().filter(|place| far(place)).count() as u64;
                 // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
                 let outside = outside.iter().filter(|(_, stmt)| place(stmt).is_some_and(far));
                 let outside = total(outside.map(|(depth, _)| weight(*depth)));
@@ -193,10 +202,9 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
 /// Whether a loop is the outermost of many over axes of what is stored, which is cut into parts rather than into lanes.
 fn is_for_parts(Path { around, outside, body }: &Path<'_>, depth: usize) -> bool {
     let outside = outside.iter().filter_map(|(_, stmt)| stmt.store());
-    let mut stored = outside.chain(body.iter().filter_map(Stmt::store)).peekable();
-    let any = stored.peek().is_some();
-    let places: Vec<&Place> = stored.collect();
-    let axis = |l: &Loop<'_>| !any || places.iter().any(|place| place.at.iter().any(|a| a.mentions(l.index)));
+    let places: Vec<&Place> = outside.chain(stores(*body)).collect();
+    let axis =
+        |l: &Loop<'_>| places.is_empty() || places.iter().any(|place| place.at.iter().any(|a| a.mentions(l.index)));
     depth == 0 && around.iter().skip(1).filter(|l| is_wide(l) && axis(l)).count() >= machine::AXES_BESIDE_PARTS
 }
 
@@ -246,12 +254,11 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
             });
         }
         path.around.push(Loop { index: *index, domain, lanes });
-        match body.iter().all(|stmt| stmt.body().is_empty()) {
-            true => paths.push(Path { body, ..path.clone() }),
-            false => {
-                let depth = path.around.len();
-                path.outside.extend(body.iter().filter(|stmt| place(stmt).is_some()).map(|stmt| (depth, stmt)));
-            }
+        if body.iter().any(has_loop) {
+            let depth = path.around.len();
+            path.outside.extend(body.iter().filter(|stmt| place(stmt).is_some()).map(|stmt| (depth, stmt)));
+        } else {
+            paths.push(Path { body, ..path.clone() });
         }
     }
     body.iter().for_each(|stmt| innermost(stmt, path, paths));

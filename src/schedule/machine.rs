@@ -40,6 +40,9 @@ pub const MAX_PIECES: usize = 6;
 /// How many statements these pieces have together at most.
 pub const PIECES_STATEMENTS: usize = 256;
 
+/// How many rows at an end of a loop are a border at most, which have loops of their own.
+pub const BORDER_ROWS: i64 = 8;
+
 /// Into how many parts a nest is cut that may run at the same time: more than there are threads, as parts take different times, and few enough
 /// that to add them up is nothing.
 pub const PARTS: u32 = 64;

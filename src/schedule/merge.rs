@@ -11,7 +11,7 @@
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
 //! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
-//! others, and one reads rows that the other has stored, as where rows of rows are normalised. What is computed of a number of each row, in an
+//! others, and one reads rows that the other has stored, as where rows of rows are normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an
 //! innermost loop, follows the row too: it would be in the way of the next loop around others. Where
 //! iterations around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
 //! both divide or take roots, which is more than any sum has to be stored and loaded.
@@ -46,6 +46,7 @@ fn merge(nest: &mut Nest) -> Result<()> {
     let (names, written) = (Fresh::after(&nest.body), stored(&nest.body));
     let mut pass = Pass { vectors, names, written, inside_vectors: false, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
+    pass.sums(&mut body)?;
     for stmt in &mut body {
         pass.inside(stmt)?;
     }
@@ -113,6 +114,22 @@ impl Pass {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Each loop that sums up for the nest, and stores nothing, becomes part of the first one before it that it can join.
+    fn sums(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        self.joined(body, |this, body, at| {
+            let sums = |k: usize| {
+                let stmt = body.get(k)?;
+                let found = Simple::around(stmt, &this.vectors).or_else(|| Simple::of(stmt))?;
+                found.stores.is_empty().then_some(found)
+            };
+            let found = (0..at).find_map(|first| {
+                let (one, other) = (sums(first)?, sums(at)?);
+                Some((first, this.needs_of(body, (first, &one), (at, &other))?))
+            });
+            Ok(found)
+        })
     }
 
     /// Each loop around others becomes part of the last one before it that it can join.
@@ -378,6 +395,12 @@ impl<'a> Simple<'a> {
 
     /// Whether two loops use a place alike that changes with the index.
     fn uses_alike(&self, other: &Simple<'_>) -> bool {
+        if self.is_innermost != other.is_innermost && other.stores.is_empty() && self.stores.is_empty() {
+            return false;
+        }
+        if !self.is_innermost && self.stores.is_empty() {
+            return self.loads.iter().any(|place| other.loads.iter().any(|load| self.is_row(place, other, load)));
+        }
         if !self.is_innermost {
             return self.stores.iter().any(|place| other.loads.iter().any(|load| self.is_own_row(place, other, load)));
         }
@@ -397,6 +420,13 @@ impl<'a> Simple<'a> {
     fn is_own_row(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
         let own = |(a, b): (&Affine, &Affine)| a.as_index() == Some(self.index) && b.as_index() == Some(other.index);
         place.buffer == there.buffer && place.at.iter().zip(&there.at).any(own)
+    }
+
+    /// Whether two places are in the same row where the indices of the loops are.
+    fn is_row(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
+        let renamed = |a: &Affine| a.substitute(&|i| (i == other.index).then(|| self.index.into())).ok();
+        let alike = |(a, b): (&Affine, &Affine)| a.mentions(self.index) && renamed(b).as_ref() == Some(a);
+        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(alike)
     }
 
     /// Whether two places lie in steps that never meet, as the even ones and the odd ones along some axis.

@@ -12,6 +12,8 @@
 //! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
+//! | `unroll-extrema` | of a few numbers each is compared with the best, whose place is not looked for | loops cut at tests | exact |
+//! | `if-conversion` | what is done under tests of numbers is done in any case, and chosen | | exact |
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
 //! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
@@ -57,6 +59,7 @@ mod fold_extrema;
 mod fuse;
 mod hoist;
 pub mod hold;
+mod if_conversion;
 mod interchange;
 mod key;
 mod layout;
@@ -80,6 +83,7 @@ mod split;
 mod strip_mine;
 mod tiles;
 mod unroll;
+mod unroll_extrema;
 mod unroll_outer;
 mod vectorise;
 
@@ -126,7 +130,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 27] = {
+pub const PASSES: [Pass; 29] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -138,6 +142,8 @@ pub const PASSES: [Pass; 27] = {
         pass("row-sums", Reassociates, row_sums::run),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
+        pass("unroll-extrema", Exact, unroll_extrema::run),
+        pass("if-conversion", Exact, if_conversion::run),
         pass("pack", Exact, pack::run),
         pass("layout", Exact, layout::run),
         pass("fuse", Exact, fuse::run),

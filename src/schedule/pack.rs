@@ -9,7 +9,7 @@ use super::layout::{Last, Path, move_last, paths, permute, strided_inside, weigh
 use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
-use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, RealId, Stmt};
+use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, RealId, Stmt, loads};
 
 /// How deep the loops must be that gain from a copy, and how much.
 const DEPTH: usize = 3;
@@ -91,7 +91,7 @@ pub(super) fn serve(program: &mut Program) {
 /// over something else.
 fn reads_all_again(nest: &Nest, param: BufferId, buffer: &Buffer) -> bool {
     paths(nest).iter().any(|Path { around, body, .. }| {
-        body.iter().filter_map(Stmt::load).filter(|place| place.buffer == param).any(|place| {
+        loads(*body).into_iter().filter(|place| place.buffer == param).any(|place| {
             let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
                 let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
                 l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))

@@ -15,6 +15,15 @@
 //!
 //! There are as many parts whatever the number of threads, and they are added in order, so the bits do not depend on it. The second nest
 //! repeats the numbers that are defined before the loop.
+//!
+//! Where other loops follow, as in the sum of a loss and of a penalty, what the first one sums up is stored, and the rest is a nest of its own, which is
+//! cut likewise:
+//!
+//! ```text
+//! for i in D { r += e(i) }                 for i in D { r += e(i) }, whole = r
+//! for j in E { s += f(j) }        ==
+//! out = r + s                              for j in E { s += f(j) }, out = whole + s
+//! ```
 
 use std::collections::BTreeSet;
 
@@ -31,14 +40,59 @@ use crate::loops::{
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let mut all = Vec::with_capacity(nests.len());
-    for nest in std::mem::take(nests) {
-        match in_parts(&nest, buffers)? {
-            Some(both) => all.extend(both),
-            None => all.push(nest),
+    for mut nest in std::mem::take(nests) {
+        while let Some([first, rest]) = behind_each_other(&nest, buffers) {
+            all.extend(in_parts(&first, buffers)?.map_or_else(|| vec![first], Vec::from));
+            nest = rest;
         }
+        all.extend(in_parts(&nest, buffers)?.map_or_else(|| vec![nest], Vec::from));
     }
     *nests = all;
     Ok(())
+}
+
+/// A nest that begins with a loop with sums alone, of which only the sums are used behind it, as that loop and the rest, if there are loops in it.
+fn behind_each_other(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Option<[Nest; 2]> {
+    let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
+    let (before, rest) = nest.body.split_at(at);
+    let (Stmt::For { parallel: false, body, .. }, after) = rest.split_first()? else { return None };
+    let sums = outer_sums(body);
+    let declared = sums.iter().all(|r| before.contains(&Stmt::Local(*r)));
+    let numbers = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_)));
+    let follows = after.iter().any(has_loop) && after.iter().all(|stmt| !changes_any(stmt, &sums));
+    if sums.is_empty() || !declared || !numbers || !follows || !only_sums(body) || !stored(body).is_empty() {
+        return None;
+    }
+    let title = crate::loops::title(buffers, nest);
+    let is_sum = |stmt: &Stmt| matches!(stmt, Stmt::Local(r) if sums.contains(r));
+    let is_other = |stmt: &Stmt| matches!(stmt, Stmt::Local(r) if !sums.contains(r));
+    let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_other(stmt)).cloned().collect();
+    first.extend(rest.first().cloned());
+    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_sum(stmt)).cloned().collect();
+    let mut written = Vec::new();
+    for r in &sums {
+        let buffer = buffers.push(Buffer::workspace(format!("{title}_sum"), None, Vec::new()));
+        let place = Place { buffer, at: Vec::new() };
+        first.push(Stmt::Store(place.clone(), *r));
+        second.push(Stmt::Define(*r, Real::Load(place)));
+        written.push(buffer);
+    }
+    second.extend(after.iter().cloned());
+    Some([
+        Nest { buffers: written, decisions: nest.decisions.clone(), body: first },
+        Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body: second },
+    ])
+}
+
+/// Whether a statement changes some of the registers.
+fn changes_any(stmt: &Stmt, registers: &BTreeSet<RealId>) -> bool {
+    let mut any = false;
+    stmt.visit(&mut |stmt| {
+        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt {
+            any |= registers.contains(r);
+        }
+    });
+    any
 }
 
 fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option<[Nest; 2]>> {

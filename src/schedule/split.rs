@@ -11,12 +11,14 @@
 //! and the same for `0 <= i - a`, with the loops the other way round. Each value is in exactly one of the two, and they come in the same order,
 //! so this holds whatever the statements do. It is done where `A` has a loop: what is left in each of the two can then run in lanes, and be
 //! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
-//! again and again. [Innermost loops](innermost) are cut at all their tests, and loops around sums over a few places next to them
-//! where these places [are others](taps).
+//! again and again. Of loops around others [rows at the borders](rows) are told from the rest. [Innermost loops](innermost) are cut at all their
+//! tests, and loops around sums over a few places next to them where these places [are others](taps).
 
 mod innermost;
+mod rows;
 pub(super) mod taps;
 
+use super::vectorise::literal;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
@@ -30,14 +32,28 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let facts = program.signature.facts();
     for nest in &mut program.nests {
         inside_of_loops(nest, &Decision::Split {}, inside)?;
+        if rows::tell(nest, &facts)? {
+            nest.decisions.push(Decision::Borders {});
+        }
         if innermost::cut(nest, &facts)? {
             nest.decisions.push(Decision::Decided {});
         }
         if taps::cut(nest, &facts)? {
             nest.decisions.push(Decision::Taps {});
         }
+        drop_empty(&mut nest.body);
     }
     Ok(())
+}
+
+/// Drops loops whose literal bounds leave them no values.
+fn drop_empty(body: &mut Vec<Stmt>) {
+    body.retain(|stmt| !matches!(stmt, Stmt::For { domain, .. } if literal(domain).is_some_and(|n| n <= 0)));
+    for stmt in body {
+        if let Stmt::For { body, .. } | Stmt::If { body, .. } = stmt {
+            drop_empty(body);
+        }
+    }
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<()> {

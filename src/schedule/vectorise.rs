@@ -184,7 +184,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether a loop holds one other, which can have lanes as well and stores neighbours, where lanes of its own would store places far apart.
+    /// Whether a loop holds one other, which can have lanes as well and stores neighbours, where lanes of its own would store places far apart. Of
+    /// sums of products that is worth it only where its iterations can be interleaved then.
     fn stores_neighbours_inside(&self, index: IndexId, body: &[Stmt]) -> bool {
         let mut loops = body.iter().filter(|stmt| has_loop(stmt));
         let (Some(Stmt::For { index: inner, domain, body: inside, .. }), None) = (loops.next(), loops.next()) else {
@@ -197,7 +198,13 @@ impl<'a> Plan<'a> {
         better
             && inside.iter().any(has_loop)
             && choose(self, *inner, domain, inside).is_some()
-            && self.shares(index, body, LANES_OF_ELEMENTS)
+            && (self.shares(index, body, LANES_OF_ELEMENTS) || !self.adds_products(inside))
+    }
+
+    fn adds_products(&self, body: &[Stmt]) -> bool {
+        let mut any = false;
+        body.iter().for_each(|stmt| stmt.visit(&mut |stmt| any |= self.adds_product(stmt)));
+        any
     }
 
     /// Whether a loop over a few values is around a longer one that can have lanes, or goes along neighbours: the taps of a kernel, each summed up
@@ -502,7 +509,7 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     // What a short loop has stored one by one, a vector would have to wait for.
-    if !seen.has_loops && !seen.has_calls && is_short(domain) {
+    if is_short(domain) && (seen.has_loops && seen.only_short || !seen.has_loops && !seen.has_calls) {
         return None;
     }
     match (seen.has_loops, changes_outside(body)) {

@@ -21,6 +21,7 @@ mod fork;
 mod formats;
 mod generate;
 mod gradbench;
+mod growth;
 mod guards;
 mod habits;
 mod hygiene;

@@ -1,4 +1,4 @@
-//! Innermost loops whose bounds could decide their tests.
+//! Innermost loops, and loops around loops over a few values alone, whose bounds could decide their tests.
 //!
 //! ```text
 //! for i in 0 .. n                  for i in 0 .. min(n, a - 1)
@@ -16,10 +16,11 @@
 //! prove of a test holds at each of its values.
 
 use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
+use super::super::vectorise::is_short;
 use super::ends;
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Pred};
-use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, has_loop, predicate, reads};
+use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, predicate, reads};
 use crate::solver::Facts;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
@@ -58,6 +59,15 @@ fn tests_inside(stmt: &Stmt) -> bool {
     found
 }
 
+/// Whether a statement is a loop, or has one, that is not over a few values: those become statements.
+fn has_long_loop(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { domain, body, .. } => !is_short(domain) || body.iter().any(has_long_loop),
+        Stmt::Extremum { .. } => true,
+        stmt => stmt.body().iter().any(has_long_loop),
+    }
+}
+
 struct Cutter {
     names: Fresh,
     found: bool,
@@ -72,7 +82,7 @@ impl Cutter {
         for mut stmt in stmts {
             match &mut stmt {
                 Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. }
-                    if !body.iter().any(has_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) =>
+                    if !body.iter().any(has_long_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) =>
                 {
                     let index = *index;
                     if let Some(pieces) = pieces(index, (lower, upper), body, known)? {
@@ -274,7 +284,7 @@ fn left_of(cond: &Cond, known: &Facts) -> Checked<Option<Cond>> {
 }
 
 /// Statements without the tests that are decided.
-fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
+pub(super) fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
         let Stmt::If { cond, body } = stmt else {

@@ -1,0 +1,151 @@
+//! What numbers say in guards, where it would be looked for again and again.
+//!
+//! Whether `argmin k. v[l, k]` is `j` takes a search through a row, and whether some number of a row is not zero as well. Where that is a guard under
+//! indices that the row does not depend on, or before those on which it does, each of their values would search the same rows, so the truth values
+//! become a tensor of their own:
+//!
+//! ```text
+//! gen i, j. sum l. [argmin(v[l, ..]) = j] * e      ==  let h = gen l, j. [argmin(v[l, ..]) = j] * 1 in gen i, j. sum l. [h[l, j] != 0] * e
+//! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
+//! ```
+//!
+//! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays. So does an `exists` about relations of the
+//! data alone: whether a row has entries is seen from where it begins.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::base::{Id, IndexId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::scalar::Number;
+use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
+
+/// The program with these tensors.
+pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
+    let repeated = |stmt: &Stmt| stmt.rhs.guards().any(|p| repeats(stmt, p));
+    if !program.stmts.values().any(repeated) {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut builder = Builder::new(program.signature.clone());
+    let outputs = builder.append_with(program, |builder, stmt| {
+        let mut kept = stmt.clone();
+        let mut keep = |p: &Pred| keep(builder, stmt, p);
+        match &mut kept.rhs {
+            Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (keep(p)?, keep(q)?),
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(guard)?,
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+        }
+        builder.push(&kept)
+    })?;
+    Ok(Cow::Owned(builder.finish(outputs).prune()?))
+}
+
+/// A guard of a statement over these tensors.
+fn keep(builder: &mut Builder, stmt: &Stmt, p: &Pred) -> Result<Pred> {
+    let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums().len());
+    match p {
+        Pred::All(ps) => Ok(Pred::all(ps.iter().map(|p| keep(builder, stmt, p)).collect::<Result<Vec<_>>>()?)),
+        Pred::Any(ps) => Ok(Pred::any(ps.iter().map(|p| keep(builder, stmt, p)).collect::<Result<Vec<_>>>()?)),
+        Pred::Exists { .. } => match free(stmt, p) {
+            Some(free) => whether_any(builder, stmt, p, &free),
+            None => Ok(p.clone()),
+        },
+        atom => match place(atom).filter(|place| place.repeats(rank, sums)) {
+            Some(place) => place.truth_values(builder),
+            None => Ok(atom.clone()),
+        },
+    }
+}
+
+fn repeats(stmt: &Stmt, p: &Pred) -> bool {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(stmt, p)),
+        Pred::Exists { .. } => free(stmt, p).is_some(),
+        atom => place(atom).is_some_and(|place| place.repeats(stmt.dims.len(), stmt.rhs.sums().len())),
+    }
+}
+
+/// The indices of a statement that an `exists` about numbers mentions, if there are others.
+fn free(stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
+    let all = stmt.dims.len() + stmt.rhs.sums().len();
+    let mut about_numbers = false;
+    exists.visit_atoms(&mut |atom| {
+        about_numbers |= matches!(atom, Pred::Relation { relation: RelationRef::Computed { .. }, .. });
+    });
+    let free: Vec<IndexId> = (0..all).map(IndexId::from_index).filter(|i| exists.mentions(*i)).collect();
+    (about_numbers && free.len() < all).then_some(free)
+}
+
+/// `h[free] != 0` for an `exists`.
+fn whether_any(builder: &mut Builder, stmt: &Stmt, exists: &Pred, free: &[IndexId]) -> Result<Pred> {
+    let extent = |i: &IndexId| stmt.dims.iter().chain(stmt.rhs.sums()).nth(i.index()).cloned();
+    let extents: Vec<Size> = free.iter().filter_map(extent).collect();
+    let axes = builder.fresh_indices(&extents);
+    let mut names: BTreeMap<IndexId, IndexId> = free.iter().copied().zip(axes.iter().map(|(i, _)| *i)).collect();
+    let mut open = vec![exists];
+    while let Some(p) = open.pop() {
+        match p {
+            Pred::All(ps) | Pred::Any(ps) => open.extend(ps.iter()),
+            Pred::Exists { index, body, .. } => {
+                names.insert(*index, builder.fresh_index());
+                open.push(body);
+            }
+            _ => {}
+        }
+    }
+    let guard = exists.renamed(&|i| names.get(&i).copied().unwrap_or(i))?;
+    let one = builder.number(&[], Number::Literal(1.0))?;
+    let var = builder.contract(&axes, &[], guard, vec![Operand { var: one, indices: Vec::new() }])?;
+    let relation = RelationRef::Computed { var, view: View::Support };
+    Ok(Pred::Relation { relation, args: free.iter().map(|i| (*i).into()).collect(), holds: true })
+}
+
+/// `argmin(v[sources, ..]) = target`, or of the largest element.
+struct Place<'p> {
+    atom: &'p Pred,
+    var: VarId,
+    sources: &'p [Affine],
+    target: &'p Affine,
+}
+
+fn place(atom: &Pred) -> Option<Place<'_>> {
+    let Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } = atom else { return None };
+    let (target, sources) = args.split_last()?;
+    (*view != View::Support).then_some(Place { atom, var: *var, sources, target })
+}
+
+impl Place<'_> {
+    /// Whether rows would be searched again for each value of a `gen` index, in a statement of so many `gen` and `sum` indices.
+    fn repeats(&self, rank: usize, sums: usize) -> bool {
+        let in_rows = |k: usize| self.sources.iter().any(|a| a.mentions(IndexId::from_index(k)));
+        let in_target = |k: usize| self.target.mentions(IndexId::from_index(k));
+        let others = (0..rank).any(|k| !in_rows(k) && !in_target(k));
+        // Loops come in the order of indices, so what the target depends on is around what the row does.
+        let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..rank + sums).any(in_rows));
+        !self.is_bound(rank + sums) && !(rank..rank + sums).any(in_target) && (others || before_rows)
+    }
+
+    /// Whether an index occurs that an `exists` binds: its number is `first` or a later one.
+    fn is_bound(&self, first: usize) -> bool {
+        let mut bound = false;
+        for a in self.sources.iter().chain([self.target]) {
+            a.visit(&mut |v| bound |= matches!(v, Var::Index(i) if i.index() >= first));
+        }
+        bound
+    }
+
+    /// `h[sources, target] != 0`, or its opposite.
+    fn truth_values(&self, builder: &mut Builder) -> Result<Pred> {
+        let Pred::Relation { relation, args, holds } = self.atom else {
+            return Err(Error::bug("lower", "the place of an extremum is a relation"));
+        };
+        let axes = builder.dims(self.var).to_vec();
+        let axes = builder.fresh_indices(&axes);
+        let guard = Pred::relation(*relation, Affine::indices(&axes));
+        let one = builder.number(&[], Number::Literal(1.0))?;
+        let var = builder.contract(&axes, &[], guard, vec![Operand { var: one, indices: Vec::new() }])?;
+        let relation = RelationRef::Computed { var, view: View::Support };
+        Ok(Pred::Relation { relation, args: args.clone(), holds: *holds })
+    }
+}

@@ -1,0 +1,269 @@
+//! What is done under tests of numbers is done in any case, and chosen.
+//!
+//! ```text
+//! for j                                   for j
+//!   local r0                                t = [b != 0]
+//!   if a != 0 and b = 0                     r1 = x[j]
+//!     r1 = x[j]                    ==       r2 = [t != 0] r1
+//!     r0 := r1                              r0 = [a != 0] r2
+//!   s += r0                                 s += r0
+//! ```
+//!
+//! A test of a number that differs from one iteration to the next keeps its loop from having lanes, and a processor guesses it wrong. This is
+//! *if-conversion* (Allen, Kennedy, Porterfield and Warren, 1983). Tests of what the data of relations tell are converted where text is written
+//! (`codegen::rust::if_conversion`), as nothing must be loaded there.
+//!
+//! **Why it is right.** A register that is given a number once has 0 else, as it is chosen. Where a sum gets 0 it keeps its bits, since sums begin with
+//! +0 and are never -0. A place that is written under the test was made zero before, and is written 0 now. What is computed for nothing has no effect:
+//! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
+//!
+//! **Where it is done.** In innermost loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::Arena;
+use crate::error::Result;
+use crate::index::{Checked, Pred};
+use crate::loops::{
+    Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, predicate,
+};
+use crate::scalar::{Comparison, Op};
+use crate::ty::Signature;
+
+/// How many numbers are computed under the tests of a loop at most: about what is lost where a processor guesses wrong every other time.
+const MOST_NUMBERS: usize = 32;
+
+/// Converts tests of numbers.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    let Program { signature, buffers, nests, .. } = program;
+    for nest in nests {
+        let mut pass = Pass::of(signature, buffers, nest);
+        pass.body(&mut nest.body)?;
+        if pass.converted > 0 {
+            nest.decisions.push(Decision::Converted { tests: pass.converted });
+        }
+    }
+    Ok(())
+}
+
+struct Pass<'a> {
+    signature: &'a Signature,
+    buffers: &'a Arena<BufferId, Buffer>,
+    names: Fresh,
+    /// How many statements change a register.
+    changes: BTreeMap<RealId, usize>,
+    /// Registers that are more than a sum of numbers.
+    set: BTreeSet<RealId>,
+    /// Buffers that the nest makes zero before all else.
+    zero: BTreeSet<BufferId>,
+    /// What loops and tests of indices around say.
+    around: Vec<Pred>,
+    converted: usize,
+}
+
+impl<'a> Pass<'a> {
+    fn of(signature: &'a Signature, buffers: &'a Arena<BufferId, Buffer>, nest: &Nest) -> Self {
+        let (mut changes, mut set) = (BTreeMap::new(), BTreeSet::new());
+        for stmt in &nest.body {
+            stmt.visit(&mut |stmt| match stmt {
+                Stmt::Accumulate(r, _) => *changes.entry(*r).or_default() += 1,
+                Stmt::Assign(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
+                    set.insert(*r);
+                    *changes.entry(*r).or_default() += 1;
+                }
+                _ => {}
+            });
+        }
+        let names = Fresh::after(&nest.body);
+        let fills = nest.body.iter().map_while(|stmt| match stmt {
+            Stmt::Fill(buffer) => Some(Some(*buffer)),
+            Stmt::Define(..) | Stmt::Local(_) => Some(None),
+            _ => None,
+        });
+        let zero = fills.flatten().collect();
+        Pass { signature, buffers, names, changes, set, zero, around: Vec::new(), converted: 0 }
+    }
+
+    fn body(&mut self, body: &mut Vec<Stmt>) -> Checked<()> {
+        for stmt in body {
+            let depth = self.around.len();
+            match stmt {
+                Stmt::For { index, domain, body, .. } => {
+                    if let Domain::Range { lower, upper } = domain {
+                        let range = predicate::of_range(&(*index).into(), (lower, upper), &|a| Ok(a.clone()))?;
+                        self.around.push(range);
+                        self.convert_loop(body)?;
+                    }
+                    self.body(body)?;
+                }
+                Stmt::If { cond, body } => {
+                    self.around.extend(predicate::of_test(cond, &|a| Ok(a.clone()))?);
+                    self.body(body)?;
+                }
+                Stmt::Extremum { body, .. } => self.body(body)?,
+                _ => {}
+            }
+            self.around.truncate(depth);
+        }
+        Ok(())
+    }
+
+    /// Converts all tests in the body of an innermost loop, or none.
+    fn convert_loop(&mut self, body: &mut Vec<Stmt>) -> Checked<()> {
+        let mut numbers = 0;
+        let mut straight = true;
+        for stmt in body.iter().filter(|stmt| matches!(stmt, Stmt::If { .. })) {
+            stmt.visit(&mut |stmt| numbers += usize::from(matches!(stmt, Stmt::Define(..))));
+        }
+        for stmt in body.iter() {
+            straight &= matches!(stmt, Stmt::If { .. }) || stmt.body().is_empty();
+        }
+        if !straight || numbers > MOST_NUMBERS || !body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) {
+            return Ok(());
+        }
+        let mut conversion = Conversion::default();
+        if conversion.stmts(self, body)? && conversion.declares_once(&self.changes) {
+            self.converted += conversion.converted;
+            *body = conversion.out;
+        }
+        Ok(())
+    }
+
+    /// Whether a place is in bounds whatever tests of numbers say.
+    fn is_in_bounds(&self, place: &Place) -> Checked<bool> {
+        let Some(buffer) = self.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) else {
+            return Ok(false);
+        };
+        let mut facts = self.signature.facts();
+        self.around.iter().for_each(|p| facts.assume(p));
+        for (a, n) in place.at.iter().zip(&buffer.dims) {
+            if !facts.proves(&Pred::in_range(a, n)?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The body of a loop without tests.
+#[derive(Default)]
+struct Conversion {
+    out: Vec<Stmt>,
+    /// The numbers that are not 0 where the tests around hold, from outside in.
+    tests: Vec<RealId>,
+    /// Inside of how many tests registers are declared.
+    declared: BTreeMap<RealId, usize>,
+    converted: usize,
+}
+
+impl Conversion {
+    /// Adds statements; whether they can be converted.
+    fn stmts(&mut self, pass: &mut Pass<'_>, stmts: &[Stmt]) -> Checked<bool> {
+        for stmt in stmts {
+            if !self.stmt(pass, stmt)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn stmt(&mut self, pass: &mut Pass<'_>, stmt: &Stmt) -> Checked<bool> {
+        let depth = self.tests.len();
+        if let Stmt::If { cond, body } = stmt {
+            if !self.test(pass, cond) {
+                return Ok(false);
+            }
+            self.converted += 1;
+            let can = self.stmts(pass, body)?;
+            self.tests.truncate(depth);
+            return Ok(can);
+        }
+        if let Stmt::Local(r) = stmt {
+            self.declared.insert(*r, depth);
+        }
+        // The tests that a register has not around it.
+        let changed = match stmt {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::Extend(_, r, _) => Some(*r),
+            _ => None,
+        };
+        let outside = changed.and_then(|r| self.declared.get(&r).copied()).unwrap_or(0);
+        let tests = self.tests.get(outside..).unwrap_or_default().to_vec();
+        if tests.is_empty() || changed.is_none() && depth == 0 {
+            self.out.push(stmt.clone());
+            return Ok(true);
+        }
+        match stmt {
+            Stmt::Define(_, Real::Load(place)) if !pass.is_in_bounds(place)? => return Ok(false),
+            Stmt::Define(_, Real::Apply(function, _)) if function.is_call() => return Ok(false),
+            Stmt::Define(..) | Stmt::Local(_) => self.out.push(stmt.clone()),
+            Stmt::Assign(r, a) => {
+                let Some(local) = self.out.iter().rposition(|stmt| *stmt == Stmt::Local(*r)) else { return Ok(false) };
+                let mut read = false;
+                self.out[local..].iter().for_each(|stmt| stmt.visit_reads(&mut |a| read |= a == *r));
+                if read {
+                    return Ok(false);
+                }
+                self.out.remove(local);
+                let chosen = self.chosen(pass, *a, &tests[1..]);
+                self.out.push(Stmt::Define(*r, Real::Select(tests[0], chosen)));
+            }
+            Stmt::Accumulate(r, a) if !pass.set.contains(r) => {
+                let a = self.chosen(pass, *a, &tests);
+                self.out.push(Stmt::Accumulate(*r, a));
+            }
+            Stmt::Store(place, a) if pass.zero.contains(&place.buffer) && pass.is_in_bounds(place)? => {
+                let a = self.chosen(pass, *a, &tests);
+                self.out.push(Stmt::Store(place.clone(), a));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A number where tests hold, else 0.
+    fn chosen(&mut self, pass: &mut Pass<'_>, a: RealId, tests: &[RealId]) -> RealId {
+        tests.iter().rev().fold(a, |a, test| self.define(pass, Real::Select(*test, a)))
+    }
+
+    fn define(&mut self, pass: &mut Pass<'_>, real: Real) -> RealId {
+        let r = pass.names.fresh_real();
+        self.out.push(Stmt::Define(r, real));
+        r
+    }
+
+    /// Adds the numbers of a condition to the tests; whether it is about numbers alone.
+    fn test(&mut self, pass: &mut Pass<'_>, cond: &Cond) -> bool {
+        match cond {
+            Cond::Support(r) => self.tests.push(*r),
+            Cond::NoSupport(r) => {
+                let zero = self.define(pass, Real::Literal(0.0));
+                let test = self.define(pass, Real::Apply(Op::Compare(Comparison::Equal).into(), vec![*r, zero]));
+                self.tests.push(test);
+            }
+            Cond::All(conds) => return conds.iter().all(|cond| self.test(pass, cond)),
+            Cond::Any(conds) => {
+                let one = self.define(pass, Real::Literal(1.0));
+                let depth = self.tests.len();
+                let mut any = None;
+                for cond in conds {
+                    if !self.test(pass, cond) {
+                        return false;
+                    }
+                    let tests = self.tests.split_off(depth);
+                    let holds = self.chosen(pass, one, &tests);
+                    any = Some(any.map_or(holds, |any| self.define(pass, Real::Add(any, holds))));
+                }
+                let any = any.unwrap_or_else(|| self.define(pass, Real::Literal(0.0)));
+                self.tests.push(any);
+            }
+            Cond::NonNegative(_) | Cond::Zero(_) | Cond::NonZero(_) => return false,
+        }
+        true
+    }
+
+    /// Whether registers that are chosen now were given a number by no other statement.
+    fn declares_once(&self, changes: &BTreeMap<RealId, usize>) -> bool {
+        let defines = |stmt: &Stmt| matches!(stmt, Stmt::Define(r, _) if changes.get(r).is_some_and(|n| *n > 1));
+        !self.out.iter().any(defines)
+    }
+}
