@@ -6,7 +6,7 @@
 //! | `back_end` | the passes between Tensor-SSA and kernels |
 //! | `kernels` | kernels of a function |
 //! | `compose` | programs made of programs |
-//! | `objective` | a function of one vector, for optimisers |
+//! | `objective` | functions of one vector, for optimisers: a loss, or residuals |
 //! | `save` | functions in files |
 
 mod back_end;
@@ -30,7 +30,7 @@ use crate::{normalize, present, simplify, surface, term, tssa};
 pub use back_end::passes;
 pub use derivative::{Derived, Mode, Names, Request};
 pub use kernels::KernelBuilder;
-pub use objective::Objective;
+pub use objective::{Objective, Residuals};
 
 /// A stage of the pipeline, named as its pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

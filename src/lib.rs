@@ -16,8 +16,8 @@
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
-//! How programs are written is in [`language`]; what most users need of the library is in [`prelude`]. A program runs on data as a kernel, which is
-//! bound to sizes and sparse structures once:
+//! [`tutorial`] has chapters for learners. How programs are written is in [`language`]; what most users need of the library is in [`prelude`].
+//! A program runs on data as a kernel, which is bound to sizes and sparse structures once:
 //!
 //! ```
 //! use iverson::prelude::*;
@@ -101,6 +101,7 @@
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
 //! | [`prelude`] | the names that most users need |
+//! | [`tutorial`] | chapters for learners: documentation only |
 //!
 //! # Who uses whom
 //!
@@ -134,6 +135,7 @@
 //! | `stages` | `loops`, `term`, `tssa` |
 //! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `driver`, `kernel`, `surface`, `tensor` |
+//! | `tutorial` | |
 //!
 //! # Glossary
 //!
@@ -188,6 +190,7 @@ pub mod driver;
 pub mod stages;
 
 pub mod prelude;
+pub mod tutorial;
 
 /// The programs of the page that people meet first are compiled and run.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! What the examples share: L-BFGS of argmin on an objective, a line for some iterations, and a picture of how the loss falls.
+//! What the examples share: L-BFGS of argmin, a line for some iterations, a check that it converged, and a picture of how the loss falls.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -7,21 +7,76 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use argmin::core::observers::{Observe, ObserverMode};
-use argmin::core::{Executor, KV, State};
+use argmin::core::{CostFunction, Executor, Gradient, KV, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use indicatif::ProgressBar;
 use iverson::driver::Objective;
 
+/// A loss that is to be minimised.
+pub trait Problem:
+    CostFunction<Param = Vec<f64>, Output = f64> + Gradient<Param = Vec<f64>, Gradient = Vec<f64>>
+{
+    /// Where to begin.
+    fn start(&self) -> Vec<f64>;
+}
+
+impl Problem for Objective {
+    fn start(&self) -> Vec<f64> {
+        self.start()
+    }
+}
+
+/// A loss as a function that computes the value and, into memory, the gradient at a point.
+#[allow(dead_code, reason = "most examples have an objective")]
+pub struct Loss<F> {
+    /// Where to begin.
+    pub start: Vec<f64>,
+    /// The function.
+    pub evaluate: F,
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> iverson::Result<f64>> CostFunction for Loss<F> {
+    type Param = Vec<f64>;
+    type Output = f64;
+
+    fn cost(&self, point: &Vec<f64>) -> Result<f64, argmin::core::Error> {
+        Ok((self.evaluate)(point, &mut vec![0.0; point.len()])?)
+    }
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> iverson::Result<f64>> Gradient for Loss<F> {
+    type Param = Vec<f64>;
+    type Gradient = Vec<f64>;
+
+    fn gradient(&self, point: &Vec<f64>) -> Result<Vec<f64>, argmin::core::Error> {
+        let mut gradient = vec![0.0; point.len()];
+        (self.evaluate)(point, &mut gradient)?;
+        Ok(gradient)
+    }
+}
+
+impl<F: Fn(&[f64], &mut [f64]) -> iverson::Result<f64>> Problem for Loss<F> {
+    fn start(&self) -> Vec<f64> {
+        self.start.clone()
+    }
+}
+
 /// What came of a fit.
-pub struct Fit {
+pub struct Fit<P> {
     /// The loss at the start and at every iteration.
     pub losses: Vec<f64>,
     /// Where the fit ended.
     pub point: Vec<f64>,
-    /// The objective.
+    /// The problem.
     #[allow(dead_code, reason = "some examples look at nothing else")]
-    pub objective: Objective,
+    pub objective: P,
+}
+
+/// A random number with mean 0 and deviation 1, by the method of Box and Muller.
+#[allow(dead_code, reason = "some examples read their data")]
+pub fn normal(random: &mut fastrand::Rng) -> f64 {
+    (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
 }
 
 /// Notes every loss, and moves a bar where a person looks on.
@@ -42,14 +97,14 @@ impl<S: State<Float = f64>> Observe<S> for Watch {
     }
 }
 
-/// Goes down until the gradient is shorter than `tolerance`, at most so many `iterations`, and prints the loss of every `every`-th one. The picture
-/// is `target/NAME.svg`.
-pub fn fit(
+/// Goes down until the gradient is shorter than `tolerance`, and prints the loss of every `every`-th iteration; an error if so many `iterations` do not
+/// suffice. The picture is `target/NAME.svg`.
+pub fn fit<P: Problem>(
     name: &str,
-    objective: Objective,
+    objective: P,
     (iterations, tolerance, every): (u64, f64, usize),
     out: &mut dyn Write,
-) -> Result<Fit, Box<dyn Error>> {
+) -> Result<Fit<P>, Box<dyn Error>> {
     let losses = Arc::new(Mutex::new(Vec::new()));
     let bar = ProgressBar::new(iterations);
     let watch = Watch { losses: Arc::clone(&losses), bar: bar.clone() };
@@ -70,20 +125,23 @@ pub fn fit(
             writeln!(out, "{iteration:9} {loss:10.2e}")?;
         }
     }
-    let mut gradient = vec![0.0; point.len()];
-    objective.evaluate(&point, &mut gradient)?;
-    let slope = gradient.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
+    let slope = objective.gradient(&point)?.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
     writeln!(out, "the gradient has the length {slope:.0e}; {} shows the losses", picture(name, &losses)?.display())?;
+    if slope > tolerance {
+        return Err(format!("the fit has not converged: the gradient is longer than {tolerance:e}").into());
+    }
     Ok(Fit { losses, point, objective })
 }
 
-/// Draws the losses on a scale of powers of ten.
+/// Draws how far the losses are above the least one, on a scale of powers of ten.
 fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
-    let heights: Vec<f64> = losses.iter().map(|loss| loss.max(f64::MIN_POSITIVE).log10()).collect();
+    let least = losses.iter().copied().fold(f64::MAX, f64::min);
+    let above = losses.iter().map(|loss| loss - least).filter(|above| *above > 0.0);
+    let heights: Vec<f64> = above.map(f64::log10).collect();
     let (low, high) = heights.iter().fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(*y), high.max(*y)));
     let (low, high) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let place = |at: usize, y: f64| {
-        (60.0 + 520.0 * at as f64 / (losses.len().max(2) - 1) as f64, 20.0 + 260.0 * (high - y) / (high - low))
+        (60.0 + 520.0 * at as f64 / (heights.len().max(2) - 1) as f64, 20.0 + 260.0 * (high - y) / (high - low))
     };
     let mut svg = String::from(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 600 320' font-family='sans-serif' font-size='12'>\n",
@@ -103,7 +161,7 @@ fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
     writeln!(svg, "<polyline points='{}' fill='none' stroke='#06c' stroke-width='2'/>", points.join(" "))?;
     writeln!(
         svg,
-        "<text x='320' y='308' text-anchor='middle'>loss of {name} over {} iterations</text>\n</svg>",
+        "<text x='320' y='308' text-anchor='middle'>loss of {name} above its least, over {} iterations</text>\n</svg>",
         losses.len() - 1
     )?;
     let (root, path) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new("target").join(format!("{name}.svg")));

@@ -4,19 +4,24 @@
 //! the vector one after the other in the order of the parameters, each as its [`Value`](crate::tensor::Value) stores it: all elements of a dense tensor in
 //! row-major order, the values of the entries of a sparse one. All other inputs are constants of the kernel.
 //!
-//! With the feature `argmin`, objectives are problems of the solvers of [argmin](https://docs.rs/argmin).
+//! With the feature `argmin`, objectives are problems of the solvers of [argmin](https://docs.rs/argmin); with the feature `levenberg-marquardt`,
+//! residuals are problems of [that crate](https://docs.rs/levenberg-marquardt).
 
 #[cfg(feature = "argmin")]
 mod argmin;
+mod residuals;
+mod unknowns;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Function, Mode, Names, Request};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Engine, Kernel, MatrixKernel};
 use crate::stages::Stages;
-use crate::tensor::{Csr, Inputs, Precision, Value};
-use crate::ty::is_part;
+use crate::tensor::{Csr, Inputs};
+use unknowns::Unknowns;
+
+pub use residuals::Residuals;
 
 /// A function of one vector, with its gradient.
 ///
@@ -38,8 +43,9 @@ use crate::ty::is_part;
 pub struct Objective {
     function: Function,
     kernel: Kernel,
-    inputs: Inputs,
-    unknowns: Vec<Unknown>,
+    unknowns: Unknowns,
+    /// Whether the value or the gradient depends on an unknown, for each leaf.
+    are_read: Vec<bool>,
     /// The kernel of the Hessian, once it was asked for.
     hessian: Mutex<Option<Arc<MatrixKernel>>>,
     /// Where the value and the gradient were last asked for one by one, and what they are there.
@@ -47,51 +53,21 @@ pub struct Objective {
     last: Mutex<Option<argmin::Evaluated>>,
 }
 
-/// A parameter that is looked for, in the order of the parameters.
-#[derive(Debug)]
-struct Unknown {
-    name: String,
-    /// How many numbers each of its leaves has.
-    lengths: Vec<usize>,
-    /// Whether the value or the gradient depends on it.
-    is_read: bool,
-}
-
 impl Function {
     /// The value and the gradient by some parameters as a function of one vector; the inputs have the constants and where to start.
     ///
     /// # Errors
-    /// As [`Function::derive`] and [`KernelBuilder::build`](super::KernelBuilder::build); [`Error::Request`] for a name that is given twice.
+    /// As [`Function::derive`] and [`KernelBuilder::build`](super::KernelBuilder::build); [`Error::Request`](crate::Error::Request) for a name that is given twice.
     pub fn objective(&self, inputs: &Inputs, wrt: impl Names) -> Result<Objective> {
-        let wrt = wrt.names();
-        let params = self.tssa.signature.params.values().map(|param| &param.name);
-        let (names, constants): (Vec<&String>, Vec<&String>) = params.partition(|name| wrt.contains(name));
-        if names.len() != wrt.len() {
-            let unknown = wrt.iter().find(|name| !names.contains(name));
-            return Err(Error::Request(match unknown {
-                Some(name) => format!("the program has no parameter `{name}`"),
-                None => "an unknown is given twice".to_owned(),
-            }));
-        }
-        let names: Vec<String> = names.into_iter().cloned().collect();
-        let inputs = inputs.in_precision(Precision::Double);
-        let function = self.value_and_gradient(&names)?;
+        let unknowns = Unknowns::new(self, inputs, wrt)?;
+        let derivative = self.value_and_gradient(unknowns.names())?;
         // What the value and its gradient do not read is no parameter of theirs.
-        let taken = |name: &&&String| function.tssa.signature.param(name).is_some();
-        let constants = constants.iter().filter(taken).copied();
-        let kernel = function.kernel(&inputs).constants(constants).engine(Engine::Auto).build()?;
-        let unknown = |name: String| Unknown {
-            lengths: inputs
-                .get(&name)
-                .map_or_else(Vec::new, |value| value.leaves().iter().map(|leaf| leaf.data().len()).collect()),
-            is_read: kernel.inputs().iter().any(|(read, _)| is_part(read, &name)),
-            name,
-        };
-        let unknowns = names.into_iter().map(unknown).collect();
+        let constants = unknowns.constants(&derivative);
+        let kernel = derivative.kernel(&unknowns.inputs).constants(constants).engine(Engine::Auto).build()?;
         Ok(Objective {
             function: self.clone(),
+            are_read: unknowns.are_read(&kernel),
             kernel,
-            inputs,
             unknowns,
             hessian: Mutex::default(),
             #[cfg(feature = "argmin")]
@@ -103,7 +79,7 @@ impl Function {
 impl Objective {
     /// How many numbers a point has.
     pub fn len(&self) -> usize {
-        self.unknowns.iter().flat_map(|unknown| &unknown.lengths).sum()
+        self.unknowns.len()
     }
 
     /// Whether there is nothing unknown.
@@ -118,33 +94,23 @@ impl Objective {
 
     /// The unknowns as they are in the inputs.
     pub fn start(&self) -> Vec<f64> {
-        let values = self.unknowns.iter().filter_map(|unknown| self.inputs.get(&unknown.name));
-        values.flat_map(|value| value.leaves().iter().flat_map(|leaf| leaf.data().iter().copied())).collect()
+        self.unknowns.start()
     }
 
     /// The value at a point, and the gradient there into memory of the caller, at once.
     ///
     /// # Errors
-    /// [`Error::Data`] for a point or a gradient of another length.
+    /// [`Error::Data`](crate::Error::Data) for a point or a gradient of another length.
     pub fn evaluate(&self, point: &[f64], gradient: &mut [f64]) -> Result<f64> {
-        for (name, found) in [("point", point.len()), ("gradient", gradient.len())] {
-            if found != self.len() {
-                return Err(Error::data(name, format!("{} numbers are expected, found {found}", self.len())));
-            }
-        }
-        let mut value = 0.0;
-        let (mut point, mut gradient) = (point, gradient);
-        let (mut given, mut wanted) = (Vec::new(), vec![std::slice::from_mut(&mut value)]);
-        for unknown in &self.unknowns {
-            for length in &unknown.lengths {
-                let (x, others) = point.split_at(*length);
-                let (slope, rest) = gradient.split_at_mut(*length);
-                if unknown.is_read {
-                    given.push(x);
-                }
-                wanted.push(slope);
-                (point, gradient) = (others, rest);
-            }
+        self.unknowns.check("point", point.len())?;
+        self.unknowns.check("gradient", gradient.len())?;
+        let (mut value, mut gradient) = (0.0, gradient);
+        let given = self.unknowns.given(point, &self.are_read);
+        let mut wanted = vec![std::slice::from_mut(&mut value)];
+        for length in self.unknowns.leaves() {
+            let (slope, rest) = gradient.split_at_mut(length);
+            wanted.push(slope);
+            gradient = rest;
         }
         self.kernel.call_into(&given, &mut wanted)?;
         Ok(value)
@@ -154,18 +120,16 @@ impl Objective {
     /// first asked for.
     ///
     /// # Errors
-    /// [`Error::Data`] for a point of another length; those of [`Function::derive`] and of [`Matrix::bind`](crate::kernel::Matrix::bind).
+    /// [`Error::Data`](crate::Error::Data) for a point of another length; those of [`Function::derive`] and of [`Matrix::bind`](crate::kernel::Matrix::bind).
     pub fn hessian(&self, point: &[f64]) -> Result<Csr> {
         let inputs = self.at(point)?;
         let bound = self.hessian.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let kernel = match bound {
             Some(kernel) => kernel,
             None => {
-                let names: Vec<&str> = self.unknowns.iter().map(|unknown| unknown.name.as_str()).collect();
-                let request = Request::new(Mode::Hessian, &names);
+                let request = Request::new(Mode::Hessian, &self.unknowns.names());
                 let derived = self.function.derive(&request, &mut Stages::new())?;
-                let taken = |name: &&str| derived.function.tssa.signature.param(name).is_some();
-                let constants: Vec<&str> = self.kernel.constants().into_iter().filter(taken).collect();
+                let constants = self.unknowns.constants(&derived.function);
                 let kernel = derived.matrix()?.bind_with_constants(&inputs, &constants, Engine::Auto)?;
                 let kernel = Arc::new(kernel);
                 *self.hessian.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&kernel));
@@ -178,24 +142,8 @@ impl Objective {
     /// The inputs, with the unknowns at a point: what the function and its other derivatives can be given.
     ///
     /// # Errors
-    /// [`Error::Data`] for a point of another length.
+    /// [`Error::Data`](crate::Error::Data) for a point of another length.
     pub fn at(&self, point: &[f64]) -> Result<Inputs> {
-        if point.len() != self.len() {
-            return Err(Error::data("point", format!("{} numbers are expected, found {}", self.len(), point.len())));
-        }
-        let (mut inputs, mut rest) = (self.inputs.clone(), point);
-        for Unknown { name, .. } in &self.unknowns {
-            let Some(value) = self.inputs.get(name) else { continue };
-            let mut leaves = Vec::with_capacity(value.leaves().len());
-            for leaf in value.leaves() {
-                let (own, others) = rest.split_at(leaf.data().len().min(rest.len()));
-                let mut leaf = (**leaf).clone();
-                leaf.data_mut().copy_from_slice(own);
-                leaves.push(std::sync::Arc::new(leaf));
-                rest = others;
-            }
-            inputs.value(name, Value::new(leaves));
-        }
-        Ok(inputs)
+        self.unknowns.at(point)
     }
 }

@@ -393,6 +393,43 @@ fn objectives_are_problems_of_argmin() -> Result<(), Box<dyn std::error::Error>>
     Ok(())
 }
 
+/// Residuals of two results, by a pair and by what they do not depend on: `J' r` is the gradient of half of their squares.
+#[test]
+fn residuals_have_jacobians() -> Result<(), Error> {
+    use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};
+    let params =
+        "param x : [n] real\nparam unused : real\nparam y : [n] (real, real)\nparam a : [n] real\nassume n >= 1\n";
+    let (first, second) = ("a[i] * x[i] - (fst y[i])^2", "exp(snd y[0]) - x[0]");
+    let both = Function::parse(&format!("{params}(gen i < n. {first}, {second})"))?;
+    let loss = Function::parse(&format!("{params}((sum i < n. ({first})^2) + ({second})^2) / 2"))?;
+    let pairs = Value::pair(Value::vector(vec![1.0, 2.0]), Value::vector(vec![0.0, 1.0]));
+    let inputs = inputs! { "x" => [3.0, 4.0], "unused" => 7, "y" => pairs, "a" => [1.0, 10.0] };
+    let unknowns = ["y", "x", "unused"];
+    let (residuals, objective) = (both.residuals(&inputs, unknowns)?, loss.objective(&inputs, unknowns)?);
+    let start = residuals.start();
+    assert_eq!(start, objective.start());
+    assert_eq!((residuals.pattern().rows(), residuals.pattern().cols()), (3, 7));
+    let (mut found, mut entries) = (vec![f64::NAN; 3], vec![f64::NAN; residuals.pattern().len()]);
+    for point in [start.clone(), vec![1.0, 0.5, 0.0, -1.0, 2.0, 0.5, -0.5]] {
+        residuals.evaluate(&point, &mut found, &mut entries)?;
+        let (mut expected, mut product) = (vec![0.0; 7], vec![0.0; 7]);
+        let value = objective.evaluate(&point, &mut expected)?;
+        for ((i, j), entry) in residuals.pattern().entries().zip(&entries) {
+            product[j] += entry * found[i];
+        }
+        assert!((found.iter().map(|r| r * r).sum::<f64>() / 2.0 - value).abs() < 1e-12 * value);
+        assert!(product.iter().zip(&expected).all(|(p, e)| (p - e).abs() < 1e-10), "{product:?} and {expected:?}");
+    }
+    assert!(residuals.evaluate(&start[1..], &mut found, &mut entries).is_err());
+    assert!(residuals.evaluate(&start, &mut found[1..], &mut entries).is_err());
+    assert!(residuals.evaluate(&start, &mut found, &mut entries[1..]).is_err());
+    assert!(both.residuals(&inputs, ["x", "z"]).is_err());
+    let (end, report) = LevenbergMarquardt::new().minimize(residuals);
+    assert!(report.termination.was_successful() && report.objective_function < 1e-12, "{report:?}");
+    assert_eq!(end.params()[2], 7.0);
+    Ok(())
+}
+
 #[test]
 fn logistic_regression_is_fitted() -> Result<(), Error> {
     let (x, y) = table(40, 5);

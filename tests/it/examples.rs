@@ -15,10 +15,16 @@ macro_rules! examples {
 
 examples! {
     builder "../../examples/builder.rs",
+    deblur "../../examples/deblur.rs",
     deconvolution "../../examples/deconvolution.rs",
     every_stage "../../examples/every_stage.rs",
+    gaussian_process "../../examples/gaussian_process.rs",
+    graph_denoising "../../examples/graph_denoising.rs",
     logistic_regression "../../examples/logistic_regression.rs",
+    mixture "../../examples/mixture.rs",
+    network "../../examples/network.rs",
     pathological "../../examples/pathological.rs",
+    ratings "../../examples/ratings.rs",
     sparse_logistic_regression "../../examples/sparse_logistic_regression.rs",
 }
 
@@ -50,6 +56,50 @@ fn sparse_logistic_regression_keeps_the_pattern() {
     assert!(last < 0.1 * first, "the loss fell from {first} to {last} only");
     assert!(fit.same_pattern);
     assert_eq!(fit.stored, 9634);
+}
+
+#[test]
+fn ratings_are_predicted() {
+    let fit = ratings::run(&mut Vec::new()).expect("the example runs");
+    let (around, predicted) = fit.squares;
+    assert!(fit.losses[fit.losses.len() - 1] < 0.1 * fit.losses[0]);
+    // The noise is 0.1, so no prediction is much better than that.
+    assert!(around > 0.5 && predicted < 0.02, "the squares are {around} and {predicted}");
+}
+
+#[test]
+fn mixture_finds_the_clusters() {
+    let fit = mixture::run(&mut Vec::new()).expect("the example runs");
+    assert!(fit.losses[fit.losses.len() - 1] < fit.losses[0]);
+    assert!(fit.furthest < 0.3, "a mean is {} from that of its cluster", fit.furthest);
+}
+
+#[test]
+fn deblur_sharpens() {
+    let fit = deblur::run(&mut Vec::new()).expect("the example runs");
+    let (before, after) = fit.errors;
+    assert!(after < 0.3 * before, "the mean squares of the errors are {before} and {after}");
+}
+
+#[test]
+fn graph_denoising_takes_the_noise_out() {
+    let fit = graph_denoising::run(&mut Vec::new()).expect("the example runs");
+    let (before, after) = fit.errors;
+    assert!(3.0 * after < before, "the mean squares of the errors are {before} and {after}");
+}
+
+#[test]
+fn network_learns_the_spiral() {
+    let fit = network::run(&mut Vec::new()).expect("the example runs");
+    assert!(fit.losses[fit.losses.len() - 1] < 0.1, "the loss fell to {} only", fit.losses[fit.losses.len() - 1]);
+    assert!(fit.accuracy > 0.97, "the accuracy is {}", fit.accuracy);
+}
+
+#[test]
+fn gaussian_process_finds_the_noise() {
+    let fit = gaussian_process::run(&mut Vec::new()).expect("the example runs");
+    let noise = fit.found[2];
+    assert!((noise - 0.2).abs() < 0.05, "the noise is 0.2, found {noise}");
 }
 
 #[test]

@@ -53,6 +53,7 @@ mod straight;
 mod strong_zeros;
 mod support;
 mod tssa_text;
+mod tutorial;
 mod vanishing;
 mod views;
 mod work;
