@@ -509,7 +509,9 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));
     // What a short loop has stored one by one, a vector would have to wait for.
-    if is_short(domain) && (seen.has_loops && seen.only_short || !seen.has_loops && !seen.has_calls) {
+    // Functions take as long for a few numbers as for all lanes.
+    let is_few = literal(domain).is_some_and(|n| n <= FEW);
+    if is_short(domain) && if seen.has_loops { seen.only_short } else { !seen.has_calls || is_few } {
         return None;
     }
     match (seen.has_loops, changes_outside(body)) {
