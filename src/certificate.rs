@@ -27,9 +27,10 @@
 //! derivatives, `k - 1` additions. Partial derivatives that are expanded take operations of their own, as many as the operator
 //! table says ([`scalar::expanded_cost`]); `c` is the most that any function of the program takes.
 
+mod print;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -41,7 +42,6 @@ use crate::scalar::{self, Function, Primitive};
 use crate::solver::estimate::{Growth, Hints};
 use crate::solver::polynomial::{Polynomial, Unknown};
 use crate::solver::{Count, Facts, Relations, Sample, World, count, count_projected, holds};
-use crate::tssa::print::count_text;
 use crate::tssa::{Program, Rhs, StmtNames};
 use crate::ty::{Signature, Storage, TypeId};
 
@@ -311,26 +311,6 @@ impl Cost {
         rows.extend([("work", &self.work), ("inputs", &self.inputs), ("outputs", &self.outputs)]);
         rows
     }
-
-    /// Writes the rows; pieces that do not fit a line have their own.
-    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
-        for (what, count) in self.rows() {
-            let pieces = count_text(&self.shapes.signature, &self.names, count);
-            let line = pieces.concat();
-            write!(f, "{indent}{what:<LABEL$}  ")?;
-            if line.is_empty() {
-                writeln!(f, "0")?;
-            } else if line.len() <= MAX_LINE {
-                writeln!(f, "{line}")?;
-            } else {
-                for (at, piece) in pieces.iter().enumerate() {
-                    let margin = if at > 0 { indent.len() + LABEL + 2 } else { 0 };
-                    writeln!(f, "{:margin$}{}", "", piece.trim_start())?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A number of operations that was counted, or why there is none.
@@ -363,75 +343,8 @@ pub enum Reason {
     World,
 }
 
-impl fmt::Display for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Counted::Exactly(count) => write!(f, "{count}"),
-            Counted::Unknown(Reason::Values) => f.write_str("not counted, depends on values of tensors"),
-            Counted::Unknown(Reason::Effort) => f.write_str("not counted, too many points"),
-            Counted::Unknown(Reason::World) => f.write_str("not counted, no such sizes"),
-        }
-    }
-}
-
 /// How many points are looked at for one count in a made-up world.
 const MAX_EFFORT: f64 = 1e6;
-
-/// How wide the first column of a table is.
-const LABEL: usize = 19;
-/// How long a formula may be on one line.
-const MAX_LINE: usize = 90;
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, "")?;
-        match self.growth(&Hints::new()) {
-            Some(growth) => writeln!(f, "{:<LABEL$}  {}", "work for large N", Leading(&growth))?,
-            // Where nothing is known as a formula, examples.
-            None => {
-                for n in SAMPLES {
-                    let label = format!("work for N = {n}");
-                    writeln!(f, "{label:<LABEL$}  {}", self.sample(&Hints::new(), n))?;
-                }
-            }
-        }
-        f.write_str(&legend(self, None))
-    }
-}
-
-/// What `N` is, where it matters.
-fn legend(cost: &Cost, other: Option<&Cost>) -> String {
-    let entries = [Some(cost), other].into_iter().flatten().any(|cost| !cost.shapes.signature.relations.is_empty());
-    match entries {
-        true => format!(
-            "where every size is N, and a relation has {} N entries at random places; |R| counts the entries of R, and |R(*, _)| its rows that have one\n",
-            Hints::ENTRIES
-        ),
-        false => "where every size is N\n".to_owned(),
-    }
-}
-
-/// The leading term of a growth.
-struct Leading<'a>(&'a Growth);
-
-impl fmt::Display for Leading<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.leading() {
-            (0, coefficient) => write!(f, "{}", digits(coefficient)),
-            (1, coefficient) => write!(f, "{} N", digits(coefficient)),
-            (power, coefficient) => write!(f, "{} N^{power}", digits(coefficient)),
-        }
-    }
-}
-
-/// Four digits, without zeros at the end.
-fn digits(x: f64) -> String {
-    let text = format!("{x:.3}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
 
 /// Which theorem bounds the cost of a derivative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -580,59 +493,9 @@ pub fn bound(primal: &Program, theorem: Theorem, expanded: bool) -> Bound {
     bound
 }
 
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (theorem, cost) = match self.theorem {
-            Theorem::Forward => ("6.1", "work"),
-            Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
-        };
-        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, Theorem {theorem}", self.constant)?;
-        match (&self.function, self.expanded) {
-            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded"),
-            (Some(function), false) => write!(f, " for the arguments of `{function}`"),
-            (None, _) => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Certificate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, cost) in [("program", &self.primal), ("derivative", &self.derivative)] {
-            writeln!(f, "{what}")?;
-            cost.write(f, "  ")?;
-        }
-        let what = match self.bound.theorem {
-            Theorem::Forward => "work",
-            Theorem::Adjoint => "work, with the inputs and outputs of the program",
-        };
-        writeln!(f, "derivative by program: {what}")?;
-        let Ratio { growth, samples } = &self.ratio;
-        if let Some((primal, derivative)) = growth {
-            let label = "for large N";
-            write!(f, "  {label:<LABEL$}  {} by {}", Leading(derivative), Leading(primal))?;
-            match self.ratio.limit() {
-                Some(limit) => writeln!(f, ": {}", digits(limit))?,
-                None => writeln!(f)?,
-            }
-        }
-        for comparison @ Comparison { n, primal, derivative } in samples {
-            let at = format!("for N = {n}");
-            write!(f, "  {at:<LABEL$}  ")?;
-            match (primal, derivative, comparison.ratio()) {
-                (_, _, Some(ratio)) => writeln!(f, "{derivative} by {primal}: {}", digits(ratio))?,
-                (Counted::Exactly(_), Counted::Exactly(_), None) => writeln!(f, "{derivative} by {primal}")?,
-                (Counted::Unknown(_), _, None) => writeln!(f, "{primal}")?,
-                (_, Counted::Unknown(_), None) => writeln!(f, "{derivative}")?,
-            }
-        }
-        f.write_str("  ")?;
-        f.write_str(&legend(&self.primal, Some(&self.derivative)))?;
-        writeln!(f, "bound\n  {}", self.bound)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::print::LABEL;
     use super::*;
     use crate::driver::{Function, Mode, Request};
     use crate::stages::Stages;

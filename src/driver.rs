@@ -29,7 +29,7 @@ use crate::{normalize, present, simplify, surface, term, tssa};
 
 pub use back_end::passes;
 pub use derivative::{Derived, Mode, Names, Request};
-pub use kernels::KernelBuilder;
+pub use kernels::{KernelBuilder, Nests};
 pub use objective::{Objective, Residuals};
 
 /// A stage of the pipeline, named as its pass.

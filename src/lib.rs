@@ -100,6 +100,7 @@
 //! | [`codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
 //! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
 //! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
+//! | [`report`] | a page about a program and its derivative |
 //! | [`prelude`] | the names that most users need |
 //! | [`tutorial`] | chapters for learners: documentation only |
 //!
@@ -134,6 +135,7 @@
 //! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `loops`, `term`, `tssa` |
 //! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `driver`, `kernel`, `surface`, `tensor` |
 //! | `tutorial` | |
 //!
@@ -188,6 +190,8 @@ pub mod reference;
 
 pub mod driver;
 pub mod stages;
+
+pub mod report;
 
 pub mod prelude;
 pub mod tutorial;

@@ -59,11 +59,16 @@ impl Doc {
 
     /// Text without line ends.
     pub fn text(&mut self, text: &str) {
+        self.markup(text, u32::try_from(text.chars().count()).unwrap_or(ENDLESS));
+    }
+
+    /// Text without line ends that is so many columns wide when it is shown, as elements of MathML are.
+    pub fn markup(&mut self, text: &str, width: u32) {
         if text.is_empty() {
             return;
         }
         self.text.push_str(text);
-        let width = u32::try_from(text.chars().count()).unwrap_or(ENDLESS).min(ENDLESS);
+        let width = width.min(ENDLESS);
         if let Some(Token::Text { bytes, width: w }) = self.tokens.last_mut() {
             *bytes += text.len();
             *w = w.saturating_add(width).min(ENDLESS);

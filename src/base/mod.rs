@@ -9,7 +9,9 @@ mod format;
 pub(crate) mod integers;
 pub mod layout;
 mod span;
+pub(crate) mod typeset;
 pub mod work;
+pub mod xml;
 
 pub use arena::{Arena, Id, Interner, SideTable};
 pub use diagnostics::{locate, render, render_error, render_warnings};

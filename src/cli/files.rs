@@ -46,6 +46,11 @@ pub(super) struct InputArguments {
 }
 
 impl InputArguments {
+    /// Whether nothing is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.scalars.is_empty() && self.sizes.is_empty()
+    }
+
     /// Reads all inputs of a program.
     pub(super) fn read(&self, signature: &Signature) -> Result<Inputs> {
         let mut inputs = Inputs::new();

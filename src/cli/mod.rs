@@ -6,6 +6,7 @@ mod emit;
 mod files;
 mod fmt;
 mod json;
+mod report;
 mod run;
 mod show;
 mod simplification;
@@ -43,6 +44,7 @@ Examples:
   iverson show loss.iv --stage tensor-ssa
   iverson show loss.iv --derivative gradient --wrt w --derivation
   iverson show loss.iv --simplify
+  iverson report loss.iv --derivative gradient --wrt w -o loss.html
   iverson run loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --derivative gradient --wrt w --output results
   iverson check-derivative loss.iv --input x=x.npy --input z=z.npy --input w=w.csv --wrt w
   iverson fmt --check loss.iv
@@ -55,6 +57,9 @@ enum Command {
     /// Prints a program at a stage of the compiler, or a derivative of it.
     #[command(after_help = show::EXAMPLES)]
     Show(show::Arguments),
+    /// Writes a page that shows a program and a derivative of it: formulas, derivation, patterns, data flow, loops, costs.
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Arguments),
     /// Evaluates a program, or a derivative of it, on data.
     #[command(after_help = run::EXAMPLES)]
     Run(run::Arguments),
@@ -311,6 +316,7 @@ pub(crate) fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Check(arguments) => check::run(arguments, &reader),
         Command::Show(arguments) => show::run(arguments, &reader),
+        Command::Report(arguments) => report::run(arguments, &reader),
         Command::Run(arguments) => run::run(arguments, &reader),
         Command::Emit(arguments) => emit::run(arguments, &reader),
         Command::CheckDerivative(arguments) => check_derivative::run(arguments, &reader),
@@ -321,7 +327,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(failure) => {
-            report(&failure, reader.color);
+            tell(&failure, reader.color);
             ExitCode::from(match &failure.error {
                 Error::Limitation { .. } => 3,
                 Error::Bug { .. } => 70,
@@ -340,7 +346,8 @@ fn completions(shell: clap_complete::Shell) -> Outcome {
     Ok(true)
 }
 
-fn report(failure: &Failure, color: bool) {
+/// Says on standard error what went wrong.
+fn tell(failure: &Failure, color: bool) {
     let text = match (&failure.error, &failure.source) {
         (error @ (Error::Program(_) | Error::Limitation { span: Some(_), .. }), Some((file, text))) => {
             surface::render_error(file, text, error, color)

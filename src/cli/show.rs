@@ -1,13 +1,11 @@
 //! `iverson show`.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::Error;
-use iverson::driver::{Function, Request, Stage, Staged, lower, passes};
+use iverson::driver::{Function, Nests, Request, Stage, Staged, lower, passes};
 use iverson::loops::Program;
-use iverson::schedule::{Specialised, constants_by_name, specialise};
 use iverson::simplify::{self, Options};
 use iverson::stages::Stages;
 use iverson::term::{self, Style};
@@ -82,6 +80,9 @@ enum Format {
     Text,
     Unicode,
     Latex,
+    /// MathML, for web pages.
+    #[value(name = "mathml")]
+    MathMl,
     /// Matrix notation, where a program has one.
     Matrix,
     Json,
@@ -110,9 +111,10 @@ Examples:
 pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let (stage, format) = (Stage::from(arguments.stage), arguments.format);
     if arguments.derivation && matches!(format, Format::Json | Format::Dot | Format::Matrix) {
-        return Err(Error::Request("a derivation is printed as text, unicode or latex".to_owned()).into());
+        return Err(Error::Request("a derivation is printed as text, unicode, latex or mathml".to_owned()).into());
     }
-    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex | Format::Matrix) {
+    if stage >= Stage::TensorSsa && matches!(format, Format::Unicode | Format::Latex | Format::MathMl | Format::Matrix)
+    {
         return Err(Error::Request("Tensor-SSA is printed as text, json or dot".to_owned()).into());
     }
     let program = reader.load(&arguments.file)?;
@@ -160,6 +162,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
                 print(&derivation.print(match format {
                     Format::Unicode => Style::Unicode,
                     Format::Latex => Style::Latex,
+                    Format::MathMl => Style::MathMl,
                     Format::Text | Format::Matrix | Format::Json | Format::Dot => Style::Ascii,
                 }))?;
                 return Ok(true);
@@ -203,25 +206,9 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
             shown = Some(program.to_string());
         }
     });
-    let text = |nests: &Program| -> iverson::Result<String> {
-        if !arguments.explain {
-            return Ok(nests.to_string());
-        }
-        let unproved = nests.unproved().into_iter().map(|line| format!("# not proved: {line}\n"));
-        Ok(nests.explained() + &unproved.collect::<String>())
-    };
-    let assembled = match (blocks.as_slice(), function.sparse_results().as_slice()) {
-        ([], []) => None,
-        ([], sparse) => Some(function.assemble_in(sparse, &mut stages)?),
-        (blocks, _) => Some(function.matrix(blocks, &mut stages)?.assembly().clone()),
-    };
-    let (structure, nests) = match assembled {
-        None => (None, function.loops(&mut stages)?),
-        Some(assembly) => {
-            let structure = specialise(assembly.structure(), None, &BTreeSet::new())?.main;
-            (Some(text(&structure)?), assembly.values().clone())
-        }
-    };
+    let text = |nests: &Program| if arguments.explain { nests.explained_with_proofs() } else { nests.to_string() };
+    let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
+    let Nests { structure, setup, main } = function.nests(&blocks, &constants, &mut stages)?;
     drop(stages);
     if arguments.after.is_some() {
         let Some(shown) = shown else {
@@ -230,17 +217,15 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
         print(&shown)?;
         return Ok(true);
     }
-    let constants: Vec<&str> = arguments.constant.iter().map(String::as_str).collect();
     if let Some(structure) = &structure {
-        print(&format!("# entries, once\n{structure}\n"))?;
+        print(&format!("# entries, once\n{}\n", text(structure)))?;
     }
-    let Specialised { setup, main } = specialise(&nests, None, &constants_by_name(&nests.signature, &constants)?)?;
     let head = match &setup {
-        Some(setup) => format!("# once\n{}\n# at each call\n", text(setup)?),
+        Some(setup) => format!("# once\n{}\n# at each call\n", text(setup)),
         None if structure.is_some() => "# numbers, at each call\n".to_owned(),
         None => String::new(),
     };
-    print(&(head + &text(&main)?))?;
+    print(&(head + &text(&main)))?;
     Ok(true)
 }
 
@@ -267,6 +252,7 @@ fn show(staged: Staged, format: Format) -> Outcome {
         (Staged::Term(program), Format::Text) => program.print(Style::Ascii),
         (Staged::Term(program), Format::Unicode) => program.print(Style::Unicode),
         (Staged::Term(program), Format::Latex) => program.print(Style::Latex),
+        (Staged::Term(program), Format::MathMl) => program.print(Style::MathMl),
         (Staged::Term(program), Format::Matrix) => {
             Function::compile(program.clone(), &mut Stages::new())?.matrix_notation()?
         }
@@ -274,9 +260,10 @@ fn show(staged: Staged, format: Format) -> Outcome {
         (Staged::Term(program), Format::Dot) => program.to_dot(),
         (Staged::TensorSsa(program), Format::Json) => program.to_json()?,
         (Staged::TensorSsa(program), Format::Dot) => program.to_dot(),
-        (Staged::TensorSsa(program), Format::Text | Format::Unicode | Format::Latex | Format::Matrix) => {
-            program.to_string()
-        }
+        (
+            Staged::TensorSsa(program),
+            Format::Text | Format::Unicode | Format::Latex | Format::MathMl | Format::Matrix,
+        ) => program.to_string(),
     };
     print(&text)?;
     if !text.ends_with('\n') {

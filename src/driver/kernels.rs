@@ -1,14 +1,27 @@
 //! Kernels of a function: its loop nests for some inputs, and which of its results are stored sparse.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Function, Names, back_end};
 use crate::error::Result;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
+use crate::schedule::{Specialised, constants_by_name, specialise};
 use crate::stages::Stages;
 use crate::tensor::{self, Inputs, Results};
 use crate::ty::Block;
 use crate::{loops, schedule};
+
+/// The loop nests of a function as kernels run them, by when they run.
+#[derive(Clone, Debug)]
+pub struct Nests {
+    /// What finds the entries of sparse results, once; nothing where all results are dense.
+    pub structure: Option<loops::Program>,
+    /// What is computed once, from parameters that are constant; nothing where there are none.
+    pub setup: Option<loops::Program>,
+    /// What runs at each call.
+    pub main: loops::Program,
+}
 
 impl Function {
     /// The results that [`Function::kernel`] stores as sparse tensors: the blocks of a Jacobian, a Hessian or a Gauss-Newton matrix that have axes of
@@ -40,6 +53,29 @@ impl Function {
     /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
     pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
         back_end::loops(&self.tssa, stages)
+    }
+
+    /// The loop nests that a kernel of this function runs, where `constants` are parameters whose numbers are the same at each call. `blocks` are
+    /// those that a derivative has as a [matrix](super::Derived::blocks), or none.
+    ///
+    /// # Errors
+    /// [`Error::Request`](crate::Error::Request) for a name that no parameter has, and as [`Function::loops`].
+    pub fn nests(&self, blocks: &[Block], constants: &[&str], stages: &mut Stages<'_>) -> Result<Nests> {
+        let assembled = match (blocks, self.sparse_results().as_slice()) {
+            ([], []) => None,
+            ([], sparse) => Some(self.assemble_in(sparse, stages)?),
+            (blocks, _) => Some(self.matrix(blocks, stages)?.assembly().clone()),
+        };
+        let (structure, nests) = match assembled {
+            None => (None, self.loops(stages)?),
+            Some(assembly) => {
+                let structure = specialise(assembly.structure(), None, &BTreeSet::new())?.main;
+                (Some(structure), assembly.values().clone())
+            }
+        };
+        let constants = constants_by_name(&nests.signature, constants)?;
+        let Specialised { setup, main } = specialise(&nests, None, &constants)?;
+        Ok(Nests { structure, setup, main })
     }
 
     /// The program as loop nests for the sizes of inputs: products with sums over empty ranges are zero, whatever the other factors are, and

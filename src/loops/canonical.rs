@@ -43,7 +43,7 @@ impl Program {
     }
 
     /// The buffers in the order in which the text mentions them, with repetitions.
-    pub(super) fn mentioned_buffers(&self) -> Vec<BufferId> {
+    pub(crate) fn mentioned_buffers(&self) -> Vec<BufferId> {
         let buffer = |mention| match mention {
             Mention::Buffer(b) => Some(b),
             Mention::Array(_) => None,

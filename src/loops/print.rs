@@ -57,6 +57,12 @@ impl Program {
         text
     }
 
+    /// The text with decisions, and, at its end, what is [not proved](Program::unproved).
+    pub fn explained_with_proofs(&self) -> String {
+        let unproved = self.unproved().into_iter().map(|line| format!("# not proved: {line}\n"));
+        self.explained() + &unproved.collect::<String>()
+    }
+
     /// An index expression with the names of sizes.
     pub fn affine_text(&self, a: &Affine) -> String {
         let mut text = String::new();

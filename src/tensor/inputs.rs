@@ -108,6 +108,16 @@ impl Inputs {
         self.values.keys().any(|given| is_part(given, name))
     }
 
+    /// Whether a relation or a map was given.
+    pub(crate) fn gives_relation(&self, name: &str) -> bool {
+        self.relations.contains_key(name) || self.maps.contains_key(name)
+    }
+
+    /// The size that was given under this name.
+    pub(crate) fn given_size(&self, name: &str) -> Option<i64> {
+        self.sizes.get(name).copied()
+    }
+
     /// The value that was given under this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)

@@ -24,6 +24,9 @@
 //! | `terms` | terms |
 //! | `predicates` | index expressions and predicates |
 //! | `matrix` | programs in matrix notation, which does not read back |
+//!
+//! For MathML the same texts go through [`typeset`], which spells them in elements; what stands above or below, in roots or behind
+//! fractions has elements of its own.
 
 mod fold;
 mod header;
@@ -41,6 +44,7 @@ use self::fold::{fold_comparisons, fold_largest, negated};
 use super::data::{Program, Term, TermId};
 use super::names::Names;
 use crate::base::layout::Doc;
+use crate::base::typeset::{self, Speller};
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::Affine;
 use crate::scalar::{Function, Number, Op, Primitive};
@@ -56,17 +60,22 @@ pub enum Style {
     Unicode,
     /// Mathematics for LaTeX, to be put into a display. Declarations are left out.
     Latex,
+    /// Mathematics for web pages: a `math` element of MathML Core, with a row for each line. Declarations are left out.
+    MathMl,
 }
 
 impl Program {
     /// The program as text, ending in a line end.
     pub fn print(&self, style: Style) -> String {
         let mut printer = Printer::new(self, style);
-        if style != Style::Latex {
+        if !printer.typeset() {
             printer.header();
         }
         printer.body();
-        printer.doc.render(Doc::WIDTH)
+        match style {
+            Style::MathMl => typeset::table(&printer.doc.render(Doc::WIDTH)),
+            Style::Ascii | Style::Unicode | Style::Latex => printer.doc.render(Doc::WIDTH),
+        }
     }
 }
 
@@ -101,6 +110,9 @@ enum Task {
     /// A term behind which its context ends, so that a binder needs no parentheses.
     Last(TermId, Level),
     Text(Cow<'static, str>),
+    /// The start of an element of MathML, in which no line ends.
+    Begin(&'static str),
+    End(&'static str),
     Open(u32),
     Align,
     Close,
@@ -115,6 +127,11 @@ enum Task {
 impl Task {
     fn text(text: impl Into<Cow<'static, str>>) -> Task {
         Task::Text(text.into())
+    }
+
+    /// Whether it says where lines end, and nothing else.
+    fn is_layout(&self) -> bool {
+        matches!(self, Task::Open(_) | Task::Align | Task::Close | Task::Line | Task::Fill | Task::Soft | Task::Hard)
     }
 }
 
@@ -137,6 +154,9 @@ pub(super) struct Printer<'a> {
     folded_sums: BTreeSet<TermId>,
     /// The next term of the chain of `let`s at the top, which LaTeX aligns.
     top: TermId,
+    speller: Speller,
+    /// How many elements of MathML are open.
+    elements: u32,
 }
 
 impl<'a> Printer<'a> {
@@ -174,11 +194,22 @@ impl<'a> Printer<'a> {
             folded_sums: largest.values().copied().collect(),
             largest,
             top: program.root,
+            speller: Speller::default(),
+            elements: 0,
         }
     }
 
     fn latex(&self) -> bool {
         self.style == Style::Latex
+    }
+
+    fn mathml(&self) -> bool {
+        self.style == Style::MathMl
+    }
+
+    /// Whether fractions are stacked and indices set low.
+    fn typeset(&self) -> bool {
+        self.latex() || self.mathml()
     }
 
     /// The spelling of an operator in the style.
@@ -200,10 +231,12 @@ impl<'a> Printer<'a> {
             "argmin" => ("argmin", "\\operatorname{argmin}"),
             same => (same, same),
         };
-        match self.style {
-            Style::Ascii => ascii,
-            Style::Unicode => unicode,
-            Style::Latex => latex,
+        match (self.style, ascii) {
+            (Style::Ascii, _) => ascii,
+            (Style::MathMl, "*") => "\u{2062}",
+            (Style::MathMl, ">=") => "≥",
+            (Style::Unicode | Style::MathMl, _) => unicode,
+            (Style::Latex, _) => latex,
         }
     }
 
@@ -216,7 +249,7 @@ impl<'a> Printer<'a> {
         if self.latex() {
             tasks.extend([Task::text("\\begin{aligned}"), Task::Hard, Task::text("& ")]);
             tasks.extend([Task::Last(root, Level::Open), Task::Hard, Task::text("\\end{aligned}"), Task::Hard]);
-        } else if self.starts_with_minus(root) {
+        } else if !self.mathml() && self.starts_with_minus(root) {
             // Behind a declaration a `-` would be read as a difference.
             tasks.extend([Task::text("("), Task::Last(root, Level::Open), Task::text(")"), Task::Hard]);
         } else {
@@ -248,20 +281,47 @@ impl<'a> Printer<'a> {
         let mut made = Vec::new();
         while let Some(task) = stack.pop() {
             match task {
-                Task::Text(text) => self.doc.text(&text),
+                Task::Text(text) => self.text(&text),
+                Task::Begin(element) => self.begin(element),
+                Task::End(element) => self.end(element),
+                _ if self.elements > 0 && task.is_layout() => {}
                 Task::Open(indent) => self.doc.open(indent),
                 Task::Align => self.doc.align(),
                 Task::Close => self.doc.close(),
                 Task::Line => self.doc.line(),
                 Task::Fill => self.doc.fill(),
                 Task::Soft => self.doc.soft(),
-                Task::Hard => self.doc.hard(),
+                Task::Hard => {
+                    self.doc.hard();
+                    self.speller.behind_operand = false;
+                }
                 Task::Leave => self.names.leave(),
                 Task::Term(id, level) => self.term(id, level, false, &mut made),
                 Task::Last(id, level) => self.term(id, level, true, &mut made),
             }
             stack.extend(made.drain(..).rev());
         }
+    }
+
+    fn text(&mut self, text: &str) {
+        if !self.mathml() {
+            return self.doc.text(text);
+        }
+        let width = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        let elements = self.speller.spell(text);
+        self.doc.markup(&elements, width);
+    }
+
+    fn begin(&mut self, element: &str) {
+        self.elements += 1;
+        self.doc.markup(&format!("<{element}>"), 0);
+        self.speller.behind_operand = false;
+    }
+
+    fn end(&mut self, element: &str) {
+        self.elements = self.elements.saturating_sub(1);
+        self.doc.markup(&format!("</{element}>"), 0);
+        self.speller.behind_operand = true;
     }
 
     fn parentheses(&self) -> (&'static str, &'static str) {
@@ -332,6 +392,8 @@ impl<'a> Printer<'a> {
             largest: BTreeMap::new(),
             folded_sums: BTreeSet::new(),
             top: program.root,
+            speller: Speller::default(),
+            elements: 0,
         }
     }
 

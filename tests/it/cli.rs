@@ -139,7 +139,8 @@ fn transcript(run: impl Fn(&str) -> String, commands: &[&str]) -> String {
 #[test]
 fn help() {
     let place = Place::new();
-    let commands = ["--help", "check --help", "show --help", "run --help", "check-derivative --help", "run -h"];
+    let commands =
+        ["--help", "check --help", "show --help", "report --help", "run --help", "check-derivative --help", "run -h"];
     let text = transcript(|command| place.good(command), &commands);
     // Lines of help end where a terminal's would.
     insta::assert_snapshot!(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"));
@@ -181,9 +182,39 @@ fn show_every_stage_in_every_format() {
                     surface::read(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 }
                 assert!(show("latex").contains("\\"), "{program} {stage}");
+                assert!(show("mathml").starts_with("<math "), "{program} {stage}");
             }
         }
     }
+}
+
+/// A page is written as a whole or not at all.
+#[test]
+fn report() {
+    let place = Place::new();
+    let page = |name: &str| std::fs::read_to_string(place.path(name)).expect("a page");
+    let out = place.good("report blur.iv --derivative gradient --wrt w -o blur.html");
+    assert_eq!(out, "wrote blur.html\n");
+    let first = page("blur.html");
+    assert!(first.contains("<h1>blur.iv</h1>") && first.contains("# The residual of a blurred signal, and its norm."));
+    place.good("report blur.iv --derivative gradient --wrt w --input data.npz -o given.html");
+    let given = page("given.html");
+    assert!(given.contains("for the inputs given. Here <code>n = 2</code>, <code>m = 2</code>"), "{given}");
+    place.good("report mixed.iv --derivative adjoint --no-simplify -o mixed.html");
+    assert!(page("mixed.html").contains("Sparsity pattern of E: "));
+    place.good("report root.iv --derivative gradient --wrt x --given y=root_forward.iv -o given.html");
+    assert!(page("given.html").contains("The gradient by <code>x</code>"));
+    for (arguments, code, message) in [
+        ("report bad.iv -o blur.html", 1, "out-of-bounds"),
+        ("report blur.iv --derivative gradient --wrt q -o blur.html", 2, "no parameter `q`"),
+        ("report blur.iv --input x=z.csv --input w=w.csv --input z=x.csv -o blur.html", 1, "z"),
+        ("report blur.iv --strict -o blur.html", 2, "nothing is simplified here"),
+        ("report blur.iv -o missing/blur.html", 1, "missing/blur.html"),
+    ] {
+        let err = place.bad(arguments, code);
+        assert!(err.contains(message), "{arguments}: {err}");
+    }
+    assert_eq!(page("blur.html"), first);
 }
 
 #[test]

@@ -45,6 +45,7 @@ mod products;
 mod programs;
 mod proofs;
 mod regressions;
+mod report;
 mod scatter;
 mod short_axes;
 mod single;

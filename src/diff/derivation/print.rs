@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Collected, Derivation, FormPart, InnerProduct, Right, Step, Sum, is_whole};
+use crate::base::typeset::{Speller, table, token};
+use crate::base::xml::escape;
 use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::index::Size;
 use crate::term::Style;
@@ -31,22 +33,44 @@ impl fmt::Display for Derivation {
 }
 
 impl Derivation {
+    /// What the derivation starts from, and each step under its head, in a style: at most so many steps, until they have so many bytes.
+    pub(crate) fn parts(&self, style: Style, most: usize, bytes: usize) -> (String, Vec<String>) {
+        let text = Text::new(self, style);
+        let given: Vec<(Mark, String)> = text.given().into_iter().map(|line| (Mark::Given, line)).collect();
+        let (mut steps, mut length) = (Vec::new(), 0);
+        for step in self.steps.iter().take(most) {
+            if length > bytes {
+                break;
+            }
+            steps.push(printed(style, text.step(step)));
+            length += steps.last().map_or(0, String::len);
+        }
+        (printed(style, given), steps)
+    }
+
     /// The derivation as text, ending in a line end.
     pub fn print(&self, style: Style) -> String {
         let text = Text::new(self, style);
-        let mut lines: Vec<(Mark, String)> = text.given().into_iter().map(|line| (Mark::None, line)).collect();
+        let mut lines: Vec<(Mark, String)> = text.given().into_iter().map(|line| (Mark::Given, line)).collect();
         for (at, step) in self.steps.iter().enumerate() {
-            text.step(at + 1, step, &mut lines);
+            lines.push((Mark::Head, text.typeset.words(&format!("{:3}. ({}) {}", at + 1, step.rule, step.title))));
+            lines.extend(text.step(step));
         }
-        match style {
-            Style::Ascii | Style::Unicode => {
-                lines.into_iter().map(|(mark, line)| format!("{}{line}\n", mark.margin())).collect()
-            }
-            Style::Latex => {
-                let lines: Vec<String> =
-                    lines.into_iter().map(|(mark, line)| format!("  & {}{line}", mark.latex())).collect();
-                format!("\\begin{{aligned}}\n{}\n\\end{{aligned}}\n", lines.join(" \\\\\n"))
-            }
+        printed(style, lines)
+    }
+}
+
+/// Lines in a style.
+fn printed(style: Style, lines: Vec<(Mark, String)>) -> String {
+    match style {
+        Style::MathMl => mathml(&lines),
+        Style::Ascii | Style::Unicode => {
+            lines.into_iter().map(|(mark, line)| format!("{}{line}\n", mark.margin())).collect()
+        }
+        Style::Latex => {
+            let lines: Vec<String> =
+                lines.into_iter().map(|(mark, line)| format!("  & {}{line}", mark.latex())).collect();
+            format!("\\begin{{aligned}}\n{}\n\\end{{aligned}}\n", lines.join(" \\\\\n"))
         }
     }
 }
@@ -54,7 +78,8 @@ impl Derivation {
 /// What stands before a line.
 #[derive(Clone, Copy)]
 enum Mark {
-    None,
+    Given,
+    Head,
     Part,
     Equals,
     Whole,
@@ -63,7 +88,7 @@ enum Mark {
 impl Mark {
     fn margin(self) -> &'static str {
         match self {
-            Mark::None => "",
+            Mark::Given | Mark::Head => "",
             Mark::Part => "       ",
             Mark::Equals => "     = ",
             Mark::Whole => "     : ",
@@ -72,12 +97,30 @@ impl Mark {
 
     fn latex(self) -> &'static str {
         match self {
-            Mark::None => "",
+            Mark::Given | Mark::Head => "",
             Mark::Part => "\\qquad ",
             Mark::Equals => "\\quad = ",
             Mark::Whole => "\\quad : ",
         }
     }
+}
+
+/// Lines as a display in MathML.
+fn mathml(lines: &[(Mark, String)]) -> String {
+    let rows: Vec<String> = lines
+        .iter()
+        .map(|(mark, line)| {
+            let (sign, formula) = match mark {
+                Mark::Head => return format!("<mtext>{}</mtext>", escape(line.trim_start())),
+                Mark::Given => ("<mtext>given\u{a0}</mtext>", line.strip_prefix("given ").unwrap_or(line)),
+                Mark::Part => ("<mspace width=\"3em\"/>", line.as_str()),
+                Mark::Equals => ("<mspace width=\"1.5em\"/><mo>=</mo>", line.as_str()),
+                Mark::Whole => ("<mspace width=\"1.5em\"/><mo>:</mo>", line.as_str()),
+            };
+            format!("{sign}{}", Speller::default().spell(formula))
+        })
+        .collect();
+    table(&rows.join("\n"))
 }
 
 /// The text of parts of one derivation.
@@ -138,8 +181,9 @@ impl<'a> Text<'a> {
         self.derivation.outputs.iter().map(|(seed, _)| *seed).collect()
     }
 
-    fn step(&self, number: usize, step: &Step, lines: &mut Vec<(Mark, String)>) {
-        lines.push((Mark::None, self.typeset.words(&format!("{number:3}. ({}) {}", step.rule, step.title))));
+    /// The lines of a step, under its head.
+    fn step(&self, step: &Step) -> Vec<(Mark, String)> {
+        let mut lines = Vec::new();
         lines.extend(self.part(&step.before).into_iter().map(|line| (Mark::Part, line)));
         let mut after: Vec<String> = step.lets.clone().map(|x| self.bind(VarId::from_index(x))).collect();
         after.extend(self.part(&step.after));
@@ -148,7 +192,7 @@ impl<'a> Text<'a> {
         );
         let whole = match &step.after {
             // The outputs are not split yet.
-            FormPart::Interleaved | FormPart::Joined(_) => return,
+            FormPart::Interleaved | FormPart::Joined(_) => return lines,
             FormPart::Order { .. } => self.outputs(),
             _ => self.sum(&step.form.sum),
         };
@@ -158,6 +202,7 @@ impl<'a> Text<'a> {
             false => format!("{}{}{}", self.typeset.words("let "), pending.join(", "), self.typeset.words(" in ")),
         };
         lines.push((Mark::Whole, head + &whole));
+        lines
     }
 
     fn part(&self, part: &FormPart) -> Vec<String> {
@@ -274,12 +319,12 @@ impl<'a> Text<'a> {
     fn inner_product(&self, left: &str, right: &str, guard: Option<String>) -> String {
         let (open, bar, close) = match self.typeset.0 {
             Style::Ascii => ("<", " | ", ">"),
-            Style::Unicode => ("⟨", " | ", "⟩"),
+            Style::Unicode | Style::MathMl => ("⟨", " | ", "⟩"),
             Style::Latex => ("\\langle ", " \\mid ", " \\rangle"),
         };
         let guard = guard.map_or(String::new(), |guard| match self.typeset.0 {
             Style::Latex => format!("_{{[{guard}]}}"),
-            Style::Ascii | Style::Unicode => format!("_[{guard}]"),
+            Style::Ascii | Style::Unicode | Style::MathMl => format!("_[{guard}]"),
         });
         format!("{open}{left}{bar}{right}{close}{guard}")
     }
@@ -347,7 +392,7 @@ impl Typeset {
     /// Words between formulas.
     fn words(&self, text: &str) -> String {
         match self.0 {
-            Style::Ascii | Style::Unicode => text.to_owned(),
+            Style::Ascii | Style::Unicode | Style::MathMl => text.to_owned(),
             Style::Latex => format!("\\text{{{}}}", text.replace('_', "\\_")),
         }
     }
@@ -404,7 +449,7 @@ impl Typeset {
         };
         match self.0 {
             Style::Latex => latex.to_owned(),
-            Style::Ascii | Style::Unicode => unicode.to_owned(),
+            Style::Ascii | Style::Unicode | Style::MathMl => unicode.to_owned(),
         }
     }
 
@@ -426,36 +471,7 @@ impl Typeset {
         };
         match self.0 {
             Style::Latex => latex.to_owned(),
-            Style::Ascii | Style::Unicode => unicode.to_owned(),
+            Style::Ascii | Style::Unicode | Style::MathMl => unicode.to_owned(),
         }
-    }
-}
-
-/// The length of the token at the start of a text that starts with `c`.
-fn token(text: &str, c: char) -> usize {
-    let run = |skip: usize, is_inside: &dyn Fn(char) -> bool| {
-        let rest = &text[skip..];
-        skip + rest.find(|c| !is_inside(c)).unwrap_or(rest.len())
-    };
-    match c {
-        _ if c.is_alphabetic() || c == '_' => run(0, &|c| c.is_alphanumeric() || c == '_' || c == '?'),
-        '0'..='9' => {
-            let whole = run(0, &|c| c.is_ascii_digit());
-            let fraction = match text[whole..].strip_prefix('.') {
-                Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit()) => run(whole + 1, &|c| c.is_ascii_digit()),
-                _ => whole,
-            };
-            match text[fraction..].strip_prefix('e') {
-                Some(rest) if rest.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
-                    run(fraction + 1, &|c| c.is_ascii_digit() || c == '-')
-                }
-                _ => fraction,
-            }
-        }
-        '^' | '\'' => run(1, &|c| c.is_ascii_digit() || c == '-' || c == '_'),
-        _ => match ["<=", "!=", ". "].iter().find(|symbol| text.starts_with(**symbol)) {
-            Some(symbol) => symbol.len(),
-            None => c.len_utf8(),
-        },
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::fold::counted;
 use super::{Level, Printer, Style, Task};
+use crate::base::typeset::TIMES;
 use crate::base::{Id, VarId};
 use crate::index::{Affine, Application, Pred, RelationRef, Var, View, readable};
 use crate::ty::RelationKind;
@@ -42,6 +43,7 @@ impl Printer<'_> {
         match (k, self.style) {
             (1, _) => name,
             (_, Style::Latex) => format!("{k} {name}"),
+            (_, Style::MathMl) => format!("{k}{TIMES}{name}"),
             _ => format!("{k}*{name}"),
         }
     }

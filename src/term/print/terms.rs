@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::fold::{is_entry, is_minus_one, negated, peel_access};
 use super::{Level, Printer, Style, Task};
+use crate::base::typeset::APPLY;
 use crate::base::{Id, IndexId, VarId};
 use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::{Comparison, Function, Number, Op, Primitive};
@@ -28,7 +29,7 @@ impl<'a> Printer<'a> {
             Term::Number(Number::Literal(x)) => out.push(Task::text(self.literal(*x))),
             Term::Number(Number::Index(a)) => {
                 let text = self.affine(a);
-                let plain = a.as_index().is_some() || a.as_size().is_some() || self.latex();
+                let plain = a.as_index().is_some() || a.as_size().is_some() || self.typeset();
                 out.push(Task::text(if plain { text } else { format!("real({text})") }));
             }
             Term::Var(x) => out.push(Task::text(self.var(*x))),
@@ -97,10 +98,11 @@ impl<'a> Printer<'a> {
             _ => Task::Last(value, Level::Open),
         };
         out.extend([Task::Open(2), Task::text(head), value, Task::Close]);
-        match (self.latex(), id == self.top) {
-            (false, _) => out.extend([Task::Hard, Task::text("in ")]),
-            (true, true) => out.extend([Task::text(" \\\\"), Task::Hard, Task::text("& \\text{in } ")]),
-            (true, false) => out.push(Task::text(" \\text{ in } ")),
+        match (self.style, id == self.top) {
+            (Style::Ascii | Style::Unicode, _) | (Style::MathMl, true) => out.extend([Task::Hard, Task::text("in ")]),
+            (Style::MathMl, false) => out.extend([Task::Line, Task::text("in ")]),
+            (Style::Latex, true) => out.extend([Task::text(" \\\\"), Task::Hard, Task::text("& \\text{in } ")]),
+            (Style::Latex, false) => out.push(Task::text(" \\text{ in } ")),
         }
         if id == self.top {
             self.top = body;
@@ -111,7 +113,7 @@ impl<'a> Printer<'a> {
     fn times(&self) -> Task {
         match self.style {
             Style::Ascii => Task::text(" *"),
-            Style::Unicode => Task::text(" ·"),
+            Style::Unicode | Style::MathMl => Task::text(" ·"),
             Style::Latex => Task::text(" \\cdot"),
         }
     }
@@ -123,7 +125,7 @@ impl<'a> Printer<'a> {
         }
         match &program.terms[id] {
             Term::Number(Number::Literal(x)) if x.is_sign_negative() && !x.is_nan() => Level::Unary,
-            Term::Number(Number::Index(a)) if self.latex() && a.terms().len() != 1 => Level::Sum,
+            Term::Number(Number::Index(a)) if self.typeset() && a.terms().len() != 1 => Level::Sum,
             Term::Number(_) | Term::Var(_) | Term::Access { .. } | Term::Pair(..) => Level::Postfix,
             Term::Add(..) => Level::Sum,
             term @ Term::Mul(..) => match negated(program, term) {
@@ -131,10 +133,11 @@ impl<'a> Printer<'a> {
                 None => Level::Product,
             },
             Term::Apply(Function::Value(Primitive::Op(op)), _) => match op {
-                Op::Div if self.latex() => Level::Postfix,
+                // A power of a fraction has parentheses.
+                Op::Div if self.typeset() => Level::Power,
                 Op::Div => Level::Product,
                 Op::Powi(_) => Level::Power,
-                Op::Compare(_) if self.latex() || self.spelt.contains(&id) => Level::Comparison,
+                Op::Compare(_) if self.typeset() || self.spelt.contains(&id) => Level::Comparison,
                 _ => Level::Postfix,
             },
             Term::Apply(..) => Level::Postfix,
@@ -177,10 +180,12 @@ impl<'a> Printer<'a> {
         loop {
             match &program.terms[first] {
                 term @ Term::Mul(a, b) if negated(program, term).is_none() => {
-                    chain.push((self.symbol("*"), *b));
+                    // Digits side by side would be one number.
+                    let digits = self.mathml() && matches!(program.terms[*b], Term::Number(Number::Literal(_)));
+                    chain.push((if digits { "·" } else { self.symbol("*") }, *b));
                     first = *a;
                 }
-                Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 && !self.latex() => {
+                Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 && !self.typeset() => {
                     chain.push(("/", args[1]));
                     first = args[0];
                 }
@@ -196,6 +201,22 @@ impl<'a> Printer<'a> {
 
     fn apply(&self, id: TermId, f: Function, args: &[TermId], out: &mut Vec<Task>) {
         match (f, args) {
+            (Function::Value(Primitive::Op(Op::Div)), [a, b]) if self.mathml() => {
+                out.extend([Task::Begin("mfrac"), Task::Begin("mrow"), Task::Last(*a, Level::Open), Task::End("mrow")]);
+                out.extend([Task::Begin("mrow"), Task::Last(*b, Level::Open), Task::End("mrow"), Task::End("mfrac")]);
+            }
+            (Function::Value(Primitive::Op(Op::Sqrt)), [a]) if self.mathml() => {
+                out.extend([Task::Begin("msqrt"), Task::Last(*a, Level::Open), Task::End("msqrt")]);
+            }
+            (Function::Value(Primitive::Op(Op::Cbrt)), [a]) if self.mathml() => {
+                out.extend([Task::Begin("mroot"), Task::Begin("mrow"), Task::Last(*a, Level::Open), Task::End("mrow")]);
+                out.extend([Task::text("3"), Task::End("mroot")]);
+            }
+            (Function::Value(Primitive::Op(Op::Powi(k))), [a]) if self.mathml() => {
+                out.extend([Task::Begin("msup"), Task::Begin("mrow"), Task::Term(*a, Level::Projection)]);
+                out.extend([Task::End("mrow"), Task::Begin("mrow"), Task::text(k.to_string())]);
+                out.extend([Task::End("mrow"), Task::End("msup")]);
+            }
             (Function::Value(Primitive::Op(Op::Div)), [a, b]) if self.latex() => {
                 out.extend([Task::text("\\frac{"), Task::Last(*a, Level::Open), Task::text("}{")]);
                 out.extend([Task::Last(*b, Level::Open), Task::text("}")]);
@@ -215,7 +236,7 @@ impl<'a> Printer<'a> {
             }
             // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
             (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
-                if self.latex() || self.spelt.contains(&id) =>
+                if self.typeset() || self.spelt.contains(&id) =>
             {
                 // `x > 0` reads better than `0 < x`, and is the same.
                 let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
@@ -235,6 +256,7 @@ impl<'a> Printer<'a> {
             _ => {
                 let name = self.function(f);
                 let (open, close) = self.parentheses();
+                let name = if self.mathml() { format!("{name}{APPLY}") } else { name };
                 out.extend([Task::text(name), Task::text(open), Task::Open(2), Task::Soft]);
                 for (at, e) in args.iter().enumerate() {
                     if at > 0 {
@@ -301,6 +323,8 @@ impl<'a> Printer<'a> {
         }
         if self.latex() {
             out.extend([Task::Open(2), Task::text(bound.trim_end().to_owned())]);
+        } else if self.mathml() {
+            out.extend([Task::Open(2), Task::text(format!("{} {bound}. ", self.symbol(word)))]);
         } else {
             out.extend([Task::Open(2), Task::text(self.symbol(word)), Task::text(format!(" {bound}."))]);
         }
@@ -372,10 +396,17 @@ impl<'a> Printer<'a> {
         match &self.program.terms[array] {
             Term::Var(x) if self.pattern_rank(*x) == Some(indices.len()) => {
                 let x = self.var(*x);
-                out.push(Task::text(match self.latex() {
-                    false => format!("{x}.value({args})"),
-                    true => format!("{x}_{{{args}}}"),
+                out.push(Task::text(match self.style {
+                    Style::Ascii | Style::Unicode => format!("{x}.value({args})"),
+                    Style::Latex => format!("{x}_{{{args}}}"),
+                    Style::MathMl => format!("{x}[{args}]"),
                 }));
+            }
+            Term::Var(x) if self.mathml() => out.push(Task::text(format!("{}[{args}]", self.var(*x)))),
+            _ if self.mathml() => {
+                out.extend([Task::Begin("msub"), Task::Begin("mrow"), Task::Term(array, Level::Postfix)]);
+                out.extend([Task::End("mrow"), Task::Begin("mrow"), Task::text(args)]);
+                out.extend([Task::End("mrow"), Task::End("msub")]);
             }
             _ => {
                 out.push(Task::Term(array, Level::Postfix));
