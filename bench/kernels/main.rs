@@ -17,18 +17,31 @@
 //!
 //! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
+mod bodies;
+mod chains;
 mod convolution;
 mod factorisation;
+mod filters;
 mod gemm;
+mod geometry;
+mod graphs;
 mod growth;
 mod harness;
+mod layers;
 mod matrices;
 mod merging;
 mod mixture;
 mod network;
 mod peers;
+mod pictures;
+mod polybench;
+mod products;
+mod program;
 mod regression;
 mod simd;
+mod statistics;
+mod stencils;
+mod tables;
 
 use std::path::PathBuf;
 
@@ -36,6 +49,35 @@ use iverson::Result;
 
 /// How the kernels by hand must be compiled: native ones are compiled so.
 const FLAGS: [&str; 2] = ["target-cpu=native", "-prefer-256-bit"];
+
+/// Measures the workloads of a family.
+type Family = fn(&mut harness::Table) -> Result<()>;
+
+/// Families that `bench/peers` has too.
+const PEERS: [(&str, Family); 5] = [
+    ("deconvolution", convolution::run),
+    ("sparse regression", regression::run),
+    ("factorisation", factorisation::run),
+    ("networks", network::run),
+    ("mixture", mixture::run),
+];
+
+/// The others.
+const OTHERS: [(&str, Family); 13] = [
+    ("merging", merging::run),
+    ("PolyBench", polybench::run),
+    ("products", products::run),
+    ("stencils", stencils::run),
+    ("pictures", pictures::run),
+    ("layers", layers::run),
+    ("filters", filters::run),
+    ("statistics", statistics::run),
+    ("tables", tables::run),
+    ("graphs", graphs::run),
+    ("geometry", geometry::run),
+    ("pairs", bodies::run),
+    ("chains and tensors", chains::run),
+];
 
 fn main() -> Result<()> {
     let flags = option_env!("RUSTFLAGS").unwrap_or_default();
@@ -65,16 +107,20 @@ fn main() -> Result<()> {
         matrices::large(&mut table)?;
         return write(&path, &serde_json::json!({ "kernels": table.lines }));
     }
-    convolution::run(&mut table)?;
-    regression::run(&mut table)?;
-    factorisation::run(&mut table)?;
-    network::run(&mut table)?;
-    mixture::run(&mut table)?;
+    for (family, run) in PEERS {
+        table.family = family;
+        run(&mut table)?;
+    }
     if turns {
         return Ok(());
     }
-    merging::run(&mut table)?;
+    for (family, run) in OTHERS {
+        table.family = family;
+        run(&mut table)?;
+    }
+    table.family = "matrices of derivatives";
     let bindings = matrices::run(&mut table)?;
+    table.summary();
     let growth = growth::run(&mut table)?;
     write(&path, &serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings }))
 }

@@ -6,7 +6,7 @@ use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Case, Run, Table, random, sparse};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, each};
 
 pub fn run(table: &mut Table) -> Result<()> {
     graph(table, 1000)?;
@@ -69,7 +69,7 @@ fn graph(table: &mut Table, n: usize) -> Result<()> {
         multiply(Matrix::new(h, b), Matrix::new(&w2, c), [n, b, c], 0.0, hw, room);
         let mut square = Lanes::splat(0.0);
         product(hw, &mut |i, row| {
-            let r: [Lanes; WIDE] = std::array::from_fn(|v| row[v] - Lanes::load(&y, i * c + 8 * v));
+            let r: [Lanes; WIDE] = each(|v| row[v] - Lanes::load(&y, i * c + 8 * v));
             square = r.into_iter().fold(square, |sum, r| r.fused(r, sum));
             residual(i, r);
         });
