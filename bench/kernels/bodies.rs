@@ -7,7 +7,7 @@ use iverson::codegen::vector;
 
 use crate::harness::{Run, Table, random, sparse};
 use crate::program::Program;
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 use crate::tables::{entries, with_positive};
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -312,7 +312,7 @@ fn neighbours(table: &mut Table, n: usize) -> Result<()> {
                     attract = p.fused(square.map(vector::log1p), attract);
                     let [_, dy] = results else { continue };
                     let g = (p + p) / (one + square);
-                    let g = d.map(|d| (g * d).array());
+                    let g = mapped(d, |d| (g * d).array());
                     for (l, j) in columns.iter().enumerate() {
                         for k in 0..2 {
                             dy[2 * i + k] += g[k][l];

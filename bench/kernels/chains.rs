@@ -8,7 +8,7 @@ use crate::factorisation::{Row, add, products, residuals, row, times};
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive, random_below};
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 use crate::stencils::sum;
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -168,7 +168,7 @@ fn pseudo_likelihood(table: &mut Table, n: usize) -> Result<()> {
                     let top = all.into_iter().fold(f64::NEG_INFINITY, |top, x| if x > top { x } else { top });
                     let own = label[i + 1] as usize;
                     loss += top - score[own / 8].array()[own % 8];
-                    exps[l] = score.map(|s| (s - Lanes::splat(top)).map(vector::exp));
+                    exps[l] = mapped(score, |s| (s - Lanes::splat(top)).map(vector::exp));
                     totals[l] = (exps[l][0] + exps[l][1]).sum();
                 }
                 loss += Lanes::load(&totals, 0).map(vector::ln).sum();
@@ -238,19 +238,23 @@ fn tucker(table: &mut Table, n: usize, count: usize) -> Result<()> {
                     let b = &b[8 * j as usize..][..8];
                     (0..8).fold(none, |sum, q| Lanes::splat(b[q]).fused(core[q], sum))
                 };
-                let of = |at: usize| along(others[at][0]) * Lanes::load(c, 8 * others[at][1] as usize);
                 let [_, dg, da, db, dc] = results else {
-                    loss += residuals(data, of, |_, _| {});
+                    loss += residuals(
+                        data,
+                        |at| along(others[at][0]) * Lanes::load(c, 8 * others[at][1] as usize),
+                        |_, _| {},
+                    );
                     continue;
                 };
                 let mut to_core = [none; 8];
+                let of = |at: usize| along(others[at][0]) * Lanes::load(c, 8 * others[at][1] as usize);
                 loss += residuals(data, of, |at, e| {
                     let ([j, k], s) = (others[at], Lanes::splat(-2.0 * e));
                     add(dc, k, s, [along(j)]);
                     let to_row = s * Lanes::load(c, 8 * k as usize);
                     let b = &b[8 * j as usize..][..8];
                     to_core.iter_mut().zip(b).for_each(|(d, b)| *d = Lanes::splat(*b).fused(to_row, *d));
-                    add(db, j, Lanes::splat(1.0), [Lanes::sums(core.map(|x| x * to_row))]);
+                    add(db, j, Lanes::splat(1.0), [Lanes::sums(mapped(core, |x| x * to_row))]);
                 });
                 let of = |p: usize| (0..8).fold(none, |sum, q| to_core[q].fused(Lanes::load(g, 64 * p + 8 * q), sum));
                 Lanes::sums(each(of)).store(da, 8 * i);

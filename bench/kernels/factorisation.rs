@@ -56,19 +56,22 @@ pub fn times<const C: usize>(a: Row<C>, b: Row<C>) -> Row<C> {
 /// The residuals of some entries: `data[k]` less the sum of the lanes of `of(k)`, eight at a time, given to `found`, which gets places from 0 on.
 #[inline(always)]
 pub fn residuals(data: &[f64], of: impl Fn(usize) -> Lanes, mut found: impl FnMut(usize, f64)) -> f64 {
-    let (mut squares, mut rest) = (Lanes::splat(0.0), 0.0);
-    let blocks = data.len() / 8 * 8;
-    for at in (0..blocks).step_by(8) {
-        let e = Lanes::load(data, at) - Lanes::sums(each(|l| of(at + l)));
+    let (mut squares, none, places) = (Lanes::splat(0.0), Lanes::splat(0.0), Lanes::of(|l| l as f64));
+    for (block, data) in data.chunks(8).enumerate() {
+        // The last entry stands for those that are not there.
+        let (at, last) = (8 * block, data.len() - 1);
+        let sums = Lanes::sums(each(|l| of(at + l.min(last))));
+        let e = match data.len() {
+            8 => Lanes::load(data, 0) - sums,
+            some => {
+                let e = Lanes::of(|l| data[l.min(last)]) - sums;
+                places.less(Lanes::splat(some as f64), e, none)
+            }
+        };
         squares = e.fused(e, squares);
-        e.array().into_iter().enumerate().for_each(|(l, e)| found(at + l, e));
+        e.array().into_iter().take(data.len()).enumerate().for_each(|(l, e)| found(at + l, e));
     }
-    for (at, data) in data.iter().enumerate().skip(blocks) {
-        let e = data - of(at).sum();
-        rest += e * e;
-        found(at, e);
-    }
-    squares.sum() + rest
+    squares.sum()
 }
 
 fn matrix<const C: usize>(table: &mut Table, m: usize, n: usize, entries: usize) -> Result<()> {

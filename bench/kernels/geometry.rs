@@ -5,7 +5,7 @@ use iverson::codegen::vector;
 
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive, random_below};
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 
 pub fn run(table: &mut Table) -> Result<()> {
     icp(table, 20_000)?;
@@ -40,7 +40,7 @@ fn cross(a: Three, b: Three) -> Three {
 
 #[inline(always)]
 fn add_rows(x: &mut [f64], at: &[u32], of: Three) {
-    let of = of.map(Lanes::array);
+    let of = mapped(of, Lanes::array);
     for (l, at) in at.iter().enumerate() {
         let x = &mut x[3 * *at as usize..][..3];
         x.iter_mut().zip(of).for_each(|(x, of)| *x += of[l]);
@@ -119,7 +119,7 @@ fn mesh(table: &mut Table, t: usize) -> Result<()> {
                 dx.fill(0.0);
             }
             for f in (0..t).step_by(8) {
-                let corners = [a, b, c].map(|corner| &corner[f..f + 8]);
+                let corners = mapped([a, b, c], |corner| &corner[f..f + 8]);
                 let [p, q, r]: [Three; 3] = each(|k| Lanes::gather_rows(x, corners[k]));
                 let (u, v) = (sub(q, p), sub(r, p));
                 let normal = cross(u, v);
@@ -185,7 +185,7 @@ fn reprojection(table: &mut Table, n: usize) -> Result<()> {
                 loss += r2.map(vector::log1p);
                 let [_, dr, dt, df, dx] = results else { continue };
                 let g = Lanes::splat(2.0) / (one + r2);
-                let by: [Lanes; 2] = d.map(|d| g * d);
+                let by: [Lanes; 2] = mapped(d, |d| g * d);
                 let to_f = (by[0] * flat[0] + by[1] * flat[1]).array();
                 let gf = f * over;
                 let last = Lanes::splat(0.0) - gf * (by[0] * flat[0] + by[1] * flat[1]);

@@ -6,7 +6,7 @@ use iverson::codegen::vector;
 use crate::factorisation::{Row, add, products, row};
 use crate::harness::{Run, Table, random, sparse};
 use crate::program::{Program, positive, random_below};
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 use crate::tables::{entries, with_positive};
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -76,11 +76,11 @@ impl<'a> Attention<'a> {
                     sums.iter_mut().zip(h).for_each(|(s, h)| *s = w.fused(h, *s));
                 }
                 let (over_lanes, y) = (Lanes::splat(over), row::<C>(y, i as u32));
-                let o = sums.map(|s| s * over_lanes);
+                let o = mapped(sums, |s| s * over_lanes);
                 let r: Row<C> = each(|c| o[c] - y[c]);
                 square = r.into_iter().fold(square, |sum, r| r.fused(r, sum));
                 let [_, dh, ..] = results else { continue };
-                let g = r.map(|r| (r + r) * over_lanes);
+                let g = mapped(r, |r| (r + r) * over_lanes);
                 let along = products(g, o).sum();
                 to_left[i] = 0.0;
                 for (at, columns) in columns.chunks(8).enumerate() {
@@ -272,7 +272,7 @@ fn springs(table: &mut Table, n: usize, m: usize) -> Result<()> {
                 let [_, dx, ds] = results else { continue };
                 (Lanes::splat(0.5) * square).store(ds, e);
                 let force = s * pull / long;
-                let f = d.map(|d| (force * d).array());
+                let f = mapped(d, |d| (force * d).array());
                 for l in 0..8 {
                     for k in 0..3 {
                         dx[3 * from[l] as usize + k] += f[k][l];

@@ -4,11 +4,14 @@
 //! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--large] [--json FILE] [--peers DIR]
 //! ```
 //!
-//! The flags let `rustc` use the same instructions for both, and nothing is measured without them; without a file, results go to `target/kernels.json`. For each workload, its value, and
-//! its value with its gradient: a hand-written kernel, native code on one and on two threads, and the interpreter, in turn, round after
-//! round; times are medians, and the ratio is native on one thread over hand-written. The hand-written kernels are what an expert writes:
-//! fused, in vectors whose instructions are called by name, in tiles that stay in registers, with indices of 32 bits, nothing allocated while
-//! it is timed, on one thread, so they add to memory where that saves a pass. All numbers are compared with those by hand.
+//! The flags let `rustc` use the same instructions for both, and nothing is measured without them; without a file, results go to
+//! `target/kernels.json`. For each workload, its value, and its value with its gradient: a hand-written kernel, native code on one and on two
+//! threads, and the interpreter, in turn, round after round; times are medians, and the ratio is native on one thread over hand-written. The
+//! hand-written kernels are what an expert writes: fused, in vectors whose instructions are called by name, in tiles that stay in registers, with
+//! indices of 32 bits, nothing allocated while it is timed, on one thread, so they add to memory where that saves a pass. All numbers are compared
+//! with those by hand. At the end stand the median and the worst ratio of each family, and of all lines that take a millisecond or more.
+//!
+//! The programs of the later families are in `bench/programs`, written as a user would, and tuned for nothing.
 //!
 //! Where a name says `constant`, the numbers of these parameters are bound with the kernel, and the kernel by hand has what depends on them alone, such
 //! as a transposed copy, beforehand.

@@ -8,7 +8,7 @@ use iverson::codegen::vector;
 use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::harness::{Case, Run, Table, random};
-use crate::simd::{Lanes, each};
+use crate::simd::{Lanes, each, mapped};
 
 pub fn run(table: &mut Table) -> Result<()> {
     mixture(table, 1000, 2, 5)?;
@@ -192,7 +192,7 @@ pub fn add_products(y: &[f64], x: &[f64], products: &mut [f64], d: usize) {
             (each(|r| &y[(i + r) * PANEL..][..PANEL]), each(|r| &x[(j + r) * PANEL..][..PANEL]));
         let mut sums = [[Lanes::splat(0.0); ROWS]; ROWS];
         for l in (0..PANEL).step_by(8) {
-            let x = x.map(|x| Lanes::load(x, l));
+            let x = mapped(x, |x| Lanes::load(x, l));
             for (sums, y) in sums.iter_mut().zip(y) {
                 let y = Lanes::load(y, l);
                 sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = y.fused(x, *sum));

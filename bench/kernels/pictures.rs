@@ -5,7 +5,7 @@ use iverson::codegen::vector;
 
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive};
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 use crate::stencils::{shifted, sum};
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -170,7 +170,7 @@ fn local_contrast(table: &mut Table, n: usize) -> Result<()> {
                 let rows: [&[f64]; 5] = each(|a| &x[(i + a) * w..][..w]);
                 let (one, two) = (&mut one[..w], &mut two[..w]);
                 for j in 0..w {
-                    let x = rows.map(|row| row[j]);
+                    let x = mapped(rows, |row| row[j]);
                     one[j] = ((x[0] + x[1]) + (x[2] + x[3])) + x[4];
                     let low = x[0].mul_add(x[0], x[1].mul_add(x[1], x[2] * x[2]));
                     two[j] = x[3].mul_add(x[3], x[4].mul_add(x[4], low));

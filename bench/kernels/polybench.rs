@@ -2,8 +2,8 @@
 
 use crate::harness::{Run, Table, random};
 use crate::program::Program;
-use crate::simd::{Lanes, dot, each};
-use crate::stencils::shifted;
+use crate::simd::{Lanes, dot, each, mapped};
+use crate::stencils::{shifted, sum};
 use iverson::Result;
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -29,13 +29,13 @@ pub fn dots(rows: [&[f64]; 4], x: &[f64]) -> [f64; 4] {
         let x = Lanes::load(x, at);
         sums.iter_mut().zip(rows).for_each(|(sum, row)| *sum = Lanes::load(row, at).fused(x, *sum));
     }
-    sums.map(Lanes::sum)
+    mapped(sums, Lanes::sum)
 }
 
 /// Adds multiples of four rows to a vector.
 #[inline(always)]
 pub fn add_rows(s: [f64; 4], rows: [&[f64]; 4], y: &mut [f64]) {
-    let rows = rows.map(|row| &row[..y.len()]);
+    let rows = mapped(rows, |row| &row[..y.len()]);
     for (j, y) in y.iter_mut().enumerate() {
         let low = s[0].mul_add(rows[0][j], s[1].mul_add(rows[1][j], *y));
         *y = s[2].mul_add(rows[2][j], s[3].mul_add(rows[3][j], low));
@@ -338,29 +338,30 @@ fn heat(table: &mut Table, n: usize) -> Result<()> {
     let p = p.tensor("A", &[w, w, w], random(w * w * w, 396));
     let [a] = p.numbers();
     // A stencil on one row; it is its own adjoint.
-    let stencil = |x: &[f64], at: usize, y: &mut [f64]| {
+    let stencil = |x: &[f64], at: usize, y: &mut [f64], squares: &mut [f64]| {
         let n = y.len();
+        let squares = &mut squares[..n];
         let [m, l, r, d, u, b, f] =
             [at, at - 1, at + 1, at - w, at + w, at - w * w, at + w * w].map(|first| &x[first..][..n]);
         for k in 0..n {
             y[k] = 0.25f64.mul_add(m[k], 0.125 * (((l[k] + r[k]) + (d[k] + u[k])) + (b[k] + f[k])));
+            squares[k] = y[k].mul_add(y[k], squares[k]);
         }
     };
     p.compare(table, || -> Run<'_> {
         // The residual with a margin of two, so that its adjoint needs no case.
         let side = n + 4;
-        let (mut row, mut g) = (vec![0.0; n], vec![0.0; side * side * side]);
+        let (mut row, mut squares, mut g) = (vec![0.0; n], vec![0.0; n], vec![0.0; side * side * side]);
         Box::new(move |results| {
-            let mut sum = 0.0;
+            squares.fill(0.0);
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let to = match results.len() {
                     1 => &mut row[..],
                     _ => &mut g[((i + 2) * side + j + 2) * side + 2..][..n],
                 };
-                stencil(a, ((i + 1) * w + j + 1) * w + 1, to);
-                sum += dot(to, to);
+                stencil(a, ((i + 1) * w + j + 1) * w + 1, to, &mut squares);
             }
-            results[0][0] = sum;
+            results[0][0] = sum(&squares);
             let [_, da] = results else { return };
             for (i, j) in (0..w).flat_map(|i| (0..w).map(move |j| (i, j))) {
                 adjoint_of_heat(&g, side, [i + 1, j + 1], &mut da[(i * w + j) * w..][..w]);

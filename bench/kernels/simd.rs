@@ -19,6 +19,10 @@ mod registers {
         unsafe { _mm512_set1_pd(x) }
     }
     #[inline(always)]
+    pub fn of(mut f: impl FnMut(usize) -> f64) -> Eight {
+        unsafe { _mm512_setr_pd(f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)) }
+    }
+    #[inline(always)]
     pub fn load(x: &[f64; 8]) -> Eight {
         unsafe { _mm512_loadu_pd(x.as_ptr()) }
     }
@@ -90,6 +94,10 @@ mod registers {
         (x, x)
     }
     #[inline(always)]
+    pub fn of(mut f: impl FnMut(usize) -> f64) -> Eight {
+        unsafe { (_mm256_setr_pd(f(0), f(1), f(2), f(3)), _mm256_setr_pd(f(4), f(5), f(6), f(7))) }
+    }
+    #[inline(always)]
     pub fn load(x: &[f64; 8]) -> Eight {
         unsafe { (_mm256_loadu_pd(x.as_ptr()), _mm256_loadu_pd(x.as_ptr().add(4))) }
     }
@@ -157,6 +165,9 @@ mod registers {
     pub fn splat(x: f64) -> Eight {
         [x; 8]
     }
+    pub fn of(f: impl FnMut(usize) -> f64) -> Eight {
+        std::array::from_fn(f)
+    }
     pub fn load(x: &[f64; 8]) -> Eight {
         *x
     }
@@ -206,7 +217,7 @@ impl Lanes {
     /// A number for each lane.
     #[inline(always)]
     pub fn of(f: impl FnMut(usize) -> f64) -> Lanes {
-        Lanes(registers::load(&each(f)))
+        Lanes(registers::of(f))
     }
 
     /// Eight numbers of `x` at places of their own.
@@ -307,6 +318,12 @@ pub fn each<T: Copy + Default, const N: usize>(mut f: impl FnMut(usize) -> T) ->
         *x = f(k);
     }
     all
+}
+
+/// A function of each element of an array, for which the same holds.
+#[inline(always)]
+pub fn mapped<T: Copy, U: Copy + Default, const N: usize>(x: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
+    each(|k| f(x[k]))
 }
 
 impl std::ops::Add for Lanes {

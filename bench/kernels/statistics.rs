@@ -8,7 +8,7 @@ use crate::harness::{Run, Table, random};
 use crate::mixture::{PANEL, ROWS, add_products};
 use crate::polybench::{add_rows, dots, fours};
 use crate::program::{Program, positive, random_below};
-use crate::simd::{Lanes, axpy, dot, each};
+use crate::simd::{Lanes, axpy, dot, each, mapped};
 use crate::stencils::sum;
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -53,10 +53,10 @@ fn huber(table: &mut Table, n: usize, d: usize) -> Result<()> {
                 let products = dots(rows, w);
                 let r: [f64; 4] = each(|k| products[k] - y[i + k]);
                 // With the residual cut at 0.5, the loss is g (r - g / 2).
-                let g = r.map(|r| r.clamp(-0.5, 0.5));
+                let g = mapped(r, |r| r.clamp(-0.5, 0.5));
                 loss += (0..4).map(|k| g[k] * (r[k] - 0.5 * g[k])).sum::<f64>();
                 if let [_, dw] = results {
-                    add_rows(g.map(|g| g / n as f64), rows, dw);
+                    add_rows(mapped(g, |g| g / n as f64), rows, dw);
                 }
             });
             results[0][0] = loss / n as f64;

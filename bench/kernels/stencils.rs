@@ -2,7 +2,7 @@
 
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive};
-use crate::simd::{Lanes, dot, each};
+use crate::simd::{Lanes, dot, each, mapped};
 use iverson::Result;
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -205,11 +205,12 @@ fn wave(table: &mut Table, n: usize) -> Result<()> {
     p.compare(table, || -> Run<'_> {
         // Residuals, and their products with the squares of speeds, begin two places after the rows of the grid.
         let (mut r, mut cr, mut cc) = (Rows::new(n + 4), vec![0.0; n + 4], vec![0.0; n]);
-        let mut before = vec![0.0; n + 4];
+        let (mut before, mut squares) = (vec![0.0; n + 4], vec![0.0; n]);
         Box::new(move |results| {
             (r.data.fill(0.0), cr.fill(0.0), before.fill(0.0));
             cc.iter_mut().zip(c).for_each(|(cc, c)| *cc = c * c);
-            let (mut square, gradient) = (0.0, results.len() > 1);
+            squares.fill(0.0);
+            let (mut square, gradient) = (Lanes::splat(0.0), results.len() > 1);
             if gradient {
                 results[2].fill(0.0);
             }
@@ -220,12 +221,26 @@ fn wave(table: &mut Table, n: usize) -> Result<()> {
                 if s < n {
                     let [old, new] = [0, 2].map(|k| &u[(s + k) * w + 1..][..n]);
                     let [left, now, right] = shifted(&u[(s + 1) * w..], n);
+                    if !gradient {
+                        // Nothing is stored, eight places at a time; n is a multiple of 8.
+                        let [old, new, left] = mapped([old, new, left], |x| x.as_chunks::<8>().0);
+                        let [now, right, cc] = mapped([now, right, &cc], |x| x.as_chunks::<8>().0);
+                        let fields = old.iter().zip(new).zip(left).zip(now).zip(right).zip(cc);
+                        for (((((old, new), left), now), right), cc) in fields {
+                            let of = |x: &[f64; 8]| Lanes::load(x, 0);
+                            let twice = of(now) + of(now);
+                            let r = (of(new) + of(old)) - twice - of(cc) * ((of(left) + of(right)) - twice);
+                            square = r.fused(r, square);
+                        }
+                        continue;
+                    }
                     let (cc, row) = (&cc[..n], &mut row[..n]);
+                    let squares = &mut squares[..n];
                     for i in 0..n {
                         let bend = (left[i] + right[i]) - 2.0 * now[i];
                         row[i] = (new[i] + old[i]) - 2.0 * now[i] - cc[i] * bend;
+                        squares[i] = row[i].mul_add(row[i], squares[i]);
                     }
-                    square += dot(row, row);
                     if gradient {
                         let (cr, dc) = (&mut cr[2..n + 2], &mut results[2][..n]);
                         for i in 0..n {
@@ -246,7 +261,7 @@ fn wave(table: &mut Table, n: usize) -> Result<()> {
                     }
                 }
             }
-            results[0][0] = square;
+            results[0][0] = square.sum() + sum(&squares);
             if let [_, _, dc] = results {
                 dc.iter_mut().zip(c).for_each(|(dc, c)| *dc *= -4.0 * c);
             }
@@ -260,30 +275,63 @@ fn poisson(table: &mut Table, n: usize) -> Result<()> {
     let p = p.tensor("u", &[n, n], random(n * n, 431)).tensor("f", &[n, n], random(n * n, 432));
     let [u, f] = p.numbers();
     p.compare(table, || -> Run<'_> {
-        let (zeros, mut r) = (vec![0.0; n], Rows::new(n));
+        let (zeros, mut r, mut squares) = (vec![0.0; n], Rows::new(n), vec![0.0; n]);
         Box::new(move |results| {
-            r.data.fill(0.0);
+            (r.data.fill(0.0), squares.fill(0.0));
             let (mut square, gradient) = (0.0, results.len() > 1);
             for i in 0..n + 1 {
                 let row = |k: usize| if k < n { &u[k * n..][..n] } else { &zeros };
+                if !gradient {
+                    if i < n {
+                        square += square_of_row([row(i.wrapping_sub(1)), row(i), row(i + 1)], &f[i * n..][..n]);
+                    }
+                    continue;
+                }
                 let to = r.at_mut(i);
                 match i < n {
                     true => {
                         stencil([row(i.wrapping_sub(1)), row(i), row(i + 1)], to);
-                        to.iter_mut().zip(&f[i * n..]).for_each(|(r, f)| *r -= f);
-                        square += dot(to, to);
+                        let f = &f[i * n..][..n];
+                        for ((r, f), square) in to.iter_mut().zip(f).zip(&mut squares) {
+                            *r -= f;
+                            *square = r.mul_add(*r, *square);
+                        }
                     }
                     false => to.fill(0.0),
                 }
-                if gradient && i > 0 {
+                if i > 0 {
                     let du = &mut results[1][(i - 1) * n..][..n];
                     stencil([r.at(i + 1), r.at(i + 2), r.at(i)], du);
                     du.iter_mut().for_each(|x| *x *= 2.0);
                 }
             }
-            results[0][0] = square;
+            results[0][0] = square + sum(&squares);
         })
     })
+}
+
+/// The square of four times a row less its neighbours and `f`; nothing is stored.
+#[inline(always)]
+fn square_of_row([up, x, down]: [&[f64]; 3], f: &[f64]) -> f64 {
+    let last = f.len() - 1;
+    let beside = |j: usize| {
+        if j == 0 {
+            x[1]
+        } else if j < last {
+            x[j - 1] + x[j + 1]
+        } else {
+            x[last - 1]
+        }
+    };
+    let at = |j: usize| (4.0 * x[j] - beside(j) - up[j] - down[j] - f[j]).powi(2);
+    let (mut square, whole) = (Lanes::splat(0.0), 1 + (last - 1) / 8 * 8);
+    for j in (1..whole).step_by(8) {
+        let [left, own, right] = mapped([j - 1, j, j + 1], |j| Lanes::load(x, j));
+        let around = (left + right) + (Lanes::load(up, j) + Lanes::load(down, j)) + Lanes::load(f, j);
+        let r = Lanes::splat(4.0) * own - around;
+        square = r.fused(r, square);
+    }
+    square.sum() + at(0) + (whole..=last).map(at).sum::<f64>()
 }
 
 /// Four times a row less its neighbours, where there are any.

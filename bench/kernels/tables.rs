@@ -52,17 +52,22 @@ fn hinge(table: &mut Table, m: usize, n: usize) -> Result<()> {
     let pattern = x.pattern();
     p.compare(table, || -> Run<'_> {
         Box::new(move |results| {
-            let (mut loss, mut dbias) = (0.0, 0.0);
+            let (mut loss, mut dbias, mut slack) = (0.0, 0.0, [0.0; BLOCK]);
             if let [_, dw, _] = results {
                 dw.iter_mut().zip(w).for_each(|(d, w)| *d = 0.02 * w);
             }
-            for (i, y) in y.iter().enumerate() {
-                let (columns, values) = entries(pattern, data, i);
-                let slack = 1.0 - y * (gathered(columns, values, w) + bias[0]);
-                if slack > 0.0 {
-                    loss += slack;
-                    if let [_, dw, _] = results {
+            // Slacks of a block first: whether a row is within the margin is a guess that would hold up the next rows.
+            for (first, y) in (0..m).step_by(BLOCK).zip(y.chunks(BLOCK)) {
+                for (l, (slack, y)) in slack.iter_mut().zip(y).enumerate() {
+                    let (columns, values) = entries(pattern, data, first + l);
+                    *slack = (1.0 - y * (gathered(columns, values, w) + bias[0])).max(0.0);
+                    loss += *slack;
+                }
+                let [_, dw, _] = results else { continue };
+                for (l, (slack, y)) in slack.iter().zip(y).enumerate() {
+                    if *slack > 0.0 {
                         dbias -= y;
+                        let (columns, values) = entries(pattern, data, first + l);
                         scatter(columns, values, -y / m as f64, dw);
                     }
                 }
@@ -89,7 +94,6 @@ fn poisson(table: &mut Table, m: usize, n: usize) -> Result<()> {
     );
     let [data, w, exposure, y] = p.numbers();
     let pattern = x.pattern();
-    const BLOCK: usize = 64;
     p.compare(table, || -> Run<'_> {
         Box::new(move |results| {
             let (mut eta, mut rate, mut loss) = ([0.0; BLOCK], [0.0; BLOCK], 0.0);
@@ -119,6 +123,9 @@ fn poisson(table: &mut Table, m: usize, n: usize) -> Result<()> {
     })
 }
 
+/// Rows of a block, whose functions run in lanes.
+const BLOCK: usize = 64;
+
 const C: usize = 2;
 const K: usize = 8 * C;
 
@@ -132,7 +139,6 @@ fn machine(table: &mut Table, m: usize, n: usize) -> Result<()> {
     let p = p.csr("X", &x).tensor("w", &[n], random(n, 722)).tensor("V", &[n, K], small).tensor("y", &[m], y);
     let [data, w, v, y] = p.numbers();
     let pattern = x.pattern();
-    const BLOCK: usize = 64;
     let none = Lanes::splat(0.0);
     p.compare(table, || -> Run<'_> {
         Box::new(move |results| {
@@ -207,20 +213,23 @@ fn completion(table: &mut Table, m: usize, n: usize) -> Result<()> {
                 for (t, (j, x)) in targets.iter_mut().zip(columns.iter().zip(values)) {
                     *t = x - base - b[*j as usize];
                 }
-                let of = |at: usize| products(u, row(v, columns[at]));
                 let [_, _, da, db, du, dv] = results else {
-                    fit += residuals(targets, of, |_, _| {});
+                    fit += residuals(targets, |at| products(u, row(v, columns[at])), |_, _| {});
                     continue;
                 };
                 let (mut own, mut sums) = (0.0, [Lanes::splat(0.0); C]);
-                fit += residuals(targets, of, |at, e| {
-                    let (j, g) = (columns[at], -2.0 * e);
-                    own += g;
-                    db[j as usize] += g;
-                    let (g, v) = (Lanes::splat(g), row::<C>(v, j));
-                    sums.iter_mut().zip(v).for_each(|(sum, v)| *sum = g.fused(v, *sum));
-                    add(dv, j, g, u);
-                });
+                fit += residuals(
+                    targets,
+                    |at| products(u, row(v, columns[at])),
+                    |at, e| {
+                        let (j, g) = (columns[at], -2.0 * e);
+                        own += g;
+                        db[j as usize] += g;
+                        let (g, v) = (Lanes::splat(g), row::<C>(v, j));
+                        sums.iter_mut().zip(v).for_each(|(sum, v)| *sum = g.fused(v, *sum));
+                        add(dv, j, g, u);
+                    },
+                );
                 total += own;
                 da[i] = own + 0.04 * a[i];
                 let penalty = Lanes::splat(0.04);
@@ -349,26 +358,34 @@ fn triplet(table: &mut Table, rows: usize, n: usize) -> Result<()> {
     let (a, b, c) = (&a, &b, &c);
     p.compare(table, || -> Run<'_> {
         Box::new(move |results| {
-            let mut loss = 0.0;
+            let mut loss = Lanes::splat(0.0);
             if let [_, de] = results {
                 de.fill(0.0);
             }
             let scale = Lanes::splat(2.0 / n as f64);
-            for t in 0..n {
-                let [x, y, z] = [a[t], b[t], c[t]].map(|at| row::<C>(e, at));
-                let near: Row<C> = each(|l| x[l] - y[l]);
-                let far: Row<C> = each(|l| x[l] - z[l]);
-                let margin = (products(near, near) - products(far, far)).sum() + 1.0;
-                if margin > 0.0 {
-                    loss += margin;
-                    if let [_, de] = results {
+            for first in (0..n).step_by(8) {
+                let sides = |t: usize| {
+                    let [x, y, z]: [Row<C>; 3] = [row(e, a[t]), row(e, b[t]), row(e, c[t])];
+                    let (near, far): (Row<C>, Row<C>) = (each(|l| x[l] - y[l]), each(|l| x[l] - z[l]));
+                    (near, far)
+                };
+                let margins = Lanes::sums(each(|l| {
+                    let (near, far) = sides(first + l);
+                    products(near, near) - products(far, far)
+                }));
+                let margins = (margins + Lanes::splat(1.0)).max(Lanes::splat(0.0));
+                loss += margins;
+                let [_, de] = results else { continue };
+                for (t, margin) in (first..).zip(margins.array()) {
+                    if margin > 0.0 {
+                        let (near, far) = sides(t);
                         add::<C>(de, a[t], scale, each(|l| near[l] - far[l]));
                         add(de, b[t], Lanes::splat(0.0) - scale, near);
                         add(de, c[t], scale, far);
                     }
                 }
             }
-            results[0][0] = loss / n as f64;
+            results[0][0] = loss.sum() / n as f64;
         })
     })
 }
