@@ -66,9 +66,13 @@ fn hidden(table: &mut Table, n: usize) -> Result<()> {
         let mut after = [(); 4].map(|()| vec![0.0; BLOCK * K]);
         let (mut g, mut h, mut room) = (vec![0.0; BLOCK * K], vec![0.0; BLOCK * K], packed(BLOCK, K));
         Box::new(move |results| {
-            (softmax(initial, K, &mut start), softmax(transition, K, &mut step), softmax(emission, V, &mut emit));
+            softmax(initial, K, &mut start);
+            softmax(transition, K, &mut step);
+            softmax(emission, V, &mut emit);
             (0..K * V).for_each(|at| by_symbol[at % V * K + at / V] = emit[at]);
-            (to_start.fill(0.0), to_step.fill(0.0), to_symbol.fill(0.0));
+            to_start.fill(0.0);
+            to_step.fill(0.0);
+            to_symbol.fill(0.0);
             let (mut loss, gradient) = (0.0, results.len() > 1);
             for first in (0..n).step_by(BLOCK) {
                 let rows = BLOCK.min(n - first);
@@ -150,9 +154,11 @@ fn pseudo_likelihood(table: &mut Table, n: usize) -> Result<()> {
         let [mut turned, mut slopes, mut slopes_turned] = [(); 3].map(|()| vec![0.0; K * K]);
         Box::new(move |results| {
             (0..K * K).for_each(|at| turned[at % K * K + at / K] = pair[at]);
-            (slopes.fill(0.0), slopes_turned.fill(0.0));
+            slopes.fill(0.0);
+            slopes_turned.fill(0.0);
             if let [_, du, _] = results {
-                (du[..K].fill(0.0), du[(n + 1) * K..].fill(0.0));
+                du[..K].fill(0.0);
+                du[(n + 1) * K..].fill(0.0);
             }
             let mut loss = 0.0;
             // Eight places at a time, whose logarithms are taken at once.
@@ -226,7 +232,9 @@ fn tucker(table: &mut Table, n: usize, count: usize) -> Result<()> {
         Box::new(move |results| {
             let none = Lanes::splat(0.0);
             if let [_, dg, _, db, dc] = results {
-                (dg.fill(0.0), db.fill(0.0), dc.fill(0.0));
+                dg.fill(0.0);
+                db.fill(0.0);
+                dc.fill(0.0);
             }
             let mut loss = 0.0;
             for i in 0..n {
@@ -285,7 +293,9 @@ fn counts(table: &mut Table, n: usize, count: usize) -> Result<()> {
         Box::new(move |results| {
             let (mut loss, one) = (Lanes::splat(0.0), Lanes::splat(1.0));
             if let [_, _, db, dc, dd] = results {
-                (db.fill(0.0), dc.fill(0.0), dd.fill(0.0));
+                db.fill(0.0);
+                dc.fill(0.0);
+                dd.fill(0.0);
             }
             for i in 0..n {
                 let (a, own): (Row<C>, _) = (row(a, i as u32), starts[i]..starts[i + 1]);

@@ -83,7 +83,7 @@ fn max_pool(table: &mut Table, [c, h, w]: [usize; 3]) -> Result<()> {
             halves(x, 2 * half, [&mut even, &mut odd]);
             // The number that place b of a filter sees in the column of parity `side`, from column j on.
             let seen = |row: usize, side: usize, b: usize, j: usize| {
-                let from = if (side + b) % 2 == 0 { &even } else { &odd };
+                let from = if (side + b).is_multiple_of(2) { &even } else { &odd };
                 Lanes::load(from, row * half + j + (side + b) / 2)
             };
             let (mut square, gradient) = (none, results.len() > 1);

@@ -152,7 +152,7 @@ fn reprojection(table: &mut Table, n: usize) -> Result<()> {
     let mut camera = random_below(n, c, 921);
     camera.sort_unstable();
     let point = random_below(n, m, 922);
-    let near = |k: usize, x: f64| if k % 4 == 0 { 1.0 + 0.1 * x } else { 0.1 * x };
+    let near = |k: usize, x: f64| if k.is_multiple_of(4) { 1.0 + 0.1 * x } else { 0.1 * x };
     let turns = random(9 * c, 923).iter().enumerate().map(|(k, x)| near(k % 9, *x)).collect();
     let shifts = random(3 * c, 924).iter().enumerate().map(|(k, x)| if k % 3 == 2 { 4.0 + x } else { *x }).collect();
     let p = p

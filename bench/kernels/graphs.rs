@@ -47,7 +47,8 @@ impl<'a> Attention<'a> {
                 (left[i], right[i]) = (products(h, s_row).sum(), products(h, t_row).sum());
             }
             if let [_, dh, ..] = results {
-                (dh.fill(0.0), to_right.fill(0.0));
+                dh.fill(0.0);
+                to_right.fill(0.0);
             }
             let mut square = none;
             for i in 0..n {

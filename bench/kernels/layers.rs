@@ -178,7 +178,9 @@ fn batch_norm(table: &mut Table, n: usize, d: usize) -> Result<()> {
             }
             results[0][0] = dot(&r, &r) / n as f64;
             let [_, dx, dgamma, dbeta, dhead] = results else { return };
-            (dgamma.fill(0.0), dbeta.fill(0.0), dhead.fill(0.0));
+            dgamma.fill(0.0);
+            dbeta.fill(0.0);
+            dhead.fill(0.0);
             let sides = |x: &[f64], g: Lanes, j: usize| {
                 let x = Lanes::load(x, j);
                 let z = x.fused(Lanes::load(s, j), Lanes::load(t, j));

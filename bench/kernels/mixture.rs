@@ -224,7 +224,7 @@ fn weights(w: &mut [f64], stride: usize, first: usize) -> Lanes {
     let mut sum = Lanes::splat(0.0);
     for c in 0..rows {
         let e = (Lanes::load(w, c * stride + first) - top).map(vector::exp);
-        sum = sum + e;
+        sum += e;
         e.store(w, c * stride + first);
     }
     let over = Lanes::load(&sum.array().map(|x| 1.0 / x), 0);

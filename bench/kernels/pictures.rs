@@ -57,7 +57,8 @@ fn horn_schunck(table: &mut Table, n: usize) -> Result<()> {
             let (alpha, mut data) = (alpha[0], 0.0);
             squares.fill(0.0);
             if let [_, du, dv] = results {
-                (du[..w].fill(0.0), dv[..w].fill(0.0));
+                du[..w].fill(0.0);
+                dv[..w].fill(0.0);
             }
             for i in 0..n {
                 let [ix, iy, it] = [ix, iy, it].map(|x| &x[i * n..][..n]);
@@ -215,7 +216,8 @@ fn local_contrast(table: &mut Table, n: usize) -> Result<()> {
                         sums[j] = ((rows[0][j] + rows[1][j]) + (rows[2][j] + rows[3][j])) + rows[4][j];
                     });
                 };
-                (column(&to_mean, &mut one), column(&to_square, &mut two));
+                column(&to_mean, &mut one);
+                column(&to_square, &mut two);
                 let (dx, x) = (&mut dx[i * w..][..w], &x[i * w..][..w]);
                 let five = |x: [&[f64]; 5], j: usize| ((x[0][j] + x[1][j]) + (x[2][j] + x[3][j])) + x[4][j];
                 let (one, two) = (shifted(&one, w), shifted(&two, w));

@@ -165,7 +165,8 @@ fn bicg(table: &mut Table, n: usize) -> Result<()> {
             });
             results[0][0] = dot(s, s) + dot(q, q);
             let [_, da, dp, dr] = results else { return };
-            (s.iter_mut().for_each(|s| *s *= 2.0), q.iter_mut().for_each(|q| *q *= 2.0));
+            s.iter_mut().for_each(|s| *s *= 2.0);
+            q.iter_mut().for_each(|q| *q *= 2.0);
             dp.fill(0.0);
             fours(a, n, |i, rows| {
                 dr[i..i + 4].copy_from_slice(&dots(rows, s));
@@ -277,7 +278,8 @@ fn jacobi(table: &mut Table, n: usize) -> Result<()> {
         let (mut c, mut db) = (vec![0.0; 3 * (n + 4)], vec![0.0; 3 * (v + 4)]);
         Box::new(move |results| {
             let (mut sum, gradient) = (0.0, results.len() > 1);
-            (c.fill(0.0), db.fill(0.0));
+            c.fill(0.0);
+            db.fill(0.0);
             let row_of_a = |i: usize| &a[i * w..][..w];
             // Row i of the second step, row i - 1 of the adjoint of the first one, and row i - 2 of that of A, as soon as they are known.
             for i in 0..n + 4 {

@@ -159,7 +159,7 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
         let mut sum = Lanes::splat(0.0);
         for i in 0..n {
             let (row, square) = product(i);
-            sum = sum + square;
+            sum += square;
             let row = row.map(|x| x + x);
             let along = |at: usize| {
                 let x = row_of(at);

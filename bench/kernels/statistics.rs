@@ -303,7 +303,8 @@ fn mahalanobis(table: &mut Table, n: usize, d: usize) -> Result<()> {
         Box::new(move |results| {
             (0..d).for_each(|a| lower[a * d..][..a + 1].copy_from_slice(&l[a * d..][..a + 1]));
             let mut square = 0.0;
-            (sums.fill(0.0), products.fill(0.0));
+            sums.fill(0.0);
+            products.fill(0.0);
             for x in x.chunks(PANEL * d) {
                 if x.len() < PANEL * d {
                     centred.fill(0.0);
@@ -329,7 +330,8 @@ fn mahalanobis(table: &mut Table, n: usize, d: usize) -> Result<()> {
             let logs: f64 = (0..d).map(|a| l[a * d + a].abs().ln()).sum();
             results[0][0] = 0.5 * square - n as f64 * logs;
             let [_, dmu, dl] = results else { return };
-            (dmu.fill(0.0), dl.fill(0.0));
+            dmu.fill(0.0);
+            dl.fill(0.0);
             for a in 0..d {
                 axpy(-sums[a], &lower[a * d..][..d], dmu);
                 dl[a * d..][..a + 1].copy_from_slice(&products[a * d..][..a + 1]);
@@ -419,7 +421,8 @@ fn contrastive(table: &mut Table, n: usize, d: usize) -> Result<()> {
         let (mut s, mut raw, mut room) = (vec![0.0; BLOCK * n], vec![0.0; n], packed(n.max(d), n.max(d)));
         Box::new(move |results| {
             let over = 1.0 / temperature[0];
-            (unit(a, &mut u, &mut u_norms), unit(b, &mut v, &mut v_norms));
+            unit(a, &mut u, &mut u_norms);
+            unit(b, &mut v, &mut v_norms);
             let (mut loss, mut by_temperature, gradient) = (0.0, 0.0, results.len() > 1);
             for first in (0..n).step_by(BLOCK) {
                 let rows = BLOCK.min(n - first);
@@ -447,7 +450,8 @@ fn contrastive(table: &mut Table, n: usize, d: usize) -> Result<()> {
             results[0][0] = loss / n as f64;
             let [_, da, db, dt] = results else { return };
             dt[0] = by_temperature * over / n as f64;
-            (back(&u, &u_norms, da), back(&v, &v_norms, db));
+            back(&u, &u_norms, da);
+            back(&v, &v_norms, db);
         })
     })
 }

@@ -144,9 +144,11 @@ fn gray_scott(table: &mut Table, n: usize) -> Result<()> {
         let (mut to_feed, mut to_kill) = (vec![0.0; n], vec![0.0; n]);
         Box::new(move |results| {
             let (feed, kill) = (feed[0], kill[0]);
-            (ru.data.fill(0.0), rv.data.fill(0.0));
+            ru.data.fill(0.0);
+            rv.data.fill(0.0);
             let (mut square, gradient) = (0.0, results.len() > 1);
-            (to_feed.fill(0.0), to_kill.fill(0.0));
+            to_feed.fill(0.0);
+            to_kill.fill(0.0);
             for i in 0..w {
                 let (a, b) = (&mut ru.at_mut(i)[2..n + 2], &mut rv.at_mut(i)[2..n + 2]);
                 if i < n {
@@ -170,7 +172,8 @@ fn gray_scott(table: &mut Table, n: usize) -> Result<()> {
                         }
                     }
                 } else {
-                    (a.fill(0.0), b.fill(0.0));
+                    a.fill(0.0);
+                    b.fill(0.0);
                 }
                 if gradient {
                     let (du, dv) = results[1..3].split_at_mut(1);
@@ -207,7 +210,9 @@ fn wave(table: &mut Table, n: usize) -> Result<()> {
         let (mut r, mut cr, mut cc) = (Rows::new(n + 4), vec![0.0; n + 4], vec![0.0; n]);
         let (mut before, mut squares) = (vec![0.0; n + 4], vec![0.0; n]);
         Box::new(move |results| {
-            (r.data.fill(0.0), cr.fill(0.0), before.fill(0.0));
+            r.data.fill(0.0);
+            cr.fill(0.0);
+            before.fill(0.0);
             cc.iter_mut().zip(c).for_each(|(cc, c)| *cc = c * c);
             squares.fill(0.0);
             let (mut square, gradient) = (Lanes::splat(0.0), results.len() > 1);
@@ -250,7 +255,8 @@ fn wave(table: &mut Table, n: usize) -> Result<()> {
                         }
                     }
                 } else {
-                    (row.fill(0.0), cr.fill(0.0));
+                    row.fill(0.0);
+                    cr.fill(0.0);
                 }
                 if gradient {
                     let [up, middle, down] = [s + 1, s + 2, s].map(|k| &r.at(k)[1..][..w]);
@@ -277,7 +283,8 @@ fn poisson(table: &mut Table, n: usize) -> Result<()> {
     p.compare(table, || -> Run<'_> {
         let (zeros, mut r, mut squares) = (vec![0.0; n], Rows::new(n), vec![0.0; n]);
         Box::new(move |results| {
-            (r.data.fill(0.0), squares.fill(0.0));
+            r.data.fill(0.0);
+            squares.fill(0.0);
             let (mut square, gradient) = (0.0, results.len() > 1);
             for i in 0..n + 1 {
                 let row = |k: usize| if k < n { &u[k * n..][..n] } else { &zeros };

@@ -144,7 +144,8 @@ fn machine(table: &mut Table, m: usize, n: usize) -> Result<()> {
         Box::new(move |results| {
             let (mut z, mut sums, mut loss) = ([0.0; BLOCK], [[none; C]; BLOCK], none);
             if let [_, dw, dv] = results {
-                (dw.fill(0.0), dv.fill(0.0));
+                dw.fill(0.0);
+                dv.fill(0.0);
             }
             for first in (0..m).step_by(BLOCK) {
                 let rows = BLOCK.min(m - first);
@@ -321,7 +322,8 @@ fn skip_gram(table: &mut Table, words: usize, pairs: usize) -> Result<()> {
         Box::new(move |results| {
             let mut loss = Lanes::splat(0.0);
             if let [_, du, dw] = results {
-                (du.fill(0.0), dw.fill(0.0));
+                du.fill(0.0);
+                dw.fill(0.0);
             }
             for t in 0..pairs {
                 let own = row::<C>(u, centre[t]);
