@@ -4,7 +4,7 @@ use iverson::Result;
 use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::harness::{Case, Run, Table, random};
-use crate::simd::{Lanes, dot};
+use crate::simd::{Lanes, dot, each};
 
 pub fn run(table: &mut Table) -> Result<()> {
     for (n, m) in [(1000, 9), (100_000, 9), (100_000, 64)] {
@@ -45,7 +45,7 @@ fn moments(x: &[f64], r: &[f64], y: &mut [f64]) {
     let n = r.len() / 8 * 8;
     for (block, y) in y.chunks_mut(8).enumerate() {
         let mut sums = [Lanes::splat(0.0); 8];
-        let starts: [usize; 8] = std::array::from_fn(|k| 8 * block + k.min(y.len() - 1));
+        let starts: [usize; 8] = each(|k| 8 * block + k.min(y.len() - 1));
         for i in (0..n).step_by(8) {
             let r = Lanes::load(r, i);
             for (sum, start) in sums.iter_mut().zip(starts) {

@@ -4,7 +4,7 @@ use iverson::Result;
 use iverson::tensor::{Coo, Dense, Inputs, Relation};
 
 use crate::harness::{Case, Run, Table, random, sparse};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, each};
 
 pub fn run(table: &mut Table) -> Result<()> {
     matrix::<2>(table, 400, 300, 20_000)?;
@@ -25,17 +25,17 @@ fn rows(data: &[f64], n: usize, k: usize) -> Dense {
 }
 
 /// A row of a factor: `C` vectors.
-type Row<const C: usize> = [Lanes; C];
+pub type Row<const C: usize> = [Lanes; C];
 
 #[inline(always)]
-fn row<const C: usize>(data: &[f64], at: u32) -> Row<C> {
+pub fn row<const C: usize>(data: &[f64], at: u32) -> Row<C> {
     let data = &data[at as usize * 8 * C..][..8 * C];
-    std::array::from_fn(|c| Lanes::load(data, 8 * c))
+    each(|c| Lanes::load(data, 8 * c))
 }
 
 /// `data[at] += s * x`
 #[inline(always)]
-fn add<const C: usize>(data: &mut [f64], at: u32, s: Lanes, x: Row<C>) {
+pub fn add<const C: usize>(data: &mut [f64], at: u32, s: Lanes, x: Row<C>) {
     let data = &mut data[at as usize * 8 * C..][..8 * C];
     for (c, x) in x.into_iter().enumerate() {
         s.fused(x, Lanes::load(data, 8 * c)).store(data, 8 * c);
@@ -44,31 +44,34 @@ fn add<const C: usize>(data: &mut [f64], at: u32, s: Lanes, x: Row<C>) {
 
 /// The product of two rows, of which the sum over all lanes is left to do.
 #[inline(always)]
-fn products<const C: usize>(a: Row<C>, b: Row<C>) -> Lanes {
+pub fn products<const C: usize>(a: Row<C>, b: Row<C>) -> Lanes {
     a.into_iter().zip(b).skip(1).fold(a[0] * b[0], |sum, (a, b)| a.fused(b, sum))
 }
 
 #[inline(always)]
-fn times<const C: usize>(a: Row<C>, b: Row<C>) -> Row<C> {
-    std::array::from_fn(|c| a[c] * b[c])
+pub fn times<const C: usize>(a: Row<C>, b: Row<C>) -> Row<C> {
+    each(|c| a[c] * b[c])
 }
 
 /// The residuals of some entries: `data[k]` less the sum of the lanes of `of(k)`, eight at a time, given to `found`, which gets places from 0 on.
 #[inline(always)]
-fn residuals(data: &[f64], of: impl Fn(usize) -> Lanes, mut found: impl FnMut(usize, f64)) -> f64 {
-    let (mut squares, mut rest) = (Lanes::splat(0.0), 0.0);
-    let blocks = data.len() / 8 * 8;
-    for at in (0..blocks).step_by(8) {
-        let e = Lanes::load(data, at) - Lanes::sums(std::array::from_fn(|l| of(at + l)));
+pub fn residuals(data: &[f64], of: impl Fn(usize) -> Lanes, mut found: impl FnMut(usize, f64)) -> f64 {
+    let (mut squares, none, places) = (Lanes::splat(0.0), Lanes::splat(0.0), Lanes::of(|l| l as f64));
+    for (block, data) in data.chunks(8).enumerate() {
+        // The last entry stands for those that are not there.
+        let (at, last) = (8 * block, data.len() - 1);
+        let sums = Lanes::sums(each(|l| of(at + l.min(last))));
+        let e = match data.len() {
+            8 => Lanes::load(data, 0) - sums,
+            some => {
+                let e = Lanes::of(|l| data[l.min(last)]) - sums;
+                places.less(Lanes::splat(some as f64), e, none)
+            }
+        };
         squares = e.fused(e, squares);
-        e.array().into_iter().enumerate().for_each(|(l, e)| found(at + l, e));
+        e.array().into_iter().take(data.len()).enumerate().for_each(|(l, e)| found(at + l, e));
     }
-    for (at, data) in data.iter().enumerate().skip(blocks) {
-        let e = data - of(at).sum();
-        rest += e * e;
-        found(at, e);
-    }
-    squares.sum() + rest
+    squares.sum()
 }
 
 fn matrix<const C: usize>(table: &mut Table, m: usize, n: usize, entries: usize) -> Result<()> {

@@ -57,6 +57,7 @@ type Bind<'a> = &'a dyn Fn(Engine) -> Result<Kernel>;
 /// A line of the table; times are medians in milliseconds.
 #[derive(Serialize)]
 pub struct Line {
+    pub family: &'static str,
     pub workload: String,
     pub by_hand: f64,
     pub native: f64,
@@ -68,6 +69,8 @@ pub struct Line {
 /// All measurements.
 pub struct Table {
     pub lines: Vec<Line>,
+    /// The family of the lines that come next.
+    pub family: &'static str,
     one: rayon::ThreadPool,
     two: rayon::ThreadPool,
     filter: Option<String>,
@@ -90,7 +93,7 @@ impl Table {
                 "ms", "by hand", "native", "2 threads", "interpreter", "ratio", "interp."
             );
         }
-        Table { lines: Vec::new(), one: pool(1), two: pool(2), filter, rounds, peers, instead }
+        Table { lines: Vec::new(), family: "", one: pool(1), two: pool(2), filter, rounds, peers, instead }
     }
 
     /// Whether a workload was asked for.
@@ -157,6 +160,17 @@ impl Table {
         Ok(())
     }
 
+    /// Prints the median and the largest ratio of native code over code by hand, by family, and of all lines that take a millisecond or more.
+    pub fn summary(&self) {
+        println!("\n{:<62}{:>11}{:>11}{:>11}  worst on", "native over by hand", "lines", "median", "worst");
+        let mut families: Vec<&str> = self.lines.iter().map(|line| line.family).collect();
+        families.dedup();
+        for family in families {
+            summarise(family, self.lines.iter().filter(|line| line.family == family));
+        }
+        summarise("all that take 1 ms or more", self.lines.iter().filter(|line| line.native >= 1.0));
+    }
+
     fn line(&mut self, name: String, kernel: Bind<'_>, data: &[&[f64]], by_hand: Run<'_>) -> Result<()> {
         let native = kernel(Engine::Native)?;
         assert_eq!(native.status(), Status::Native);
@@ -199,6 +213,7 @@ impl Table {
         assert_same(&name, one, interpreted, "the interpreter");
         let workload = name;
         self.lines.push(Line {
+            family: self.family,
             workload,
             by_hand,
             native,
@@ -206,6 +221,16 @@ impl Table {
             interpreter,
             native_over_by_hand: ratio,
         });
+    }
+}
+
+fn summarise<'a>(what: &str, lines: impl Iterator<Item = &'a Line>) {
+    let mut lines: Vec<&Line> = lines.collect();
+    lines.sort_by(|a, b| a.native_over_by_hand.total_cmp(&b.native_over_by_hand));
+    if let Some(worst) = lines.last() {
+        let (count, ratio) = (lines.len(), |line: &Line| line.native_over_by_hand);
+        let median = (ratio(lines[(count - 1) / 2]) + ratio(lines[count / 2])) / 2.0;
+        println!("{what:<62}{count:>11}{median:>11.2}{:>11.2}  {}", ratio(worst), worst.workload);
     }
 }
 

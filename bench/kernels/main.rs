@@ -4,11 +4,14 @@
 //! RUSTFLAGS="-C target-cpu=native -C target-feature=-prefer-256-bit" cargo bench --bench kernels -- [WORKLOAD] [--large] [--json FILE] [--peers DIR]
 //! ```
 //!
-//! The flags let `rustc` use the same instructions for both, and nothing is measured without them; without a file, results go to `target/kernels.json`. For each workload, its value, and
-//! its value with its gradient: a hand-written kernel, native code on one and on two threads, and the interpreter, in turn, round after
-//! round; times are medians, and the ratio is native on one thread over hand-written. The hand-written kernels are what an expert writes:
-//! fused, in vectors whose instructions are called by name, in tiles that stay in registers, with indices of 32 bits, nothing allocated while
-//! it is timed, on one thread, so they add to memory where that saves a pass. All numbers are compared with those by hand.
+//! The flags let `rustc` use the same instructions for both, and nothing is measured without them; without a file, results go to
+//! `target/kernels.json`. For each workload, its value, and its value with its gradient: a hand-written kernel, native code on one and on two
+//! threads, and the interpreter, in turn, round after round; times are medians, and the ratio is native on one thread over hand-written. The
+//! hand-written kernels are what an expert writes: fused, in vectors whose instructions are called by name, in tiles that stay in registers, with
+//! indices of 32 bits, nothing allocated while it is timed, on one thread, so they add to memory where that saves a pass. All numbers are compared
+//! with those by hand. At the end stand the median and the worst ratio of each family, and of all lines that take a millisecond or more.
+//!
+//! The programs of the later families are in `bench/programs`, written as a user would, and tuned for nothing.
 //!
 //! Where a name says `constant`, the numbers of these parameters are bound with the kernel, and the kernel by hand has what depends on them alone, such
 //! as a transposed copy, beforehand.
@@ -17,18 +20,31 @@
 //!
 //! `--peers` is for `bench/peers/run.py`: it writes inputs and results of each workload to a directory, and measures when it is asked to.
 
+mod bodies;
+mod chains;
 mod convolution;
 mod factorisation;
+mod filters;
 mod gemm;
+mod geometry;
+mod graphs;
 mod growth;
 mod harness;
+mod layers;
 mod matrices;
 mod merging;
 mod mixture;
 mod network;
 mod peers;
+mod pictures;
+mod polybench;
+mod products;
+mod program;
 mod regression;
 mod simd;
+mod statistics;
+mod stencils;
+mod tables;
 
 use std::path::PathBuf;
 
@@ -36,6 +52,35 @@ use iverson::Result;
 
 /// How the kernels by hand must be compiled: native ones are compiled so.
 const FLAGS: [&str; 2] = ["target-cpu=native", "-prefer-256-bit"];
+
+/// Measures the workloads of a family.
+type Family = fn(&mut harness::Table) -> Result<()>;
+
+/// Families that `bench/peers` has too.
+const PEERS: [(&str, Family); 5] = [
+    ("deconvolution", convolution::run),
+    ("sparse regression", regression::run),
+    ("factorisation", factorisation::run),
+    ("networks", network::run),
+    ("mixture", mixture::run),
+];
+
+/// The others.
+const OTHERS: [(&str, Family); 13] = [
+    ("merging", merging::run),
+    ("PolyBench", polybench::run),
+    ("products", products::run),
+    ("stencils", stencils::run),
+    ("pictures", pictures::run),
+    ("layers", layers::run),
+    ("filters", filters::run),
+    ("statistics", statistics::run),
+    ("tables", tables::run),
+    ("graphs", graphs::run),
+    ("geometry", geometry::run),
+    ("pairs", bodies::run),
+    ("chains and tensors", chains::run),
+];
 
 fn main() -> Result<()> {
     let flags = option_env!("RUSTFLAGS").unwrap_or_default();
@@ -65,16 +110,20 @@ fn main() -> Result<()> {
         matrices::large(&mut table)?;
         return write(&path, &serde_json::json!({ "kernels": table.lines }));
     }
-    convolution::run(&mut table)?;
-    regression::run(&mut table)?;
-    factorisation::run(&mut table)?;
-    network::run(&mut table)?;
-    mixture::run(&mut table)?;
+    for (family, run) in PEERS {
+        table.family = family;
+        run(&mut table)?;
+    }
     if turns {
         return Ok(());
     }
-    merging::run(&mut table)?;
+    for (family, run) in OTHERS {
+        table.family = family;
+        run(&mut table)?;
+    }
+    table.family = "matrices of derivatives";
     let bindings = matrices::run(&mut table)?;
+    table.summary();
     let growth = growth::run(&mut table)?;
     write(&path, &serde_json::json!({ "kernels": table.lines, "growth": growth, "bindings": bindings }))
 }

@@ -8,7 +8,7 @@ use iverson::codegen::vector;
 use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::harness::{Case, Run, Table, random};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, each, mapped};
 
 pub fn run(table: &mut Table) -> Result<()> {
     mixture(table, 1000, 2, 5)?;
@@ -34,8 +34,8 @@ struct Mixture {
 }
 
 /// Points of a panel, and tiles of so many rows by so many vectors or columns.
-const PANEL: usize = 128;
-const ROWS: usize = 4;
+pub const PANEL: usize = 128;
+pub const ROWS: usize = 4;
 const VECTORS: usize = if cfg!(target_feature = "avx512f") { 4 } else { 1 };
 
 /// What a run fills; numbers of points and of coordinates are rounded up, and what is added is zero.
@@ -100,11 +100,11 @@ impl Mixture {
         }
         let factor = &factors[c * d * d..][..d * d];
         for (i, l) in (0..d).step_by(ROWS).flat_map(|i| (0..PANEL).step_by(8 * VECTORS).map(move |l| (i, l))) {
-            let rows: [&[f64]; ROWS] = std::array::from_fn(|r| &factor[(i + r) * d..][..i + ROWS]);
+            let rows: [&[f64]; ROWS] = each(|r| &factor[(i + r) * d..][..i + ROWS]);
             let mut sums = [[Lanes::splat(0.0); VECTORS]; ROWS];
             for j in 0..i + ROWS {
                 let points = &centred[j * PANEL + l..][..8 * VECTORS];
-                let points: [Lanes; VECTORS] = std::array::from_fn(|v| Lanes::load(points, 8 * v));
+                let points: [Lanes; VECTORS] = each(|v| Lanes::load(points, 8 * v));
                 for (sums, row) in sums.iter_mut().zip(rows) {
                     let a = Lanes::splat(row[j]);
                     sums.iter_mut().zip(points).for_each(|(sum, x)| *sum = a.fused(x, *sum));
@@ -186,22 +186,20 @@ impl Mixture {
 
 /// Adds the products of all rows of `y` with those of `x` that are not later, in tiles.
 #[inline(always)]
-fn add_products(y: &[f64], x: &[f64], products: &mut [f64], d: usize) {
+pub fn add_products(y: &[f64], x: &[f64], products: &mut [f64], d: usize) {
     for (i, j) in (0..d).step_by(ROWS).flat_map(|i| (0..=i).step_by(ROWS).map(move |j| (i, j))) {
-        let (y, x): ([&[f64]; ROWS], [&[f64]; ROWS]) = (
-            std::array::from_fn(|r| &y[(i + r) * PANEL..][..PANEL]),
-            std::array::from_fn(|r| &x[(j + r) * PANEL..][..PANEL]),
-        );
+        let (y, x): ([&[f64]; ROWS], [&[f64]; ROWS]) =
+            (each(|r| &y[(i + r) * PANEL..][..PANEL]), each(|r| &x[(j + r) * PANEL..][..PANEL]));
         let mut sums = [[Lanes::splat(0.0); ROWS]; ROWS];
         for l in (0..PANEL).step_by(8) {
-            let x = x.map(|x| Lanes::load(x, l));
+            let x = mapped(x, |x| Lanes::load(x, l));
             for (sums, y) in sums.iter_mut().zip(y) {
                 let y = Lanes::load(y, l);
                 sums.iter_mut().zip(x).for_each(|(sum, x)| *sum = y.fused(x, *sum));
             }
         }
         for half in 0..ROWS / 2 {
-            let two = Lanes::sums(std::array::from_fn(|l| sums[2 * half + l / ROWS][l % ROWS])).array();
+            let two = Lanes::sums(each(|l| sums[2 * half + l / ROWS][l % ROWS])).array();
             for (l, sum) in two.into_iter().enumerate() {
                 products[(i + 2 * half + l / ROWS) * d + j + l % ROWS] += sum;
             }
@@ -220,13 +218,13 @@ fn weights(w: &mut [f64], stride: usize, first: usize) -> Lanes {
     let rows = w.len() / stride;
     let top = (0..rows).fold([f64::NEG_INFINITY; 8], |top, c| {
         let w = Lanes::load(w, c * stride + first).array();
-        std::array::from_fn(|l| if w[l] > top[l] { w[l] } else { top[l] })
+        each(|l| if w[l] > top[l] { w[l] } else { top[l] })
     });
     let top = Lanes::load(&top, 0);
     let mut sum = Lanes::splat(0.0);
     for c in 0..rows {
         let e = (Lanes::load(w, c * stride + first) - top).map(vector::exp);
-        sum = sum + e;
+        sum += e;
         e.store(w, c * stride + first);
     }
     let over = Lanes::load(&sum.array().map(|x| 1.0 / x), 0);

@@ -6,7 +6,7 @@ use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Case, Run, Table, random, sparse};
-use crate::simd::Lanes;
+use crate::simd::{Lanes, each, mapped};
 
 pub fn run(table: &mut Table) -> Result<()> {
     graph(table, 1000)?;
@@ -65,11 +65,11 @@ fn graph(table: &mut Table, n: usize) -> Result<()> {
     };
     let forward = |[xw, h, hw]: [&mut [f64]; 3], room: &mut [f64], residual: &mut dyn FnMut(usize, [Lanes; WIDE])| {
         multiply(Matrix::new(&x, a), Matrix::new(&w1, b), [n, a, b], 0.0, xw, room);
-        product(xw, &mut |i, row| store(row.map(|x| x.map(|x| x.map(|x| x.max(0.0)))), h, i));
+        product(xw, &mut |i, row| store(mapped(row, |x| x.map(|x| x.map(|x| x.max(0.0)))), h, i));
         multiply(Matrix::new(h, b), Matrix::new(&w2, c), [n, b, c], 0.0, hw, room);
         let mut square = Lanes::splat(0.0);
         product(hw, &mut |i, row| {
-            let r: [Lanes; WIDE] = std::array::from_fn(|v| row[v] - Lanes::load(&y, i * c + 8 * v));
+            let r: [Lanes; WIDE] = each(|v| row[v] - Lanes::load(&y, i * c + 8 * v));
             square = r.into_iter().fold(square, |sum, r| r.fused(r, sum));
             residual(i, r);
         });
@@ -84,7 +84,7 @@ fn graph(table: &mut Table, n: usize) -> Result<()> {
     let (mut so, mut dh, mut sh) = (new(c), new(b), new(b));
     let gradient: Run<'_> = Box::new(|results| {
         let [value, dw1, dw2] = results else { return };
-        value[0] = forward([&mut xw2, &mut h2, &mut hw2], two, &mut |i, r| store(r.map(|r| r + r), &mut o, i));
+        value[0] = forward([&mut xw2, &mut h2, &mut hw2], two, &mut |i, r| store(mapped(r, |r| r + r), &mut o, i));
         transposed(&o, &mut |j, row| store(row, &mut so, j));
         multiply_along(&h2, &so, [b, c], dw2, two);
         multiply(Matrix::new(&so, c), Matrix::new(&w2, c).transposed(), [n, c, b], 0.0, &mut dh, two);

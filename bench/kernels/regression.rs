@@ -5,7 +5,7 @@ use iverson::tensor::{Csr, Dense, Inputs, Value};
 use iverson::{Function, Result};
 
 use crate::harness::{Case, Run, Table, by_power_law, random, sparse};
-use crate::simd::{Lanes, dot, gathered};
+use crate::simd::{Lanes, dot, each, gathered};
 
 pub fn run(table: &mut Table) -> Result<()> {
     logistic(table, 1000, 500)?;
@@ -26,7 +26,7 @@ pub fn large(table: &mut Table) -> Result<()> {
 
 /// `y += s * x` at the places of a row: on one thread nothing is gathered along the columns, so each number of the matrix is read once.
 #[inline(always)]
-fn scatter(columns: &[u32], values: &[f64], s: f64, y: &mut [f64]) {
+pub fn scatter(columns: &[u32], values: &[f64], s: f64, y: &mut [f64]) {
     for (j, v) in columns.iter().zip(values) {
         let y = &mut y[*j as usize];
         *y = s.mul_add(*v, *y);
@@ -140,7 +140,7 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
     let pattern = s.pattern().clone();
     let row_of = |at: usize| -> [Lanes; K / 8] {
         let row = &dense[pattern.indices()[at] as usize * K..][..K];
-        std::array::from_fn(|c| Lanes::load(row, 8 * c))
+        each(|c| Lanes::load(row, 8 * c))
     };
     // A row of the product, which stays in registers, and its square.
     let product = |i: usize| {
@@ -159,7 +159,7 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
         let mut sum = Lanes::splat(0.0);
         for i in 0..n {
             let (row, square) = product(i);
-            sum = sum + square;
+            sum += square;
             let row = row.map(|x| x + x);
             let along = |at: usize| {
                 let x = row_of(at);
@@ -172,7 +172,7 @@ fn product(table: &mut Table, n: usize) -> Result<()> {
             let entries = pattern.row(i);
             let blocks = entries.start..entries.end - entries.len() % 8;
             for at in blocks.clone().step_by(8) {
-                Lanes::sums(std::array::from_fn(|l| along(at + l))).store(ds, at);
+                Lanes::sums(each(|l| along(at + l))).store(ds, at);
             }
             (blocks.end..entries.end).for_each(|at| ds[at] = along(at).sum());
         }

@@ -19,6 +19,10 @@ mod registers {
         unsafe { _mm512_set1_pd(x) }
     }
     #[inline(always)]
+    pub fn of(mut f: impl FnMut(usize) -> f64) -> Eight {
+        unsafe { _mm512_setr_pd(f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)) }
+    }
+    #[inline(always)]
     pub fn load(x: &[f64; 8]) -> Eight {
         unsafe { _mm512_loadu_pd(x.as_ptr()) }
     }
@@ -37,6 +41,23 @@ mod registers {
     #[inline(always)]
     pub fn mul(a: Eight, b: Eight) -> Eight {
         unsafe { _mm512_mul_pd(a, b) }
+    }
+    #[inline(always)]
+    pub fn div(a: Eight, b: Eight) -> Eight {
+        unsafe { _mm512_div_pd(a, b) }
+    }
+    #[inline(always)]
+    pub fn max(a: Eight, b: Eight) -> Eight {
+        unsafe { _mm512_max_pd(a, b) }
+    }
+    #[inline(always)]
+    pub fn sqrt(a: Eight) -> Eight {
+        unsafe { _mm512_sqrt_pd(a) }
+    }
+    /// `x` where `a < b`, else `y`.
+    #[inline(always)]
+    pub fn less(a: Eight, b: Eight, x: Eight, y: Eight) -> Eight {
+        unsafe { _mm512_mask_blend_pd(_mm512_cmp_pd_mask::<_CMP_LT_OQ>(a, b), y, x) }
     }
     #[inline(always)]
     pub fn fused(a: Eight, b: Eight, c: Eight) -> Eight {
@@ -62,50 +83,75 @@ mod registers {
 mod registers {
     use std::arch::x86_64::*;
 
-    pub type Eight = [__m256d; 2];
+    /// Not an array: its elements would go through memory.
+    pub type Eight = (__m256d, __m256d);
 
     // SAFETY of this module: the whole program is compiled for processors with AVX2 and fused products, and callers give eight numbers.
 
     #[inline(always)]
     pub fn splat(x: f64) -> Eight {
-        [unsafe { _mm256_set1_pd(x) }; 2]
+        let x = unsafe { _mm256_set1_pd(x) };
+        (x, x)
+    }
+    #[inline(always)]
+    pub fn of(mut f: impl FnMut(usize) -> f64) -> Eight {
+        unsafe { (_mm256_setr_pd(f(0), f(1), f(2), f(3)), _mm256_setr_pd(f(4), f(5), f(6), f(7))) }
     }
     #[inline(always)]
     pub fn load(x: &[f64; 8]) -> Eight {
-        unsafe { [_mm256_loadu_pd(x.as_ptr()), _mm256_loadu_pd(x.as_ptr().add(4))] }
+        unsafe { (_mm256_loadu_pd(x.as_ptr()), _mm256_loadu_pd(x.as_ptr().add(4))) }
     }
     #[inline(always)]
     pub fn store(x: Eight, to: &mut [f64; 8]) {
         unsafe {
-            _mm256_storeu_pd(to.as_mut_ptr(), x[0]);
-            _mm256_storeu_pd(to.as_mut_ptr().add(4), x[1]);
+            _mm256_storeu_pd(to.as_mut_ptr(), x.0);
+            _mm256_storeu_pd(to.as_mut_ptr().add(4), x.1);
         }
     }
     #[inline(always)]
     pub fn add(a: Eight, b: Eight) -> Eight {
-        [0, 1].map(|k| unsafe { _mm256_add_pd(a[k], b[k]) })
+        unsafe { (_mm256_add_pd(a.0, b.0), _mm256_add_pd(a.1, b.1)) }
     }
     #[inline(always)]
     pub fn sub(a: Eight, b: Eight) -> Eight {
-        [0, 1].map(|k| unsafe { _mm256_sub_pd(a[k], b[k]) })
+        unsafe { (_mm256_sub_pd(a.0, b.0), _mm256_sub_pd(a.1, b.1)) }
     }
     #[inline(always)]
     pub fn mul(a: Eight, b: Eight) -> Eight {
-        [0, 1].map(|k| unsafe { _mm256_mul_pd(a[k], b[k]) })
+        unsafe { (_mm256_mul_pd(a.0, b.0), _mm256_mul_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    pub fn div(a: Eight, b: Eight) -> Eight {
+        unsafe { (_mm256_div_pd(a.0, b.0), _mm256_div_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    pub fn max(a: Eight, b: Eight) -> Eight {
+        unsafe { (_mm256_max_pd(a.0, b.0), _mm256_max_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    pub fn sqrt(a: Eight) -> Eight {
+        unsafe { (_mm256_sqrt_pd(a.0), _mm256_sqrt_pd(a.1)) }
+    }
+    /// `x` where `a < b`, else `y`.
+    #[inline(always)]
+    pub fn less(a: Eight, b: Eight, x: Eight, y: Eight) -> Eight {
+        let less = |a, b, x, y| unsafe { _mm256_blendv_pd(y, x, _mm256_cmp_pd::<_CMP_LT_OQ>(a, b)) };
+        (less(a.0, b.0, x.0, y.0), less(a.1, b.1, x.1, y.1))
     }
     #[inline(always)]
     pub fn fused(a: Eight, b: Eight, c: Eight) -> Eight {
-        [0, 1].map(|k| unsafe { _mm256_fmadd_pd(a[k], b[k], c[k]) })
+        unsafe { (_mm256_fmadd_pd(a.0, b.0, c.0), _mm256_fmadd_pd(a.1, b.1, c.1)) }
     }
 
     /// The sums of eight vectors: halves, pairs of lanes, and pairs of pairs.
     #[inline(always)]
-    pub fn sums(all: [Eight; 8]) -> Eight {
-        let half = |k: usize| unsafe { _mm256_add_pd(all[k][0], all[k][1]) };
-        [0, 4].map(|k| unsafe {
-            let (ab, cd) = (_mm256_hadd_pd(half(k), half(k + 1)), _mm256_hadd_pd(half(k + 2), half(k + 3)));
+    pub fn sums([a, b, c, d, e, f, g, h]: [Eight; 8]) -> Eight {
+        let half = |x: Eight| unsafe { _mm256_add_pd(x.0, x.1) };
+        let four = |a, b, c, d| unsafe {
+            let (ab, cd) = (_mm256_hadd_pd(half(a), half(b)), _mm256_hadd_pd(half(c), half(d)));
             _mm256_add_pd(_mm256_permute2f128_pd::<0x21>(ab, cd), _mm256_blend_pd::<0b1100>(ab, cd))
-        })
+        };
+        (four(a, b, c, d), four(e, f, g, h))
     }
 }
 
@@ -118,6 +164,9 @@ mod registers {
 
     pub fn splat(x: f64) -> Eight {
         [x; 8]
+    }
+    pub fn of(f: impl FnMut(usize) -> f64) -> Eight {
+        std::array::from_fn(f)
     }
     pub fn load(x: &[f64; 8]) -> Eight {
         *x
@@ -133,6 +182,19 @@ mod registers {
     }
     pub fn mul(a: Eight, b: Eight) -> Eight {
         std::array::from_fn(|l| a[l] * b[l])
+    }
+    pub fn div(a: Eight, b: Eight) -> Eight {
+        std::array::from_fn(|l| a[l] / b[l])
+    }
+    pub fn max(a: Eight, b: Eight) -> Eight {
+        std::array::from_fn(|l| a[l].max(b[l]))
+    }
+    pub fn sqrt(a: Eight) -> Eight {
+        a.map(f64::sqrt)
+    }
+    /// `x` where `a < b`, else `y`.
+    pub fn less(a: Eight, b: Eight, x: Eight, y: Eight) -> Eight {
+        std::array::from_fn(|l| if a[l] < b[l] { x[l] } else { y[l] })
     }
     pub fn fused(a: Eight, b: Eight, c: Eight) -> Eight {
         std::array::from_fn(|l| a[l].mul_add(b[l], c[l]))
@@ -150,6 +212,36 @@ impl Lanes {
     #[inline(always)]
     pub fn splat(x: f64) -> Lanes {
         Lanes(registers::splat(x))
+    }
+
+    /// A number for each lane.
+    #[inline(always)]
+    pub fn of(f: impl FnMut(usize) -> f64) -> Lanes {
+        Lanes(registers::of(f))
+    }
+
+    /// Eight numbers of `x` at places of their own.
+    #[inline(always)]
+    pub fn gather(x: &[f64], at: &[u32]) -> Lanes {
+        let [all] = Lanes::gather_rows(x, at);
+        all
+    }
+
+    /// Eight rows of so many numbers of `x`, column by column. All places are tested at once.
+    #[inline(always)]
+    pub fn gather_rows<const D: usize>(x: &[f64], at: &[u32]) -> [Lanes; D] {
+        let at: &[u32; 8] = at.first_chunk().expect("eight places");
+        let count = u32::try_from(x.len() / D).unwrap_or(u32::MAX);
+        assert!(at.iter().fold(true, |all, at| all & (*at < count)), "rows of the matrix");
+        // SAFETY: each place is below the number of rows.
+        each(|k| Lanes::of(|l| unsafe { *x.get_unchecked(at[l] as usize * D + k) }))
+    }
+
+    /// Eight rows of so many numbers from the start of `x`, column by column.
+    #[inline(always)]
+    pub fn columns<const D: usize>(x: &[f64]) -> [Lanes; D] {
+        let x = &x[..8 * D];
+        each(|k| Lanes::of(|l| x[l * D + k]))
     }
 
     /// The eight numbers from a place on.
@@ -170,6 +262,22 @@ impl Lanes {
     }
 
     #[inline(always)]
+    pub fn max(self, other: Lanes) -> Lanes {
+        Lanes(registers::max(self.0, other.0))
+    }
+
+    #[inline(always)]
+    pub fn sqrt(self) -> Lanes {
+        Lanes(registers::sqrt(self.0))
+    }
+
+    /// `x` where `self < other`, else `y`.
+    #[inline(always)]
+    pub fn less(self, other: Lanes, x: Lanes, y: Lanes) -> Lanes {
+        Lanes(registers::less(self.0, other.0, x.0, y.0))
+    }
+
+    #[inline(always)]
     pub fn array(self) -> [f64; 8] {
         let mut all = [0.0; 8];
         registers::store(self.0, &mut all);
@@ -184,8 +292,8 @@ impl Lanes {
 
     /// The sums of eight vectors.
     #[inline(always)]
-    pub fn sums(all: [Lanes; 8]) -> Lanes {
-        Lanes(registers::sums(all.map(|x| x.0)))
+    pub fn sums([a, b, c, d, e, f, g, h]: [Lanes; 8]) -> Lanes {
+        Lanes(registers::sums([a.0, b.0, c.0, d.0, e.0, f.0, g.0, h.0]))
     }
 
     /// A function of the crate, which the kernels that are compared call too.
@@ -193,6 +301,29 @@ impl Lanes {
     pub fn map(self, f: impl Fn(V<8>) -> V<8>) -> Lanes {
         Lanes(registers::load(&f(V(self.array())).0))
     }
+}
+
+impl Default for Lanes {
+    #[inline(always)]
+    fn default() -> Lanes {
+        Lanes::splat(0.0)
+    }
+}
+
+/// What a function gives for each place of an array; unlike `std::array::from_fn` it is always inlined, so that vectors stay in registers.
+#[inline(always)]
+pub fn each<T: Copy + Default, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
+    let mut all = [T::default(); N];
+    for (k, x) in all.iter_mut().enumerate() {
+        *x = f(k);
+    }
+    all
+}
+
+/// A function of each element of an array, for which the same holds.
+#[inline(always)]
+pub fn mapped<T: Copy, U: Copy + Default, const N: usize>(x: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
+    each(|k| f(x[k]))
 }
 
 impl std::ops::Add for Lanes {
@@ -217,6 +348,27 @@ impl std::ops::Mul for Lanes {
     fn mul(self, other: Lanes) -> Lanes {
         Lanes(registers::mul(self.0, other.0))
     }
+}
+
+impl std::ops::Div for Lanes {
+    type Output = Lanes;
+    #[inline(always)]
+    fn div(self, other: Lanes) -> Lanes {
+        Lanes(registers::div(self.0, other.0))
+    }
+}
+
+impl std::ops::AddAssign for Lanes {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Lanes) {
+        *self = *self + other;
+    }
+}
+
+/// `y += s * x`
+#[inline(always)]
+pub fn axpy(s: f64, x: &[f64], y: &mut [f64]) {
+    x.iter().zip(y).for_each(|(x, y)| *y = s.mul_add(*x, *y));
 }
 
 /// The sum of products, with four vectors of partial sums.
@@ -247,8 +399,7 @@ pub fn gathered(columns: &[u32], values: &[f64], x: &[f64]) -> f64 {
     let rest: f64 = rest.map(|(j, v)| v * x[*j as usize]).sum();
     let mut sum = Lanes::splat(0.0);
     for (j, v) in column_blocks.zip(value_blocks) {
-        let x: [f64; 8] = std::array::from_fn(|l| x[j[l] as usize]);
-        sum = Lanes::load(v, 0).fused(Lanes::load(&x, 0), sum);
+        sum = Lanes::load(v, 0).fused(Lanes::gather(x, j), sum);
     }
     sum.sum() + rest
 }
