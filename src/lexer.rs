@@ -348,7 +348,10 @@ impl<'a> Lexer<'a> {
                 rest.chars().next().and_then(symbol).unwrap_or(token)
             }
             // `gen i < n.-x[i]` and `gen i < n. -x[i]` keep their point.
-            Token::Dot if rest.starts_with("- ") && self.text[..start].ends_with(' ') => {
+            Token::Dot
+                if rest.strip_prefix('-').is_some_and(|behind| behind.starts_with(char::is_whitespace))
+                    && self.text[..start].ends_with(char::is_whitespace) =>
+            {
                 self.at += 1;
                 Token::Minus
             }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays. So does an `exists` about relations of the
-//! data alone: whether a row has entries is seen from where it begins.
+//! data alone, where it is seen from the beginning of a row whether there are entries, and one whose index has a value by an equation, a map or a place.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,18 +19,21 @@ use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::scalar::Number;
+use crate::solver::have_one_value;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
+use crate::ty::Signature;
 
 /// The program with these tensors.
 pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
-    let repeated = |stmt: &Stmt| stmt.rhs.guards().any(|p| repeats(stmt, p));
+    let signature = &program.signature;
+    let repeated = |stmt: &Stmt| stmt.rhs.guards().any(|p| repeats(signature, stmt, p));
     if !program.stmts.values().any(repeated) {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
     let outputs = builder.append_with(program, |builder, stmt| {
         let mut kept = stmt.clone();
-        let mut keep = |p: &Pred| keep(builder, stmt, p);
+        let mut keep = |p: &Pred| keep(signature, builder, stmt, p);
         match &mut kept.rhs {
             Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (keep(p)?, keep(q)?),
             Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(guard)?,
@@ -42,12 +45,16 @@ pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
 }
 
 /// A guard of a statement over these tensors.
-fn keep(builder: &mut Builder, stmt: &Stmt, p: &Pred) -> Result<Pred> {
+fn keep(signature: &Signature, builder: &mut Builder, stmt: &Stmt, p: &Pred) -> Result<Pred> {
     let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums().len());
     match p {
-        Pred::All(ps) => Ok(Pred::all(ps.iter().map(|p| keep(builder, stmt, p)).collect::<Result<Vec<_>>>()?)),
-        Pred::Any(ps) => Ok(Pred::any(ps.iter().map(|p| keep(builder, stmt, p)).collect::<Result<Vec<_>>>()?)),
-        Pred::Exists { .. } => match free(stmt, p) {
+        Pred::All(ps) => {
+            Ok(Pred::all(ps.iter().map(|p| keep(signature, builder, stmt, p)).collect::<Result<Vec<_>>>()?))
+        }
+        Pred::Any(ps) => {
+            Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, stmt, p)).collect::<Result<Vec<_>>>()?))
+        }
+        Pred::Exists { .. } => match free(signature, stmt, p) {
             Some(free) => whether_any(builder, stmt, p, &free),
             None => Ok(p.clone()),
         },
@@ -58,23 +65,35 @@ fn keep(builder: &mut Builder, stmt: &Stmt, p: &Pred) -> Result<Pred> {
     }
 }
 
-fn repeats(stmt: &Stmt, p: &Pred) -> bool {
+fn repeats(signature: &Signature, stmt: &Stmt, p: &Pred) -> bool {
     match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(stmt, p)),
-        Pred::Exists { .. } => free(stmt, p).is_some(),
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(signature, stmt, p)),
+        Pred::Exists { .. } => free(signature, stmt, p).is_some(),
         atom => place(atom).is_some_and(|place| place.repeats(stmt.dims.len(), stmt.rhs.sums().len())),
     }
 }
 
-/// The indices of a statement that an `exists` about numbers mentions, if there are others.
-fn free(stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
+/// The indices of a statement that an `exists` about numbers mentions, if there are others, and it takes a search.
+fn free(signature: &Signature, stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
     let all = stmt.dims.len() + stmt.rhs.sums().len();
     let mut about_numbers = false;
     exists.visit_atoms(&mut |atom| {
         about_numbers |= matches!(atom, Pred::Relation { relation: RelationRef::Computed { .. }, .. });
     });
     let free: Vec<IndexId> = (0..all).map(IndexId::from_index).filter(|i| exists.mentions(*i)).collect();
-    (about_numbers && free.len() < all).then_some(free)
+    (about_numbers && free.len() < all && searches(signature, exists)).then_some(free)
+}
+
+/// Whether some index of an `exists` has no value by equations and places.
+fn searches(signature: &Signature, p: &Pred) -> bool {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| searches(signature, p)),
+        Pred::Exists { index, body, .. } => {
+            let gives_target = |relation| signature.gives_targets(relation);
+            !have_one_value(&[*index], body.conjuncts(), &gives_target) || searches(signature, body)
+        }
+        _ => false,
+    }
 }
 
 /// `h[free] != 0` for an `exists`.

@@ -148,6 +148,7 @@ fn parse_habits() {
         ("-x[i]' @ a'", "(@ (neg (transpose (at x i))) a')"),
         ("a @ b / c", "(/ (@ a b) c)"),
         ("a .* b .^ 2 .- c ./ 2 .+ 1", "(+ (- (* a (^ b 2)) (/ c 2)) 1)"),
+        ("a\t.-\tb .-\n  c", "(- (- a b) c)"),
         ("exp.(x) + log.(y)", "(+ (exp x) (log y))"),
         ("gen i < n.(x[i])", "(gen i n (at x i))"),
         ("gen i < n.-x[i]", "(gen i n (neg (at x i)))"),
