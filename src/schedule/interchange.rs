@@ -13,15 +13,8 @@
 //! their rows would be gone through column by column, a line of each at a time, which takes longer than to read again what joining saves. Elements
 //! that are sums themselves take longer than that anyway.
 //!
-//! **Why it is right.** The loops are over ranges, and there is nothing between them but numbers, which are computed as far out as their indices are
-//! known. A bound of the loop that moves out which one of the others changes, as in a triangle, becomes a bound of that one, and the loop that moves
-//! out begins and ends with the least and the greatest value that it had, or before and after:
-//!
-//! ```text
-//! for i in a .. b { for j in i .. c { .. } }   ==   for j in a .. c { for i in a .. min(b, j) { .. } }
-//! ```
-//!
-//! Every element is computed as before.
+//! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
+//! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +24,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Bound, Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stores,
+    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stores,
 };
 
 /// Reorders loops.
@@ -107,8 +100,7 @@ fn wanted(program: &Program, writers: &BTreeMap<BufferId, usize>, at: usize) -> 
         let own_axis = |at: &Place| at.at.iter().position(|a| a.as_index() == Some(outer.index));
         let axis = stores(&before.body).into_iter().filter(|at| at.buffer == place.buffer).find_map(own_axis)?;
         let index = place.at.get(axis)?.as_index()?;
-        let axis = own.loops.iter().position(|(i, _)| *i == index)?;
-        (*outer.domain == outermost(&own.loops, axis)?.first()?.1).then_some(axis)
+        own.loops.iter().position(|(i, domain)| *i == index && *domain == outer.domain)
     };
     let wanted = read.iter().filter(|(place, _)| rank(place) == largest).find_map(matching)?;
     if wanted == 0 || walks_columns(nest, buffers, &own, wanted) { None } else { with_outermost(nest, wanted) }
@@ -162,76 +154,16 @@ fn is_value(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Define(..) | Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Extremum { .. })
 }
 
-/// The loops with one of them around the others, whose bounds it takes along as far as it had such; nothing where that needs more than a shift.
-fn outermost(loops: &[(IndexId, &Domain)], axis: usize) -> Option<Vec<(IndexId, Domain)>> {
-    let mut inner: Vec<(IndexId, Domain)> = loops.iter().map(|(i, domain)| (*i, (*domain).clone())).collect();
-    let (index, Domain::Range { lower, upper }) = (axis < inner.len()).then(|| inner.remove(axis))? else {
-        return None;
-    };
-    let (mut lowest, mut highest) = (Vec::new(), Vec::new());
-    // From inside out, as a bound of a loop may be that of another one around it.
-    let ends = |bounds: Vec<Bound>, is_lower: bool| bounds.into_iter().map(move |bound| (bound, is_lower)).rev();
-    let mut open: Vec<(Bound, bool)> = ends(upper, false).chain(ends(lower, true)).collect();
-    while let Some((bound, is_lower)) = open.pop() {
-        let Some(at) = (0..axis).rev().find(|at| bound.numerator.mentions(inner[*at].0)) else {
-            if is_lower {
-                lowest.push(bound)
-            } else {
-                highest.push(bound)
-            }
-            continue;
-        };
-        // i + c <= j, or j <= i + c.
-        let (other, Domain::Range { lower, upper }) = &mut inner[at] else { return None };
-        let shift = bound.numerator.sub(&Affine::index(*other)).ok().filter(|_| bound.divisor == 1)?;
-        if shift.mentions(*other) || loops.iter().any(|(i, _)| shift.mentions(*i)) {
-            return None;
-        }
-        let ends = if is_lower { &*lower } else { &*upper };
-        for end in ends.iter().rev() {
-            let moved = (end.divisor == 1).then(|| end.numerator.add(&shift))?.ok()?;
-            open.push((Bound::exact(moved), is_lower));
-        }
-        let own = Bound::exact(Affine::index(index).sub(&shift).ok()?);
-        if is_lower { upper.push(own) } else { lower.push(own) }
-    }
-    let mut domain = Domain::Range { lower: lowest, upper: highest };
-    for (_, inner) in &mut inner[..axis] {
-        drop_implied(inner, index, &mut domain)?;
-    }
-    inner.insert(0, (index, domain));
-    Some(inner)
-}
-
-/// Drops bounds of a loop that follow from those which it has by an index around, given the range of that.
-fn drop_implied(inner: &mut Domain, index: IndexId, around: &mut Domain) -> Option<()> {
-    let (Domain::Range { lower, upper }, Domain::Range { lower: lowest, upper: highest }) = (inner, around) else {
-        return None;
-    };
-    for (bounds, ends, sign) in [(lower, &*lowest, 1), (upper, &*highest, -1)] {
-        // i + c <= b <= b', where i is at least a, or the same with signs exchanged.
-        let own: Vec<Affine> = bounds.iter().map(|b| &b.numerator).filter(|a| a.mentions(index)).cloned().collect();
-        let is_implied = |bound: &Bound| {
-            bound.divisor == 1
-                && !bound.numerator.mentions(index)
-                && own.iter().any(|a| {
-                    ends.iter().any(|end| {
-                        let least = a.substitute(&|i| (i == index).then(|| end.numerator.clone()));
-                        let apart = least.and_then(|least| least.sub(&bound.numerator));
-                        end.divisor == 1 && apart.is_ok_and(|apart| apart.as_constant().is_some_and(|c| sign * c >= 0))
-                    })
-                })
-        };
-        let kept = bounds.iter().filter(|bound| !is_implied(bound)).cloned().collect();
-        *bounds = kept;
-    }
-    Some(())
-}
-
-/// The nest with a loop around the others; nothing where their bounds do not allow that.
+/// The nest with a loop around the others; nothing where its bounds depend on these.
 fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
-    let Chain { loops, between, innermost } = chain(nest)?;
-    let loops = outermost(&loops, axis)?;
+    let Chain { mut loops, between, innermost } = chain(nest)?;
+    let (index, domain) = (axis < loops.len()).then(|| loops.remove(axis))?;
+    let mut depends = false;
+    domain.visit_affine(&mut |a| depends |= loops.iter().any(|(i, _)| a.mentions(*i)));
+    if depends {
+        return None;
+    }
+    loops.insert(0, (index, domain));
     // Inside of how many loops an index and a number are known.
     let depth = loops.len();
     let mut indices: BTreeMap<IndexId, usize> = loops.iter().zip(1..).map(|((i, _), level)| (*i, level)).collect();
@@ -259,7 +191,7 @@ fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
     for ((index, domain), before) in loops.into_iter().zip(levels).rev() {
         let inner = std::mem::take(&mut body);
         body = before;
-        body.push(Stmt::one_by_one(index, domain, inner));
+        body.push(Stmt::one_by_one(index, domain.clone(), inner));
     }
     let mut decisions = nest.decisions.clone();
     decisions.push(Decision::Interchanged {});
