@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Real, Stmt};
+use super::{Real, Stmt, changed};
 
 /// Whether a statement is a loop or has one inside.
 pub(crate) fn has_loop(stmt: &Stmt) -> bool {
@@ -20,19 +20,15 @@ pub(crate) fn has_calls(body: &[Stmt]) -> bool {
 
 /// Whether statements give a value to a register that is declared outside.
 pub(crate) fn changes_outside(body: &[Stmt]) -> bool {
-    let (mut inside, mut changed) = (BTreeSet::new(), BTreeSet::new());
+    let mut inside = BTreeSet::new();
     for stmt in body {
-        stmt.visit(&mut |stmt| match stmt {
-            Stmt::Local(r) => {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::Local(r) = stmt {
                 inside.insert(*r);
             }
-            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-                changed.insert(*r);
-            }
-            _ => {}
         });
     }
-    !changed.is_subset(&inside)
+    !changed(body).is_subset(&inside)
 }
 
 /// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.

@@ -1,7 +1,39 @@
 //! What loops and tests say of indices, as predicates; indices may have other names in them.
 
-use super::{Bound, Cond};
-use crate::index::{Affine, Checked, Pred};
+use super::{Bound, Cond, Domain};
+use crate::base::IndexId;
+use crate::index::{Affine, Checked, Pred, Size};
+use crate::solver::Facts;
+
+/// Adds what the bounds of a loop say of its index.
+pub(crate) fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
+    if let Domain::Range { lower, upper } = domain.whole_of() {
+        known.assume(&of_range(&Affine::index(index), (lower, upper), &|a| Ok(a.clone()))?);
+    }
+    Ok(())
+}
+
+/// What a condition says of indices; nothing of one on numbers.
+pub(crate) fn says(cond: &Cond) -> Checked<Option<Pred>> {
+    of_test(cond, &|a| Ok(a.clone()))
+}
+
+/// What is known where a condition holds, too.
+pub(crate) fn under(known: &Facts, cond: &Cond) -> Checked<Facts> {
+    let mut inside = known.clone();
+    inside.assume(&says(cond)?.unwrap_or(Pred::True));
+    Ok(inside)
+}
+
+/// Whether indices are known to be in the ranges of dense axes.
+pub(crate) fn are_in_range(known: &Facts, at: &[Affine], dims: &[Size]) -> Checked<bool> {
+    for (a, n) in at.iter().zip(dims) {
+        if !known.proves(&Pred::in_range(a, n)?) {
+            return Ok(false);
+        }
+    }
+    Ok(at.len() == dims.len())
+}
 
 /// What a range says of its index: from the greatest of the lower bounds to the least of the upper ones.
 pub(crate) fn of_range(

@@ -242,12 +242,7 @@ impl<'a> Walk<'a, '_> {
         {
             return Ok(false);
         }
-        for (a, n) in others.iter().zip(&buffer.dims) {
-            if !facts.proves(&Pred::in_range(a, n)?) {
-                return Ok(false);
-            }
-        }
-        Ok(others.len() == buffer.dims.len())
+        predicate::are_in_range(&facts, others, &buffer.dims)
     }
 
     /// Whether an index is the number of an entry of a relation, in its order or in bins.

@@ -110,6 +110,14 @@ impl Stmt {
             _ => None,
         }
     }
+
+    /// The register that this statement alone gives another value than that of its declaration.
+    pub fn changes(&self) -> Option<RealId> {
+        match self {
+            Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => Some(*r),
+            _ => None,
+        }
+    }
 }
 
 /// The places that statements load from, and those inside of them.
@@ -165,6 +173,15 @@ pub(crate) fn stored(body: &[Stmt]) -> Vec<BufferId> {
         });
     }
     buffers
+}
+
+/// The registers that statements [change](Stmt::changes).
+pub(crate) fn changed<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<RealId> {
+    let mut changed = BTreeSet::new();
+    for stmt in stmts {
+        stmt.visit(&mut |stmt| changed.extend(stmt.changes()));
+    }
+    changed
 }
 
 /// The registers that statements add to and do not declare.

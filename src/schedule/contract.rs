@@ -65,12 +65,7 @@ impl Contraction {
             // Of two products one goes into the sum of both.
             let moved = summands.into_iter().flatten().find_map(|r| Some((r, movable.take(r)?)));
             self.products.extend(moved);
-            stmt.visit(&mut |stmt| {
-                if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt
-                {
-                    movable.stop(*r);
-                }
-            });
+            stmt.visit(&mut |stmt| stmt.changes().into_iter().for_each(|r| movable.stop(r)));
             if let Stmt::Define(r, Real::Mul(a, b)) = stmt
                 && once.contains(r)
             {

@@ -25,7 +25,8 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Var;
 use crate::loops::{
-    Buffer, BufferId, Decision, Nest, Place, Program, Real, RealId, Stmt, changes_outside, has_loop, reads, title,
+    Buffer, BufferId, Decision, Nest, Place, Program, Real, RealId, Stmt, changed, changes_outside, has_loop, reads,
+    title,
 };
 
 /// Cuts nests behind what they compute once.
@@ -76,19 +77,6 @@ fn cut(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Option<[Nest; 2]> 
         Nest { buffers: own, decisions: vec![Decision::Once {}], body: first },
         Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body: second },
     ])
-}
-
-/// The registers that statements give a value after they were declared.
-fn changed(stmts: &[Stmt]) -> BTreeSet<RealId> {
-    let mut changed = BTreeSet::new();
-    for stmt in stmts {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt {
-                changed.insert(*r);
-            }
-        });
-    }
-    changed
 }
 
 /// Whether statements store something or list it.

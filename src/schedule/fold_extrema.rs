@@ -50,20 +50,12 @@ struct Uses {
 
 impl Uses {
     fn note(&mut self, stmt: &Stmt) {
-        if let Some(r) = changed(stmt) {
+        if let Some(r) = stmt.changes() {
             *self.changes.entry(r).or_default() += 1;
         }
         for i in mentioned(stmt) {
             *self.indices.entry(i).or_default() += 1;
         }
-    }
-}
-
-/// The register that a statement alone changes.
-fn changed(stmt: &Stmt) -> Option<RealId> {
-    match stmt {
-        Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => Some(*r),
-        _ => None,
     }
 }
 
@@ -168,7 +160,7 @@ fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[
         Some(k) => {
             let rest: Vec<Stmt> = body[..k].iter().chain(&body[k + 1..]).cloned().collect();
             let mut last = None;
-            then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = changed(stmt).or(last)));
+            then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = stmt.changes().or(last)));
             (rest, then, last?)
         }
         None => {

@@ -23,22 +23,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::Arena;
 use crate::error::Result;
-use crate::index::{Checked, Pred};
-use crate::loops::{
-    Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, predicate,
-};
+use crate::index::Checked;
+use crate::loops::predicate::{self, assume, under};
+use crate::loops::{Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt};
 use crate::scalar::{Comparison, Op};
-use crate::ty::Signature;
+use crate::solver::Facts;
 
 /// How many numbers are computed under the tests of a loop at most: about what is lost where a processor guesses wrong every other time.
 const MOST_NUMBERS: usize = 32;
 
 /// Converts tests of numbers.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let Program { signature, buffers, nests, .. } = program;
+    let known = program.signature.facts();
+    let Program { buffers, nests, .. } = program;
     for nest in nests {
-        let mut pass = Pass::of(signature, buffers, nest);
-        pass.body(&mut nest.body)?;
+        let mut pass = Pass::of(buffers, nest);
+        pass.body(&mut nest.body, &known)?;
         if pass.converted > 0 {
             nest.decisions.push(Decision::Converted { tests: pass.converted });
         }
@@ -47,7 +47,6 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 struct Pass<'a> {
-    signature: &'a Signature,
     buffers: &'a Arena<BufferId, Buffer>,
     names: Fresh,
     /// How many statements change a register.
@@ -56,22 +55,18 @@ struct Pass<'a> {
     set: BTreeSet<RealId>,
     /// Buffers that the nest makes zero before all else.
     zero: BTreeSet<BufferId>,
-    /// What loops and tests of indices around say.
-    around: Vec<Pred>,
     converted: usize,
 }
 
 impl<'a> Pass<'a> {
-    fn of(signature: &'a Signature, buffers: &'a Arena<BufferId, Buffer>, nest: &Nest) -> Self {
+    fn of(buffers: &'a Arena<BufferId, Buffer>, nest: &Nest) -> Self {
         let (mut changes, mut set) = (BTreeMap::new(), BTreeSet::new());
         for stmt in &nest.body {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::Accumulate(r, _) => *changes.entry(*r).or_default() += 1,
-                Stmt::Assign(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-                    set.insert(*r);
-                    *changes.entry(*r).or_default() += 1;
+            stmt.visit(&mut |stmt| {
+                if let Some(r) = stmt.changes() {
+                    *changes.entry(r).or_default() += 1;
+                    set.extend((!matches!(stmt, Stmt::Accumulate(..))).then_some(r));
                 }
-                _ => {}
             });
         }
         let names = Fresh::after(&nest.body);
@@ -81,73 +76,55 @@ impl<'a> Pass<'a> {
             _ => None,
         });
         let zero = fills.flatten().collect();
-        Pass { signature, buffers, names, changes, set, zero, around: Vec::new(), converted: 0 }
+        Pass { buffers, names, changes, set, zero, converted: 0 }
     }
 
-    fn body(&mut self, body: &mut Vec<Stmt>) -> Checked<()> {
+    fn body(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
         for stmt in body {
-            let depth = self.around.len();
             match stmt {
                 Stmt::For { index, domain, body, .. } => {
-                    if let Domain::Range { lower, upper } = domain {
-                        let range = predicate::of_range(&(*index).into(), (lower, upper), &|a| Ok(a.clone()))?;
-                        self.around.push(range);
-                        self.convert_loop(body)?;
+                    let mut inside = known.clone();
+                    assume(&mut inside, *index, domain)?;
+                    if matches!(domain, Domain::Range { .. }) {
+                        self.convert_loop(body, &inside)?;
                     }
-                    self.body(body)?;
+                    self.body(body, &inside)?;
                 }
-                Stmt::If { cond, body } => {
-                    self.around.extend(predicate::of_test(cond, &|a| Ok(a.clone()))?);
-                    self.body(body)?;
-                }
-                Stmt::Extremum { body, .. } => self.body(body)?,
+                Stmt::If { cond, body } => self.body(body, &under(known, cond)?)?,
+                Stmt::Extremum { body, .. } => self.body(body, known)?,
                 _ => {}
             }
-            self.around.truncate(depth);
         }
         Ok(())
     }
 
     /// Converts all tests in the body of an innermost loop, or none.
-    fn convert_loop(&mut self, body: &mut Vec<Stmt>) -> Checked<()> {
-        let mut numbers = 0;
-        let mut straight = true;
-        for stmt in body.iter().filter(|stmt| matches!(stmt, Stmt::If { .. })) {
-            stmt.visit(&mut |stmt| numbers += usize::from(matches!(stmt, Stmt::Define(..))));
-        }
-        for stmt in body.iter() {
-            straight &= matches!(stmt, Stmt::If { .. }) || stmt.body().is_empty();
-        }
-        if !straight || numbers > MOST_NUMBERS || !body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) {
+    fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
+        let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
+        if !body.iter().any(is_test) || !body.iter().all(|stmt| is_test(stmt) || stmt.body().is_empty()) {
             return Ok(());
         }
-        let mut conversion = Conversion::default();
+        let mut numbers = 0;
+        for stmt in body.iter().filter(|stmt| is_test(stmt)) {
+            stmt.visit(&mut |stmt| numbers += usize::from(matches!(stmt, Stmt::Define(..))));
+        }
+        if numbers > MOST_NUMBERS {
+            return Ok(());
+        }
+        let mut conversion =
+            Conversion { known, out: Vec::new(), tests: Vec::new(), declared: BTreeMap::new(), converted: 0 };
         if conversion.stmts(self, body)? && conversion.declares_once(&self.changes) {
             self.converted += conversion.converted;
             *body = conversion.out;
         }
         Ok(())
     }
-
-    /// Whether a place is in bounds whatever tests of numbers say.
-    fn is_in_bounds(&self, place: &Place) -> Checked<bool> {
-        let Some(buffer) = self.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) else {
-            return Ok(false);
-        };
-        let mut facts = self.signature.facts();
-        self.around.iter().for_each(|p| facts.assume(p));
-        for (a, n) in place.at.iter().zip(&buffer.dims) {
-            if !facts.proves(&Pred::in_range(a, n)?) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
 /// The body of a loop without tests.
-#[derive(Default)]
-struct Conversion {
+struct Conversion<'a> {
+    /// What loops and tests of indices around say.
+    known: &'a Facts,
     out: Vec<Stmt>,
     /// The numbers that are not 0 where the tests around hold, from outside in.
     tests: Vec<RealId>,
@@ -156,7 +133,7 @@ struct Conversion {
     converted: usize,
 }
 
-impl Conversion {
+impl Conversion<'_> {
     /// Adds statements; whether they can be converted.
     fn stmts(&mut self, pass: &mut Pass<'_>, stmts: &[Stmt]) -> Checked<bool> {
         for stmt in stmts {
@@ -193,7 +170,7 @@ impl Conversion {
             return Ok(true);
         }
         match stmt {
-            Stmt::Define(_, Real::Load(place)) if !pass.is_in_bounds(place)? => return Ok(false),
+            Stmt::Define(_, Real::Load(place)) if !self.is_in_bounds(pass, place)? => return Ok(false),
             Stmt::Define(_, Real::Apply(function, _)) if function.is_call() => return Ok(false),
             Stmt::Define(..) | Stmt::Local(_) => self.out.push(stmt.clone()),
             Stmt::Assign(r, a) => {
@@ -211,13 +188,21 @@ impl Conversion {
                 let a = self.chosen(pass, *a, &tests);
                 self.out.push(Stmt::Accumulate(*r, a));
             }
-            Stmt::Store(place, a) if pass.zero.contains(&place.buffer) && pass.is_in_bounds(place)? => {
+            Stmt::Store(place, a) if pass.zero.contains(&place.buffer) && self.is_in_bounds(pass, place)? => {
                 let a = self.chosen(pass, *a, &tests);
                 self.out.push(Stmt::Store(place.clone(), a));
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether a place is in bounds whatever tests of numbers say.
+    fn is_in_bounds(&self, pass: &Pass<'_>, place: &Place) -> Checked<bool> {
+        match pass.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) {
+            Some(buffer) => predicate::are_in_range(self.known, &place.at, &buffer.dims),
+            None => Ok(false),
+        }
     }
 
     /// A number where tests hold, else 0.

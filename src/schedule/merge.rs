@@ -11,9 +11,9 @@
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
 //! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
-//! others, and one reads rows that the other has stored, as where rows of rows are normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an
-//! innermost loop, follows the row too: it would be in the way of the next loop around others. Where
-//! iterations around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
+//! others, and one reads rows that the other has stored, as where rows of rows are normalised, or both sum up for the nest and read rows alike. What is
+//! computed of a number of each row, in an innermost loop, follows the row too: it would be in the way of the next loop around others. Where iterations
+//! around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
 //! both divide or take roots, which is more than any sum has to be stored and loaded.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
@@ -32,7 +32,8 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads, stores,
+    BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls, has_loop, loads,
+    stored, stores,
 };
 use crate::scalar::{Function, Op, Primitive};
 
@@ -43,7 +44,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 fn merge(nest: &mut Nest) -> Result<()> {
     let vectors = vectors(nest);
-    let (names, written) = (Fresh::after(&nest.body), stored(&nest.body));
+    let (names, written) = (Fresh::after(&nest.body), stored(&nest.body).into_iter().collect());
     let mut pass = Pass { vectors, names, written, inside_vectors: false, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
     pass.sums(&mut body)?;
@@ -72,18 +73,6 @@ fn vectors(nest: &Nest) -> BTreeSet<IndexId> {
         });
     }
     found
-}
-
-fn stored(body: &[Stmt]) -> BTreeSet<BufferId> {
-    let mut written: BTreeSet<BufferId> = stores(body).into_iter().map(|place| place.buffer).collect();
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::Fill(buffer) = stmt {
-                written.insert(*buffer);
-            }
-        });
-    }
-    written
 }
 
 struct Pass {
@@ -255,11 +244,8 @@ impl Pass {
             }
         }
         // What is needed may not be changed in between.
-        let mut changed = one.changes.clone();
-        for at in between.filter(|at| !needs.contains(at)) {
-            changes(body.get(at)?, &mut changed);
-        }
-        reads.is_disjoint(&changed).then_some(needs)
+        let stays = changed(between.filter(|at| !needs.contains(at)).filter_map(|at| body.get(at)));
+        (reads.is_disjoint(&one.changes) && reads.is_disjoint(&stays)).then_some(needs)
     }
 
     /// Whether a number can be made before a loop instead of behind it.
@@ -315,15 +301,6 @@ fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {
     });
 }
 
-/// The registers that a statement gives another value, with those inside.
-fn changes(stmt: &Stmt, changed: &mut BTreeSet<RealId>) {
-    stmt.visit(&mut |stmt| {
-        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt {
-            changed.insert(*r);
-        }
-    });
-}
-
 /// A loop over a range, of numbers, sums and stores: an innermost one, or one around such loops.
 struct Simple<'a> {
     is_innermost: bool,
@@ -374,10 +351,9 @@ impl<'a> Simple<'a> {
     }
 
     fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {
-        let (mut reads, mut changed, mut indices) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut reads, mut indices) = (BTreeSet::new(), BTreeSet::new());
         mentioned(stmt, &mut indices);
         for stmt in body {
-            changes(stmt, &mut changed);
             stmt.visit(&mut |stmt| {
                 stmt.visit_reads(&mut |r| {
                     reads.insert(r);
@@ -386,7 +362,7 @@ impl<'a> Simple<'a> {
             });
         }
         let (loads, stores) = (loads(body), stores(body));
-        Simple { is_innermost: true, index, domain, reads, changes: changed, indices, loads, stores }
+        Simple { is_innermost: true, index, domain, reads, changes: changed(body), indices, loads, stores }
     }
 
     fn places(&self) -> impl Iterator<Item = &'a Place> {
@@ -395,17 +371,16 @@ impl<'a> Simple<'a> {
 
     /// Whether two loops use a place alike that changes with the index.
     fn uses_alike(&self, other: &Simple<'_>) -> bool {
-        if self.is_innermost != other.is_innermost && other.stores.is_empty() && self.stores.is_empty() {
-            return false;
-        }
-        if !self.is_innermost && self.stores.is_empty() {
-            return self.loads.iter().any(|place| other.loads.iter().any(|load| self.is_row(place, other, load)));
-        }
-        if !self.is_innermost {
-            return self.stores.iter().any(|place| other.loads.iter().any(|load| self.is_own_row(place, other, load)));
-        }
+        let any_load = |is_alike: &dyn Fn(&Place) -> bool| other.loads.iter().any(|load| is_alike(load));
         let varies = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
-        self.places().any(|place| varies(place) && other.loads.iter().any(|load| self.is_same(place, other, load)))
+        match self.is_innermost {
+            innermost if innermost != other.is_innermost && self.stores.is_empty() && other.stores.is_empty() => false,
+            true => self.places().any(|place| varies(place) && any_load(&|load| self.is_same(place, other, load))),
+            false if self.stores.is_empty() => {
+                self.loads.iter().any(|place| any_load(&|load| self.is_row(place, other, load)))
+            }
+            false => self.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, other, load))),
+        }
     }
 
     /// Whether two places are the same where the indices of the loops are.
@@ -465,10 +440,7 @@ impl<'a> Simple<'a> {
                 Stmt::Define(_, Real::Load(place)) => {
                     free &= self.stores.iter().all(|own| own.buffer != place.buffer);
                 }
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-                    free &= !self.changes.contains(r)
-                }
-                _ => {}
+                _ => free &= stmt.changes().is_none_or(|r| !self.changes.contains(&r)),
             }
             free &= !stmt.defines().any(|i| self.indices.contains(&i));
         });

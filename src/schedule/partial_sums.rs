@@ -32,7 +32,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_loop, only_sums,
     outer_sums, stored,
 };
 
@@ -59,16 +59,15 @@ fn behind_each_other(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Opti
     let sums = outer_sums(body);
     let declared = sums.iter().all(|r| before.contains(&Stmt::Local(*r)));
     let numbers = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_)));
-    let follows = after.iter().any(has_loop) && after.iter().all(|stmt| !changes_any(stmt, &sums));
+    let follows = after.iter().any(has_loop) && changed(after).is_disjoint(&sums);
     if sums.is_empty() || !declared || !numbers || !follows || !only_sums(body) || !stored(body).is_empty() {
         return None;
     }
     let title = crate::loops::title(buffers, nest);
-    let is_sum = |stmt: &Stmt| matches!(stmt, Stmt::Local(r) if sums.contains(r));
-    let is_other = |stmt: &Stmt| matches!(stmt, Stmt::Local(r) if !sums.contains(r));
-    let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_other(stmt)).cloned().collect();
+    let is_number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..));
+    let mut first: Vec<Stmt> = before.iter().filter(|stmt| is_number(stmt) || is_local(stmt, &sums)).cloned().collect();
     first.extend(rest.first().cloned());
-    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_sum(stmt)).cloned().collect();
+    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
     let mut written = Vec::new();
     for r in &sums {
         let buffer = buffers.push(Buffer::workspace(format!("{title}_sum"), None, Vec::new()));
@@ -82,17 +81,6 @@ fn behind_each_other(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Opti
         Nest { buffers: written, decisions: nest.decisions.clone(), body: first },
         Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body: second },
     ])
-}
-
-/// Whether a statement changes some of the registers.
-fn changes_any(stmt: &Stmt, registers: &BTreeSet<RealId>) -> bool {
-    let mut any = false;
-    stmt.visit(&mut |stmt| {
-        if let Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) = stmt {
-            any |= registers.contains(r);
-        }
-    });
-    any
 }
 
 fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option<[Nest; 2]>> {

@@ -228,10 +228,8 @@ impl Pass {
 /// The register that a statement alone declares or changes.
 fn changed(stmt: &Stmt) -> Option<RealId> {
     match stmt {
-        Stmt::Local(r) | Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-            Some(*r)
-        }
-        _ => None,
+        Stmt::Local(r) => Some(*r),
+        stmt => stmt.changes(),
     }
 }
 

@@ -20,7 +20,8 @@ use super::super::vectorise::is_short;
 use super::ends;
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Pred};
-use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, predicate, reads};
+use crate::loops::predicate::{self, assume, says, under};
+use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, reads};
 use crate::solver::Facts;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
@@ -145,11 +146,7 @@ enum Value {
 fn value(r: RealId, rest: &[Stmt]) -> Value {
     let mut changes = 0;
     for stmt in rest {
-        stmt.visit(&mut |stmt| {
-            changes += usize::from(
-                matches!(stmt, Stmt::Assign(s, _) | Stmt::Accumulate(s, _) | Stmt::MulAdd(s, ..) | Stmt::Extend(_, s, _) if *s == r),
-            );
-        });
+        stmt.visit(&mut |stmt| changes += usize::from(stmt.changes() == Some(r)));
     }
     let assigned = rest.iter().position(|stmt| matches!(stmt, Stmt::Assign(s, _) if *s == r));
     match (changes, assigned) {
@@ -230,26 +227,6 @@ fn count(body: &[Stmt], is: impl Fn(&Stmt) -> bool) -> usize {
     let mut found = 0;
     body.iter().for_each(|stmt| stmt.visit(&mut |stmt| found += usize::from(is(stmt))));
     found
-}
-
-/// Adds what the bounds of a loop say of its index.
-pub(super) fn assume(known: &mut Facts, index: IndexId, domain: &Domain) -> Checked<()> {
-    if let Domain::Range { lower, upper } = domain.whole_of() {
-        known.assume(&predicate::of_range(&Affine::index(index), (lower, upper), &|a| Ok(a.clone()))?);
-    }
-    Ok(())
-}
-
-/// What a condition says of indices; nothing of one on numbers.
-fn says(cond: &Cond) -> Checked<Option<Pred>> {
-    predicate::of_test(cond, &|a| Ok(a.clone()))
-}
-
-/// What is known where a condition holds, too.
-fn under(known: &Facts, cond: &Cond) -> Checked<Facts> {
-    let mut inside = known.clone();
-    inside.assume(&says(cond)?.unwrap_or(Pred::True));
-    Ok(inside)
 }
 
 /// The condition that never holds.

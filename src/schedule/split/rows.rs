@@ -22,10 +22,11 @@
 //! **Where it is done.** The loop has ends that are exact, and each test that goes fails for a number of rows that is a literal, and small.
 
 use super::super::machine::{BORDER_ROWS, PIECES_STATEMENTS};
-use super::innermost::{assume, decided};
+use super::innermost::decided;
 use crate::base::IndexId;
-use crate::index::{Affine, Checked, Pred, Var};
-use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Stmt, has_loop, predicate};
+use crate::index::{Affine, Checked, Var};
+use crate::loops::predicate::{assume, under};
+use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Stmt, has_loop};
 use crate::solver::Facts;
 
 /// Tells rows at borders from the others; whether there were any.
@@ -54,8 +55,7 @@ impl Pass {
             return body.iter_mut().try_for_each(|stmt| self.inside(stmt, &here));
         };
         self.found = true;
-        let all = predicate::of_test(&inner, &|a| Ok(a.clone()))?.unwrap_or(Pred::True);
-        here.assume(&all);
+        let here = under(&here, &inner)?;
         let mut whole = within(body, &here)?;
         whole.iter_mut().try_for_each(|stmt| self.inside(stmt, &here))?;
         self.names.again();

@@ -30,10 +30,11 @@
 //! where they store. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
-use super::innermost::{assume, in_loops};
+use super::innermost::in_loops;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
+use crate::loops::predicate::assume;
 use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, has_loop, stores};
 use crate::solver::Facts;
 
