@@ -13,7 +13,6 @@
 //! data alone, where it is seen from the beginning of a row whether there are entries, and one whose index has a value by an equation, a map or a place.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
@@ -77,9 +76,7 @@ fn repeats(signature: &Signature, stmt: &Stmt, p: &Pred) -> bool {
 fn free(signature: &Signature, stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
     let all = stmt.dims.len() + stmt.rhs.sums().len();
     let mut about_numbers = false;
-    exists.visit_atoms(&mut |atom| {
-        about_numbers |= matches!(atom, Pred::Relation { relation: RelationRef::Computed { .. }, .. });
-    });
+    exists.visit_computed(&mut |_| about_numbers = true);
     let free: Vec<IndexId> = (0..all).map(IndexId::from_index).filter(|i| exists.mentions(*i)).collect();
     (about_numbers && free.len() < all && searches(signature, exists)).then_some(free)
 }
@@ -101,23 +98,17 @@ fn whether_any(builder: &mut Builder, stmt: &Stmt, exists: &Pred, free: &[IndexI
     let extent = |i: &IndexId| stmt.dims.iter().chain(stmt.rhs.sums()).nth(i.index()).cloned();
     let extents: Vec<Size> = free.iter().filter_map(extent).collect();
     let axes = builder.fresh_indices(&extents);
-    let mut names: BTreeMap<IndexId, IndexId> = free.iter().copied().zip(axes.iter().map(|(i, _)| *i)).collect();
-    let mut open = vec![exists];
-    while let Some(p) = open.pop() {
-        match p {
-            Pred::All(ps) | Pred::Any(ps) => open.extend(ps.iter()),
-            Pred::Exists { index, body, .. } => {
-                names.insert(*index, builder.fresh_index());
-                open.push(body);
-            }
-            _ => {}
-        }
-    }
-    let guard = exists.renamed(&|i| names.get(&i).copied().unwrap_or(i))?;
-    let one = builder.number(&[], Number::Literal(1.0))?;
-    let var = builder.contract(&axes, &[], guard, vec![Operand { var: one, indices: Vec::new() }])?;
-    let relation = RelationRef::Computed { var, view: View::Support };
+    let name = |i: IndexId| free.iter().position(|j| *j == i).and_then(|k| Some(axes.get(k)?.0));
+    let guard = builder.freshen(exists, &name)?;
+    let relation = ones(builder, &axes, guard)?;
     Ok(Pred::Relation { relation, args: free.iter().map(|i| (*i).into()).collect(), holds: true })
+}
+
+/// Where a tensor is not zero that is 1 under a guard.
+fn ones(builder: &mut Builder, axes: &[(IndexId, Size)], guard: Pred) -> Result<RelationRef> {
+    let one = builder.number(&[], Number::Literal(1.0))?;
+    let var = builder.contract(axes, &[], guard, vec![Operand { var: one, indices: Vec::new() }])?;
+    Ok(RelationRef::Computed { var, view: View::Support })
 }
 
 /// `argmin(v[sources, ..]) = target`, or of the largest element.
@@ -162,9 +153,6 @@ impl Place<'_> {
         let axes = builder.dims(self.var).to_vec();
         let axes = builder.fresh_indices(&axes);
         let guard = Pred::relation(*relation, Affine::indices(&axes));
-        let one = builder.number(&[], Number::Literal(1.0))?;
-        let var = builder.contract(&axes, &[], guard, vec![Operand { var: one, indices: Vec::new() }])?;
-        let relation = RelationRef::Computed { var, view: View::Support };
-        Ok(Pred::Relation { relation, args: args.clone(), holds: *holds })
+        Ok(Pred::Relation { relation: ones(builder, &axes, guard)?, args: args.clone(), holds: *holds })
     }
 }
