@@ -49,8 +49,10 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         false => Some(arguments.inputs.read(&program.signature)?),
     };
     let function = arguments.derivative.given.of(program, reader, &mut Stages::new())?;
-    let title = arguments.file.file_name().map_or_else(|| shown(&arguments.file), |name| name.display().to_string());
-    let title = if title == "-" { shown(&arguments.file) } else { title };
+    let title = match arguments.file.file_name() {
+        Some(name) if name != "-" => name.display().to_string(),
+        _ => shown(&arguments.file),
+    };
     let options = Options { title, text: Some(text), warnings, derivative, inputs };
     write_whole(&arguments.output, html(&function, &options)?.as_bytes())?;
     print(&format!("wrote {}\n", arguments.output.display()))?;

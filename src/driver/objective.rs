@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::kernel::{Engine, Kernel, MatrixKernel};
 use crate::stages::Stages;
 use crate::tensor::{Csr, Inputs};
-use unknowns::Unknowns;
+use unknowns::{Unknowns, leaf_by_leaf};
 
 pub use residuals::Residuals;
 
@@ -104,14 +104,10 @@ impl Objective {
     pub fn evaluate(&self, point: &[f64], gradient: &mut [f64]) -> Result<f64> {
         self.unknowns.check("point", point.len())?;
         self.unknowns.check("gradient", gradient.len())?;
-        let (mut value, mut gradient) = (0.0, gradient);
+        let mut value = 0.0;
         let given = self.unknowns.given(point, &self.are_read);
         let mut wanted = vec![std::slice::from_mut(&mut value)];
-        for length in self.unknowns.leaves() {
-            let (slope, rest) = gradient.split_at_mut(length);
-            wanted.push(slope);
-            gradient = rest;
-        }
+        wanted.extend(leaf_by_leaf(self.unknowns.leaves(), gradient));
         self.kernel.call_into(&given, &mut wanted)?;
         Ok(value)
     }

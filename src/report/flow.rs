@@ -71,11 +71,7 @@ pub(super) fn draw(page: &mut Page, program: &Program, what: &str) {
     page.close();
     if shown.len() < program.stmts.len() {
         let (all, shown) = (program.stmts.len(), shown.len());
-        page.element(
-            "p",
-            &[("class", "cut")],
-            &format!("Cut here: of {all} statements, the {shown} nearest to the results are shown."),
-        );
+        page.cut(&format!("Cut here: of {all} statements, the {shown} nearest to the results are shown."));
     }
 }
 

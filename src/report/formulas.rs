@@ -93,11 +93,7 @@ pub(super) fn typeset(page: &mut Page, mathml: &str, what: &str) -> bool {
         page.markup(mathml);
         page.close();
     } else {
-        page.element(
-            "p",
-            &[("class", "cut")],
-            "Not typeset here: the formula is longer or deeper than a browser shows well.",
-        );
+        page.cut("Not typeset here: the formula is longer or deeper than a browser shows well.");
     }
     fits
 }

@@ -79,15 +79,16 @@ impl Page {
         }
         self.close();
         if let Some(lines) = cut {
-            self.element(
-                "p",
-                &[("class", "cut")],
-                &format!(
-                    "Cut here: the text has {lines} lines, and a page shows {} lines and {} characters of one.",
-                    limits.lines, limits.characters
-                ),
-            );
+            self.cut(&format!(
+                "Cut here: the text has {lines} lines, and a page shows {} lines and {} characters of one.",
+                limits.lines, limits.characters
+            ));
         }
+    }
+
+    /// A paragraph that says what is not shown.
+    pub fn cut(&mut self, text: &str) {
+        self.element("p", &[("class", "cut")], text);
     }
 
     /// The page, with all elements closed.

@@ -8,7 +8,6 @@ use crate::driver::Function;
 use crate::error::{Error, Result};
 use crate::kernel::{Engine, Leaf};
 use crate::tensor::{Bindings, Inputs, bind};
-use crate::ty::RelationKind;
 
 /// How many places a result has at most of which it is found out which have an entry.
 pub(super) const PLACES: u64 = 1 << 24;
@@ -26,11 +25,8 @@ pub(super) fn of_inputs(function: &Function, bindings: &Bindings) -> Patterns {
     let mut patterns = Patterns::default();
     for (id, relation) in signature.relations.iter() {
         let Some(tuples) = bindings.relations().get(id) else { continue };
-        let name = match relation.kind {
-            RelationKind::Pattern(param) => signature.params.get(param).map_or("", |param| &param.name),
-            RelationKind::Free | RelationKind::Map => &relation.name,
-        };
-        patterns.pictures.extend(Picture::of(name.to_owned(), tuples));
+        let name = signature.pattern_owner(id).map_or(&relation.name, |param| &param.name);
+        patterns.pictures.extend(Picture::of(name.clone(), tuples));
     }
     let dense = signature.params.iter().filter(|(_, param)| param.storage.pattern().is_none());
     let dense: Vec<String> = dense
@@ -66,11 +62,7 @@ pub(super) fn of_results(function: &Function, inputs: &Inputs) -> Result<Pattern
         let name = output.name.as_str();
         match (signature.types.real_dims(output.ty), output.storage.pattern()) {
             (_, Some(r)) => {
-                let owner = signature.relations.get(r).and_then(|relation| match relation.kind {
-                    RelationKind::Pattern(param) => signature.params.get(param),
-                    RelationKind::Free | RelationKind::Map => None,
-                });
-                let of = owner.map_or("an input", |param| &param.name);
+                let of = signature.pattern_owner(r).map_or("an input", |param| &param.name);
                 patterns.notes.push(format!("`{name}` is stored sparse, with the pattern of `{of}`."));
             }
             (Some(dims), None) if dims.is_empty() => patterns.notes.push(format!("`{name}` is a number.")),

@@ -79,8 +79,9 @@ pub(super) fn complete(signature: &Signature, inputs: &mut Inputs, most: usize) 
                 let shape = shape(&leaf.dims)?;
                 let value = match (param.storage.pattern(), param.storage.format()) {
                     (Some(r), Some(format)) => {
-                        let pattern = match owner(signature, r)
-                            .and_then(|name| inputs.get(&name)?.as_tensor()?.pattern().cloned())
+                        let pattern = match signature
+                            .pattern_owner(r)
+                            .and_then(|owner| inputs.get(&owner.name)?.as_tensor()?.pattern().cloned())
                         {
                             Some(pattern) => pattern,
                             None => Arc::new(made_up(r, &shape)?),
@@ -99,14 +100,6 @@ pub(super) fn complete(signature: &Signature, inputs: &mut Inputs, most: usize) 
         }
     }
     Ok(())
-}
-
-/// The parameter whose pattern a relation is.
-fn owner(signature: &Signature, r: RelationId) -> Option<String> {
-    match signature.relations.get(r)?.kind {
-        RelationKind::Pattern(param) => signature.params.get(param).map(|param| param.name.clone()),
-        RelationKind::Free | RelationKind::Map => None,
-    }
 }
 
 /// About a sixth of all places, and of a matrix its diagonal.

@@ -5,7 +5,7 @@ use super::patterns::{self, Patterns};
 use super::picture::CELLS;
 use super::{Shown, heading, samples};
 use crate::error::Result;
-use crate::tensor::{Inputs, bind};
+use crate::tensor::bind;
 
 /// How many pictures there are at most for inputs, and for results.
 const PICTURES: usize = 8;
@@ -40,12 +40,8 @@ pub(super) fn section(page: &mut Page, shown: &Shown<'_>) -> Result<()> {
     });
     pictures(page, "Inputs", patterns::of_inputs(shown.function, &bindings));
     let what = if shown.derived.is_some() { "Results of the derivative" } else { "Results" };
-    pictures(page, what, results(shown, &inputs)?);
+    pictures(page, what, patterns::of_results(shown.result(), &inputs)?);
     Ok(())
-}
-
-fn results(shown: &Shown<'_>, inputs: &Inputs) -> Result<Patterns> {
-    patterns::of_results(shown.result(), inputs)
 }
 
 fn pictures(page: &mut Page, what: &str, Patterns { pictures, notes }: Patterns) {
@@ -63,10 +59,6 @@ fn pictures(page: &mut Page, what: &str, Patterns { pictures, notes }: Patterns)
         ));
     }
     if pictures.len() > PICTURES {
-        page.element(
-            "p",
-            &[("class", "cut")],
-            &format!("Cut here: of {} patterns, {PICTURES} are shown.", pictures.len()),
-        );
+        page.cut(&format!("Cut here: of {} patterns, {PICTURES} are shown.", pictures.len()));
     }
 }

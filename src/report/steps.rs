@@ -51,10 +51,6 @@ pub(super) fn derivation(page: &mut Page, shown: &Shown<'_>, derived: &Derived) 
     page.close();
     page.close();
     if all > steps.len() {
-        page.element(
-            "p",
-            &[("class", "cut")],
-            &format!("Cut here: the derivation has {all} steps, of which {} are shown.", steps.len()),
-        );
+        page.cut(&format!("Cut here: the derivation has {all} steps, of which {} are shown.", steps.len()));
     }
 }

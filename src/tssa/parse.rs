@@ -28,7 +28,7 @@ use crate::error::{Diagnostic, Error, Result};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::lexer::{Lexeme, Lexer, Token};
 use crate::scalar::{self, Function, Number, Op};
-use crate::ty::{self, RelationKind, Side, Signature, Storage, TypeId, Types};
+use crate::ty::{self, Side, Signature, Storage, TypeId, Types};
 
 /// Reads what a program in Tensor-SSA prints.
 ///
@@ -514,11 +514,7 @@ impl<'a> Parser<'a> {
     fn pattern(&mut self) -> Result<Storage> {
         let span = self.here.span;
         let relation = self.relation()?;
-        let owner = match self.signature.relations.get(relation).map(|r| r.kind) {
-            Some(RelationKind::Pattern(p)) => self.signature.params.get(p),
-            _ => None,
-        };
-        match owner.map(|param| param.storage) {
+        match self.signature.pattern_owner(relation).map(|param| param.storage) {
             Some(storage @ Storage::Sparse(..)) => Ok(storage.on(relation)),
             Some(Storage::Dense) | None => {
                 Err(problem("wrong-pattern", span, "expected the pattern of a sparse parameter"))

@@ -117,12 +117,17 @@ pub enum RelationKind {
 }
 
 impl Signature {
-    /// The format of the sparse parameter of which a relation is the pattern; nothing for other relations.
-    pub fn format_on(&self, relation: RelationId) -> Option<Format> {
+    /// The sparse parameter of which a relation is the pattern; nothing for other relations.
+    pub fn pattern_owner(&self, relation: RelationId) -> Option<&Param> {
         match self.relations.get(relation)?.kind {
-            RelationKind::Pattern(param) => self.params.get(param)?.storage.format(),
+            RelationKind::Pattern(param) => self.params.get(param),
             RelationKind::Free | RelationKind::Map => None,
         }
+    }
+
+    /// The format of the sparse parameter of which a relation is the pattern; nothing for other relations.
+    pub fn format_on(&self, relation: RelationId) -> Option<Format> {
+        self.pattern_owner(relation)?.storage.format()
     }
 
     /// The axes of a relation by which its entries are numbered, the most significant first: those of the format of a pattern, and the

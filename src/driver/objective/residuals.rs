@@ -6,7 +6,7 @@ mod levenberg_marquardt;
 use std::sync::Arc;
 
 use super::super::{Function, Mode, Names, Request};
-use super::unknowns::{Unknowns, check_length};
+use super::unknowns::{Unknowns, check_length, leaf_by_leaf};
 use crate::error::{Error, Result};
 use crate::kernel::{Engine, MatrixKernel, Output};
 use crate::stages::Stages;
@@ -99,12 +99,7 @@ impl Residuals {
     pub fn evaluate(&self, point: &[f64], residuals: &mut [f64], entries: &mut [f64]) -> Result<()> {
         self.unknowns.check("point", point.len())?;
         check_length("residuals", self.pattern().rows(), residuals.len())?;
-        let (mut leaves, mut rest) = (Vec::new(), residuals);
-        for length in self.lengths() {
-            let (leaf, others) = rest.split_at_mut(length);
-            leaves.push(leaf);
-            rest = others;
-        }
+        let mut leaves = leaf_by_leaf(self.lengths(), residuals);
         self.kernel.call_into(&self.unknowns.given(point, &self.are_read), &mut leaves, entries)?;
         Ok(())
     }

@@ -119,6 +119,17 @@ impl Unknowns {
     }
 }
 
+/// Memory cut into leaves of these lengths, which is as long as they are together.
+pub(super) fn leaf_by_leaf(lengths: impl Iterator<Item = usize>, mut numbers: &mut [f64]) -> Vec<&mut [f64]> {
+    let mut leaves = Vec::new();
+    for length in lengths {
+        let (leaf, rest) = numbers.split_at_mut(length);
+        leaves.push(leaf);
+        numbers = rest;
+    }
+    leaves
+}
+
 /// Checks the length of a vector.
 pub(super) fn check_length(name: &str, expected: usize, found: usize) -> Result<()> {
     match found == expected {
