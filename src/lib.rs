@@ -55,7 +55,7 @@
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> prepare, lower ───> loops
-//!                                                          │ schedule     the same numbers, sooner: 29 passes
+//!                                                          │ schedule     the same numbers, sooner: 31 passes
 //!                                                          v
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```

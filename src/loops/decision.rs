@@ -210,6 +210,12 @@ decisions! {
         PartialSums { parts: u32 } "its sums are those of {parts} parts, which may run at the same time"
         PartsAdded { parts: u32 } "the sums of the {parts} parts are added in order"
     }
+    "growing-sums" {
+        Running {} "sums that grow with an index are read from a tensor of them"
+    }
+    "prefix-sums" {
+        RunningSums {} "each sum is the one before and what comes to it"
+    }
     "privatise" {
         OneRow {} "iterations of inner loops have their rows at the same place, one after the other"
         Privatised { parts: u32 } "rows that only their own iteration reads are kept for each of {parts} parts"

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
 use crate::scalar::Number;
+use crate::tssa::exchanges::order;
 use crate::tssa::{Operand, Rhs};
 
 /// Work that may be done where a computed guard does not hold, and thrown away.
@@ -18,7 +19,12 @@ const SPECULATED: u64 = 24;
 
 impl<'a> Nester<'a> {
     /// An element at indices that are in range in the innermost scope.
+    ///
+    /// Where axes can be exchanged, the index of the outer loop comes first: rows are read, and what is known of one place is known of the other.
     pub fn element(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        let mut ordered = at.to_vec();
+        order(&self.plan.exchanges[x], &mut ordered);
+        let at = ordered.as_slice();
         if let Some(known) = self.computed(x, at) {
             return Ok(known);
         }

@@ -36,6 +36,7 @@ use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
 use crate::solver::solutions;
+use crate::tssa::exchanges::{Exchanges, exchanges};
 use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
@@ -92,6 +93,8 @@ pub(super) enum Placement {
 pub(super) struct Plan {
     pub placements: SideTable<VarId, Placement>,
     pub patterns: SideTable<VarId, Vec<Pattern>>,
+    /// The axes that can be exchanged without a change of sign.
+    pub exchanges: SideTable<VarId, Exchanges>,
     /// What holds of the `gen` indices wherever an element is not zero.
     pub supports: SideTable<VarId, Pred>,
     /// The targets of a map that are in use wherever an element is not zero, for those who compute all elements.
@@ -149,6 +152,17 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     }
 }
 
+/// The exchanges of tensors that may be read anywhere: of others the entry is at hand that a loop is at.
+fn even_exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
+    let mut all = exchanges(program);
+    let known = patterns(program);
+    for x in program.stmts.ids() {
+        let even = all[x].iter().filter(|e| !e.odd && known[x].is_empty()).copied().collect();
+        all.set(x, even);
+    }
+    all
+}
+
 /// Who reads tensors.
 struct Readers {
     uses: Vec<Use>,
@@ -183,6 +197,7 @@ impl Plan {
         let mut plan = Plan {
             placements: SideTable::new(len, Placement::Dead),
             patterns: patterns(program),
+            exchanges: even_exchanges(program),
             supports: SideTable::new(len, Pred::True),
             targets: SideTable::new(len, Pred::True),
             buffers: Arena::new(),

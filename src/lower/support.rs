@@ -8,6 +8,7 @@
 //! S[ sum s. [p] * X[a] * Y[b] ]          = exists s. p and S[X](a) and S[Y](b)
 //! S[ [p] * X + [q] * Y ]                 = (p and S[X]) or (q and S[Y])
 //! S[ [p] * f(X) ]                        = p, and S[X] where f(0) = 0
+//! S[ [p] * X / Y ]                       = p and S[X]
 //! ```
 //!
 //! It says too much rather than too little: guards on numbers are left out, and so is an index that nothing ties to the others.
@@ -25,8 +26,9 @@ use std::cell::LazyCell;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size};
-use crate::scalar::{Function, Number, try_evaluate};
+use crate::scalar::Number;
 use crate::solver::{Relations, simplify_union, solutions};
+use crate::tssa::vanishing::keeps_zero;
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// Of a tensor with more clauses only what they have in common is kept.
@@ -162,14 +164,22 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
         // An index that is 0 at some place annihilates nothing there.
         Rhs::Number(_) => vec![Clause::default()],
         Rhs::Add([(p, x), (q, y)]) => [under(p, *x)?, under(q, *y)?].concat(),
-        Rhs::Map { guard, function, args } if keeps_zero(program, *function, args.len()) => {
-            let mut union = Vec::new();
-            for x in args {
-                union.extend(under(guard, *x)?);
+        Rhs::Map { guard, function, args } => {
+            let zero_of = |zero: &dyn Fn(usize) -> bool| {
+                keeps_zero(&program.signature, *function, &(0..args.len()).map(zero).collect::<Vec<_>>())
+            };
+            if let Some(k) = (0..args.len()).find(|k| zero_of(&|other| other == *k)) {
+                under(guard, args[k])?
+            } else if zero_of(&|_| true) {
+                let mut union = Vec::new();
+                for x in args {
+                    union.extend(under(guard, *x)?);
+                }
+                union
+            } else {
+                clauses(guard, rank)
             }
-            union
         }
-        Rhs::Map { guard, .. } => clauses(guard, rank),
         Rhs::Contract { sums, guard, operands } => {
             // The `sum` indices come first among those that a clause binds.
             let mut product = clauses(guard, rank + sums.len());
@@ -183,11 +193,6 @@ fn of_statement(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Support
             product
         }
     })
-}
-
-/// Whether a function of zeros is zero, for all of them.
-fn keeps_zero(program: &Program, function: Function, arity: usize) -> bool {
-    try_evaluate(function, &program.signature.functions, &vec![0.0; arity]).is_ok_and(|y| y == 0.0)
 }
 
 /// The clauses of a guard, which binds indices from `next` on.

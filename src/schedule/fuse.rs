@@ -5,14 +5,16 @@
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
-//! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained;
-//! nor one that is computed in panels with anything.
+//! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
+//! or has a few terms only; nor one that is
+//! computed in panels with anything, nor [growing sums](super::prefix_sums).
 
 use std::collections::BTreeMap;
 
 use super::layout::Last;
-use super::panels;
-use super::vectorise::Traits;
+use super::machine::SHORT;
+use super::vectorise::{Traits, literal};
+use super::{panels, prefix_sums};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{
@@ -109,10 +111,10 @@ enum Written {
 }
 
 impl<'a> Candidate<'a> {
-    /// Nothing for a nest that is no single loop, and for a product in panels, which nothing joins.
+    /// Nothing for a nest that is no single loop, and for a product in panels and growing sums, which nothing joins.
     fn of(nest: &'a Nest, last: &Last) -> Option<Candidate<'a>> {
         let Parts { before, index, domain, body, after } = parts(nest)?;
-        if panels::applies(nest, last) {
+        if panels::applies(nest, last) || prefix_sums::is_apart(nest) {
             return None;
         }
         let segments = segments(body, index);
@@ -197,6 +199,8 @@ impl Factors {
         let at_all = |place: &Place| around.iter().all(|i| place.at.iter().any(|a| a.mentions(*i)));
         let once_here = body.iter().filter_map(Stmt::load).any(at_all);
         let once_inside = body.iter().all(|stmt| match stmt {
+            // A few terms, as the coordinates of a point, are no product of matrices.
+            Stmt::For { domain, .. } if literal(domain).is_some_and(|n| n < SHORT) => true,
             Stmt::For { index, body, .. } => {
                 around.push(*index);
                 let factors = Factors::inside(body, around);

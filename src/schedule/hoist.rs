@@ -14,6 +14,8 @@
 //! for k in R[i] { t += a(k) * c }   ==   local s; for k in R[i] { s += a(k) }; f = first k in R[i]; t += s * select(f + 1, c)
 //! ```
 //!
+//! [Growing sums](super::prefix_sums) keep their factors: a step multiplies once.
+//!
 //! Literals and index expressions are finite and need no select. What bounds of several kinds leave of a range is not known by one number; there
 //! other factors stay.
 //!
@@ -22,6 +24,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::prefix_sums::is_apart;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Size};
@@ -32,7 +35,7 @@ use crate::loops::{
 /// Takes factors out of innermost loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { arrays, nests, .. } = program;
-    nests.iter_mut().for_each(|nest| hoist(nest, arrays));
+    nests.iter_mut().filter(|nest| !is_apart(nest)).for_each(|nest| hoist(nest, arrays));
     Ok(())
 }
 

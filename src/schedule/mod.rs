@@ -10,6 +10,7 @@
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
+//! | `growing-sums` | sums over all places up to an index, or from it on, have nests of their own | | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `unroll-extrema` | of a few numbers each is compared with the best, whose place is not looked for | loops cut at tests | exact |
@@ -32,6 +33,7 @@
 //! | `panels` | a factor of a large matrix product is copied in panels, long sums are added in blocks | lanes | exact |
 //! | `tiles` | products inside of loops are computed for some columns at a time | lanes | exact |
 //! | `partial-sums` | a sum over a whole nest is that of parts | parallel loops | reassociates |
+//! | `prefix-sums` | sums over all places up to an index, or from it on, are running sums | nests of their own | reassociates |
 //! | `privatise` | rows that only their own iteration reads are kept for each part | parallel loops | exact |
 //! | `row-blocks` | sums along columns are those of blocks of rows, which follow the nest that writes the rows | parallel loops | reassociates |
 //! | `searches` | searches leave loops, and go on where the last one ended | lanes | exact |
@@ -39,11 +41,12 @@
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
 //! another order.
 //!
-//! Three more run when a program is bound, as sizes and constants are known then; [`specialise`](fn@specialise) has their order:
+//! Four more run when a program is bound, as sizes and constants are known then; [`specialise`](fn@specialise) has their order:
 //!
 //! | pass | what it does | for | results |
 //! |---|---|---|---|
 //! | [`scatter`](fn@scatter) | sums by target are computed in the order of their sources | sizes | reassociates |
+//! | `privatise` | longer rows that only their own iteration reads are kept for each part, too | sizes | exact |
 //! | [`hold`](fn@hold) | what constants alone lead to is a program of its own, which runs once | constants | exact |
 //! | [`in_bins`] | sums along another view of a relation are computed in two passes | a program has both forms | exact |
 //!
@@ -69,6 +72,7 @@ mod pack;
 mod panels;
 mod partial_sums;
 mod peel;
+mod prefix_sums;
 mod privatise;
 mod reciprocals;
 mod reuse;
@@ -130,7 +134,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 29] = {
+pub const PASSES: [Pass; 31] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -140,6 +144,7 @@ pub const PASSES: [Pass; 29] = {
         pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
         pass("row-sums", Reassociates, row_sums::run),
+        pass("growing-sums", Exact, prefix_sums::apart),
         pass("interchange", Exact, interchange::run),
         pass("split", Exact, split::run),
         pass("unroll-extrema", Exact, unroll_extrema::run),
@@ -162,6 +167,7 @@ pub const PASSES: [Pass; 29] = {
         pass("panels", Exact, panels::run),
         pass("tiles", Exact, tiles::run),
         pass("partial-sums", Reassociates, partial_sums::run),
+        pass("prefix-sums", Reassociates, prefix_sums::run),
         pass("privatise", Exact, privatise::run),
         pass("row-blocks", Reassociates, row_blocks::run),
         pass("searches", Exact, searches::run),

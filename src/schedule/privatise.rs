@@ -12,19 +12,36 @@
 //! Inside of such a row the same holds for loops that come one after the other, whatever runs in them: each iteration has its row at the place of that
 //! before, `t[i, j, ..]` becomes `t[i, 0, ..]`.
 //!
+//! Rows of up to [`PRIVATE_ROW`] numbers are kept for each part whatever the sizes are; others where sizes are known, when a program is bound, and
+//! the tensor has more rows than there are parts: then the memory of a matrix is that of a few rows.
+//!
 //! A row is read after it was written in the same iteration, since nothing else writes it; a tensor that is filled with zeros before is left
 //! alone.
 
 use std::collections::BTreeMap;
 
+use super::Sizes;
 use super::machine::{PARTS, PRIVATE_ROW};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Place, Program, Real, Stmt, has_loop};
 
-/// Keeps rows of intermediate tensors for each part only.
+/// Keeps short rows of intermediate tensors for each part only.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    keep(program, &is_short)
+}
+
+/// Keeps rows of intermediate tensors for each part only that have more of them than parts.
+pub(super) fn with_sizes(program: &mut Program, sizes: &Sizes<'_>) -> Result<()> {
+    keep(program, &|buffer, axis| {
+        let first = usize::from(buffer.entries.is_some());
+        let extent = axis.checked_sub(first).and_then(|axis| buffer.dims.get(axis)).and_then(|n| (sizes.length)(n));
+        first == 0 && extent.is_some_and(|rows| rows >= 2 * u64::from(PARTS))
+    })
+}
+
+fn keep(program: &mut Program, is_kept: &dyn Fn(&Buffer, usize) -> bool) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let homes = homes(nests);
     for (at, nest) in nests.iter_mut().enumerate() {
@@ -36,7 +53,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             let rows: Vec<(BufferId, usize)> = axes(&nest.body[stmt], index)
                 .into_iter()
                 .filter(|(id, _)| homes.get(id) == Some(&Some((at, stmt))))
-                .filter_map(|(id, axes)| Some((id, *axes.iter().find(|axis| is_short(&buffers[id], **axis))?)))
+                .filter(|(id, _)| buffers[*id].kind == BufferKind::Workspace)
+                .filter_map(|(id, axes)| Some((id, *axes.iter().find(|axis| is_kept(&buffers[id], **axis))?)))
                 .collect();
             if rows.is_empty() {
                 continue;
@@ -142,7 +160,7 @@ fn is_short(buffer: &Buffer, axis: usize) -> bool {
     let others = buffer.dims.iter().enumerate().filter(|(k, _)| k + usize::from(buffer.entries.is_some()) != axis);
     let len = others.map(|(_, n)| n.as_constant()).try_fold(1_i64, |len, n| len.checked_mul(n?));
     let is_dense = buffer.entries.is_none() || axis == 0;
-    buffer.kind == BufferKind::Workspace && is_dense && len.is_some_and(|len| len <= PRIVATE_ROW)
+    is_dense && len.is_some_and(|len| len <= PRIVATE_ROW)
 }
 
 /// The index of a loop whose iterations come one after the other within a part, and the index of the parts if it is cut already.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Sizes, Split, hold, in_bins, scatter};
+use super::{Sizes, Split, hold, in_bins, privatise, scatter};
 use crate::base::ParamId;
 use crate::error::Result;
 use crate::loops::Program;
@@ -23,9 +23,18 @@ pub struct Specialised {
 pub fn specialise(program: &Program, sizes: Option<&Sizes<'_>>, constants: &BTreeSet<ParamId>) -> Result<Specialised> {
     let scattered = sizes.map_or(Ok(None), |sizes| scatter(program, sizes))?;
     let program = scattered.as_ref().unwrap_or(program);
+    let finish = |mut program: Program| {
+        if let Some(sizes) = sizes {
+            privatise::with_sizes(&mut program, sizes)?;
+            if cfg!(debug_assertions) {
+                crate::stages::check("privatise", &program)?;
+            }
+        }
+        in_bins(&program)
+    };
     if constants.is_empty() {
-        return Ok(Specialised { setup: None, main: in_bins(program)? });
+        return Ok(Specialised { setup: None, main: finish(program.clone())? });
     }
     let Split { setup, main } = hold(program, constants)?;
-    Ok(Specialised { setup: Some(in_bins(&setup)?), main: in_bins(&main)? })
+    Ok(Specialised { setup: Some(finish(setup)?), main: finish(main)? })
 }

@@ -358,7 +358,7 @@ impl Traits {
         let mut plan = Plan { contraction: Contraction::of(body), last: Some(last), ..Plan::default() };
         let mut seen = Seen::new(&plan, index);
         seen.around = true;
-        let can = body.iter().all(|stmt| seen.stmt(stmt));
+        let can = body.iter().all(|stmt| seen.stmt(stmt)) && !plan.stores_neighbours_inside(index, body);
         let Seen { neighbours, gathers, .. } = seen;
         plan.run_in_lanes(body);
         let (gain, can_jam) = (Gain::of(&plan, index, body, 1), could_jam(&plan, index, body));

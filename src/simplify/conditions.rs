@@ -392,7 +392,7 @@ fn terms(e: &Expr) -> usize {
     }
 }
 
-fn parity(f: Function) -> Option<Parity> {
+pub(super) fn parity(f: Function) -> Option<Parity> {
     match f {
         Function::Value(Primitive::Op(op)) if op.arity() == 1 => op.facts().parity,
         _ => None,

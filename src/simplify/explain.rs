@@ -22,7 +22,7 @@ use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::lang::{Head, Node, class_of};
 use super::needless::{self, Dropped, Obligation};
-use super::rewrite::DEFINITION;
+use super::rewrite::{DEFINITION, SYMMETRY};
 use super::saturate::Step;
 use super::text::Text;
 use super::{Event, Options, Run, Weakening, search};
@@ -49,11 +49,12 @@ pub struct Equation {
 }
 
 /// Steps that no rule file holds, and what each says. Each is certified in a way of its own, see [`Explanation::check`].
-pub const BUILT_IN: [(&str, &str); 5] = [
+pub const BUILT_IN: [(&str, &str); 6] = [
     needless::STEPS[0],
     needless::STEPS[1],
     needless::STEPS[2],
     (DEFINITION, "a tensor that is a number, or elements of another one, perhaps under a guard, is what it is"),
+    (SYMMETRY, "two axes of a tensor are exchanged that leave its elements as they are, or change their sign"),
     (ARITHMETIC, "both sides are the same polynomial of their reads"),
 ];
 

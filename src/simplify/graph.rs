@@ -31,6 +31,7 @@ use crate::base::{Id as _, IndexId, RelationId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::solver::Facts;
+use crate::tssa::exchanges::order;
 use crate::ty::Signature;
 
 /// Indices with their ranges, outermost first.
@@ -95,13 +96,16 @@ impl<'a> Graph<'a> {
         (self.next, self.consulted)
     }
 
-    /// Whether an expression reads classes that are nothing without work.
-    pub(super) fn reads_no_view(&self, e: &Expr) -> bool {
+    /// Whether an expression reads classes that need work, and whose places have no order.
+    pub(super) fn reads_as_they_are(&self, e: &Expr) -> bool {
         match e {
             Expr::Number(_) | Expr::Index(_) => true,
-            Expr::Read(read) => self.egraph.find(read.class) == read.class && self.data(read.class).view.is_none(),
-            Expr::Product(product) => product.factors.iter().all(|e| self.reads_no_view(e)),
-            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(|e| self.reads_no_view(e)),
+            Expr::Read(read) => {
+                let data = self.data(read.class);
+                self.egraph.find(read.class) == read.class && data.view.is_none() && data.exchanges.is_empty()
+            }
+            Expr::Product(product) => product.factors.iter().all(|e| self.reads_as_they_are(e)),
+            Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(|e| self.reads_as_they_are(e)),
         }
     }
 
@@ -147,6 +151,14 @@ impl<'a> Graph<'a> {
                 Some(_) | None => return Ok(Expr::Read(read)),
             }
         }
+    }
+
+    /// The read with its places in order where its class allows that, and whether the element changes its sign by that; nothing where they are.
+    pub(super) fn ordered(&self, read: &Read) -> Option<(Read, bool)> {
+        let exchanges = &self.data(read.class).exchanges;
+        let mut indices = read.indices.to_vec();
+        let negative = order(exchanges, &mut indices);
+        (*indices != *read.indices).then(|| (Read { class: read.class, indices: indices.into() }, negative))
     }
 
     /// What a read is without any work, if its class has a view.

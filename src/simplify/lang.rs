@@ -14,9 +14,11 @@ use egg::{DidMerge, EGraph, Id};
 use smallvec::SmallVec;
 
 use super::expr::{Expr, Product, Read, Real};
+use super::symmetry::exchanges;
 use crate::base::{Id as _, IndexId, ParamId, RelationId, VarId};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var};
 use crate::scalar::Function;
+use crate::tssa::exchanges::Exchanges;
 use crate::ty::Side;
 
 /// An argument of a node.
@@ -142,6 +144,8 @@ pub(super) struct Data {
     pub(super) view: Option<Expr>,
     /// It may be read only where this relation holds.
     pub(super) pattern: Option<RelationId>,
+    /// Axes that can be exchanged.
+    pub(super) exchanges: Exchanges,
 }
 
 /// The analysis.
@@ -151,13 +155,13 @@ pub(super) struct Analysis;
 impl egg::Analysis<Node> for Analysis {
     type Data = Data;
 
-    fn make(_: &mut EGraph<Node, Self>, node: &Node, id: Id) -> Data {
+    fn make(egraph: &mut EGraph<Node, Self>, node: &Node, id: Id) -> Data {
         let view = view(node, id);
         let pattern = match &*node.head {
             Head::Input { pattern, .. } => *pattern,
             _ => None,
         };
-        Data { dims: node.head.dims().to_vec(), view, pattern }
+        Data { dims: node.head.dims().to_vec(), view, pattern, exchanges: exchanges(egraph, node) }
     }
 
     fn merge(&mut self, a: &mut Data, b: Data) -> DidMerge {
@@ -167,8 +171,13 @@ impl egg::Analysis<Node> for Analysis {
             (v, w) => v.as_ref().or(w.as_ref()).cloned(),
         };
         let pattern = a.pattern.or(b.pattern);
-        let merged = DidMerge(view != a.view || pattern != a.pattern, view != b.view || pattern != b.pattern);
-        (a.view, a.pattern) = (view, pattern);
+        // Of a tensor that is both even and odd, and so zero, one is enough.
+        let mut exchanges = a.exchanges.clone();
+        exchanges.extend(b.exchanges.iter().filter(|e| !a.exchanges.iter().any(|other| other.axes == e.axes)).copied());
+        exchanges.sort();
+        let differs = |data: &Data| view != data.view || pattern != data.pattern || exchanges != data.exchanges;
+        let merged = DidMerge(differs(a), differs(&b));
+        (a.view, a.pattern, a.exchanges) = (view, pattern, exchanges);
         merged
     }
 }

@@ -36,6 +36,7 @@
 //! | `rule`, `rule_text`, `rule_check` | rules, their text, what they must not do |
 //! | `matching`, `bindings`, `conditions`, `instantiate` | where a rule matches, and what it makes of that |
 //! | `rewrite`, `saturate` | normal forms; all rules on all nodes |
+//! | `symmetry` | axes that can be exchanged |
 //! | `cost`, `extract`, `price` | what nodes cost, the cheapest selection, what programs cost |
 //! | `encode`, `decode` | Tensor-SSA into the e-graph and back |
 //! | `needless` | guards that say nothing |
@@ -61,6 +62,7 @@ mod rule;
 mod rule_check;
 mod rule_text;
 mod saturate;
+mod symmetry;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::conditions::parity;
 use super::expr::{Expr, Product, Read};
 use super::graph::{Graph, Scope};
 use super::instantiate::instantiate;
@@ -17,6 +18,7 @@ use super::rule::{Mode, Rule, Tier};
 use crate::base::work;
 use crate::error::Result;
 use crate::index::{Pred, Var};
+use crate::scalar::{Function, Parity};
 
 /// How many rules one expression may be rewritten by while it is normalised.
 const MAX_STEPS: usize = 60;
@@ -27,9 +29,26 @@ const MAX_VIEWS: usize = 32;
 /// The step from a read to what is read, where that is a number or elements of another tensor, perhaps under a guard.
 pub(super) const DEFINITION: &str = "definition";
 
+/// The step from a read to the same one with its places in order.
+pub(super) const SYMMETRY: &str = "symmetry";
+
+/// An argument of a function, which is a number or a read, with its places in order: a sign would need work, and an even function drops it.
+fn ordered_argument(graph: &Graph<'_>, function: Function, e: Expr, used: &mut Vec<&str>) -> Expr {
+    let Expr::Read(read) = &e else { return e };
+    match graph.ordered(read) {
+        Some((ordered, negative)) if !negative || parity(function) == Some(Parity::Even) => {
+            used.push(SYMMETRY);
+            Expr::Read(ordered)
+        }
+        _ => e,
+    }
+}
+
 /// The rules in force.
 pub(super) struct Rules<'r> {
     normal: Vec<Group<'r>>,
+    /// Whether places of reads come into order, which may change the sign of a zero.
+    orders: bool,
     /// Those of the e-graph.
     pub(super) graph: Vec<Group<'r>>,
     /// What expressions become under the indices around, and by which rules, where no class had a say in it: classes are but names then, and
@@ -56,7 +75,8 @@ impl<'r> Rules<'r> {
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
         let (normal, graph): (Vec<&Rule>, Vec<&Rule>) =
             rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
-        Rules { normal: groups(&normal), graph: groups(&graph), known: RefCell::default() }
+        let orders = tier >= Tier::SignedZero;
+        Rules { normal: groups(&normal), orders, graph: groups(&graph), known: RefCell::default() }
     }
 
     /// The expression in normal form. Names of the rules that changed it are appended to `used`.
@@ -67,7 +87,7 @@ impl<'r> Rules<'r> {
         e: &Expr,
         used: &mut Vec<&'r str>,
     ) -> Result<Expr> {
-        if matches!(e, Expr::Number(_) | Expr::Index(_) | Expr::Read(_)) || !graph.reads_no_view(e) {
+        if matches!(e, Expr::Number(_) | Expr::Index(_) | Expr::Read(_)) || !graph.reads_as_they_are(e) {
             return self.normalise_anew(graph, scope, e, used);
         }
         let question = (scope.clone(), e.clone());
@@ -147,7 +167,7 @@ impl<'r> Rules<'r> {
                         if !matches!(&viewed, Expr::Read(same) if same.class == graph.egraph.find(read.class)) {
                             used.push(DEFINITION);
                         }
-                        Ok(viewed)
+                        Ok(if self.orders { ordered_argument(graph, *function, viewed, used) } else { viewed })
                     }
                     e => self.normalise(graph, scope, e, used),
                 });
@@ -203,7 +223,16 @@ impl<'r> Rules<'r> {
                 _ => return Ok(Expr::product(Vec::new(), guard, product.factors)),
             }
         }
-        self.normalise_top(graph, scope, Expr::product(Vec::new(), guard, vec![Expr::Read(read)]), used)
+        let mut factors = Vec::with_capacity(2);
+        if self.orders
+            && let Some((ordered, negative)) = graph.ordered(&read)
+        {
+            used.push(SYMMETRY);
+            factors.extend(negative.then(|| Expr::number(-1.0)));
+            read = ordered;
+        }
+        factors.push(Expr::Read(read));
+        self.normalise_top(graph, scope, Expr::product(Vec::new(), guard, factors), used)
     }
 
     /// The first rule that changes the expression, and what it becomes.

@@ -125,7 +125,7 @@ impl<'r> Engine<'_, '_, 'r> {
         let mut hasher = FxHasher::default();
         for child in node.children() {
             let class = &self.graph.egraph[*child];
-            (class.nodes.len(), &class.data.view).hash(&mut hasher);
+            (class.nodes.len(), &class.data.view, &class.data.exchanges).hash(&mut hasher);
         }
         hasher.finish()
     }

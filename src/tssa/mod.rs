@@ -25,6 +25,7 @@ mod build;
 mod canonical;
 mod data;
 pub mod deps;
+pub(crate) mod exchanges;
 mod import;
 mod json;
 mod parse;

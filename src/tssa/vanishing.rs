@@ -189,7 +189,7 @@ impl World for Few {
 }
 
 /// Whether a function is zero for arguments of which some are. A quotient is a product with a reciprocal.
-fn keeps_zero(signature: &Signature, function: Function, zero: &[bool]) -> bool {
+pub(crate) fn keeps_zero(signature: &Signature, function: Function, zero: &[bool]) -> bool {
     if function == Function::Value(Primitive::Op(Op::Div)) {
         return zero.first() == Some(&true);
     }

@@ -1,13 +1,14 @@
 //! How the loops of values and gradients grow with the sizes of a program, all of them alike: as the sums that were written, and no faster.
 
 use iverson::kernel::Engine;
+use iverson::stages::Stages;
 use iverson::{Error, Function};
 
 use crate::kernels::fitting;
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
-const PROGRAMS: [(&str, &str, f64); 5] = [
+const PROGRAMS: [(&str, &str, f64); 7] = [
     (
         "batch normalisation and relu",
         "param x : [n, d] real
@@ -42,6 +43,21 @@ const PROGRAMS: [(&str, &str, f64); 5] = [
          sum i < n, j < n. ((max p < 2. max q < 2. x[2 * i + p, 2 * j + q]) - y[i, j])^2",
         2.0,
     ),
+    (
+        "partial likelihood of those at risk",
+        "param x : [n] real
+         param e : [n] real
+         let risk = gen i < n. sum j < n. [i <= j] * exp(x[j])
+         sum i < n. e[i] * (ln(risk[i]) - x[i])",
+        1.0,
+    ),
+    (
+        "sums of all earlier rows",
+        "param x : [n, n] real
+         param y : [n, n] real
+         sum i < n, k < n. ((sum j < i. x[j, k]) - y[i, k])^2",
+        2.0,
+    ),
 ];
 
 /// How many iterations the loops of a kernel take at a size.
@@ -63,4 +79,16 @@ fn loops_grow_as_the_sums_that_were_written() {
             assert!(ratio.log(4.0) < power + 0.2, "{name}: loops grow by the power {}", ratio.log(4.0));
         }
     }
+}
+
+/// A quotient is nothing where its dividend is, whatever the divisor: its sums run over entries.
+#[test]
+fn quotients_are_walked_as_their_dividends() {
+    let text = "param A : csr [n, n] real
+                param r : [n] real
+                param out : [n] real
+                gen j < n. sum i < n. A[i, j]^2 * r[i] / out[i]";
+    let function = Function::parse(text).expect("it is right");
+    let nests = function.loops(&mut Stages::new()).expect("small").to_string();
+    assert!(nests.contains("in rows A?(1, 0)") && !nests.contains("find"), "{nests}");
 }

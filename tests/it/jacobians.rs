@@ -413,7 +413,7 @@ fn derivatives_of_books() {
         (
             "param A : [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",
             weighted,
-            "let t0 = gen i < m, j < n. weight[j] * A[j, i]\nin gen i < m, j < m. sum k < n. A[k, i] * t0[j, k]",
+            "let t0 = gen i < m, j < n. weight[j] * A[j, i]\nin gen i < m, j < m. sum k < n. A[k, j] * t0[i, k]",
         ),
         (
             "param A : csr [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. A[i, j] * x[j]",

@@ -100,7 +100,7 @@ pub fn scatter(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> 
 }
 
 /// Puts statements in the place of one.
-fn replace(body: &mut Vec<Stmt>, path: &[usize], by: Vec<Stmt>) {
+pub(super) fn replace(body: &mut Vec<Stmt>, path: &[usize], by: Vec<Stmt>) {
     match path {
         [] => {}
         [at] => {

@@ -12,6 +12,7 @@ use super::{Graph, Scope};
 use crate::base::{Id as _, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::tssa::exchanges::{Exchanges, order};
 
 impl Graph<'_> {
     /// `e` as an element of a class: `T[g]` with `T = gen g. e`.
@@ -133,14 +134,35 @@ impl Graph<'_> {
         if product.sums.is_empty() && product.guard.is_true() && product.factors.len() == 1 {
             return self.leaf_class(gens, &product.factors[0]);
         }
-        let (product, order) = canonical_factors(Rc::unwrap_or_clone(product));
+        let (product, order) = canonical_factors(Rc::unwrap_or_clone(product), &|e| self.is_even(e));
         let sums = order.iter().map(|(_, n)| n.clone()).collect();
         let mut closing = Closing::new(gens, &order);
         let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
+        let factors = self.in_order(factors, &closing.children);
         let guard = closing.guard(&product.guard)?;
         let dims = dims(gens);
         let children = closing.children;
         Ok(self.insert(Node::new(Head::Product { dims, sums, guard, factors }, children)))
+    }
+
+    /// Whether an expression reads a tensor that is the same with two axes exchanged.
+    fn is_even(&self, e: &Expr) -> bool {
+        matches!(e, Expr::Read(read) if self.data(read.class).exchanges.iter().any(|e| !e.odd))
+    }
+
+    /// Leaves with the places of such reads in order.
+    fn in_order(&self, slots: Vec<Slot>, children: &[Id]) -> Vec<Slot> {
+        let mut children = children.iter();
+        let ordered = |slot| match slot {
+            Slot::Read(mut at) => {
+                let exchanges = children.next().map(|child| &self.data(*child).exchanges);
+                let even: Exchanges = exchanges.into_iter().flatten().filter(|e| !e.odd).copied().collect();
+                order(&even, &mut at);
+                Slot::Read(at)
+            }
+            slot => slot,
+        };
+        slots.into_iter().map(ordered).collect()
     }
 
     /// `a * b` as an element of the class that holds these products, if there is one.
@@ -164,7 +186,7 @@ impl Graph<'_> {
         if a == b || !self.guarded(&gens, Pred::True, &[a.clone(), b.clone()])?.is_true() {
             return Ok(None);
         }
-        let (product, _) = canonical_factors(e.into_product());
+        let (product, _) = canonical_factors(e.into_product(), &|_| false);
         let mut closing = Closing::new(&gens, &[]);
         let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
         let head = Head::Product { dims: dims(&gens), sums: Vec::new(), guard: Pred::True, factors };
@@ -253,8 +275,9 @@ fn dims(gens: &[(IndexId, Size)]) -> Vec<Size> {
     gens.iter().map(|(_, n)| n.clone()).collect()
 }
 
-/// Orders the factors without regard to the names of `sum` indices, then these by their first occurrence.
-fn canonical_factors(mut product: Product) -> (Product, Scope) {
+/// Orders the factors without regard to the names of `sum` indices, then these by their first occurrence: `sum i j. D[i, j] * X[j, i]` is
+/// `sum i j. X[i, j] * D[j, i]` where `D` is the same both ways, and gives no order.
+fn canonical_factors(mut product: Product, is_even: &dyn Fn(&Expr) -> bool) -> (Product, Scope) {
     let summed: Vec<IndexId> = product.sums.iter().map(|(i, _)| *i).collect();
     let masked =
         |e: &Expr| e.substitute(&|i| summed.contains(&i).then(|| Affine::constant(0))).unwrap_or_else(|_| e.clone());
@@ -270,7 +293,8 @@ fn canonical_factors(mut product: Product) -> (Product, Scope) {
             }
         });
     };
-    product.factors.iter().for_each(|e| e.visit_affine(&mut meet));
+    let (even, others): (Vec<&Expr>, Vec<&Expr>) = product.factors.iter().partition(|e| is_even(e));
+    others.into_iter().chain(even).for_each(|e| e.visit_affine(&mut meet));
     product.guard.visit_affine(&mut meet);
     for entry in &product.sums {
         if !order.contains(entry) {
