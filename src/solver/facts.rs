@@ -26,7 +26,7 @@ mod refutation;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use rustc_hash::FxHashMap;
@@ -71,6 +71,8 @@ pub struct Facts {
     /// With bound indices named by how deep they are bound.
     existentials: Vec<Pred>,
     functional: BTreeSet<RelationRef>,
+    /// The maps of which each source has a target, with the ranges of sources and targets.
+    total: BTreeMap<RelationRef, Vec<Size>>,
     /// The relations of which some tuple is known, or supposed by a case, not to be in.
     negated: BTreeSet<RelationRef>,
     skolems: u32,
@@ -404,6 +406,12 @@ impl Facts {
         self.functional.insert(map);
     }
 
+    /// Adds the fact that each source of a map has a target, where sources and targets have these ranges.
+    pub fn total(&mut self, map: RelationRef, shape: &[Size]) {
+        self.functional(map);
+        self.total.insert(map, shape.to_vec());
+    }
+
     /// Whether the goal follows from the facts. `false` means "not proved".
     pub fn proves(&self, goal: &Pred) -> bool {
         let mut conjuncts = goal.conjuncts().iter();
@@ -519,6 +527,9 @@ impl Facts {
         if !self.existentials.is_empty() && goal.bound_by_depth(0).is_ok_and(|goal| self.existentials.contains(&goal)) {
             return true;
         }
+        if self.proves_target(index, extent, body, budget) {
+            return true;
+        }
         for witness in self.witnesses(index, body) {
             if budget.splits == 0 {
                 return false;
@@ -529,6 +540,43 @@ impl Facts {
                     .substitute(&|i| (i == index).then(|| witness.clone()))
                     .is_ok_and(|p| self.proves_within(&p, budget));
             if holds {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether `exists i < n. f(a, i) and p(i)` since each source of the map has a target, for which the rest is proved: where `a` is in range and
+    /// `p(f(a))`.
+    fn proves_target(&self, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
+        let mut binds = false;
+        body.visit_binders(&mut |_| binds = true);
+        if binds || self.total.is_empty() {
+            return false;
+        }
+        for (at, p) in body.conjuncts().iter().enumerate() {
+            let Pred::Relation { relation, args, holds: true } = p else { continue };
+            let (Some((target, source)), Some(shape)) = (args.split_last(), self.total.get(relation)) else { continue };
+            let Some(value) = value_of(index, p, &|map| map == *relation) else { continue };
+            if shape.last() != Some(extent) || target.as_index() != Some(index) || budget.splits == 0 {
+                continue;
+            }
+            budget.splits -= 1;
+            let has_target = source
+                .iter()
+                .zip(shape)
+                .all(|(a, n)| Pred::in_range(a, n).is_ok_and(|p| self.proves_within(&p, budget)));
+            let mut others = body.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).peekable();
+            if !has_target {
+                continue;
+            }
+            if others.peek().is_none() {
+                return true;
+            }
+            let Ok(in_range) = Pred::in_range(&value, extent) else { continue };
+            let known = self.under([], [&in_range]);
+            let value = |i: IndexId| (i == index).then(|| value.clone());
+            if others.all(|(_, p)| p.substitute(&value).is_ok_and(|p| known.proves_within(&p, budget))) {
                 return true;
             }
         }

@@ -207,8 +207,9 @@ impl Signature {
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::new();
         self.assumptions.iter().for_each(|p| facts.assume(p));
-        let relations = self.relations.ids().map(RelationRef::Input);
-        relations.filter(|r| self.is_map(*r)).for_each(|r| facts.functional(r));
+        for (id, relation) in self.relations.iter().filter(|(_, relation)| relation.kind == RelationKind::Map) {
+            facts.total(RelationRef::Input(id), &relation.shape);
+        }
         facts
     }
 }

@@ -301,3 +301,25 @@ fn clauses_of_relations_nobody_denies_take_no_part() {
     assert!(facts.proves(&relation(300, &[i(I)])));
     assert!(!facts.proves(&relation(301, &[i(I)])));
 }
+
+#[test]
+fn sources_have_targets() {
+    let (map, other) = (RelationRef::Input(RelationId(5)), RelationRef::Input(RelationId(6)));
+    let (i, j, k) = (IndexId(0), IndexId(1), IndexId(2));
+    let [sources, targets, more] = [0, 1, 2].map(|n| Affine::size(SizeId(n)));
+    let mut facts = Facts::new();
+    facts.total(map, &[sources.clone(), targets.clone()]);
+    facts.functional(other);
+    let facts = facts.under(&[(i, sources.clone()), (k, more)], []);
+    let target = |map, source: Affine, extent: &Affine| {
+        Pred::exists(j, extent.clone(), Pred::relation(map, vec![source, Affine::index(j)]))
+    };
+    assert!(facts.proves(&target(map, Affine::index(i), &targets)));
+    // Another source may be out of range, another range may be smaller, and of another relation this is not said.
+    assert!(!facts.proves(&target(map, Affine::index(k), &targets)));
+    assert!(!facts.proves(&target(map, Affine::index(i), &sources)));
+    assert!(!facts.proves(&target(other, Affine::index(i), &targets)));
+    let both = |p: Pred| Pred::exists(j, targets.clone(), Pred::relation(map, vec![i.into(), j.into()]).and(p));
+    assert!(facts.proves(&both(Pred::non_negative(Affine::index(j)))));
+    assert!(!facts.proves(&both(Pred::non_negative(Affine::index(j).sub(&Affine::constant(1)).unwrap()))));
+}
