@@ -35,7 +35,7 @@ use smallvec::{SmallVec, smallvec};
 use self::refutation::{Node, Reach, Refutation};
 use super::value_of;
 use crate::base::{IndexId, work};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var, View};
 
 /// How many inequalities may be written down for one goal.
 const MAX_CONSTRAINTS_OF_GOAL: usize = 16_000;
@@ -546,41 +546,52 @@ impl Facts {
         false
     }
 
-    /// Whether `exists i < n. f(a, i) and p(i)` since each source of the map has a target, for which the rest is proved: where `a` is in range and
-    /// `p(f(a))`.
+    /// Whether an `exists` holds since each source of a map has a target: of its cases, each of which asks for one, one holds.
+    ///
+    /// ```text
+    /// exists i < n. (f(a, i + c) and p(i)) or ..   ==   (f(a) - c in range n and p(f(a) - c)) or ..        for `a` in range
+    /// ```
     fn proves_target(&self, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
         let mut binds = false;
         body.visit_binders(&mut |_| binds = true);
         if binds || self.total.is_empty() {
             return false;
         }
-        for (at, p) in body.conjuncts().iter().enumerate() {
-            let Pred::Relation { relation, args, holds: true } = p else { continue };
-            let (Some((target, source)), Some(shape)) = (args.split_last(), self.total.get(relation)) else { continue };
-            let Some(value) = value_of(index, p, &|map| map == *relation) else { continue };
-            if shape.last() != Some(extent) || target.as_index() != Some(index) || budget.splits == 0 {
+        let cases = match body {
+            Pred::Any(cases) => cases,
+            case => std::slice::from_ref(case),
+        };
+        let (mut open, mut ranges) = (Vec::new(), Vec::new());
+        for case in cases {
+            let found = case.conjuncts().iter().enumerate().find_map(|(at, p)| Some((at, self.target(index, p)?)));
+            let Some((at, (value, sources, range))) = found else { continue };
+            if budget.splits == 0 || !sources.iter().all(|p| self.proves_within(p, budget)) {
                 continue;
             }
             budget.splits -= 1;
-            let has_target = source
-                .iter()
-                .zip(shape)
-                .all(|(a, n)| Pred::in_range(a, n).is_ok_and(|p| self.proves_within(&p, budget)));
-            let mut others = body.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).peekable();
-            if !has_target {
-                continue;
-            }
-            if others.peek().is_none() {
-                return true;
-            }
-            let Ok(in_range) = Pred::in_range(&value, extent) else { continue };
-            let known = self.under([], [&in_range]);
             let value = |i: IndexId| (i == index).then(|| value.clone());
-            if others.all(|(_, p)| p.substitute(&value).is_ok_and(|p| known.proves_within(&p, budget))) {
-                return true;
-            }
+            let others = case.conjuncts().iter().enumerate().filter(|(other, _)| *other != at);
+            let others = others.map(|(_, p)| p.substitute(&value)).collect::<Checked<Vec<_>>>();
+            let in_range = value(index).map_or(Ok(Pred::True), |value| Pred::in_range(&value, extent));
+            let (Ok(others), Ok(in_range)) = (others, in_range) else { continue };
+            open.push(Pred::all(others).and(in_range));
+            ranges.push(range);
         }
-        false
+        !open.is_empty() && self.under([], &ranges).proves_within(&Pred::any(open), budget)
+    }
+
+    /// The value of an index by `f(a, i + c)`, where each source has a target: that, that the sources are in range, and that the target is.
+    fn target(&self, index: IndexId, p: &Pred) -> Option<(Affine, Vec<Pred>, Pred)> {
+        let Pred::Relation { relation, args, holds: true } = p else { return None };
+        let (target, source) = args.split_last()?;
+        let (extent, sizes) = self.total.get(relation)?.split_last()?;
+        let (1, shift) = target.split(index)? else { return None };
+        if source.iter().any(|a| a.mentions(index) || a.nesting() >= Affine::MAX_NESTING) {
+            return None;
+        }
+        let of = Affine::var(Var::Apply(Box::new(Application { map: *relation, args: source.to_vec() })));
+        let sources = source.iter().zip(sizes).map(|(a, n)| Pred::in_range(a, n)).collect::<Checked<_>>().ok()?;
+        Some((of.sub(&shift).ok()?, sources, Pred::in_range(&of, extent).ok()?))
     }
 
     /// Indices at which a relation atom or an equation of `body` may hold.

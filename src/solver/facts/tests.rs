@@ -322,4 +322,15 @@ fn sources_have_targets() {
     let both = |p: Pred| Pred::exists(j, targets.clone(), Pred::relation(map, vec![i.into(), j.into()]).and(p));
     assert!(facts.proves(&both(Pred::non_negative(Affine::index(j)))));
     assert!(!facts.proves(&both(Pred::non_negative(Affine::index(j).sub(&Affine::constant(1)).unwrap()))));
+    // The labels 0 .. 4 are below 4 or above 0.
+    let mut labels = Facts::new();
+    labels.total(map, &[sources.clone(), Affine::constant(5)]);
+    let labels = labels.under(&[(i, sources)], []);
+    let label = |k: i64| Pred::relation(map, vec![i.into(), Affine::index(j).add_constant(k).unwrap()]);
+    let some = |p: Pred, n: i64| Pred::exists(j, Affine::constant(n), p);
+    assert!(labels.proves(&some(Pred::any([label(0), label(1)]), 4)));
+    assert!(!labels.proves(&some(Pred::any([label(0), label(1)]), 3)));
+    assert!(!labels.proves(&some(label(1), 4)));
+    assert!(labels.proves(&some(Pred::any([label(0), label(2)]), 3)));
+    assert!(!labels.proves(&some(Pred::any([label(0), label(2)]), 2)));
 }
