@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{BufferId, Cond, Domain, Place, Real, RealId, Search, Stmt};
 use crate::base::IndexId;
-use crate::index::{Affine, View};
+use crate::index::{Affine, Var, View};
 
 impl Stmt {
     /// A loop over values one by one, on one thread.
@@ -73,6 +73,17 @@ impl Stmt {
             | Stmt::Extend(..)
             | Stmt::Fill(_) => {}
         }
+    }
+
+    /// Calls `visit` on the indices in the index expressions of this statement alone, once for each expression.
+    pub fn visit_indices(&self, visit: &mut dyn FnMut(IndexId)) {
+        self.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Index(i) = v {
+                    visit(*i);
+                }
+            });
+        });
     }
 
     /// Calls `visit` on the registers that this statement alone reads.
@@ -146,6 +157,13 @@ pub fn defined(body: &[Stmt]) -> BTreeSet<IndexId> {
     let mut defined = BTreeSet::new();
     body.iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
     defined
+}
+
+/// The indices that statements mention, and those inside of them.
+pub(crate) fn mentioned<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<IndexId> {
+    let mut mentioned = BTreeSet::new();
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| mentioned.extend([i]))));
+    mentioned
 }
 
 /// Statements and those in tests among them, in order, but none in further loops.

@@ -153,9 +153,8 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
 }
 
 /// The exchanges of tensors that may be read anywhere: of others the entry is at hand that a loop is at.
-fn even_exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
+fn even_exchanges(program: &Program, known: &SideTable<VarId, Vec<Pattern>>) -> SideTable<VarId, Exchanges> {
     let mut all = exchanges(program);
-    let known = patterns(program);
     for x in program.stmts.ids() {
         let even = all[x].iter().filter(|e| !e.odd && known[x].is_empty()).copied().collect();
         all.set(x, even);
@@ -194,10 +193,11 @@ impl Plan {
     /// What is known before anything is decided.
     fn undecided(program: &Program, live: &SideTable<VarId, bool>) -> Result<Plan> {
         let len = program.stmts.len();
+        let patterns = patterns(program);
         let mut plan = Plan {
             placements: SideTable::new(len, Placement::Dead),
-            patterns: patterns(program),
-            exchanges: even_exchanges(program),
+            exchanges: even_exchanges(program, &patterns),
+            patterns,
             supports: SideTable::new(len, Pred::True),
             targets: SideTable::new(len, Pred::True),
             buffers: Arena::new(),

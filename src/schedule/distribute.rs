@@ -23,10 +23,9 @@ use std::collections::BTreeSet;
 
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::Var;
 use crate::loops::{
-    Buffer, BufferId, Decision, Nest, Place, Program, Real, RealId, Stmt, changed, changes_outside, has_loop, reads,
-    title,
+    Buffer, BufferId, Decision, Nest, Place, Program, Real, RealId, Stmt, changed, changes_outside, has_loop,
+    mentioned, reads, title,
 };
 
 /// Cuts nests behind what they compute once.
@@ -94,7 +93,7 @@ fn heavy(stmts: &[Stmt], changed: BTreeSet<RealId>) -> BTreeSet<RealId> {
     let mut heavy = changed;
     for stmt in stmts {
         if let Stmt::Define(r, _) = stmt
-            && (reads([stmt], |read| heavy.contains(&read)) || !asked([stmt]).is_disjoint(&found))
+            && (reads([stmt], |read| heavy.contains(&read)) || !mentioned([stmt]).is_disjoint(&found))
         {
             heavy.insert(*r);
         }
@@ -106,7 +105,7 @@ fn heavy(stmts: &[Stmt], changed: BTreeSet<RealId>) -> BTreeSet<RealId> {
 
 /// What the second nest has of the statements before the rows: numbers that are nothing to compute, and what finds indices that are asked for.
 fn kept<'a>(before: &'a [Stmt], rest: &[Stmt], heavy: &BTreeSet<RealId>) -> Vec<&'a Stmt> {
-    let mut indices = asked(rest);
+    let mut indices = mentioned(rest);
     let mut kept = Vec::new();
     for stmt in before.iter().rev() {
         let stays = match stmt {
@@ -115,29 +114,12 @@ fn kept<'a>(before: &'a [Stmt], rest: &[Stmt], heavy: &BTreeSet<RealId>) -> Vec<
             stmt => stmt.defines().any(|i| indices.contains(&i)),
         };
         if stays {
-            indices.extend(asked([stmt]));
+            indices.extend(mentioned([stmt]));
             kept.push(stmt);
         }
     }
     kept.reverse();
     kept
-}
-
-/// The indices that expressions mention.
-fn asked<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<IndexId> {
-    let mut asked = BTreeSet::new();
-    for stmt in stmts {
-        stmt.visit(&mut |stmt| {
-            stmt.visit_affine(&mut |a| {
-                a.visit(&mut |v| {
-                    if let Var::Index(i) = v {
-                        asked.insert(*i);
-                    }
-                });
-            });
-        });
-    }
-    asked
 }
 
 /// Leaves out numbers that nothing reads, and searches for places that nothing asks for.
@@ -148,7 +130,7 @@ fn prune(stmts: &mut Vec<Stmt>) {
         let rest = &stmts[at + 1..];
         let is_idle = match &stmts[at] {
             Stmt::Define(r, _) | Stmt::Local(r) => !reads(rest, |read| read == *r) && !changed(rest).contains(r),
-            Stmt::Extremum { index, body, .. } => !asked(rest).contains(index) && !changes_outside(body),
+            Stmt::Extremum { index, body, .. } => !mentioned(rest).contains(index) && !changes_outside(body),
             _ => false,
         };
         if is_idle {

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Size, Var, View};
+use crate::index::{Size, View};
 use crate::loops::{Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
 
 /// Folds extrema whose places serve for nothing else.
@@ -53,23 +53,8 @@ impl Uses {
         if let Some(r) = stmt.changes() {
             *self.changes.entry(r).or_default() += 1;
         }
-        for i in mentioned(stmt) {
-            *self.indices.entry(i).or_default() += 1;
-        }
+        stmt.visit_indices(&mut |i| *self.indices.entry(i).or_default() += 1);
     }
-}
-
-/// The indices that the expressions of a statement alone mention, once for each expression.
-fn mentioned(stmt: &Stmt) -> Vec<IndexId> {
-    let mut found = Vec::new();
-    stmt.visit_affine(&mut |a| {
-        a.visit(&mut |v| {
-            if let Var::Index(i) = v {
-                found.push(*i);
-            }
-        });
-    });
-    found
 }
 
 struct Pass {
@@ -136,7 +121,7 @@ impl Pass {
         };
         let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
         let mut inside = 0;
-        test.visit(&mut |stmt| inside += mentioned(stmt).into_iter().filter(|i| i == index).count());
+        test.visit(&mut |stmt| stmt.visit_indices(&mut |i| inside += usize::from(i == *index)));
         if a.as_index() != Some(*index) || self.uses.indices.get(index) != Some(&inside) {
             return None;
         }

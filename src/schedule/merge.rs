@@ -237,7 +237,7 @@ impl Pass {
                 stmt.visit_reads(&mut |r| {
                     reads.insert(r);
                 });
-                mentioned(stmt, &mut indices);
+                stmt.visit_indices(&mut |i| indices.extend([i]));
                 needs.insert(at);
             } else if !other.passes(stmt) {
                 return None;
@@ -291,16 +291,6 @@ fn is_few(stmt: &Stmt) -> bool {
         if few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()))
 }
 
-fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {
-    stmt.visit_affine(&mut |a| {
-        a.visit(&mut |v| {
-            if let Var::Index(i) = v {
-                indices.insert(*i);
-            }
-        });
-    });
-}
-
 /// A loop over a range, of numbers, sums and stores: an innermost one, or one around such loops.
 struct Simple<'a> {
     is_innermost: bool,
@@ -352,13 +342,13 @@ impl<'a> Simple<'a> {
 
     fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {
         let (mut reads, mut indices) = (BTreeSet::new(), BTreeSet::new());
-        mentioned(stmt, &mut indices);
+        stmt.visit_indices(&mut |i| indices.extend([i]));
         for stmt in body {
             stmt.visit(&mut |stmt| {
                 stmt.visit_reads(&mut |r| {
                     reads.insert(r);
                 });
-                mentioned(stmt, &mut indices);
+                stmt.visit_indices(&mut |i| indices.extend([i]));
             });
         }
         let (loads, stores) = (loads(body), stores(body));

@@ -31,10 +31,10 @@ use super::scatter::replace;
 use super::vectorise::is_short;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, Var};
+use crate::index::{Affine, Checked, Pred};
 use crate::loops::{
-    Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, loads,
-    outer_sums, reads, stored, title,
+    Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, defined,
+    loads, mentioned, outer_sums, reads, stored, title,
 };
 use crate::solver::Facts;
 
@@ -43,9 +43,7 @@ pub(super) fn apart(program: &mut Program) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let mut all = Vec::with_capacity(nests.len());
     for mut nest in std::mem::take(nests) {
-        while !is_apart(&nest)
-            && let Some(sum) = Growing::of(&nest)
-        {
+        while let Some(sum) = Growing::of(&nest).filter(|sum| sum.stores(&nest).is_none()) {
             all.push(sum.apart(&mut nest, buffers)?);
         }
         all.push(nest);
@@ -57,7 +55,9 @@ pub(super) fn apart(program: &mut Program) -> Result<()> {
 /// Makes running sums of those that have nests of their own.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut program.nests {
-        if let Some((sum, stores)) = alone(nest) {
+        if let Some(sum) = Growing::of(nest)
+            && let Some(stores) = sum.stores(nest)
+        {
             nest.body = sum.running(&stores)?;
             nest.decisions.push(Decision::RunningSums {});
         }
@@ -67,54 +67,21 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// Whether a nest computes growing sums and nothing else.
 pub(super) fn is_apart(nest: &Nest) -> bool {
-    alone(nest).is_some()
-}
-
-/// The growing sums of a nest that computes nothing else, and where they are stored.
-fn alone(nest: &Nest) -> Option<(Growing, Vec<(Place, RealId)>)> {
-    let sum = Growing::of(nest)?;
-    let mut body = nest.body.as_slice();
-    let number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_));
-    for (depth, at) in sum.path.iter().enumerate() {
-        let (before, rest) = body.split_at_checked(*at)?;
-        let (stmt, after) = rest.split_first()?;
-        if !before.iter().all(number) {
-            return None;
-        }
-        if depth + 1 < sum.path.len() {
-            if !after.is_empty() {
-                return None;
-            }
-            body = stmt.body();
-            continue;
-        }
-        let store = |stmt: &Stmt| match stmt {
-            Stmt::Store(place, r) => Some((place.clone(), *r)),
-            _ => None,
-        };
-        let stores: Vec<(Place, RealId)> = after.iter().map(store).collect::<Option<_>>()?;
-        let own: BTreeSet<IndexId> = sum.around.iter().map(|one| one.index).collect();
-        let each = |place: &Place| {
-            let at: BTreeSet<IndexId> = place.at.iter().filter_map(Affine::as_index).collect();
-            at.len() == place.at.len() && at == own
-        };
-        let all =
-            sum.sums.iter().all(|r| stores.iter().any(|(_, stored)| stored == r)) && stores.len() == sum.sums.len();
-        return (all && sum.path.len() == own.len() + 1 && stores.iter().all(|(place, _)| each(place)))
-            .then_some((sum, stores));
-    }
-    None
+    Growing::of(nest).is_some_and(|sum| sum.stores(nest).is_some())
 }
 
 /// A loop around a sum.
 #[derive(Clone)]
 struct Around {
     index: IndexId,
-    /// How many values it has, if it is over a whole axis.
-    extent: Option<Affine>,
+    /// How many values it has.
+    extent: Affine,
     lanes: u32,
     parallel: bool,
 }
+
+/// The indices of the loops around a statement, with the loops that are over a whole axis.
+type Path = Vec<(IndexId, Option<Around>)>;
 
 /// Sums that grow with an index.
 struct Growing {
@@ -138,13 +105,14 @@ struct Growing {
 }
 
 /// The first growing sum of a body, inside of these loops, behind these statements of those bodies.
-fn find<'a>(body: &'a [Stmt], around: &mut Vec<Around>, before: &mut Vec<&'a Stmt>, nest: &Nest) -> Option<Growing> {
+fn find<'a>(body: &'a [Stmt], around: &mut Path, before: &mut Vec<&'a Stmt>, nest: &Nest) -> Option<Growing> {
     let known = before.len();
     for (at, stmt) in body.iter().enumerate() {
         if let Stmt::For { index, domain, lanes, parallel, body: inside, .. } = stmt {
             let mut found = growing(stmt, body, around, before, nest);
             if found.is_none() {
-                around.push(Around { index: *index, extent: whole(domain), lanes: *lanes, parallel: *parallel });
+                let over = |extent| Around { index: *index, extent, lanes: *lanes, parallel: *parallel };
+                around.push((*index, whole(domain).map(over)));
                 found = find(inside, around, before, nest);
                 around.pop();
             }
@@ -169,18 +137,17 @@ fn whole(domain: &Domain) -> Option<Affine> {
 }
 
 /// A loop as growing sums, if it is that.
-fn growing(stmt: &Stmt, beside: &[Stmt], around: &[Around], before: &[&Stmt], nest: &Nest) -> Option<Growing> {
+fn growing(stmt: &Stmt, beside: &[Stmt], around: &Path, before: &[&Stmt], nest: &Nest) -> Option<Growing> {
     let facts = Facts::new();
     let Stmt::For { index: j, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return None };
-    let mut moving = around.iter().enumerate().filter_map(|(at, one)| {
-        let moves = |bounds: &[Bound]| bounds.iter().any(|bound| bound.numerator.mentions(one.index));
-        (moves(lower) || moves(upper)).then_some((at, moves(lower), moves(upper)))
+    let mut moving = around.iter().filter_map(|(index, over)| {
+        let moves = |bounds: &[Bound]| bounds.iter().any(|bound| bound.numerator.mentions(*index));
+        (moves(lower) || moves(upper)).then_some((over, moves(lower), moves(upper)))
     });
-    let (Some((at, down, up)), None) = (moving.next(), moving.next()) else { return None };
-    let i = &around[at];
-    let extent = i.extent.clone()?;
+    let (Some((Some(i), down, up)), None) = (moving.next(), moving.next()) else { return None };
+    let extent = &i.extent;
     let (ends, others) = if up { (upper, lower) } else { (lower, upper) };
-    if up == down || is_short(&Domain::whole(&extent).ok()?) {
+    if up == down || is_short(&Domain::whole(extent).ok()?) {
         return None;
     }
     let [other] = others.as_slice() else { return None };
@@ -219,19 +186,16 @@ fn growing(stmt: &Stmt, beside: &[Stmt], around: &[Around], before: &[&Stmt], ne
     }
     let needs = needs(body, before, nest)?;
     let mentioned = mentioned(needs.iter().chain(body));
-    let is_known = |i: &IndexId| *i == *j || around.iter().any(|one| one.index == *i) || inside(body).contains(i);
+    let is_known = |i: &IndexId| *i == *j || around.iter().any(|(index, _)| index == i) || defined(body).contains(i);
     if mentioned.contains(&i.index) || !mentioned.iter().all(is_known) {
         return None;
     }
-    let kept: Vec<(usize, &Around)> =
-        around.iter().enumerate().filter(|(k, one)| *k == at || mentioned.contains(&one.index)).collect();
-    if kept.iter().any(|(_, one)| one.extent.is_none()) {
-        return None;
-    }
+    let kept = around.iter().filter(|(index, _)| *index == i.index || mentioned.contains(index));
+    let kept: Vec<Around> = kept.map(|(_, over)| over.clone()).collect::<Option<_>>()?;
     Some(Growing {
         path: Vec::new(),
-        at: kept.iter().position(|(k, _)| *k == at)?,
-        around: kept.into_iter().map(|(_, one)| one.clone()).collect(),
+        at: kept.iter().position(|one| one.index == i.index)?,
+        around: kept,
         needs,
         j: *j,
         shift,
@@ -253,30 +217,6 @@ fn declared(body: &[Stmt]) -> BTreeSet<RealId> {
         });
     }
     declared
-}
-
-/// The indices that statements define.
-fn inside(body: &[Stmt]) -> BTreeSet<IndexId> {
-    let mut defined = BTreeSet::new();
-    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
-    defined
-}
-
-/// The indices that statements mention.
-fn mentioned<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<IndexId> {
-    let mut mentioned = BTreeSet::new();
-    for stmt in stmts {
-        stmt.visit(&mut |stmt| {
-            stmt.visit_affine(&mut |a| {
-                a.visit(&mut |v| {
-                    if let Var::Index(i) = v {
-                        mentioned.insert(*i);
-                    }
-                });
-            });
-        });
-    }
-    mentioned
 }
 
 /// The definitions of the numbers from outside that statements read, in order; nothing where some are no plain numbers.
@@ -308,10 +248,39 @@ impl Growing {
         find(&nest.body, &mut Vec::new(), &mut Vec::new(), nest)
     }
 
+    /// Where the sums are stored, in a nest that computes nothing else: numbers and one loop in another, and behind the sums a store of each at the
+    /// indices of all loops.
+    fn stores(&self, nest: &Nest) -> Option<Vec<(Place, RealId)>> {
+        let (last, path) = self.path.split_last()?;
+        let number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_));
+        let mut body = nest.body.as_slice();
+        for at in path {
+            let (before, [stmt]) = body.split_at_checked(*at)? else { return None };
+            if !before.iter().all(number) {
+                return None;
+            }
+            body = stmt.body();
+        }
+        let (before, [_, after @ ..]) = body.split_at_checked(*last)? else { return None };
+        let store = |stmt: &Stmt| match stmt {
+            Stmt::Store(place, r) => Some((place.clone(), *r)),
+            _ => None,
+        };
+        let stores: Vec<(Place, RealId)> = after.iter().map(store).collect::<Option<_>>()?;
+        let own: BTreeSet<IndexId> = self.around.iter().map(|one| one.index).collect();
+        let each = |place: &Place| {
+            let at: BTreeSet<IndexId> = place.at.iter().filter_map(Affine::as_index).collect();
+            at.len() == place.at.len() && at == own
+        };
+        let once = self.sums.iter().all(|r| stores.iter().any(|(_, stored)| stored == r));
+        let alone = before.iter().all(number) && path.len() == own.len() && stores.len() == self.sums.len();
+        (alone && once && stores.iter().all(|(place, _)| each(place))).then_some(stores)
+    }
+
     /// The nest of the sums; in the other one they are loaded then.
     fn apart(self, nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Nest> {
         let title = title(buffers, nest);
-        let dims: Vec<Affine> = self.around.iter().filter_map(|one| one.extent.clone()).collect();
+        let dims: Vec<Affine> = self.around.iter().map(|one| one.extent.clone()).collect();
         let mut names = Fresh::after(&nest.body);
         let (mut own, mut loaded, mut stores) = (Vec::new(), Vec::new(), Vec::new());
         for (k, r) in self.sums.iter().enumerate() {
@@ -329,8 +298,7 @@ impl Growing {
         let mut body = self.locals();
         body.extend(self.needs.iter().cloned().chain(sum).chain(stores));
         for around in self.around.iter().rev() {
-            let domain = Domain::whole(&around.extent.clone().unwrap_or_else(|| Affine::constant(0)))?;
-            body = vec![Stmt::one_by_one(around.index, domain, body)];
+            body = vec![Stmt::one_by_one(around.index, Domain::whole(&around.extent)?, body)];
         }
         Ok(Nest { buffers: own, decisions: Vec::new(), body })
     }
@@ -352,7 +320,7 @@ impl Growing {
             body.extend(self.step(stores, first, &mut names)?);
             for k in (0..self.around.len()).rev() {
                 let around = &self.around[k];
-                let mut domain = Domain::whole(&around.extent.clone().unwrap_or_else(|| Affine::constant(0)))?;
+                let mut domain = Domain::whole(&around.extent)?;
                 let (mut lanes, mut parallel) = (around.lanes, around.parallel && k == 0);
                 if let (true, Domain::Range { lower, upper }) = (k == self.at, &mut domain) {
                     (lanes, parallel) = (1, false);
@@ -375,12 +343,11 @@ impl Growing {
         let Around { index: i, extent, .. } = &self.around[self.at];
         let i = *i;
         // From the end the step of a number `t` is at `n - 1 - t`.
-        let (here, last) = match (self.down, extent) {
-            (true, Some(end)) => {
-                let after = end.sub(&Affine::index(i))?;
-                (after.add_constant(-1)?, after)
-            }
-            _ => (Affine::index(i), Affine::index(i).add_constant(-1)?),
+        let (here, last) = if self.down {
+            let after = extent.sub(&Affine::index(i))?;
+            (after.add_constant(-1)?, after)
+        } else {
+            (Affine::index(i), Affine::index(i).add_constant(-1)?)
         };
         let at = |place: &Place, value: &Affine| -> Result<Place> {
             let value = |index: IndexId| (index == i).then(|| value.clone());

@@ -35,9 +35,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 /// Keeps rows of intermediate tensors for each part only that have more of them than parts.
 pub(super) fn with_sizes(program: &mut Program, sizes: &Sizes<'_>) -> Result<()> {
     keep(program, &|buffer, axis| {
-        let first = usize::from(buffer.entries.is_some());
-        let extent = axis.checked_sub(first).and_then(|axis| buffer.dims.get(axis)).and_then(|n| (sizes.length)(n));
-        first == 0 && extent.is_some_and(|rows| rows >= 2 * u64::from(PARTS))
+        let rows = buffer.dims.get(axis).and_then(|n| (sizes.length)(n));
+        buffer.entries.is_none() && rows.is_some_and(|rows| rows >= 2 * u64::from(PARTS))
     })
 }
 

@@ -180,7 +180,7 @@ impl Strips {
         };
         note(stmt, &mut reads);
         let mut indices: BTreeSet<IndexId> = BTreeSet::new();
-        stmt.visit(&mut |stmt| mentioned(stmt, &mut indices));
+        stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| indices.extend([i])));
         for stmt in before.iter().rev() {
             if stmt.defines().any(|i| indices.contains(&i)) {
                 return None;
@@ -192,7 +192,7 @@ impl Strips {
                         return None;
                     }
                     note(stmt, &mut reads);
-                    mentioned(stmt, &mut indices);
+                    stmt.visit_indices(&mut |i| indices.extend([i]));
                     needs.push(stmt.clone());
                 }
                 Stmt::Local(r) if reads.contains(r) => return None,
@@ -210,16 +210,6 @@ impl Strips {
         needs.reverse();
         (own.is_subset(&declared) && stmt.body().iter().all(loads_given)).then_some(needs)
     }
-}
-
-fn mentioned(stmt: &Stmt, indices: &mut BTreeSet<IndexId>) {
-    stmt.visit_affine(&mut |a| {
-        a.visit(&mut |v| {
-            if let Var::Index(i) = v {
-                indices.insert(*i);
-            }
-        });
-    });
 }
 
 /// Whether statements add to registers and do nothing else.

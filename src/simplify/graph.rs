@@ -27,6 +27,7 @@ use self::definitions::OpenedClass;
 use super::cost::Model;
 use super::expr::{Expr, Read};
 use super::lang::{Analysis, Data, Head, Node, open};
+use super::rule::Tier;
 use crate::base::{Id as _, IndexId, RelationId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
@@ -64,10 +65,11 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(signature: &'a Signature, hints: &BTreeMap<String, f64>) -> Self {
+    /// An empty e-graph, of what holds as far as a tier says.
+    pub(super) fn new(signature: &'a Signature, hints: &BTreeMap<String, f64>, tier: Tier) -> Self {
         let model = Model::new(signature, hints);
         let assumed = signature.facts();
-        let egraph = EGraph::new(Analysis);
+        let egraph = EGraph::new(Analysis { exchanges: tier >= Tier::SignedZero });
         let answers = Answers::default();
         let (opened, guards) = (FxHashMap::default(), FxHashMap::default());
         Graph {

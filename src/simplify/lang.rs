@@ -149,8 +149,11 @@ pub(super) struct Data {
 }
 
 /// The analysis.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Analysis;
+#[derive(Clone, Debug)]
+pub(super) struct Analysis {
+    /// Whether axes that can be exchanged are looked for, which may change the sign of a zero.
+    pub(super) exchanges: bool,
+}
 
 impl egg::Analysis<Node> for Analysis {
     type Data = Data;
@@ -161,7 +164,8 @@ impl egg::Analysis<Node> for Analysis {
             Head::Input { pattern, .. } => *pattern,
             _ => None,
         };
-        Data { dims: node.head.dims().to_vec(), view, pattern, exchanges: exchanges(egraph, node) }
+        let exchanges = if egraph.analysis.exchanges { exchanges(egraph, node) } else { Exchanges::new() };
+        Data { dims: node.head.dims().to_vec(), view, pattern, exchanges }
     }
 
     fn merge(&mut self, a: &mut Data, b: Data) -> DidMerge {

@@ -520,7 +520,7 @@ fn run<'a>(
     answers: graph::Answers,
 ) -> Result<(Run<'a>, Encoding)> {
     let signature = &*program.signature;
-    let mut graph = graph::Graph::new(signature, &options.hints);
+    let mut graph = graph::Graph::new(signature, &options.hints, options.tier);
     graph.answers = answers;
     let encoded = encode::encode(&mut graph, rules, program)?;
     graph.rebuild();

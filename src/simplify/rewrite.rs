@@ -47,8 +47,6 @@ fn ordered_argument(graph: &Graph<'_>, function: Function, e: Expr, used: &mut V
 /// The rules in force.
 pub(super) struct Rules<'r> {
     normal: Vec<Group<'r>>,
-    /// Whether places of reads come into order, which may change the sign of a zero.
-    orders: bool,
     /// Those of the e-graph.
     pub(super) graph: Vec<Group<'r>>,
     /// What expressions become under the indices around, and by which rules, where no class had a say in it: classes are but names then, and
@@ -75,8 +73,7 @@ impl<'r> Rules<'r> {
     pub(super) fn new(rules: &'r [Rule], tier: Tier) -> Self {
         let (normal, graph): (Vec<&Rule>, Vec<&Rule>) =
             rules.iter().filter(|rule| rule.tier <= tier).partition(|rule| rule.mode == Mode::Normal);
-        let orders = tier >= Tier::SignedZero;
-        Rules { normal: groups(&normal), orders, graph: groups(&graph), known: RefCell::default() }
+        Rules { normal: groups(&normal), graph: groups(&graph), known: RefCell::default() }
     }
 
     /// The expression in normal form. Names of the rules that changed it are appended to `used`.
@@ -167,7 +164,7 @@ impl<'r> Rules<'r> {
                         if !matches!(&viewed, Expr::Read(same) if same.class == graph.egraph.find(read.class)) {
                             used.push(DEFINITION);
                         }
-                        Ok(if self.orders { ordered_argument(graph, *function, viewed, used) } else { viewed })
+                        Ok(ordered_argument(graph, *function, viewed, used))
                     }
                     e => self.normalise(graph, scope, e, used),
                 });
@@ -224,9 +221,7 @@ impl<'r> Rules<'r> {
             }
         }
         let mut factors = Vec::with_capacity(2);
-        if self.orders
-            && let Some((ordered, negative)) = graph.ordered(&read)
-        {
+        if let Some((ordered, negative)) = graph.ordered(&read) {
             used.push(SYMMETRY);
             factors.extend(negative.then(|| Expr::number(-1.0)));
             read = ordered;

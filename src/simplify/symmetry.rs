@@ -67,8 +67,8 @@ impl Pair<'_> {
             Head::Sum { terms, .. } => {
                 let slots: Vec<Slot> = terms.iter().map(|(_, slot)| slot.clone()).collect();
                 let guards = terms.iter().map(|(p, _)| self.exchanged(p)).collect::<Checked<Vec<Pred>>>()?;
-                let [mut before, after] = [self.terms(node, &slots, false)?, self.terms(node, &slots, true)?];
-                let mut before: Vec<_> = terms.iter().map(|(p, _)| p.clone()).zip(before.drain(..)).collect();
+                let [before, after] = [self.terms(node, &slots, false)?, self.terms(node, &slots, true)?];
+                let mut before: Vec<_> = terms.iter().map(|(p, _)| p.clone()).zip(before).collect();
                 let mut same: Vec<_> = guards.into_iter().zip(after).collect();
                 let mut negated: Vec<_> =
                     same.iter().map(|(p, (leaf, c))| (p.clone(), (leaf.clone(), Real::new(-c.get())))).collect();
@@ -165,5 +165,29 @@ impl Pair<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::encode;
+    use super::super::graph::Graph;
+    use super::super::rule::Tier;
+    use super::super::rules_of;
+    use crate::Function;
+
+    /// Zeros of two signs make one of either: `(v[i] - v[j]) * sin(v[i] - v[j])` is even but for that.
+    #[test]
+    fn nothing_is_found_where_a_zero_may_not_change_its_sign() {
+        let text = "param v : [n] real\ngen i < n, j < n. (v[i] - v[j]) * sin(v[i] - v[j])";
+        let function = Function::parse(text).expect("it is right");
+        let (program, hints) = (function.tensor_ssa(), Default::default());
+        for (tier, expected) in [(Tier::Exact, false), (Tier::SignedZero, true), (Tier::Finite, true)] {
+            let mut graph = Graph::new(&program.signature, &hints, tier);
+            let rules = rules_of(tier).expect("they are right");
+            encode(&mut graph, &rules, program).expect("it is small");
+            let found = graph.egraph.classes().any(|class| !class.data.exchanges.is_empty());
+            assert_eq!(found, expected, "{tier:?}");
+        }
     }
 }

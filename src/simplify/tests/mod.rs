@@ -45,7 +45,7 @@ fn program(body: &str) -> Program {
 fn fires(rules: &[Rule], name: &str, body: &str) -> bool {
     let program = program(body);
     let signature = program.signature.clone();
-    let mut graph = Graph::new(&signature, &NO_HINTS);
+    let mut graph = Graph::new(&signature, &NO_HINTS, Tier::Finite);
     let rules = Rules::new(rules, Tier::Finite);
     let encoded = encode(&mut graph, &rules, &program).unwrap();
     let saturation = saturate(&mut graph, &rules, Budget::default(), false).unwrap();

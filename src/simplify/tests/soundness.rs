@@ -138,7 +138,7 @@ fn about_elements(pattern: &Pattern) -> bool {
 /// Checks a rule.
 pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
     let signature = signature();
-    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
     let mut judge = Judge::new(rule.tier);
     let mut rng = fastrand::Rng::with_seed(7);
     let mut checked = Checked::default();
@@ -151,7 +151,7 @@ pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
             break;
         }
         if graph.egraph.total_number_of_nodes() > 4000 {
-            graph = Graph::new(&signature, &super::NO_HINTS);
+            graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
         }
         let mut source = Source { rng: &mut rng, graph: &mut graph };
         let outer = source.scope();
@@ -265,13 +265,13 @@ fn every_rule_is_sound() {
 #[test]
 fn classes_have_values_everywhere() {
     let signature = signature();
-    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
     let mut rng = fastrand::Rng::with_seed(8);
     let worlds = worlds(&mut rng, Numbers::Finite);
     let (mut points, mut compared) = (0, 0);
     for case in 0..1500 {
         if graph.egraph.total_number_of_nodes() > 4000 {
-            graph = Graph::new(&signature, &super::NO_HINTS);
+            graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
         }
         let mut source = Source { rng: &mut rng, graph: &mut graph };
         let scope = source.scope();
@@ -304,7 +304,7 @@ fn classes_have_values_everywhere() {
 #[test]
 fn the_oracle_decides_guards_as_the_index_language_does() {
     let signature = signature();
-    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
     let mut rng = fastrand::Rng::with_seed(5);
     let mut worlds = fastrand::Rng::with_seed(6);
     let mut seen = [0; 2];
@@ -327,7 +327,7 @@ fn the_oracle_decides_guards_as_the_index_language_does() {
 #[test]
 fn what_is_left_of_guards_is_what_they_say() {
     let signature = signature();
-    let mut graph = Graph::new(&signature, &super::NO_HINTS);
+    let mut graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
     let mut rng = fastrand::Rng::with_seed(7);
     let mut worlds = fastrand::Rng::with_seed(8);
     let (mut shorter, mut without_target) = (0, 0);
