@@ -7,7 +7,8 @@
 //! 2. the work, where a number that is stored counts as half an operation;
 //! 3. the storage, and the length.
 //!
-//! A tensor is stored as a box, or at the tuples of a relation that ties all of its axes.
+//! A tensor is stored as a box, or at the tuples of a relation over some of its axes, times the other ones. It is larger than what it is made of
+//! then, so its numbers go through memory, and count as four operations each.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,10 +21,14 @@ use super::lang::{Head, Node, Slot};
 use crate::base::{IndexId, work};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::solver::estimate::{self, Growth, Hints};
+use crate::solver::{Relations as _, have_one_value};
 use crate::ty::Signature;
 
 /// The operations that a stored number counts for.
 pub(super) const STORED: f64 = 0.5;
+
+/// How many numbers each one counts for of a tensor on the tuples of a relation and on other axes.
+pub(super) const BESIDE_TUPLES: f64 = 8.0;
 
 /// What share of a coefficient is more than rounding.
 const PLAIN: f64 = 1e-6;
@@ -219,15 +224,24 @@ impl<'a> Model<'a> {
         estimate::points(indices, guard, &self.hints, self.signature)
     }
 
-    /// How many numbers a tensor takes that is zero where a guard fails.
+    /// How many numbers a tensor takes that is zero where a guard fails: of relations over distinct axes the one over most of them counts.
     pub(super) fn stored(&self, gens: &[(IndexId, Size)], guard: &Pred) -> Growth {
-        let pattern = guard.conjuncts().iter().find(|p| match p {
-            Pred::Relation { relation: RelationRef::Input(_), args, holds: true } => {
-                gens.iter().all(|(i, _)| args.iter().any(|a| a.as_index() == Some(*i)))
+        let is_axis = |a: &Affine, n: &Size| gens.iter().any(|(i, m)| a.as_index() == Some(*i) && m == n);
+        let axes = |p: &Pred| match p {
+            Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
+                let shape = &self.signature.relations.get(*r)?.shape;
+                let distinct = args.iter().enumerate().all(|(at, a)| !args[..at].contains(a));
+                let fits = args.len() == shape.len() && args.iter().zip(shape).all(|(a, n)| is_axis(a, n));
+                (distinct && fits).then_some(args.len())
             }
-            _ => false,
-        });
-        self.points(gens, pattern.unwrap_or(&Pred::True))
+            _ => None,
+        };
+        let patterns = guard.conjuncts().iter().filter_map(|p| Some((p, axes(p)?)));
+        match patterns.max_by_key(|(_, axes)| *axes) {
+            None => self.points(gens, &Pred::True),
+            Some((p, axes)) if axes == gens.len() => self.points(gens, p),
+            Some((p, _)) => self.points(gens, p).scale(BESIDE_TUPLES),
+        }
     }
 
     /// Which two of at least three factors, given by the indices they read, are multiplied first, over which indices, and at how many
@@ -351,6 +365,12 @@ impl<'a> Model<'a> {
         (work.add(&places.scale(f64::from(scalars))), between)
     }
 
+    /// Whether a product of one factor, over axes and then sums, is that factor at one place of it: no number is added to another one.
+    pub(super) fn is_view(&self, all: &[(IndexId, Size)], axes: usize, guard: &Pred) -> bool {
+        let sums: Vec<IndexId> = all.iter().skip(axes).map(|(i, _)| *i).collect();
+        have_one_value(&sums, guard.conjuncts(), &|relation| self.signature.is_map(relation))
+    }
+
     /// The cost of a node, its children aside.
     pub(super) fn node(&self, node: &Node) -> Cost {
         let gens = super::graph::slots(node.head.dims());
@@ -366,7 +386,7 @@ impl<'a> Model<'a> {
                 // A place without any point needs no addition.
                 let places = self.points(&gens, &outside).min(points.clone());
                 let (work, between) = self.product_work(&all, gens.len(), guard, factors, &points, &places);
-                let is_view = work == Growth::zero();
+                let is_view = work == Growth::zero() && self.is_view(&all, gens.len(), guard);
                 let stored = if is_view { Growth::zero() } else { self.stored(&gens, &outside).add(&between) };
                 Cost::new(work, stored, 1.0 + sums.len() as f64 + length(guard, factors))
             }

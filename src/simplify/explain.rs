@@ -49,10 +49,11 @@ pub struct Equation {
 }
 
 /// Steps that no rule file holds, and what each says. Each is certified in a way of its own, see [`Explanation::check`].
-pub const BUILT_IN: [(&str, &str); 6] = [
+pub const BUILT_IN: [(&str, &str); 7] = [
     needless::STEPS[0],
     needless::STEPS[1],
     needless::STEPS[2],
+    needless::STEPS[3],
     (DEFINITION, "a tensor that is a number, or elements of another one, perhaps under a guard, is what it is"),
     (SYMMETRY, "two axes of a tensor are exchanged that leave its elements as they are, or change their sign"),
     (ARITHMETIC, "both sides are the same polynomial of their reads"),

@@ -67,6 +67,7 @@ mod symmetry;
 mod tests;
 mod text;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -278,8 +279,8 @@ impl Budget {
 /// Simplifies; what is made of each event of the way to the result is given, too.
 ///
 /// Each step of the budget begins with the result of the one before. A result that [costs more](price) than what came in is not taken but the
-/// last one before that does not; guards may be what made it so, thus before nothing is done at all they stay. All of it is done on the
-/// budget of [`work`], which ends it with the best program by then.
+/// last one before that does not; guards may be what made it so, thus before nothing is done at all [fewer go](Drops), or none. All of it is done
+/// on the budget of [`work`], which ends it with the best program by then.
 fn search<T>(
     program: &Program,
     options: &Options,
@@ -305,7 +306,7 @@ fn climb<T>(
     let mut program = Rc::new(program.clone());
     let signature = program.signature.clone();
     let model = cost::Model::new(&signature, &options.hints);
-    let mut pricing = price::Pricing::new(&signature, &model);
+    let pricing = RefCell::new(price::Pricing::new(&signature, &model));
     for budget in options.budget.steps() {
         if work::is_used_up() {
             break;
@@ -313,15 +314,15 @@ fn climb<T>(
         tell(Event::Climbs)?;
         let options = Options { budget, ..options.clone() };
         let mut ended = false;
-        for drops_guards in [true, false] {
+        for drops in [Drops::Estimated, Drops::Counted(&pricing), Drops::Nothing] {
             let mut events = Vec::new();
-            let way = Way { options: &options, record, drops_guards };
+            let way = Way { options: &options, record, drops };
             let (found, more) = way.passes(&program, &mut |event| {
                 events.push(tell(event)?);
                 Ok(events.len())
             })?;
             ended = !more;
-            if let Some((count, found)) = cheapest(&mut pricing, &program, found)? {
+            if let Some((count, found)) = cheapest(&mut pricing.borrow_mut(), &program, found)? {
                 events.truncate(count);
                 told.append(&mut events);
                 program = found;
@@ -360,14 +361,25 @@ fn cheapest(
     Ok(None)
 }
 
-/// How to go from pass to pass.
-struct Way<'o> {
-    options: &'o Options,
-    record: bool,
-    drops_guards: bool,
+/// Which guards go that say nothing.
+#[derive(Clone, Copy)]
+enum Drops<'p, 'm, 'a> {
+    /// Those that save nothing for large sizes.
+    Estimated,
+    /// Of these those that save nothing in small worlds either.
+    Counted(&'p RefCell<price::Pricing<'m, 'a>>),
+    /// None.
+    Nothing,
 }
 
-impl Way<'_> {
+/// How to go from pass to pass.
+struct Way<'o, 'm, 'a> {
+    options: &'o Options,
+    record: bool,
+    drops: Drops<'o, 'm, 'a>,
+}
+
+impl Way<'_, '_, '_> {
     /// Simplifies again and again. All programs on the way, each with the number of events that `show` had seen by then, and whether a larger
     /// budget may find more.
     fn passes(
@@ -377,7 +389,7 @@ impl Way<'_> {
     ) -> Result<(Vec<Candidate>, bool)> {
         let Way { options, record, .. } = self;
         let mut found = Vec::new();
-        if !self.drops_guards {
+        if matches!(self.drops, Drops::Nothing) {
             found.push((0, Rc::clone(program)));
         }
         let (mut program, count) = self.without_guards(Rc::clone(program), show)?;
@@ -435,9 +447,11 @@ impl Way<'_> {
         show: &mut dyn FnMut(Event<'_, '_>) -> Result<usize>,
     ) -> Result<(Rc<Program>, usize)> {
         let model = cost::Model::new(&program.signature, &self.options.hints);
-        let (after, dropped) = match self.drops_guards {
-            true => needless::without_needless_guards((*program).clone(), &model, self.options.tier)?,
-            false => ((*program).clone(), Vec::new()),
+        let (program_now, tier) = ((*program).clone(), self.options.tier);
+        let (after, dropped) = match self.drops {
+            Drops::Estimated => needless::without_needless_guards(program_now, &model, tier, None)?,
+            Drops::Counted(pricing) => needless::without_needless_guards(program_now, &model, tier, Some(pricing))?,
+            Drops::Nothing => (program_now, Vec::new()),
         };
         let count = show(Event::Weakened(Weakening { before: &program, after: &after, dropped: &dropped }))?;
         let after = Rc::new(after);

@@ -16,6 +16,8 @@
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!
+//! What the other conjuncts of a guard imply goes from it in any case: where `Y[a] != 0` is one of them, the guard of `Y` holds.
+//!
 //! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
 //! condition on sizes that fails wherever `X` is read makes it 0.
 //!
@@ -23,7 +25,7 @@
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeSet;
 
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
@@ -38,6 +40,7 @@ use super::cost::Model;
 use super::encode::partial_sums;
 use super::expr::rename_pred;
 use super::graph::slots;
+use super::price::Pricing;
 use super::rule::Tier;
 
 /// One guard may go after another.
@@ -53,14 +56,16 @@ const MAX_CASES: usize = 4;
 const FIRST_FRESH: u32 = 1 << 20;
 
 /// Steps by which guards go, and what each says.
-pub(super) const STEPS: [(&str, &str); 3] = [
+pub(super) const STEPS: [(&str, &str); 4] = [
     ("guard-known-to-readers", "a conjunct goes that holds wherever the tensor is read, or matters"),
     ("guard-known-from-factors", "a conjunct goes that holds wherever the factors are not zero"),
+    ("guard-known-from-guards", "a conjunct goes that holds wherever the others do"),
     ("guard-excluded-by-readers", "a condition on sizes becomes false that fails wherever the tensor is read"),
 ];
 const BY_READERS: &str = STEPS[0].0;
 const BY_FACTORS: &str = STEPS[1].0;
-const EXCLUDED: &str = STEPS[2].0;
+const BY_OTHERS: &str = STEPS[2].0;
+const EXCLUDED: &str = STEPS[3].0;
 
 /// What has to be proved for a guard to go: in each of some cases what is known there implies the goal.
 #[derive(Clone, Debug)]
@@ -93,11 +98,13 @@ pub(super) struct Dropped {
     pub(super) obligations: Vec<Obligation>,
 }
 
-/// The program without guards that say nothing, and the statements that had some.
+/// The program without guards that say nothing, and the statements that had some. Where points are counted, a guard goes only if it saves none in
+/// small worlds either.
 pub(super) fn without_needless_guards(
     mut program: Program,
     model: &Model<'_>,
     tier: Tier,
+    counting: Option<&RefCell<Pricing<'_, '_>>>,
 ) -> Result<(Program, Vec<Dropped>)> {
     let mut weakened = Vec::new();
     for _ in 0..MAX_PASSES {
@@ -105,6 +112,7 @@ pub(super) fn without_needless_guards(
         let pass = Pass {
             program: &program,
             model,
+            counting,
             tier,
             always: total(&program, false),
             of_data: total(&program, true),
@@ -186,9 +194,10 @@ impl Trust {
     }
 }
 
-struct Pass<'a> {
+struct Pass<'a, 'm, 's> {
     program: &'a Program,
     model: &'a Model<'a>,
+    counting: Option<&'a RefCell<Pricing<'m, 's>>>,
     tier: Tier,
     /// Whether all elements of a statement are finite, whatever the data are.
     always: SideTable<VarId, bool>,
@@ -208,7 +217,7 @@ struct Pass<'a> {
     obligations: Vec<Obligation>,
 }
 
-impl Pass<'_> {
+impl Pass<'_, '_, '_> {
     /// The program with fewer guards; nothing where all stay.
     fn run(mut self, weakened: &mut Vec<Dropped>) -> Result<Option<Program>> {
         let program = self.program;
@@ -342,7 +351,12 @@ impl Pass<'_> {
         while at < kept.len() && !work::is_used_up() {
             let goal = kept[at].clone();
             let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
-            if self.restricts_nothing(&goal, &others, ranges) {
+            if binds(&goal) && self.proves(goal.clone(), Trust::Always, ranges, &others, &[])? {
+                self.steps.insert(BY_OTHERS);
+                kept.remove(at);
+                continue;
+            }
+            if self.restricts_nothing(&goal, &others, (ranges, rank)) {
                 let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
                 if by_readers || self.holds_for_operands(&goal, &others, (ranges, rank), operands)? {
                     self.steps.insert(if by_readers { BY_READERS } else { BY_FACTORS });
@@ -368,8 +382,16 @@ impl Pass<'_> {
     }
 
     /// Whether a conjunct saves no work for large sizes: an `exists` if there are more entries than places.
-    fn restricts_nothing(&self, p: &Pred, others: &[Pred], ranges: &[(IndexId, Size)]) -> bool {
+    fn restricts_nothing(&self, p: &Pred, others: &[Pred], (ranges, rank): (&[(IndexId, Size)], usize)) -> bool {
         let around = Pred::all(others.iter().cloned());
+        if let Some(counting) = self.counting {
+            let (gens, sums) = ranges.split_at(rank.min(ranges.len()));
+            let extents = |part: &[(IndexId, Size)]| part.iter().map(|(_, n)| n.clone()).collect::<Vec<Size>>();
+            let points = |guard: Pred| counting.borrow_mut().points((extents(gens), extents(sums), guard)).to_vec();
+            if points(around.clone()) != points(around.clone().and(p.clone())) {
+                return false;
+            }
+        }
         let Pred::Exists { index, extent, body } = p else {
             let affine = matches!(p, Pred::NonNegative(_)) || is_about_sizes(p);
             let restricted = || self.model.points(ranges, &around.clone().and(p.clone()));
@@ -444,12 +466,18 @@ impl Pass<'_> {
         Ok(proved)
     }
 
-    /// What holds where some predicates hold and some elements are not zero, in each of several cases.
+    /// What holds where some predicates hold, the supports of tensors among them, and some elements are not zero, in each of several cases.
     fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
         let mut cases = vec![self.program.signature.facts().under(ranges, holds)];
         if self.tier >= Tier::Finite {
-            for (x, at) in factors {
-                self.nonzero(*x, at, MAX_DEPTH, &mut cases)?;
+            let supports = holds.iter().flat_map(Pred::conjuncts).filter_map(|p| match p {
+                Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } => {
+                    Some((*var, args.as_slice()))
+                }
+                _ => None,
+            });
+            for (x, at) in supports.chain(factors.iter().map(|(x, at)| (*x, at.as_slice()))) {
+                self.nonzero(x, at, MAX_DEPTH, &mut cases)?;
             }
         }
         Ok(cases)
@@ -589,6 +617,11 @@ impl Pass<'_> {
 
 fn element(operand: &Operand) -> Element {
     (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect())
+}
+
+/// Whether a predicate is an `exists`, or an `or` of cases.
+fn binds(p: &Pred) -> bool {
+    matches!(p, Pred::Any(_) | Pred::Exists { .. })
 }
 
 /// Whether a predicate holds for the sizes alone: it mentions no index, no relation, and binds nothing.

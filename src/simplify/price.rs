@@ -15,13 +15,14 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::cost::{Cost, Model, STORED};
+use super::cost::{BESIDE_TUPLES, Cost, Model, STORED};
 use super::graph::slots;
 use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
 use crate::error::Result;
-use crate::index::{Overflow, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::solver::estimate::Growth;
 use crate::solver::{Plan, Relations as _, World, holds};
+use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -63,7 +64,7 @@ impl Price {
 }
 
 /// `gen` ranges, `sum` ranges and a guard.
-type Shape = (Vec<Size>, Vec<Size>, Pred);
+pub(super) type Shape = (Vec<Size>, Vec<Size>, Pred);
 
 /// Prices programs of one signature. What was counted is kept, since programs that are compared have most of their statements in common.
 pub(super) struct Pricing<'m, 'a> {
@@ -86,7 +87,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
     /// What a program costs.
     pub(super) fn price(&mut self, program: &Program) -> Result<Price> {
         let live = program.live();
-        let stored_as = kept(program, &live);
+        let (stored_as, patterns) = (kept(program, &live), patterns(program));
         let (mut work, mut stored) = (Growth::zero(), Growth::zero());
         let mut counted = [Some(0.0); WORLDS.len()];
         for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
@@ -98,15 +99,17 @@ impl<'m, 'a> Pricing<'m, 'a> {
             let points = self.model.points(&all, guard);
             let places = self.model.points(&gens, support).min(points.clone());
             let own = points.scale(*per_point).add(&places.scale(*per_place));
-            // What is no work is a view.
-            if own == Growth::zero() && matches!(stmt.rhs, Rhs::Contract { .. }) {
+            if *per_point + *per_place == 0.0 && self.model.is_view(&all, gens.len(), guard) {
                 continue;
             }
             work.add_assign(&own);
-            let (kept, inside) = match stored_as[x] {
-                Kept::Whole => (self.model.stored(&gens, support), stored_where(program, stmt)),
-                Kept::Points => (points, guard.clone()),
-                Kept::Nothing => (Growth::zero(), Pred::False),
+            let (kept, inside, weight) = match stored_as[x] {
+                Kept::Whole => {
+                    let (inside, weight) = stored_where(&patterns[x], &gens);
+                    (self.model.points(&gens, &inside).scale(weight), inside, weight)
+                }
+                Kept::Points => (points, guard.clone(), 1.0),
+                Kept::Nothing => (Growth::zero(), Pred::False, 1.0),
             };
             stored.add_assign(&kept);
             let shape = (stmt.dims.clone(), sums.to_vec(), guard.clone());
@@ -115,7 +118,8 @@ impl<'m, 'a> Pricing<'m, 'a> {
             for (total, (numbers, kept)) in counted.iter_mut().zip(numbers.iter().zip(kept)) {
                 *total = match (*total, numbers, kept) {
                     (Some(total), Some((points, places)), Some((kept, _))) => {
-                        Some(total + per_point * *points as f64 + per_place * *places as f64 + STORED * kept as f64)
+                        let operations = per_point * *points as f64 + per_place * *places as f64;
+                        Some(total + operations + STORED * weight * kept as f64)
                     }
                     _ => None,
                 };
@@ -125,7 +129,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
     }
 
     /// The points of a shape in each world, and the places of the `gen` indices that have one.
-    fn points(&mut self, shape: Shape) -> &[Option<(i64, i64)>] {
+    pub(super) fn points(&mut self, shape: Shape) -> &[Option<(i64, i64)>] {
         let worlds = &self.worlds;
         self.known.entry(shape).or_insert_with_key(|(gens, sums, guard)| {
             worlds.iter().map(|world| world.as_ref().and_then(|world| world.points(gens, sums, guard))).collect()
@@ -231,17 +235,15 @@ impl Counting<'_> {
     }
 }
 
-/// The pattern of a relation in the guard that ties all axes of a statement; a box where there is none.
-fn stored_where(program: &Program, stmt: &Stmt) -> Pred {
-    let Some(Counting { support, .. }) = Counting::of(stmt) else { return Pred::True };
-    let ties = |p: &&Pred| match p {
-        Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds: true } => {
-            !program.signature.is_map(*relation)
-                && (0..stmt.dims.len()).all(|at| args.iter().any(|a| a.as_index() == Some(IndexId::from_index(at))))
+/// Where a tensor has numbers, at the entries of the pattern with the most axes or everywhere, and how many each of them counts for.
+fn stored_where(patterns: &[Pattern], gens: &[(IndexId, Size)]) -> (Pred, f64) {
+    match patterns.iter().max_by_key(|pattern| pattern.axes.len()) {
+        None => (Pred::True, 1.0),
+        Some(pattern) => {
+            let weight = if pattern.axes.len() < gens.len() { BESIDE_TUPLES } else { 1.0 };
+            (pattern.atom(&Affine::indices(gens)), weight)
         }
-        _ => false,
-    };
-    support.conjuncts().iter().find(ties).cloned().unwrap_or(Pred::True)
+    }
 }
 
 /// A world of small sizes. Relations that are computed hold everywhere, and a map that is computed has the target 0, since tensors have other
@@ -349,7 +351,7 @@ mod tests {
 
     #[test]
     fn prices_compare_growth_first_and_then_small_worlds() {
-        let header = "param x : [n] real\nparam y : [m] real\n";
+        let header = "param x : [n] real\nparam y : [m] real\nmap f : [n] -> [n]\nrel R : [n, n]\n";
         let cases = [
             // A lower power is cheaper.
             ("(sum i < n. x[i]) * (sum j < m. y[j])", "sum i < n, j < m. x[i] * y[j]", true, false),
@@ -360,6 +362,21 @@ mod tests {
             ("exp(x[0])", "[n > 3] * exp(x[0])", false, true),
             // The second one stores nothing in between.
             ("gen i < n. x[i] * 2", "gen i < n. 2 * exp(x[i])", true, false),
+            // A sum by target is no view, though as many numbers go in as come out.
+            (
+                "gen i < n. sum k < n. [f(k) = i] * x[k]",
+                "gen i < n. sum k < n. [f(k) = i] * x[k] * 2 * x[k]",
+                true,
+                false,
+            ),
+            ("gen i < n. x[f(i)]", "gen i < n. sum k < n. [f(k) = i] * x[k]", true, false),
+            // Stored on the entries of a relation, times another axis.
+            (
+                "sum i < n, k < n, c < 3. [R(i, k)] * exp(x[i] * y[0] + real(c)) * x[k]",
+                "sum i < n, k < n, c < 3. exp(x[i] * y[0] + real(c)) * x[k]",
+                true,
+                false,
+            ),
             // A guard of a constant range.
             ("sum i < 3. [1 < i] * exp(y[0] + real(i))", "sum i < 3. exp(y[0] + real(i))", true, false),
         ];

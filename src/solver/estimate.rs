@@ -9,6 +9,7 @@
 //! | two opposite bounds of a form, a band | one index, for the width of the band |
 //! | a map | its target |
 //! | a relation | its indices, for its number of entries; where some are fixed, for its entries by those of a full box |
+//! | bounds of one index | what they leave of its range, and the same share of a map or a relation that takes the index |
 //! | one bound between indices | half |
 //! | `or` | the sum of both sides |
 
@@ -376,11 +377,13 @@ impl Estimate<'_> {
                 }
             }
         }
+        let mut taken = Vec::new();
         for p in atoms {
             if let Pred::Relation { relation, args, holds: true } = p {
-                paid = paid.times(self.relation(*relation, args, &mut free));
+                paid = paid.times(self.relation(*relation, args, &mut free, &mut taken));
             }
         }
+        let whole = taken.clone();
         let mut halves = 0;
         for a in bounds(atoms) {
             let others = a.terms().iter().filter(|(v, _)| !matches!(v, Var::Size(_))).count();
@@ -389,9 +392,16 @@ impl Estimate<'_> {
             match inside.as_slice() {
                 [one] if others == 1 => self.restrict(&mut free[*one], a),
                 [_, _, ..] => halves += 1,
+                [] if others == 1 => {
+                    let own = taken.iter_mut().find(|(i, _)| a.coefficient(&Var::Index(*i)) != 0);
+                    own.into_iter().for_each(|one| self.restrict(one, a));
+                }
                 // What is fixed already bounds the rest somehow.
                 _ => {}
             }
+        }
+        for ((_, part), (_, all)) in taken.iter().zip(&whole) {
+            paid = paid.times(part.share(*all));
         }
         for _ in 0..halves.min(MAX_HALVES) {
             paid.coefficient /= 2.0;
@@ -399,12 +409,16 @@ impl Estimate<'_> {
         paid.times(product(free.into_iter().map(|(_, n)| n)))
     }
 
-    /// What an atom of data costs for the indices that it fixes, which are no longer free.
-    fn relation(&self, relation: RelationRef, args: &[Affine], free: &mut Vec<(IndexId, Lead)>) -> Lead {
+    /// What an atom of data costs for the indices that it fixes, which are no longer free but taken.
+    fn relation(
+        &self,
+        relation: RelationRef,
+        args: &[Affine],
+        free: &mut Vec<(IndexId, Lead)>,
+        taken: &mut Vec<(IndexId, Lead)>,
+    ) -> Lead {
         if self.relations.is_map(relation) {
-            if let Some(at) = args.last().and_then(|target| longest(free, target)) {
-                free.remove(at);
-            }
+            taken.extend(args.last().and_then(|target| longest(free, target)).map(|at| free.remove(at)));
             return Lead::ONE;
         }
         let Some(shape) = self.relations.shape(relation).filter(|_| matches!(relation, RelationRef::Input(_))) else {
@@ -423,6 +437,7 @@ impl Estimate<'_> {
         if left.len() == free.len() || share.compare(volume) != Ordering::Less {
             return Lead::ONE;
         }
+        taken.extend(free.iter().filter(|(i, _)| !left.iter().any(|(j, _)| i == j)).copied());
         *free = left;
         share
     }
@@ -495,6 +510,7 @@ mod tests {
         let relations = Some(vec![n.clone(), m.clone()]);
         let box2 = [(IndexId(0), n.clone()), (IndexId(1), m.clone())];
         let box1 = [(IndexId(0), Affine::constant(5))];
+        let box4 = [box2[0].clone(), (IndexId(1), Affine::constant(5))];
         let box3 = [box2[0].clone(), box2[1].clone(), (IndexId(2), n.clone())];
         let related = |r: u32, a: &Affine, b: &Affine| {
             Pred::relation(RelationRef::Input(RelationId(r)), vec![a.clone(), b.clone()])
@@ -518,6 +534,8 @@ mod tests {
             (&box2, equal(&i, &j).or(equal(&one(&i), &j)), 1, 2.0),
             (&box2[..1], Pred::exists(IndexId(9), m.clone(), related(0, &i, &Affine::index(IndexId(9)))), 1, 1.0),
             (&box3, equal(&i, &j).and(equal(&j, &k)), 1, 1.0),
+            (&box4, related(1, &i, &j).and(le(&j, &2.into())), 1, 0.6),
+            (&box2, related(0, &i, &j).and(le(&j, &2.into())), 0, 30.0),
         ];
         let hints = Hints { sizes: [(SizeId(1), 2.0)].into(), ..Hints::new() };
         for (indices, guard, power, coefficient) in cases {

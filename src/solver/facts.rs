@@ -68,7 +68,7 @@ pub struct Facts {
     /// The places of the variables, where there are more than a few.
     columns: FxHashMap<Var, u32>,
     known: Conj,
-    /// With bound indices named by how deep they are bound.
+    /// Those over an `exists`, or over cases with one, with bound indices named by how deep they are bound.
     existentials: Vec<Pred>,
     functional: BTreeSet<RelationRef>,
     /// The maps of which each source has a target, with the ranges of sources and targets.
@@ -323,6 +323,15 @@ fn compile(p: &Pred, columns: &mut impl Interner, into: &mut Conj) {
     }
 }
 
+/// Whether a predicate is an `exists`, or an `or` with one.
+fn binds(p: &Pred) -> bool {
+    match p {
+        Pred::Exists { .. } => true,
+        Pred::Any(ps) | Pred::All(ps) => ps.iter().any(binds),
+        _ => false,
+    }
+}
+
 /// `row >= 1`, `row <= -1`.
 fn unequal(row: &Row) -> Option<[Conj; 2]> {
     let bound = |row| Conj { bounds: vec![row], ..Conj::default() };
@@ -369,7 +378,7 @@ impl Facts {
     pub fn assume(&mut self, p: &Pred) {
         self.contradictory = OnceLock::new();
         for p in p.conjuncts() {
-            if matches!(p, Pred::Exists { .. })
+            if binds(p)
                 && let Ok(p) = p.bound_by_depth(0)
             {
                 // The same under other names would be said of another witness.
@@ -504,6 +513,9 @@ impl Facts {
                 (Some(negated), _) => self.refutes(&negated, budget),
                 // An `or` over an `exists`: one side must hold, where the sides without `exists` count together.
                 (None, Pred::Any(ps)) => {
+                    if self.supposes_some(goal) {
+                        return true;
+                    }
                     let (plain, quantified): (Vec<_>, Vec<_>) = ps.iter().cloned().partition(|p| p.negate().is_some());
                     quantified.iter().any(|p| self.proves_within(p, budget))
                         || self.proves_within(&Pred::any(plain), budget)
@@ -520,6 +532,13 @@ impl Facts {
         let column = |(v, k): &(Var, i64)| Some((self.known_column(v)?, *k));
         let Some(terms) = a.terms().iter().map(column).collect::<Option<Vec<_>>>() else { return false };
         self.known.bounds.iter().any(|row| row.constant <= a.offset() && *row.terms == *terms)
+    }
+
+    /// Whether an `or` is among the facts whose cases are all among those of a goal.
+    fn supposes_some(&self, goal: &Pred) -> bool {
+        let Ok(Pred::Any(cases)) = goal.bound_by_depth(0) else { return false };
+        let is_part = |known: &Pred| matches!(known, Pred::Any(ps) if ps.iter().all(|p| cases.contains(p)));
+        self.existentials.iter().any(is_part)
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
@@ -622,6 +641,12 @@ impl Facts {
             Pred::Zero(a) | Pred::NonNegative(a) => {
                 // The end of an interval is as good a guess.
                 a.root(index).into_iter().for_each(&mut add);
+                // 2*index = a, where some 2*i = a is known
+                if let (Pred::Zero(_), Some((k, _))) = (atom, a.split(index).filter(|(k, _)| k.unsigned_abs() > 1)) {
+                    let rows = self.known.equations.iter().flat_map(|row| &row.terms);
+                    let alike = rows.filter(|(_, l)| l.unsigned_abs() == k.unsigned_abs());
+                    alike.for_each(|(c, _)| add(Affine::var(self.vars[*c as usize].clone())));
+                }
             }
             _ => {}
         });

@@ -131,7 +131,12 @@ fn sources_in_range(p: &Pred, facts: &mut Facts, shape: Shapes<'_>) -> Pred {
     all
 }
 
-/// Whether an `or` stands at the top.
+/// Whether there is an `or`, or an `exists` inside of another one.
 fn has_union(p: &Pred) -> bool {
-    p.conjuncts().iter().any(|p| matches!(p, Pred::Any(_)))
+    match p {
+        Pred::All(ps) => ps.iter().any(has_union),
+        Pred::Any(_) => true,
+        Pred::Exists { body, .. } => has_union(body) || body.nesting() > 0,
+        _ => false,
+    }
 }

@@ -40,6 +40,18 @@ const COMPARISONS: [&str; 10] = [
     "# <= $",
 ];
 
+/// What is said of numbers, `@` among them, which may be zero because of guards of their own.
+const NUMBERS: [&str; 8] = [
+    "@ != 0",
+    "@ != 0 or # <= $",
+    "@ > 0 or @ < 0",
+    "x[#] > 0",
+    "exists q < n. S?(#, q) and y[q] > 0",
+    "(exists q < n. S?(#, q)) or (exists q < n. # = 2*q)",
+    "exists q < n. # = 2*q and y[q] != 0",
+    "# <= $",
+];
+
 /// Tensors over one index or two, each of which is read by those after it.
 struct Guards {
     rng: Rng,
@@ -59,7 +71,8 @@ impl Guards {
             .map(|_| {
                 let atom = if self.rng.u8(0..3) > 0 { self.usual } else { self.pick(self.atoms) };
                 let (a, b) = (self.pick(indices), self.pick(indices));
-                format!("({})", atom.replace('#', a).replace('$', b))
+                let number = self.factor(indices);
+                format!("({})", atom.replace('#', a).replace('$', b).replace('@', &number))
             })
             .collect();
         if atoms.is_empty() { String::new() } else { format!("[{}] * ", atoms.join(" and ")) }
@@ -127,7 +140,7 @@ fn judge(atoms: &'static [&'static str], lost: bool) -> usize {
         let function = Function::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let (term, before) = (function.term().expect("it has a source"), function.tensor_ssa().clone());
         let model = Model::new(&before.signature, &NO_HINTS);
-        let (after, dropped) = without_needless_guards(before.clone(), &model, Tier::Finite).unwrap();
+        let (after, dropped) = without_needless_guards(before.clone(), &model, Tier::Finite, None).unwrap();
         gone += dropped.len();
         if dropped.is_empty() {
             continue;
@@ -154,6 +167,15 @@ fn judge(atoms: &'static [&'static str], lost: bool) -> usize {
 fn values_stay_where_guards_go() {
     let gone = judge(&ATOMS, false);
     assert!(gone > 200, "{gone}");
+}
+
+/// What other conjuncts imply of numbers goes, and of the numbers behind it nothing is seen.
+#[test]
+fn values_stay_where_guards_imply_each_other() {
+    for lost in [false, true] {
+        let gone = judge(&NUMBERS, lost);
+        assert!(gone > 200, "{gone}");
+    }
 }
 
 /// What is no number stays behind the guards that are left.

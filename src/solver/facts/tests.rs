@@ -150,6 +150,28 @@ fn facts_know_that_maps_are_functions() {
 }
 
 #[test]
+fn facts_find_witnesses() {
+    let n = Affine::size(N);
+    let some = |p: Pred| Pred::exists(K, n.clone(), p);
+    let doubled = |k: IndexId, c: i64| equal(&i(I), &affine(&[(k, 2)], &[], c));
+    let (even, odd) = (some(doubled(K, 0)), some(doubled(K, 1)));
+    let (even_in_r, odd_in_r) =
+        (some(doubled(K, 0).and(relation(0, &[i(K)]))), some(doubled(K, 1).and(relation(0, &[i(K)]))));
+    let cases = [
+        (vec![in_range(&i(J), &n), doubled(J, 0)], even.clone(), true),
+        (vec![in_range(&i(J), &n), doubled(J, 0)], odd.clone(), false),
+        (vec![even_in_r.clone()], even.clone(), true),
+        (vec![even.clone()], even_in_r.clone(), false),
+        (vec![even_in_r.clone().or(odd_in_r.clone())], odd_in_r.clone().or(even_in_r.clone()), true),
+        (vec![even_in_r.clone()], odd_in_r.or(even_in_r), true),
+        (vec![even.clone().or(odd)], even, false),
+    ];
+    for (assumed, goal, proved) in cases {
+        assert_eq!(scope(&assumed).proves(&goal), proved, "{assumed:?} |- {goal:?}");
+    }
+}
+
+#[test]
 fn facts_prove_what_holds_of_a_lattice() {
     // With the box among the facts, what holds at its points is exactly what follows.
     let mut rng = fastrand::Rng::with_seed(4);
