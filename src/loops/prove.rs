@@ -247,6 +247,12 @@ impl<'a> Walk<'a, '_> {
 
     /// Whether an index is the number of an entry of a relation, in its order or in bins.
     fn is_entry(&self, relation: RelationId, at: &Affine, facts: &Facts) -> bool {
+        let shape = self.program.signature.relations.get(relation).map(|found| found.shape.len());
+        if let Some(axis) = shape.and_then(|axes| u8::try_from(axes.checked_sub(2)?).ok())
+            && self.is_source(relation, axis, at, facts)
+        {
+            return true;
+        }
         let Some(i) = at.as_index() else { return false };
         let array = |id: ArrayId| self.program.arrays.get(id).filter(|array| array.relation == relation);
         let above_entries =
@@ -267,16 +273,53 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
+    /// Whether this is the number of a source of a map among all of them, or of a part of one: with its places up to an axis.
+    fn is_source(&self, map: RelationId, axis: u8, at: &Affine, facts: &Facts) -> bool {
+        let inside = |at: &Affine, n: &Size| Pred::in_range(at, n).is_ok_and(|p| facts.proves(&p));
+        let Some(found) = self.program.signature.relations.get(map).filter(|found| found.kind == RelationKind::Map)
+        else {
+            return false;
+        };
+        let (Some(n), Some((first, others))) =
+            (found.shape.get(usize::from(axis)), found.shape.get(..=usize::from(axis)).and_then(<[Size]>::split_first))
+        else {
+            return false;
+        };
+        let each = others.iter().try_fold(1_i64, |all, n| all.checked_mul(n.as_constant()?));
+        if each.and_then(|each| first.scale(each).ok()).is_some_and(|all| inside(at, &all)) {
+            return true;
+        }
+        let Some(before) = axis.checked_sub(1) else { return false };
+        // n * row + place
+        if let Some(each) = n.as_constant().filter(|each| *each > 0) {
+            let (rows, rest): (Vec<_>, Vec<_>) = at.terms().iter().cloned().partition(|(_, k)| k % each == 0);
+            let row = Affine::from_terms(rows.into_iter().map(|(v, k)| (v, k / each)), at.offset().div_euclid(each));
+            let place = Affine::from_terms(rest, at.offset().rem_euclid(each));
+            return row.is_ok_and(|row| self.is_source(map, before, &row, facts))
+                && place.is_ok_and(|place| inside(&place, n));
+        }
+        // From where the sources of a row begin, less than there are of them.
+        let starts = frames(&self.path).filter_map(|frame| match frame {
+            Frame::Let(i, id, row) => Some((Affine::index(*i), self.program.arrays.get(*id)?, *row)),
+            _ => None,
+        });
+        let part = if axis == 1 { Part::Rows } else { Part::Children(before) };
+        starts.into_iter().any(|(start, pointers, row)| {
+            (pointers.relation, pointers.part) == (map, part)
+                && pointers.is_stored_order(&self.program.signature)
+                && at.sub(&start).is_ok_and(|place| inside(&place, n))
+                && self.is_source(map, before, row, facts)
+        })
+    }
+
     /// Whether an index is a node of a level of a view, or a place in its bins.
     fn is_node(&self, id: ArrayId, level: Option<u8>, at: &Affine, facts: &Facts) -> bool {
         let Some(array) = self.program.arrays.get(id) else { return false };
         let last = level.is_some_and(|level| usize::from(level) + 1 == array.axes.len());
         // Each source of a map has one target, so sources and nodes of the last level have the same numbers.
-        if last
+        if let Some(level) = level.map(|level| if last { level.saturating_sub(1) } else { level })
             && array.is_stored_order(&self.program.signature)
-            && let Some(relation) = self.program.signature.relations.get(array.relation)
-            && let (RelationKind::Map, [sources, _]) = (relation.kind, relation.shape.as_slice())
-            && Pred::in_range(at, sources).is_ok_and(|p| facts.proves(&p))
+            && self.is_source(array.relation, level, at, facts)
         {
             return true;
         }
@@ -362,6 +405,8 @@ enum By<'a> {
     Below(ArrayId),
     /// It is what an array holds at the other, a different value at each place, or not.
     Array(ArrayId, bool),
+    /// It is where the sources of a map begin that have some places in common, as many of each.
+    Start(ArrayId),
     /// It is the coordinate of a node, which is below a parent: different ones below the same.
     Coordinate(ArrayId),
     /// It is in a part of so many of a domain, which is the same for both iterations, with lengths that are multiples of a number.
@@ -467,6 +512,7 @@ impl<'a> Both<'a> {
                     Part::Nodes(0) if array.axes.len() == 1 => By::Array(*id, true),
                     Part::Nodes(_) => By::Coordinate(*id),
                     Part::Entries | Part::Binned(Binned::Entries | Binned::Places) => By::Array(*id, true),
+                    Part::Rows | Part::Children(_) if self.sources_below(*id).is_some() => By::Start(*id),
                     _ => By::Array(*id, false),
                 };
                 self.sides[side].push(Given { index, by, at });
@@ -489,6 +535,21 @@ impl<'a> Both<'a> {
             _ => return None,
         };
         self.program.signature.relations.get(array.relation)?.shape.get(axis)
+    }
+
+    /// How many sources of a map are below each place of pointers; nothing for other pointers, and those above targets.
+    fn sources_below(&self, pointers: ArrayId) -> Option<&'a Size> {
+        let program: &'a Program = self.program;
+        let array = program.arrays.get(pointers).filter(|array| array.is_stored_order(&program.signature))?;
+        let found = program.signature.relations.get(array.relation).filter(|found| found.kind == RelationKind::Map)?;
+        let level = usize::from(array.level_below()?);
+        found.shape.get(level).filter(|_| level > 0 && level + 1 < found.shape.len())
+    }
+
+    /// Whether two places where sources begin are less than a row of them apart.
+    fn are_near(&self, pointers: ArrayId, a: &Affine, b: &Affine) -> Checked<bool> {
+        let Some(n) = self.sources_below(pointers) else { return Ok(false) };
+        Ok(self.facts.proves(&Pred::lt(&a.sub(b)?, n)?) && self.facts.proves(&Pred::lt(&b.sub(a)?, n)?))
     }
 
     /// What holds of a place of pointers below which there are nodes.
@@ -518,10 +579,12 @@ impl<'a> Both<'a> {
                 let equal = Pred::equal(&a.index, &b.index)?;
                 let at = Pred::equal(&a.at, &b.at)?;
                 let is_found = Pred::non_negative(a.index.clone());
+                let both = at.clone().and(equal.clone());
                 let follows = match a.by {
                     By::InPart(..) | By::Array(_, true) if self.facts.proves(&equal) => Some(&at),
                     By::Below(_) if self.facts.proves(&equal) && self.facts.proves(&is_found) => Some(&at),
-                    By::Array(..) | By::Coordinate(_) if self.facts.proves(&at) => Some(&equal),
+                    By::Array(..) | By::Coordinate(_) | By::Start(_) if self.facts.proves(&at) => Some(&equal),
+                    By::Start(pointers) if self.are_near(pointers, &a.index, &b.index)? => Some(&both),
                     By::Coordinate(_) if self.facts.proves(&equal) && self.siblings(a, b, &sides)? => Some(&at),
                     _ => None,
                 };

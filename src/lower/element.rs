@@ -6,7 +6,7 @@ use super::PASS;
 use super::guard::also;
 use super::plan::{Placement, Stored};
 use super::scope::Nester;
-use crate::base::{Id, VarId};
+use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
@@ -97,8 +97,9 @@ impl<'a> Nester<'a> {
                 Ok(self.define(Real::Index(a)))
             }
             Rhs::Add([(p, y), (q, z)]) => {
-                let left = self.selected(p, at, &[*y], &mut |nester| nester.element(*y, at))?;
-                let right = self.selected(q, at, &[*z], &mut |nester| nester.element(*z, at))?;
+                let (p, q) = (self.beyond(*y, p)?, self.beyond(*z, q)?);
+                let left = self.selected(&p, at, &[*y], &mut |nester| nester.element(*y, at))?;
+                let right = self.selected(&q, at, &[*z], &mut |nester| nester.element(*z, at))?;
                 Ok(match (left, right) {
                     (Some(left), Some(right)) => self.define(Real::Add(left, right)),
                     // The other side is 0, which makes 0 of -0.
@@ -123,6 +124,37 @@ impl<'a> Nester<'a> {
             }
             Rhs::Contract { sums, guard, operands } => self.sum(x, sums, guard, operands, at),
         }
+    }
+
+    /// A guard of a term without cases and searches that its own guard implies: it is 0 where they fail, and who computes or stores it has tested them.
+    fn beyond(&self, x: VarId, p: &Pred) -> Result<Pred> {
+        let searches = |p: &Pred| matches!(p, Pred::Any(_) | Pred::Exists { .. });
+        let is_at_hand = match &self.plan.placements[x] {
+            Placement::Inline(_) => true,
+            // It may have no numbers at targets that are not in use.
+            Placement::Stored(stored) => stored.entries.is_none() && !self.plan.read_in_use[x],
+            Placement::Given(_) | Placement::Dead => false,
+        };
+        if !is_at_hand || !p.conjuncts().iter().any(searches) {
+            return Ok(p.clone());
+        }
+        let stmt = &self.program.stmts[x];
+        let own = match &stmt.rhs {
+            Rhs::Add([(p, _), (q, _)]) => p.clone().or(q.clone()),
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => guard.clone(),
+            Rhs::Input { .. } | Rhs::Number(_) => return Ok(p.clone()),
+        };
+        let all: Vec<(IndexId, Size)> =
+            stmt.dims.iter().chain(stmt.rhs.sums()).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
+        let facts = self.program.signature.facts().under(&all, [&own]);
+        let mut left = Vec::new();
+        for p in p.conjuncts() {
+            // What it binds has numbers that sums of the term have, too.
+            if !searches(p) || !facts.proves(&p.bound_by_depth(0)?) {
+                left.push(p.clone());
+            }
+        }
+        Ok(Pred::all(left))
     }
 
     fn or_zero(&mut self, value: Option<RealId>) -> RealId {

@@ -279,7 +279,7 @@ impl<'a> Nester<'a> {
         open.conjuncts.iter().position(|p| {
             let Pred::Relation { relation, args, holds: true } = p else { return false };
             let is_map = match relation {
-                RelationRef::Input(_) => args.len() == 2 && self.program.signature.is_map(*relation),
+                RelationRef::Input(_) => self.program.signature.is_map(*relation),
                 RelationRef::Computed { view, .. } => *view != View::Support,
             };
             let Some((last, source)) = args.split_last() else { return false };
@@ -304,14 +304,16 @@ impl<'a> Nester<'a> {
                 RelationRef::Input(r) => {
                     let map = nester.relation_name(*r);
                     nester.decide(Decision::Target { map });
-                    // The entries of a map of one source are the targets, in the order of the sources.
-                    let array = nester.array(*r, &[0, 1], Part::Nodes(1));
+                    let at = nester.source(*r, source, sources)?;
+                    let level = u8::try_from(sources.len()).map_err(|_| Error::bug(PASS, "too many axes"))?;
+                    let axes: Vec<usize> = (0..=sources.len()).collect();
+                    let array = nester.array(*r, &axes, Part::Nodes(level));
                     let index = nester.fresh_index();
-                    nester.emit(Stmt::Let { index, array, at: source[0].clone(), step: None });
+                    nester.emit(Stmt::Let { index, array, at: at.clone(), step: None });
                     nester.claim_index(index, extent);
-                    let args = [source[0].clone(), index.into()];
-                    nester.remember_entry(*r, &args, source[0].clone());
-                    nester.know(&Pred::relation(*relation, args.to_vec()));
+                    let args: Vec<Affine> = source.iter().cloned().chain([index.into()]).collect();
+                    nester.remember_entry(*r, &args, at);
+                    nester.know(&Pred::relation(*relation, args));
                     let next = nester.bind(&next, last, index, extent)?;
                     nester.step(next, body)
                 }
@@ -327,6 +329,28 @@ impl<'a> Nester<'a> {
                 }
             }
         })
+    }
+
+    /// The number of a source of a map among all of them, which is that of its entry: each has one target. Where axes have no literal length,
+    /// pointers say where the sources of a row begin.
+    fn source(&mut self, map: RelationId, source: &[Affine], sources: &[Size]) -> Result<Affine> {
+        let axes: Vec<usize> = (0..=sources.len()).collect();
+        let mut number = Affine::constant(0);
+        for (level, (a, n)) in source.iter().zip(sources).enumerate() {
+            let below = u8::try_from(level).ok().and_then(|level| level.checked_sub(1));
+            let first = match (below, n.as_constant()) {
+                (None, _) => Affine::constant(0),
+                (_, Some(n)) => number.scale(n)?,
+                (Some(below), None) => {
+                    let part = if below == 0 { Part::Rows } else { Part::Children(below) };
+                    let (index, array) = (self.fresh_index(), self.array(map, &axes, part));
+                    self.emit(Stmt::Let { index, array, at: number, step: None });
+                    index.into()
+                }
+            };
+            number = first.add(a)?;
+        }
+        Ok(number)
     }
 
     /// `arg = v`, where `v` is within an extent.
@@ -356,23 +380,29 @@ impl<'a> Nester<'a> {
     }
 
     /// The index of the axis with offsets of a sparse tensor no place of which is known, such as the rows of a CSR matrix: they are visited in
-    /// order, empty ones too, as dense loops around others do. So are the sources of a map, which all have a target.
+    /// order, empty ones too, as dense loops around others do. So are the sources of a map whose target is not known, as all have one.
     fn row(&self, open: &Open, at: usize) -> Option<usize> {
         let Some(Pred::Relation { relation: RelationRef::Input(relation), args, .. }) = open.conjuncts.get(at) else {
             return None;
         };
         let signature = &self.program.signature;
+        let waits = |a: &Affine| open.waits(a);
         let mut storages = signature.params.values().map(|param| param.storage);
         let offsets = storages.find_map(|storage| {
             let format = storage.format().filter(|_| storage.pattern() == Some(*relation))?;
             format.capabilities().offsets
         });
-        let is_map = signature.is_map(RelationRef::Input(*relation)) && args.len() == 2;
-        let axis = offsets.or(is_map.then_some(0))?;
+        let (target, source) = args.split_last()?;
+        let axis = match offsets {
+            Some(axis) => args.iter().all(waits).then_some(axis)?,
+            None if signature.is_map(RelationRef::Input(*relation)) && waits(target) => {
+                source.iter().position(waits)?
+            }
+            None => return None,
+        };
         let (row, extent) = (args.get(axis)?, signature.relations.get(*relation)?.shape.get(axis)?);
         let at = open.unbound.iter().position(|(i, n)| row.as_index() == Some(*i) && n == extent)?;
-        let once = args.iter().filter(|a| *a == row).count() == 1;
-        (once && args.iter().all(|a| open.waits(a))).then_some(at)
+        (args.iter().filter(|a| *a == row).count() == 1).then_some(at)
     }
 
     /// The index of the rows of a CSR matrix, or the columns of a CSC matrix, that a side walks: what the sides add to a row is added in one

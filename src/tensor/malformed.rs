@@ -248,6 +248,14 @@ pub enum Malformed {
         /// Its value.
         value: f64,
     },
+    /// A target of a map that is none.
+    #[error("element {position} is {value}; the targets of a map are integers from 0 on")]
+    NoInteger {
+        /// Its place in row-major order.
+        position: usize,
+        /// Its value.
+        value: f64,
+    },
     /// A map without a target for a source.
     #[error("the map has no target for the source {source_tuple:?}")]
     NoTarget {

@@ -24,9 +24,9 @@ mod whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value};
+use super::{Coo, Csc, Csr, Dense, Inputs, Malformed, Relation, Tensor, Value};
 use crate::error::{Error, Result};
-use crate::ty::{Format, Param, Signature, Storage, is_part, leaf_name};
+use crate::ty::{Format, Param, RelationKind, Signature, Storage, is_part, leaf_name};
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,7 +169,7 @@ fn csc_from_file(coo: &Coo, subject: &str) -> Result<Csc> {
 
 impl Inputs {
     /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing; a table of one
-    /// line serves as a vector; of an archive every tensor by its own name.
+    /// line serves as a vector; a dense tensor with the axes of the sources of a map holds its targets; of an archive every tensor by its own name.
     ///
     /// # Errors
     /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
@@ -180,8 +180,17 @@ impl Inputs {
             }
             return Ok(self);
         }
-        if signature.relations.values().any(|relation| relation.name == name) {
-            return Ok(self.relation(name, value.into_relation(name)?));
+        if let Some(relation) = signature.relations.values().find(|relation| relation.name == name) {
+            let sources = (relation.kind == RelationKind::Map).then(|| relation.shape.len().saturating_sub(1));
+            return match value {
+                FileValue::Row(row) if sources == Some(1) => {
+                    Ok(self.map(name, &[row.data().len()], targets(&row, name)?))
+                }
+                FileValue::Dense(dense) if sources == Some(dense.shape().len()) => {
+                    Ok(self.map(name, dense.shape(), targets(&dense, name)?))
+                }
+                value => Ok(self.relation(name, value.into_relation(name)?)),
+            };
         }
         // `ab.0` is a component of `ab`.
         let param = signature.params.values().find(|p| is_part(name, &p.name));
@@ -196,6 +205,16 @@ impl Inputs {
             Some(format) => self.value(name, value.into_sparse(format, name)?),
         })
     }
+}
+
+/// The targets of a map, which are given as numbers.
+fn targets(dense: &Dense, name: &str) -> Result<Vec<usize>> {
+    let target = |(position, value): (usize, &f64)| {
+        // Integers beyond are not told apart.
+        let is_target = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(value);
+        is_target.then_some(*value as usize).ok_or_else(|| Malformed::NoInteger { position, value: *value }.of(name))
+    };
+    dense.data().iter().enumerate().map(target).collect()
 }
 
 /// How many axes the component of a parameter has that is called so.

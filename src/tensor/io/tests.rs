@@ -684,3 +684,27 @@ fn file_values_go_to_what_the_program_declares() {
     assert_eq!(refuse("x", mtx()), "x: expected a dense tensor (.npy, .csv), found a sparse matrix");
     assert_eq!(refuse("E", read("csv", b"0,1\n2,0\n")), "E: element 2 is 2; a relation has elements 0 and 1 only");
 }
+
+/// A table or an array with the axes of the sources holds the targets of a map; with one axis more it says of each pair whether it is one.
+#[test]
+fn maps_are_given_by_their_targets() {
+    let text = "param x : [n] real\nmap f : [m] -> [n]\nmap g : [m, 2] -> [n]\nsum i < m, j < 2. x[f(i)] * x[g(i, j)]";
+    let function = crate::Function::parse(text).unwrap();
+    let signature = &function.tensor_ssa().signature;
+    let table = |text: &[u8]| parse("csv", text).unwrap();
+    let of_f = || Relation::from_map(&[3], vec![1, 0, 2], 3).unwrap();
+    let of_g = || Relation::from_map(&[3, 2], vec![1, 0, 2, 2, 0, 1], 3).unwrap();
+    for f in [&b"1\n0\n2\n"[..], b"1,0,2\n", b"0,1,0\n1,0,0\n0,0,1\n"] {
+        let mut inputs = Inputs::new();
+        inputs.value("x", Value::vector(vec![1.0, 2.0, 4.0]));
+        inputs.file_value(signature, "f", table(f)).unwrap();
+        inputs.file_value(signature, "g", table(b"1,0\n2,2\n0,1\n")).unwrap();
+        let bindings = crate::tensor::bind(signature, &inputs).unwrap();
+        let found: Vec<_> = bindings.relations().values().map(|r| (**r).clone()).collect();
+        assert_eq!(found, [of_f(), of_g()]);
+    }
+    let refuse = |value| Inputs::new().file_value(signature, "g", value).unwrap_err().to_string();
+    let message = "g: element 2 is 0.5; the targets of a map are integers from 0 on";
+    assert_eq!(refuse(table(b"1,0\n0.5,2\n")), message);
+    assert_eq!(refuse(table(b"1,0\n-1,2\n")), message.replace("0.5", "-1"));
+}
