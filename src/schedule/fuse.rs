@@ -7,18 +7,20 @@
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
 //! or has a few terms only; nor one that is
-//! computed in panels with anything, nor [growing sums](super::prefix_sums).
+//! computed in panels with anything, nor [growing sums](super::prefix_sums). Where all short rows over a range [become straight-line
+//! code](super::unroll) together, they have lanes whatever is among them, so each may join the others.
 
 use std::collections::BTreeMap;
 
 use super::layout::Last;
-use super::machine::SHORT;
+use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
 use super::vectorise::{Traits, literal};
 use super::{panels, prefix_sums};
 use crate::base::IndexId;
 use crate::error::Result;
+use crate::index::Affine;
 use crate::loops::{
-    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Segment, Stmt, has_calls, has_loop, loads,
+    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, Segment, Stmt, has_calls, has_loop, loads,
     stores, title,
 };
 
@@ -47,13 +49,15 @@ pub(super) fn groups(nests: &[Nest], last: &Last) -> Vec<usize> {
     let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut found = Vec::with_capacity(nests.len());
-    for nest in nests {
-        let candidate = Candidate::of(nest, last);
+    let candidates: Vec<_> = nests.iter().map(|nest| Candidate::of(nest, last)).collect();
+    let straight = straight(&candidates);
+    for (nest, candidate) in nests.iter().zip(candidates) {
         // It can move up to the last nest of which it reads something.
         let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
         let first = read.max().unwrap_or(0);
         let partner = candidate.as_ref().and_then(|candidate| {
-            (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
+            (first..groups.len())
+                .find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other, &straight)))
         });
         let at = partner.unwrap_or(groups.len());
         writers.extend(nest.buffers.iter().map(|buffer| (*buffer, at)));
@@ -98,6 +102,97 @@ struct Candidate<'a> {
     traits: Traits,
     factors: Factors,
     has_calls: bool,
+    rows: Rows,
+}
+
+/// What rows take in which all loops are over few values.
+#[derive(Clone, Default)]
+struct Rows {
+    /// Whether there are no other loops, nor searches.
+    are_short: bool,
+    operations: usize,
+    /// How many numbers are read at places that the index of the row does not say by itself, but through maps or not at all.
+    far: BTreeMap<(BufferId, Vec<Affine>), usize>,
+}
+
+/// In the places of several nests, targets of the row have the number of their array from here on, and loops their depth from there on.
+const TARGETS: u32 = 1 << 30;
+const LOOPS: u32 = 1 << 29;
+
+impl Rows {
+    fn of(index: IndexId, domain: &Domain, body: &[Stmt]) -> Rows {
+        let mut rows = Rows { are_short: matches!(domain, Domain::Range { .. }), ..Rows::default() };
+        rows.meet(index, body, &mut Vec::new(), &mut BTreeMap::new());
+        rows
+    }
+
+    /// Adds statements inside of loops of these indices and lengths.
+    fn meet(
+        &mut self,
+        row: IndexId,
+        body: &[Stmt],
+        around: &mut Vec<(IndexId, usize)>,
+        names: &mut BTreeMap<IndexId, IndexId>,
+    ) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { index, domain, body, .. } => {
+                    let length = literal(domain).filter(|n| *n < SHORT).and_then(|n| usize::try_from(n).ok());
+                    self.are_short &= length.is_some();
+                    names.insert(*index, IndexId(LOOPS + around.len() as u32));
+                    around.push((*index, length.unwrap_or(1)));
+                    self.meet(row, body, around, names);
+                    around.pop();
+                }
+                Stmt::Find { .. } | Stmt::Extremum { .. } | Stmt::Extend(..) | Stmt::Tuple(..) => {
+                    self.are_short = false
+                }
+                Stmt::If { body, .. } => self.meet(row, body, around, names),
+                Stmt::Let { index, array, at, .. } if at.as_index() == Some(row) => {
+                    names.insert(*index, IndexId(TARGETS + array.0));
+                }
+                Stmt::Define(_, Real::Load(place)) => {
+                    if !place.at.iter().any(|a| a.as_index() == Some(row)) {
+                        let moves = around.iter().filter(|(i, _)| place.at.iter().any(|a| a.mentions(*i)));
+                        let named = |a: &Affine| {
+                            a.substitute(&|i| names.get(&i).map(|i| (*i).into())).unwrap_or_else(|_| a.clone())
+                        };
+                        let at = place.at.iter().map(named).collect();
+                        self.far.insert((place.buffer, at), moves.map(|(_, n)| n).product());
+                    }
+                }
+                Stmt::Define(_, Real::Literal(_) | Real::Index(_)) => {}
+                Stmt::Define(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => {
+                    self.operations += around.iter().map(|(_, n)| n).product::<usize>();
+                }
+                Stmt::Let { .. } | Stmt::Local(_) | Stmt::Assign(..) | Stmt::Store(..) | Stmt::Fill(_) => {}
+            }
+        }
+    }
+
+    fn extend(&mut self, other: &Rows) {
+        self.are_short &= other.are_short;
+        self.operations += other.operations;
+        self.far.extend(other.far.iter().map(|(place, n)| (place.clone(), *n)));
+    }
+
+    /// Whether they become straight-line code, as far as this tells.
+    fn are_straight(&self) -> bool {
+        let far: usize = self.far.values().sum();
+        self.are_short && self.operations >= ROW_WORK && self.operations / ROW_DENSITY >= far
+    }
+}
+
+/// The domains of those nests with short rows that are straight-line code together.
+fn straight<'a>(candidates: &[Option<Candidate<'a>>]) -> Vec<&'a Domain> {
+    let mut all: Vec<(&Domain, Rows)> = Vec::new();
+    for candidate in candidates.iter().flatten().filter(|candidate| candidate.rows.are_short) {
+        match all.iter_mut().find(|(domain, _)| *domain == candidate.domain) {
+            Some((_, rows)) => rows.extend(&candidate.rows),
+            None => all.push((candidate.domain, candidate.rows.clone())),
+        }
+    }
+    all.into_iter().filter(|(_, rows)| rows.are_straight()).map(|(domain, _)| domain).collect()
 }
 
 /// The places of a buffer that an iteration of the outer loop writes.
@@ -134,12 +229,14 @@ impl<'a> Candidate<'a> {
             traits: Traits::of(index, body, last),
             factors: Factors::of(index, body),
             has_calls: has_calls(body),
+            rows: Rows::of(index, domain, body),
         })
     }
 
     /// Whether the loop of this nest may go on with that of an earlier one, and what runs in lanes goes on to do so.
-    fn can_follow(&self, left: &Candidate<'_>) -> bool {
-        left.domain == self.domain && self.reads_its_row(left) && self.keeps_lanes(left)
+    fn can_follow(&self, left: &Candidate<'_>, straight: &[&Domain]) -> bool {
+        let are_straight = || left.rows.are_short && self.rows.are_short && straight.contains(&self.domain);
+        left.domain == self.domain && self.reads_its_row(left) && (are_straight() || self.keeps_lanes(left))
     }
 
     /// Whether an iteration reads of what the other nest writes only what its same iteration writes.
@@ -175,6 +272,7 @@ impl<'a> Candidate<'a> {
         self.traits = self.traits.and(right.traits);
         self.factors = self.factors.and(right.factors);
         self.has_calls |= right.has_calls;
+        self.rows.extend(&right.rows);
     }
 }
 

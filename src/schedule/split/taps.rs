@@ -75,11 +75,12 @@ impl Sum<'_> {
         pairs.filter_map(between).min_by_key(|(_, n)| *n)
     }
 
-    /// Whether it has few values, as its ends are literals apart, or such fractions.
+    /// Whether it has few values, as its ends are literals apart, or such fractions: none at some places, where it ends just before it begins.
     fn is_few(&self) -> bool {
         let apart = |low: &Bound, high: &Bound| {
             let steps = high.numerator.sub(&low.numerator).ok().and_then(|a| a.as_constant());
-            low.divisor == high.divisor && steps.is_some_and(|n| (0..SHORT.saturating_mul(low.divisor)).contains(&n))
+            let d = low.divisor;
+            d == high.divisor && steps.is_some_and(|n| (1 - d..SHORT.saturating_mul(d)).contains(&n))
         };
         self.lower.iter().any(|low| self.upper.iter().any(|high| apart(low, high)))
     }
@@ -351,9 +352,9 @@ fn stride(index: IndexId, body: &[Stmt]) -> Option<i64> {
     (step == other && step <= FEW && found.all(|pair| pair == (step, step))).then_some(step)
 }
 
-/// Bounds that are whole numbers whatever their variables are lose their divisors.
-fn make_whole(body: &mut [Stmt]) -> Checked<()> {
-    for stmt in body {
+/// Bounds that are whole numbers whatever their variables are lose their divisors; loops that end before they begin go.
+fn make_whole(body: &mut Vec<Stmt>) -> Checked<()> {
+    for stmt in body.iter_mut() {
         match stmt {
             Stmt::For { domain, body, .. } => {
                 if let Domain::Range { lower, upper } = domain {
@@ -367,7 +368,18 @@ fn make_whole(body: &mut [Stmt]) -> Checked<()> {
             _ => {}
         }
     }
+    body.retain(
+        |stmt| !matches!(stmt, Stmt::For { domain: Domain::Range { lower, upper }, .. } if is_empty(lower, upper)),
+    );
     Ok(())
+}
+
+/// Whether some bounds leave no value, whatever their variables are.
+fn is_empty(lower: &[Bound], upper: &[Bound]) -> bool {
+    let exact = |bound: &&Bound| bound.divisor == 1;
+    let steps = |low: &Bound, high: &Bound| high.numerator.sub(&low.numerator).ok()?.as_constant();
+    let mut pairs = lower.iter().filter(exact).flat_map(|low| upper.iter().filter(exact).map(move |high| (low, high)));
+    pairs.any(|(low, high)| steps(low, high).is_some_and(|n| n < 0))
 }
 
 /// `floor((d*a + c) / d) = a + floor(c / d)`.
