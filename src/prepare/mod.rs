@@ -4,7 +4,7 @@
 //! | pass | what it does | results |
 //! |---|---|---|
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
-//! | `per-target` | functions of what is read through a map are computed once for each target | exact |
+//! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.

@@ -1,7 +1,8 @@
-//! Functions of what is read through a map are computed once for each target.
+//! Functions and sums of what is read through a map are computed once for each target.
 //!
 //! ```text
-//! let x = gen o. f(a[m(o)]) in e     ==   let y = gen c. [c is a target] * f(a[c]) in e[x[o] := y[m(o)]]
+//! let x = gen o. f(a[m(o)]) in e             ==   let y = gen c. [c is a target] * f(a[c]) in e[x[o] := y[m(o)]]
+//! let x = gen o. sum k. a[m(o), k] * b[k]    ==   let y = gen c. sum k. [c is a target] * a[c, k] * b[k] in ..
 //! ```
 //!
 //! A tensor `a` of which the elements are read along a map, `x[o, r] = y[m(o), r]`, is *pulled back* from the tensor `y` over targets. In one
@@ -13,9 +14,9 @@
 //! a number                                  =  the pull-back of the same number
 //! ```
 //!
-//! where `q` and `e` do not mention `o`. Where the statement is a function that takes long, its elements become reads along the map; otherwise
-//! nothing changes. The function is applied to the same numbers, so the result has the same bits; numbers of targets that are not in use are
-//! not computed.
+//! where `q` and `e` do not mention `o`. Where the statement is a function that takes long, or a sum over an axis of no literal length, its elements
+//! become reads along the map; otherwise nothing changes. The same is done to the same numbers in the same order, so the result has the same bits;
+//! numbers of targets that are not in use are not computed.
 //!
 //! **It is never more work.** A map has no more targets in use than sources, so where all elements of `x` are needed there are fewer
 //! applications of `f`, or as many. All are, if a result is made of them by statements whose guards do not choose among them; a guard on other
@@ -44,6 +45,9 @@ const MAX_DEPTH: usize = 16;
 pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
     let is_long = |stmt: &Stmt| match &stmt.rhs {
         Rhs::Map { guard: Pred::True, function, .. } => function.is_call(),
+        Rhs::Contract { sums, .. } => {
+            sums.iter().any(|n| n.as_constant().is_none()) && !stmt.has_no_loop(&program.signature)
+        }
         _ => false,
     };
     let has_map = program.signature.relations.ids().any(|r| program.signature.is_map(RelationRef::Input(r)));
@@ -244,16 +248,13 @@ impl Sharing<'_> {
         guard: &Pred,
         operands: &[Operand],
     ) -> Result<Option<Origin>> {
-        let (program, rank, index) = (self.program, stmt.dims.len(), IndexId::from_index(axis));
+        let (rank, index) = (stmt.dims.len(), IndexId::from_index(axis));
         // A guard on other `gen` indices would choose among the targets.
         let sums_only = |p: &Pred| {
             let mut some = false;
             p.visit_free(&mut |i| some |= i.index() >= rank);
             some && !p.mentions(index)
         };
-        if !stmt.has_no_loop(&program.signature) {
-            return Ok(None);
-        }
         let along = guard.conjuncts().iter().find_map(|p| self.map_along(stmt, sums, p, index));
         let reads_index = operands.iter().any(|operand| operand.indices.contains(&index));
         if let Some((map, target)) = along {
