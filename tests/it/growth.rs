@@ -8,7 +8,7 @@ use crate::kernels::fitting;
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
-const PROGRAMS: [(&str, &str, f64); 7] = [
+const PROGRAMS: [(&str, &str, f64); 9] = [
     (
         "batch normalisation and relu",
         "param x : [n, d] real
@@ -42,6 +42,22 @@ const PROGRAMS: [(&str, &str, f64); 7] = [
          param y : [n, n] real
          sum i < n, j < n. ((max p < 2. max q < 2. x[2 * i + p, 2 * j + q]) - y[i, j])^2",
         2.0,
+    ),
+    (
+        "pooling by reads",
+        "param x : [3, 2 * n, 2 * n] real
+         let y = gen c < 3, i < n, j < n. max(x[c, 2 * i, 2 * j], x[c, 2 * i, 2 * j + 1])
+         let z = gen c < 3, i < n, j < n. max(x[c, 2 * i + 1, 2 * j], x[c, 2 * i + 1, 2 * j + 1])
+         sum c < 3, i < n, j < n. max(y[c, i, j], z[c, i, j])^2",
+        2.0,
+    ),
+    (
+        "words of sentences",
+        "param e : [v, d] real
+         param w : [m, d] real
+         map word : [n, m] -> [v]
+         sum i < n. (sum t < m, k < d. e[word(i, t), k] * w[t, k])^2",
+        3.0,
     ),
     (
         "partial likelihood of those at risk",
@@ -79,6 +95,50 @@ fn loops_grow_as_the_sums_that_were_written() {
             assert!(ratio.log(4.0) < power + 0.2, "{name}: loops grow by the power {}", ratio.log(4.0));
         }
     }
+}
+
+/// A product of many factors is multiplied in an order that keeps what is in between small, in gradients too.
+#[test]
+fn gradients_of_products_take_a_few_times_the_iterations() {
+    let text = "param T : coo [l, m, n] real
+                param G : [8, 8, 8] real
+                param A : [l, 8] real
+                param B : [m, 8] real
+                param C : [n, 8] real
+                sum i < l, j < m, k < n. [T?(i, j, k)] *
+                  (T[i, j, k] - (sum p < 8, q < 8, r < 8. G[p, q, r] * A[i, p] * B[j, q] * C[k, r]))^2";
+    let value = Function::parse(text).expect("it is right");
+    let gradient = value.value_and_gradient(["T", "G", "A", "B", "C"]).expect("one real result");
+    let (value, gradient) = (iterations(&value, 24), iterations(&gradient, 24));
+    assert!(gradient < 8.0 * value, "{value} and {gradient}");
+}
+
+/// Sources of a map with several axes are at hand by their number; nothing is searched for.
+#[test]
+fn maps_of_several_sources_are_read_at_once() {
+    for extent in ["m", "4"] {
+        let text = format!(
+            "param e : [v, d] real
+             map word : [n, {extent}] -> [v]
+             gen i < n, t < {extent}, k < d. e[word(i, t), k]"
+        );
+        let function = Function::parse(&text).expect("it is right");
+        let nests = function.loops(&mut Stages::new()).expect("small").to_string();
+        assert!(nests.contains("nodes 2 word(0, 1, 2)[") && !nests.contains("find"), "{nests}");
+    }
+}
+
+/// What is a sum over a row that a map chooses, and of nothing else of the source, is made once for each target.
+#[test]
+fn sums_of_rows_behind_maps_are_shared() {
+    let text = "param e : [v, d] real
+                param w : [d] real
+                param s : [p] real
+                map word : [p] -> [v]
+                gen o < p. s[o] * (sum k < d. e[word(o), k] * w[k])";
+    let function = Function::parse(text).expect("it is right");
+    let nests = function.loops(&mut Stages::new()).expect("small").to_string();
+    assert!(nests.contains("in roots word(1, 0)"), "{nests}");
 }
 
 /// A quotient is nothing where its dividend is, whatever the divisor: its sums run over entries.

@@ -123,15 +123,33 @@ const NESTS: &[(&str, &str)] = &[
         "for i0 in 0 .. n\n  i1 = nodes 1 f(0, 1)[i0]\n  r0 = w[i1]\n  y[0] = r0",
         "i1 is read outside of its array; y[0] may be out of bounds",
     ),
+    // A map of two axes: of each first place there are as many sources.
+    (
+        "parallel for i0 in 0 .. n - 1\n  for i1 in 0 .. m - 1\n    i2 = rows s(0, 1, 2)[i0]\n    i3 = nodes 2 s(0, 1, 2)[i1 + i2]\n    r0 = w[i3]\n    e[i1 + i2] = r0",
+        "",
+    ),
+    (
+        "parallel for i0 in 0 .. n - 1\n  for i1 in 0 .. m\n    i2 = rows s(0, 1, 2)[i0]\n    r0 = x[i0]\n    e[i1 + i2] = r0",
+        "e[i1 + i2] may be out of bounds; e[i1 + i2] and e[i1 + i2] may meet",
+    ),
+    (
+        "for i0 in 0 .. n - 1\n  for i1 in 0 .. 2\n    i2 = nodes 2 t(0, 1, 2)[3*i0 + i1]\n    r0 = w[i2]\n    y[i0] = r0",
+        "",
+    ),
+    (
+        "for i0 in 0 .. n - 1\n  for i1 in 0 .. 3\n    i2 = nodes 2 t(0, 1, 2)[3*i0 + i1]\n    r0 = w[i2]\n    y[i0] = r0",
+        "t(0, 1, 2)[3*i0 + i1] is read outside of its array",
+    ),
 ];
 
 #[test]
 fn what_is_not_proved_of_nests() {
-    let params = "param x : [n] real\nparam w : [m] real\nparam A : csr [n, m] real\nmap f : [n] -> [m]";
+    let params = "param x : [n] real\nparam w : [m] real\nparam A : csr [n, m] real\nmap f : [n] -> [m]
+                  map s : [n, m] -> [m]\nmap t : [n, 3] -> [m]";
     let function = Function::parse(&format!("{params}\nw")).expect("it compiles");
     let signature = &function.loops(&mut Stages::new()).expect("it lowers").signature;
     for (nest, expected) in NESTS {
-        let outputs: Vec<(&str, &str)> = [("y", "y[n]"), ("z", "z[m]"), ("g", "g[A?]")]
+        let outputs: Vec<(&str, &str)> = [("y", "y[n]"), ("z", "z[m]"), ("g", "g[A?]"), ("e", "e[s]")]
             .into_iter()
             .filter(|(name, _)| nest.contains(&format!("{name}[")))
             .collect();
