@@ -138,7 +138,7 @@ const NESTS: &[(&str, &str)] = &[
     ),
     (
         "for i0 in 0 .. n - 1\n  for i1 in 0 .. 3\n    i2 = nodes 2 t(0, 1, 2)[3*i0 + i1]\n    r0 = w[i2]\n    y[i0] = r0",
-        "t(0, 1, 2)[3*i0 + i1] is read outside of its array",
+        "i2 is read outside of its array",
     ),
 ];
 
