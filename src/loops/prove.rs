@@ -273,15 +273,23 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whether this is the number of a source of a map among all of them, or of a part of one: with its places up to an axis.
+    /// Whether this is the number of a node of a map in the order of its sources: of a source, or of the places of some up to an axis, of which
+    /// there are none where a later axis has no places.
     fn is_source(&self, map: RelationId, axis: u8, at: &Affine, facts: &Facts) -> bool {
-        let inside = |at: &Affine, n: &Size| Pred::in_range(at, n).is_ok_and(|p| facts.proves(&p));
         let Some(found) = self.program.signature.relations.get(map).filter(|found| found.kind == RelationKind::Map)
         else {
             return false;
         };
+        let Some((_, sources)) = found.shape.split_last() else { return false };
+        let later = sources.get(usize::from(axis) + 1..).unwrap_or_default();
+        has_places(later, facts) && self.is_number(map, sources, axis, at, facts)
+    }
+
+    /// Whether this is the number of a choice of places on the axes of a map up to one, among all of them in row-major order.
+    fn is_number(&self, map: RelationId, sources: &[Size], axis: u8, at: &Affine, facts: &Facts) -> bool {
+        let inside = |at: &Affine, n: &Size| Pred::in_range(at, n).is_ok_and(|p| facts.proves(&p));
         let (Some(n), Some((first, others))) =
-            (found.shape.get(usize::from(axis)), found.shape.get(..=usize::from(axis)).and_then(<[Size]>::split_first))
+            (sources.get(usize::from(axis)), sources.get(..=usize::from(axis)).and_then(<[Size]>::split_first))
         else {
             return false;
         };
@@ -295,20 +303,19 @@ impl<'a> Walk<'a, '_> {
             let (rows, rest): (Vec<_>, Vec<_>) = at.terms().iter().cloned().partition(|(_, k)| k % each == 0);
             let row = Affine::from_terms(rows.into_iter().map(|(v, k)| (v, k / each)), at.offset().div_euclid(each));
             let place = Affine::from_terms(rest, at.offset().rem_euclid(each));
-            return row.is_ok_and(|row| self.is_source(map, before, &row, facts))
+            return row.is_ok_and(|row| self.is_number(map, sources, before, &row, facts))
                 && place.is_ok_and(|place| inside(&place, n));
         }
         // From where the sources of a row begin, less than there are of them.
-        let starts = frames(&self.path).filter_map(|frame| match frame {
-            Frame::Let(i, id, row) => Some((Affine::index(*i), self.program.arrays.get(*id)?, *row)),
-            _ => None,
-        });
         let part = if axis == 1 { Part::Rows } else { Part::Children(before) };
-        starts.into_iter().any(|(start, pointers, row)| {
-            (pointers.relation, pointers.part) == (map, part)
-                && pointers.is_stored_order(&self.program.signature)
-                && at.sub(&start).is_ok_and(|place| inside(&place, n))
-                && self.is_source(map, before, row, facts)
+        frames(&self.path).any(|frame| {
+            let Frame::Let(start, id, row) = frame else { return false };
+            let begins = |pointers: &Array| {
+                (pointers.relation, pointers.part) == (map, part) && pointers.is_stored_order(&self.program.signature)
+            };
+            self.program.arrays.get(*id).is_some_and(begins)
+                && at.sub(&Affine::index(*start)).is_ok_and(|place| inside(&place, n))
+                && self.is_number(map, sources, before, row, facts)
         })
     }
 
@@ -373,6 +380,11 @@ impl<'a> Walk<'a, '_> {
             Part::Binned(Binned::Entries | Binned::Axis(_)) => self.is_node(id, None, at, &facts),
         })
     }
+}
+
+/// Whether axes are known to have places.
+fn has_places(axes: &[Size], facts: &Facts) -> bool {
+    axes.iter().all(|n| Pred::lt(&0.into(), n).is_ok_and(|p| facts.proves(&p)))
 }
 
 /// How indices of the second iteration are called.
@@ -512,7 +524,7 @@ impl<'a> Both<'a> {
                     Part::Nodes(0) if array.axes.len() == 1 => By::Array(*id, true),
                     Part::Nodes(_) => By::Coordinate(*id),
                     Part::Entries | Part::Binned(Binned::Entries | Binned::Places) => By::Array(*id, true),
-                    Part::Rows | Part::Children(_) if self.sources_below(*id).is_some() => By::Start(*id),
+                    Part::Rows | Part::Children(_) if self.axes_below(*id).is_some() => By::Start(*id),
                     _ => By::Array(*id, false),
                 };
                 self.sides[side].push(Given { index, by, at });
@@ -537,19 +549,22 @@ impl<'a> Both<'a> {
         self.program.signature.relations.get(array.relation)?.shape.get(axis)
     }
 
-    /// How many sources of a map are below each place of pointers; nothing for other pointers, and those above targets.
-    fn sources_below(&self, pointers: ArrayId) -> Option<&'a Size> {
+    /// The axis of a map of whose places there is a node each below each place of pointers, and those of the sources after it; nothing for other
+    /// pointers, and those above targets.
+    fn axes_below(&self, pointers: ArrayId) -> Option<(&'a Size, &'a [Size])> {
         let program: &'a Program = self.program;
         let array = program.arrays.get(pointers).filter(|array| array.is_stored_order(&program.signature))?;
         let found = program.signature.relations.get(array.relation).filter(|found| found.kind == RelationKind::Map)?;
+        let (_, sources) = found.shape.split_last()?;
         let level = usize::from(array.level_below()?);
-        found.shape.get(level).filter(|_| level > 0 && level + 1 < found.shape.len())
+        sources.get(level..)?.split_first().filter(|_| level > 0)
     }
 
-    /// Whether two places where sources begin are less than a row of them apart.
+    /// Whether two places where sources begin are less than a row of them apart. There are none where a later axis has no places.
     fn are_near(&self, pointers: ArrayId, a: &Affine, b: &Affine) -> Checked<bool> {
-        let Some(n) = self.sources_below(pointers) else { return Ok(false) };
-        Ok(self.facts.proves(&Pred::lt(&a.sub(b)?, n)?) && self.facts.proves(&Pred::lt(&b.sub(a)?, n)?))
+        let Some((n, later)) = self.axes_below(pointers) else { return Ok(false) };
+        let near = [Pred::lt(&a.sub(b)?, n)?, Pred::lt(&b.sub(a)?, n)?];
+        Ok(has_places(later, &self.facts) && near.iter().all(|p| self.facts.proves(p)))
     }
 
     /// What holds of a place of pointers below which there are nodes.

@@ -140,12 +140,21 @@ const NESTS: &[(&str, &str)] = &[
         "for i0 in 0 .. n - 1\n  for i1 in 0 .. 3\n    i2 = nodes 2 t(0, 1, 2)[3*i0 + i1]\n    r0 = w[i2]\n    y[i0] = r0",
         "i2 is read outside of its array",
     ),
+    // Where the last axis has no places there are no nodes of the one before.
+    (
+        "for i0 in 0 .. n - 1\n  for i1 in 0 .. m - 1\n    for i2 in 0 .. l - 1\n      i3 = rows u(0, 1, 2, 3)[i0]\n      i4 = children 1 u(0, 1, 2, 3)[i1 + i3]\n      i5 = nodes 3 u(0, 1, 2, 3)[i2 + i4]\n      r0 = w[i5]\n      y[i0] = r0",
+        "",
+    ),
+    (
+        "for i0 in 0 .. n - 1\n  for i1 in 0 .. m - 1\n    i3 = rows u(0, 1, 2, 3)[i0]\n    i4 = children 1 u(0, 1, 2, 3)[i1 + i3]\n    for i2 in 0 .. l - 1\n      i5 = nodes 3 u(0, 1, 2, 3)[i2 + i4]\n      r0 = w[i5]\n      y[i0] = r0",
+        "i4 is read outside of its array",
+    ),
 ];
 
 #[test]
 fn what_is_not_proved_of_nests() {
     let params = "param x : [n] real\nparam w : [m] real\nparam A : csr [n, m] real\nmap f : [n] -> [m]
-                  map s : [n, m] -> [m]\nmap t : [n, 3] -> [m]";
+                  map s : [n, m] -> [m]\nmap t : [n, 3] -> [m]\nmap u : [n, m, l] -> [m]";
     let function = Function::parse(&format!("{params}\nw")).expect("it compiles");
     let signature = &function.loops(&mut Stages::new()).expect("it lowers").signature;
     for (nest, expected) in NESTS {
