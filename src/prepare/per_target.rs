@@ -22,7 +22,7 @@
 //! applications of `f`, or as many. All are, if a result is made of them by statements whose guards do not choose among them; a guard on other
 //! indices is taken to hold somewhere, and a guard that several statements repeat where it held before. The loop over targets in use visits
 //! no others (`witness`). The storage has a place for each target; it is as large as that of a parameter, or as some literal times that, and
-//! never filled as a whole. Sums with more than one summand are not pulled back: another loop could add in another order.
+//! never filled as a whole. Maps of several sources are not looked at.
 
 use std::borrow::Cow;
 
@@ -162,8 +162,7 @@ impl Demand {
         let axis = |i: IndexId| indices.iter().position(|j| *j == i).map(IndexId::from_index);
         let mut holds = Vec::new();
         for p in self.holds.iter().chain(open) {
-            let mut all = true;
-            p.visit_binders(&mut |_| all = false);
+            let mut all = !p.binds();
             p.visit_free(&mut |i| all &= axis(i).is_some());
             if let (true, Ok(p)) = (all, p.substitute(&|i| axis(i).map(Affine::index))) {
                 holds.push(p);
