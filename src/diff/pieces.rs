@@ -348,9 +348,7 @@ impl Piece {
         let guard = parts.summed.and(local(axes, &own, &parts.outer));
         let var = product(builder, &own, &inner, guard, parts.reads)?;
         let support = exists_all(&bound, &summed)?;
-        let mut quantified = false;
-        support.visit_binders(&mut |_| quantified = true);
-        let guard = if quantified || support.weight() > MAX_SUPPORT { outer } else { outer.and(support) };
+        let guard = if support.binds() || support.weight() > MAX_SUPPORT { outer } else { outer.and(support) };
         Ok(Some(Piece { guard, coefficient: Some(Coefficient { var, axes: own }) }))
     }
 

@@ -541,6 +541,18 @@ impl Pred {
         found
     }
 
+    /// Whether it binds an index somewhere.
+    pub fn binds(&self) -> bool {
+        let mut found = false;
+        self.visit_binders(&mut |_| found = true);
+        found
+    }
+
+    /// Whether it is an `or` or an `exists`, which several cases or a search decide.
+    pub fn has_cases(&self) -> bool {
+        matches!(self, Pred::Any(_) | Pred::Exists { .. })
+    }
+
     /// Whether a map is applied somewhere inside of an index.
     pub fn applies_maps(&self) -> bool {
         self.applied() > 0

@@ -126,16 +126,15 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// A guard of a term without cases and searches that its own guard implies: it is 0 where they fail, and who computes or stores it has tested them.
+    /// What of a guard is to be tested around a term: no cases that its own guard implies, as it is 0 where they fail, whoever computes or stores it.
     fn beyond(&self, x: VarId, p: &Pred) -> Result<Pred> {
-        let searches = |p: &Pred| matches!(p, Pred::Any(_) | Pred::Exists { .. });
         let is_at_hand = match &self.plan.placements[x] {
             Placement::Inline(_) => true,
             // It may have no numbers at targets that are not in use.
             Placement::Stored(stored) => stored.entries.is_none() && !self.plan.read_in_use[x],
             Placement::Given(_) | Placement::Dead => false,
         };
-        if !is_at_hand || !p.conjuncts().iter().any(searches) {
+        if !is_at_hand || !p.conjuncts().iter().any(Pred::has_cases) {
             return Ok(p.clone());
         }
         let stmt = &self.program.stmts[x];
@@ -150,7 +149,7 @@ impl<'a> Nester<'a> {
         let mut left = Vec::new();
         for p in p.conjuncts() {
             // What it binds has numbers that sums of the term have, too.
-            if !searches(p) || !facts.proves(&p.bound_by_depth(0)?) {
+            if !p.has_cases() || !facts.proves(&p.bound_by_depth(0)?) {
                 left.push(p.clone());
             }
         }

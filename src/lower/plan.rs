@@ -610,8 +610,7 @@ impl Plan {
                 self.buffer(stmt, BufferKind::Output(k, leaf), pattern, name, Some(why))
             }
             None => {
-                // The pattern with the most axes leaves the fewest places.
-                let pattern = self.patterns[x].iter().max_by_key(|pattern| pattern.axes.len()).cloned();
+                let pattern = Pattern::for_storage(&self.patterns[x]).cloned();
                 let why = why(stored_as(program, pattern.as_ref().map(|p| p.relation)));
                 let sparse = |k: &usize| pattern.as_ref().is_some_and(|p| p.axes.contains(k));
                 let dense: Vec<usize> = (0..stmt.dims.len()).filter(|k| !sparse(k)).collect();

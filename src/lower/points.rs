@@ -306,7 +306,7 @@ impl<'a> Nester<'a> {
                     nester.decide(Decision::Target { map });
                     let at = nester.source(*r, source, sources)?;
                     let level = u8::try_from(sources.len()).map_err(|_| Error::bug(PASS, "too many axes"))?;
-                    let axes: Vec<usize> = (0..=sources.len()).collect();
+                    let axes = nester.program.signature.stored_order(*r);
                     let array = nester.array(*r, &axes, Part::Nodes(level));
                     let index = nester.fresh_index();
                     nester.emit(Stmt::Let { index, array, at: at.clone(), step: None });
@@ -334,7 +334,7 @@ impl<'a> Nester<'a> {
     /// The number of a source of a map among all of them, which is that of its entry: each has one target. Where axes have no literal length,
     /// pointers say where the sources of a row begin.
     fn source(&mut self, map: RelationId, source: &[Affine], sources: &[Size]) -> Result<Affine> {
-        let axes: Vec<usize> = (0..=sources.len()).collect();
+        let axes = self.program.signature.stored_order(map);
         let mut number = Affine::constant(0);
         for (level, (a, n)) in source.iter().zip(sources).enumerate() {
             let below = u8::try_from(level).ok().and_then(|level| level.checked_sub(1));

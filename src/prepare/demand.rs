@@ -85,7 +85,7 @@ fn asked(program: &Program, known: &SideTable<VarId, Vec<Pattern>>) -> SideTable
         let stmt = &program.stmts[x];
         let ranges: Vec<_> = stmt.dims.iter().chain(stmt.rhs.sums()).collect();
         let extent = |i: IndexId| ranges.get(i.index()).copied();
-        let of_guard = |p: &Pred| Pattern::of_guard(program, p, extent);
+        let of_guard = |p: &Pred| Pattern::of_guard(&program.signature, p, extent);
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add(sides) => sides.iter().for_each(|(p, y)| ask(*y, [own.clone(), of_guard(p)].concat(), &mut asked)),

@@ -49,15 +49,14 @@ pub(super) fn groups(nests: &[Nest], last: &Last) -> Vec<usize> {
     let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut found = Vec::with_capacity(nests.len());
-    let candidates: Vec<_> = nests.iter().map(|nest| Candidate::of(nest, last)).collect();
-    let straight = straight(&candidates);
+    let mut candidates: Vec<_> = nests.iter().map(|nest| Candidate::of(nest, last)).collect();
+    find_straight(&mut candidates);
     for (nest, candidate) in nests.iter().zip(candidates) {
         // It can move up to the last nest of which it reads something.
         let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
         let first = read.max().unwrap_or(0);
         let partner = candidate.as_ref().and_then(|candidate| {
-            (first..groups.len())
-                .find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other, &straight)))
+            (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
         });
         let at = partner.unwrap_or(groups.len());
         writers.extend(nest.buffers.iter().map(|buffer| (*buffer, at)));
@@ -103,6 +102,8 @@ struct Candidate<'a> {
     factors: Factors,
     has_calls: bool,
     rows: Rows,
+    /// Whether its rows are straight-line code with all other short ones over the same range.
+    is_straight: bool,
 }
 
 /// What rows take in which all loops are over few values.
@@ -170,8 +171,8 @@ impl Rows {
         }
     }
 
+    /// Adds other short rows.
     fn extend(&mut self, other: &Rows) {
-        self.are_short &= other.are_short;
         self.operations += other.operations;
         self.far.extend(other.far.iter().map(|(place, n)| (place.clone(), *n)));
     }
@@ -179,12 +180,12 @@ impl Rows {
     /// Whether they become straight-line code, as far as this tells.
     fn are_straight(&self) -> bool {
         let far: usize = self.far.values().sum();
-        self.are_short && self.operations >= ROW_WORK && self.operations / ROW_DENSITY >= far
+        self.operations >= ROW_WORK && self.operations / ROW_DENSITY >= far
     }
 }
 
-/// The domains of those nests with short rows that are straight-line code together.
-fn straight<'a>(candidates: &[Option<Candidate<'a>>]) -> Vec<&'a Domain> {
+/// Finds the nests with short rows that are straight-line code together.
+fn find_straight(candidates: &mut [Option<Candidate<'_>>]) {
     let mut all: Vec<(&Domain, Rows)> = Vec::new();
     for candidate in candidates.iter().flatten().filter(|candidate| candidate.rows.are_short) {
         match all.iter_mut().find(|(domain, _)| *domain == candidate.domain) {
@@ -192,7 +193,10 @@ fn straight<'a>(candidates: &[Option<Candidate<'a>>]) -> Vec<&'a Domain> {
             None => all.push((candidate.domain, candidate.rows.clone())),
         }
     }
-    all.into_iter().filter(|(_, rows)| rows.are_straight()).map(|(domain, _)| domain).collect()
+    all.retain(|(_, rows)| rows.are_straight());
+    for candidate in candidates.iter_mut().flatten().filter(|candidate| candidate.rows.are_short) {
+        candidate.is_straight = all.iter().any(|(domain, _)| *domain == candidate.domain);
+    }
 }
 
 /// The places of a buffer that an iteration of the outer loop writes.
@@ -230,13 +234,14 @@ impl<'a> Candidate<'a> {
             factors: Factors::of(index, body),
             has_calls: has_calls(body),
             rows: Rows::of(index, domain, body),
+            is_straight: false,
         })
     }
 
     /// Whether the loop of this nest may go on with that of an earlier one, and what runs in lanes goes on to do so.
-    fn can_follow(&self, left: &Candidate<'_>, straight: &[&Domain]) -> bool {
-        let are_straight = || left.rows.are_short && self.rows.are_short && straight.contains(&self.domain);
-        left.domain == self.domain && self.reads_its_row(left) && (are_straight() || self.keeps_lanes(left))
+    fn can_follow(&self, left: &Candidate<'_>) -> bool {
+        let are_straight = left.is_straight && self.is_straight;
+        left.domain == self.domain && self.reads_its_row(left) && (are_straight || self.keeps_lanes(left))
     }
 
     /// Whether an iteration reads of what the other nest writes only what its same iteration writes.
@@ -272,7 +277,7 @@ impl<'a> Candidate<'a> {
         self.traits = self.traits.and(right.traits);
         self.factors = self.factors.and(right.factors);
         self.has_calls |= right.has_calls;
-        self.rows.extend(&right.rows);
+        self.is_straight &= right.is_straight;
     }
 }
 

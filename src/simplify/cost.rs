@@ -18,17 +18,18 @@ use smallvec::{SmallVec, smallvec};
 use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
-use crate::base::{IndexId, work};
-use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::base::{Id as _, IndexId, work};
+use crate::index::{Affine, Pred, Size, Var};
 use crate::solver::estimate::{self, Growth, Hints};
 use crate::solver::{Relations as _, have_one_value};
+use crate::tssa::patterns::Pattern;
 use crate::ty::Signature;
 
 /// The operations that a stored number counts for.
 pub(super) const STORED: f64 = 0.5;
 
 /// How many numbers each one counts for of a tensor on the tuples of a relation and on other axes.
-pub(super) const BESIDE_TUPLES: f64 = 8.0;
+const BESIDE_TUPLES: f64 = 8.0;
 
 /// What share of a coefficient is more than rounding.
 const PLAIN: f64 = 1e-6;
@@ -224,24 +225,14 @@ impl<'a> Model<'a> {
         estimate::points(indices, guard, &self.hints, self.signature)
     }
 
-    /// How many numbers a tensor takes that is zero where a guard fails: of relations over distinct axes the one over most of them counts.
+    /// How many numbers a tensor takes that is zero where a guard fails.
     pub(super) fn stored(&self, gens: &[(IndexId, Size)], guard: &Pred) -> Growth {
-        let is_axis = |a: &Affine, n: &Size| gens.iter().any(|(i, m)| a.as_index() == Some(*i) && m == n);
-        let axes = |p: &Pred| match p {
-            Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
-                let shape = &self.signature.relations.get(*r)?.shape;
-                let distinct = args.iter().enumerate().all(|(at, a)| !args[..at].contains(a));
-                let fits = args.len() == shape.len() && args.iter().zip(shape).all(|(a, n)| is_axis(a, n));
-                (distinct && fits).then_some(args.len())
-            }
-            _ => None,
-        };
-        let patterns = guard.conjuncts().iter().filter_map(|p| Some((p, axes(p)?)));
-        match patterns.max_by_key(|(_, axes)| *axes) {
-            None => self.points(gens, &Pred::True),
-            Some((p, axes)) if axes == gens.len() => self.points(gens, p),
-            Some((p, _)) => self.points(gens, p).scale(BESIDE_TUPLES),
-        }
+        let axis = |i: IndexId| gens.iter().position(|(j, _)| *j == i);
+        let extent = |i: IndexId| axis(i).map(|at| &gens[at].1);
+        let named = |pattern: Pattern| pattern.renamed(|i| axis(IndexId::from_index(i)));
+        let patterns = Pattern::of_guard(self.signature, guard, extent).into_iter().filter_map(named);
+        let (inside, weight) = stored_where(&patterns.collect::<Vec<_>>(), gens);
+        self.points(gens, &inside).scale(weight)
     }
 
     /// Which two of at least three factors, given by the indices they read, are multiplied first, over which indices, and at how many
@@ -403,6 +394,17 @@ impl<'a> Model<'a> {
                 let points = self.points(&gens, guard);
                 Cost::new(points, self.stored(&gens, guard), 1.0 + length(guard, args))
             }
+        }
+    }
+}
+
+/// Where a tensor that lies on patterns has numbers, at the entries of one or everywhere, and how many each of them counts for.
+pub(super) fn stored_where(patterns: &[Pattern], gens: &[(IndexId, Size)]) -> (Pred, f64) {
+    match Pattern::for_storage(patterns) {
+        None => (Pred::True, 1.0),
+        Some(pattern) => {
+            let weight = if pattern.axes.len() < gens.len() { BESIDE_TUPLES } else { 1.0 };
+            (pattern.atom(&Affine::indices(gens)), weight)
         }
     }
 }

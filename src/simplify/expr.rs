@@ -382,9 +382,7 @@ impl Expr {
         match self {
             Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => false,
             Expr::Product(product) => {
-                let mut found = !product.sums.is_empty();
-                product.guard.visit_binders(&mut |_| found = true);
-                found || product.factors.iter().any(Expr::binds)
+                !product.sums.is_empty() || product.guard.binds() || product.factors.iter().any(Expr::binds)
             }
             Expr::Sum(es) | Expr::Apply(_, es) => es.iter().any(Expr::binds),
         }

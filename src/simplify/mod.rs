@@ -447,11 +447,12 @@ impl Way<'_, '_, '_> {
         show: &mut dyn FnMut(Event<'_, '_>) -> Result<usize>,
     ) -> Result<(Rc<Program>, usize)> {
         let model = cost::Model::new(&program.signature, &self.options.hints);
-        let (program_now, tier) = ((*program).clone(), self.options.tier);
+        let without =
+            |counting| needless::without_needless_guards((*program).clone(), &model, self.options.tier, counting);
         let (after, dropped) = match self.drops {
-            Drops::Estimated => needless::without_needless_guards(program_now, &model, tier, None)?,
-            Drops::Counted(pricing) => needless::without_needless_guards(program_now, &model, tier, Some(pricing))?,
-            Drops::Nothing => (program_now, Vec::new()),
+            Drops::Estimated => without(None)?,
+            Drops::Counted(pricing) => without(Some(pricing))?,
+            Drops::Nothing => ((*program).clone(), Vec::new()),
         };
         let count = show(Event::Weakened(Weakening { before: &program, after: &after, dropped: &dropped }))?;
         let after = Rc::new(after);

@@ -16,10 +16,9 @@
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!
-//! What the other conjuncts of a guard imply goes from it in any case: where `Y[a] != 0` is one of them, the guard of `Y` holds.
-//!
 //! In the first case `X` changes only where nobody looks, or where a finite number is multiplied by 0; in the second it does not change. A
-//! condition on sizes that fails wherever `X` is read makes it 0.
+//! condition on sizes that fails wherever `X` is read makes it 0. An `or` or `exists` that the other conjuncts imply goes in any case: where
+//! `Y[a] != 0` is one of them, the guard of `Y` holds.
 //!
 //! **Work.** Only guards go that save none by the [estimate](crate::solver::estimate): one about sizes restricts nothing if it holds for large ones,
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
@@ -351,7 +350,7 @@ impl Pass<'_, '_, '_> {
         while at < kept.len() && !work::is_used_up() {
             let goal = kept[at].clone();
             let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
-            if binds(&goal) && self.proves(goal.clone(), Trust::Always, ranges, &others, &[])? {
+            if goal.has_cases() && self.proves(goal.clone(), Trust::Always, ranges, &others, &[])? {
                 self.steps.insert(BY_OTHERS);
                 kept.remove(at);
                 continue;
@@ -617,11 +616,6 @@ impl Pass<'_, '_, '_> {
 
 fn element(operand: &Operand) -> Element {
     (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect())
-}
-
-/// Whether a predicate is an `exists`, or an `or` of cases.
-fn binds(p: &Pred) -> bool {
-    matches!(p, Pred::Any(_) | Pred::Exists { .. })
 }
 
 /// Whether a predicate holds for the sizes alone: it mentions no index, no relation, and binds nothing.

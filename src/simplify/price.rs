@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::cost::{BESIDE_TUPLES, Cost, Model, STORED};
+use super::cost::{Cost, Model, STORED, stored_where};
 use super::graph::slots;
 use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
+use crate::index::{Overflow, Pred, RelationRef, Size, Var, View};
 use crate::solver::estimate::Growth;
 use crate::solver::{Plan, Relations as _, World, holds};
-use crate::tssa::patterns::{Pattern, patterns};
+use crate::tssa::patterns::patterns;
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -232,17 +232,6 @@ impl Counting<'_> {
                 Counting { guard: guard.clone(), sums, per_point: factors + added, per_place: -added, support }
             }
         })
-    }
-}
-
-/// Where a tensor has numbers, at the entries of the pattern with the most axes or everywhere, and how many each of them counts for.
-fn stored_where(patterns: &[Pattern], gens: &[(IndexId, Size)]) -> (Pred, f64) {
-    match patterns.iter().max_by_key(|pattern| pattern.axes.len()) {
-        None => (Pred::True, 1.0),
-        Some(pattern) => {
-            let weight = if pattern.axes.len() < gens.len() { BESIDE_TUPLES } else { 1.0 };
-            (pattern.atom(&Affine::indices(gens)), weight)
-        }
     }
 }
 

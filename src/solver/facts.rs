@@ -323,15 +323,6 @@ fn compile(p: &Pred, columns: &mut impl Interner, into: &mut Conj) {
     }
 }
 
-/// Whether a predicate is an `exists`, or an `or` with one.
-fn binds(p: &Pred) -> bool {
-    match p {
-        Pred::Exists { .. } => true,
-        Pred::Any(ps) | Pred::All(ps) => ps.iter().any(binds),
-        _ => false,
-    }
-}
-
 /// `row >= 1`, `row <= -1`.
 fn unequal(row: &Row) -> Option<[Conj; 2]> {
     let bound = |row| Conj { bounds: vec![row], ..Conj::default() };
@@ -378,7 +369,7 @@ impl Facts {
     pub fn assume(&mut self, p: &Pred) {
         self.contradictory = OnceLock::new();
         for p in p.conjuncts() {
-            if binds(p)
+            if p.binds()
                 && let Ok(p) = p.bound_by_depth(0)
             {
                 // The same under other names would be said of another witness.
@@ -571,9 +562,7 @@ impl Facts {
     /// exists i < n. (f(a, i + c) and p(i)) or ..   ==   (f(a) - c in range n and p(f(a) - c)) or ..        for `a` in range
     /// ```
     fn proves_target(&self, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
-        let mut binds = false;
-        body.visit_binders(&mut |_| binds = true);
-        if binds || self.total.is_empty() {
+        if body.binds() || self.total.is_empty() {
             return false;
         }
         let cases = match body {

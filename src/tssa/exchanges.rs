@@ -178,7 +178,7 @@ impl Pair<'_> {
         let mut term = Term { guard: Pred::True, factors: Vec::new(), negative: false, flipped: false };
         while let Some((x, mut at)) = left.pop() {
             match &self.program.stmts[x].rhs {
-                Rhs::Contract { sums, guard, operands } if sums.is_empty() && !binds(guard) => {
+                Rhs::Contract { sums, guard, operands } if sums.is_empty() && !guard.binds() => {
                     let place = |i: IndexId| at.get(i.index()).copied();
                     term.guard = term.guard.and(guard.substitute(&|i| place(i).map(Affine::index))?);
                     for operand in operands {
@@ -201,13 +201,6 @@ impl Pair<'_> {
         term.factors.sort();
         Ok(Some(term))
     }
-}
-
-/// Whether a guard binds an index.
-fn binds(guard: &Pred) -> bool {
-    let mut binds = false;
-    guard.visit_binders(&mut |_| binds = true);
-    binds
 }
 
 /// Whether the second of two equal products has another sign; nothing where they differ in more.

@@ -3,6 +3,7 @@
 use super::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::ty::Signature;
 
 /// A relation over distinct axes of a tensor, as long as its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +16,13 @@ pub struct Pattern {
 
 impl Pattern {
     /// The atom of a relation over plain indices that range over its axes; `extent` says how far an index does.
-    fn of_atom<'p>(program: &Program, atom: &Pred, extent: impl Fn(IndexId) -> Option<&'p Size>) -> Option<Pattern> {
+    fn of_atom<'p>(
+        signature: &Signature,
+        atom: &Pred,
+        extent: impl Fn(IndexId) -> Option<&'p Size>,
+    ) -> Option<Pattern> {
         let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = atom else { return None };
-        let shape = &program.signature.relations.get(*relation)?.shape;
+        let shape = &signature.relations.get(*relation)?.shape;
         let indices: Vec<IndexId> = args.iter().map(Affine::as_index).collect::<Option<_>>()?;
         let fits = indices.len() == shape.len() && indices.iter().zip(shape).all(|(i, n)| extent(*i) == Some(n));
         let axes: Vec<usize> = indices.into_iter().map(Id::index).collect();
@@ -25,8 +30,17 @@ impl Pattern {
     }
 
     /// Those of the conjuncts of a guard.
-    pub fn of_guard<'p>(program: &Program, guard: &Pred, extent: impl Fn(IndexId) -> Option<&'p Size>) -> Vec<Pattern> {
-        guard.conjuncts().iter().filter_map(|atom| Pattern::of_atom(program, atom, &extent)).collect()
+    pub fn of_guard<'p>(
+        signature: &Signature,
+        guard: &Pred,
+        extent: impl Fn(IndexId) -> Option<&'p Size>,
+    ) -> Vec<Pattern> {
+        guard.conjuncts().iter().filter_map(|atom| Pattern::of_atom(signature, atom, &extent)).collect()
+    }
+
+    /// The one on which a tensor is stored that lies on several: that with the most axes leaves the fewest places.
+    pub fn for_storage(patterns: &[Pattern]) -> Option<&Pattern> {
+        patterns.iter().max_by_key(|pattern| pattern.axes.len())
     }
 
     /// The pattern under other names of the axes, where all of them have one.
@@ -50,7 +64,7 @@ fn distinct(axes: &[usize]) -> bool {
 fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Pattern>>) -> Vec<Pattern> {
     let rank = stmt.dims.len();
     // Of what a guard says of `sum` indices nothing is an axis.
-    let of_guard = |p: &Pred| Pattern::of_guard(program, p, |i| stmt.dims.get(i.index()));
+    let of_guard = |p: &Pred| Pattern::of_guard(&program.signature, p, |i| stmt.dims.get(i.index()));
     match &stmt.rhs {
         Rhs::Input { param, .. } => {
             let pattern = program.signature.params[*param].storage.pattern();

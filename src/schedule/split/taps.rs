@@ -30,6 +30,7 @@
 //! where they store. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
+use super::drop_empty;
 use super::innermost::in_loops;
 use crate::base::IndexId;
 use crate::error::Result;
@@ -236,6 +237,8 @@ impl Cutter {
         self.names.fix(index, Affine::index(again).scale(step)?.add_constant(rest)?);
         let mut body = self.names.body(body)?;
         make_whole(&mut body)?;
+        // Where the other remainders have their places.
+        drop_empty(&mut body);
         Ok(body)
     }
 
@@ -352,9 +355,9 @@ fn stride(index: IndexId, body: &[Stmt]) -> Option<i64> {
     (step == other && step <= FEW && found.all(|pair| pair == (step, step))).then_some(step)
 }
 
-/// Bounds that are whole numbers whatever their variables are lose their divisors; loops that end before they begin go.
-fn make_whole(body: &mut Vec<Stmt>) -> Checked<()> {
-    for stmt in body.iter_mut() {
+/// Bounds that are whole numbers whatever their variables are lose their divisors.
+fn make_whole(body: &mut [Stmt]) -> Checked<()> {
+    for stmt in body {
         match stmt {
             Stmt::For { domain, body, .. } => {
                 if let Domain::Range { lower, upper } = domain {
@@ -368,18 +371,7 @@ fn make_whole(body: &mut Vec<Stmt>) -> Checked<()> {
             _ => {}
         }
     }
-    body.retain(
-        |stmt| !matches!(stmt, Stmt::For { domain: Domain::Range { lower, upper }, .. } if is_empty(lower, upper)),
-    );
     Ok(())
-}
-
-/// Whether some bounds leave no value, whatever their variables are.
-fn is_empty(lower: &[Bound], upper: &[Bound]) -> bool {
-    let exact = |bound: &&Bound| bound.divisor == 1;
-    let steps = |low: &Bound, high: &Bound| high.numerator.sub(&low.numerator).ok()?.as_constant();
-    let mut pairs = lower.iter().filter(exact).flat_map(|low| upper.iter().filter(exact).map(move |high| (low, high)));
-    pairs.any(|(low, high)| steps(low, high).is_some_and(|n| n < 0))
 }
 
 /// `floor((d*a + c) / d) = a + floor(c / d)`.

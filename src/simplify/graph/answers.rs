@@ -131,12 +131,12 @@ fn sources_in_range(p: &Pred, facts: &mut Facts, shape: Shapes<'_>) -> Pred {
     all
 }
 
-/// Whether there is an `or`, or an `exists` inside of another one.
+/// Whether there is an `or`, or an `exists` of more than an atom.
 fn has_union(p: &Pred) -> bool {
     match p {
         Pred::All(ps) => ps.iter().any(has_union),
         Pred::Any(_) => true,
-        Pred::Exists { body, .. } => has_union(body) || body.nesting() > 0,
+        Pred::Exists { body, .. } => body.nesting() > 0,
         _ => false,
     }
 }

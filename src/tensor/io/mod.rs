@@ -210,11 +210,18 @@ impl Inputs {
 /// The targets of a map, which are given as numbers.
 fn targets(dense: &Dense, name: &str) -> Result<Vec<usize>> {
     let target = |(position, value): (usize, &f64)| {
-        // Integers beyond are not told apart.
-        let is_target = value.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(value);
-        is_target.then_some(*value as usize).ok_or_else(|| Malformed::NoInteger { position, value: *value }.of(name))
+        place(value).ok_or_else(|| Malformed::NoInteger { position, value: *value }.of(name))
     };
     dense.data().iter().enumerate().map(target).collect()
+}
+
+/// Beyond this floats skip integers.
+const MAX_INTEGER: f64 = (1u64 << 53) as f64;
+
+/// A place that is given as a number, if it is an integer that is not negative.
+fn place(x: &f64) -> Option<usize> {
+    let is_place = x.fract() == 0.0 && (0.0..=MAX_INTEGER).contains(x);
+    usize::try_from(is_place.then_some(*x as u64)?).ok()
 }
 
 /// How many axes the component of a parameter has that is called so.

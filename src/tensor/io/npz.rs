@@ -17,12 +17,9 @@ use ndarray_npy::NpzWriter;
 use zip::ZipArchive;
 
 use super::text::excerpt;
-use super::{FileValue, npy};
+use super::{FileValue, npy, place};
 use crate::error::{Error, Result};
 use crate::tensor::{Coo, Csr, Dense};
-
-/// Beyond this floats skip integers.
-const MAX_INTEGER: f64 = (1u64 << 53) as f64;
 
 /// The most that deflate expands.
 const MAX_EXPANSION: u64 = 1032;
@@ -71,10 +68,8 @@ fn sparse(subject: &str, format: &str, entries: &BTreeMap<String, Dense>) -> Res
         found.map(Dense::data).ok_or_else(|| Error::data(subject, missing()))
     };
     let places = |name: &str| {
-        let is_integer = |x: &f64| x.fract() == 0.0 && (0.0..=MAX_INTEGER).contains(x);
-        let exact = |x: &f64| usize::try_from(is_integer(x).then_some(*x as u64)?).ok();
         let wrong = || Error::data(subject, format!("entry {name}: expected integers that are not negative"));
-        entry(name)?.iter().map(exact).collect::<Option<Vec<usize>>>().ok_or_else(wrong)
+        entry(name)?.iter().map(place).collect::<Option<Vec<usize>>>().ok_or_else(wrong)
     };
     let shape = places("shape")?;
     let &[rows, cols] = shape.as_slice() else {
