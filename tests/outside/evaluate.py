@@ -6,7 +6,7 @@ afterwards which inputs the result depends on.
 
 import math
 
-from arithmetic import ANNIHILATED, EMPTY, NONE, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
+from arithmetic import ANNIHILATED, EMPTY, NONE, SOFT, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
 from functions import FUNCTIONS
 
 
@@ -293,7 +293,8 @@ class Evaluator:
             self.ops.tainted = True
             return (-math.inf if e[0] == "max" else math.inf, math.inf, -1, 0, NONE)
         # All elements may be zero for the sizes alone, and then it annihilates.
-        return (*v[:3], ANNIHILATED, v[4]) if v[3] & STRUCTURAL else v
+        # Its tangent is a sum of nothing, which is no number after an infinite slope.
+        return (*v[:3], ANNIHILATED, v[4] or SOFT) if v[3] & STRUCTURAL else v
 
     _max = _min = extremum
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import generate
 import library
-from arithmetic import ANNIHILATED, HUGE, UNDECIDED, U, Undecided, times
+from arithmetic import ANNIHILATED, HUGE, NO_INPUT, UNDECIDED, U, Undecided, times
 from evaluate import Evaluator, TooLong, places
 from functions import FUNCTIONS
 
@@ -111,8 +111,9 @@ def forward(case):
                 found[place] = None
                 continue
             total = NOTHING
-            for (name, k), (d, ed) in number[4].items():
-                t = case.tangents[name][k]
+            for key, (d, ed) in number[4].items():
+                name, k = key
+                t = 0.0 if key == NO_INPUT else case.tangents[name][k]
                 total = plus(total, t * d, times(t, ed))
             found[place] = total
         out.append((path, shape, found))
