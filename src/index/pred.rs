@@ -213,6 +213,11 @@ impl Pred {
         }
     }
 
+    /// That there are values for all of some indices, the first of which is the outermost.
+    pub fn exists_each(indices: impl DoubleEndedIterator<Item = (IndexId, Affine)>, body: Pred) -> Pred {
+        indices.rev().fold(body, |body, (index, extent)| Pred::exists(index, extent, body))
+    }
+
     /// `self and other`.
     pub fn and(self, other: Pred) -> Pred {
         match (self, other) {

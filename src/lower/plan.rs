@@ -440,7 +440,7 @@ fn read_in_use(program: &Program, live: &SideTable<VarId, bool>) -> SideTable<Va
             let follows = |(map, _): (RelationId, usize)| {
                 guard.conjuncts().iter().any(|p| match p {
                     Pred::Relation { relation: RelationRef::Input(r), args, holds: true } => {
-                        *r == map && args.len() == 2 && args[1].as_index() == at
+                        *r == map && args.last().and_then(Affine::as_index) == at
                     }
                     p => {
                         let used = InUse::of(&program.signature, p);

@@ -36,7 +36,7 @@ const MAX_CASES: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     dims: Vec<Size>,
-    /// That a row is a target in use, of a map, as `exists o. f(o, i)` over index 0 and another one.
+    /// That a row is a target in use, of a map, as `exists o. f(o, i)` over index 0 and others.
     in_use: Option<Pred>,
     cases: Vec<Case>,
 }
@@ -110,7 +110,7 @@ impl Rows {
             return None;
         }
         let (in_use, row) = driver.unzip();
-        if clauses.iter().any(|clause| clause.bound.len() != usize::from(in_use.is_some())) {
+        if in_use.is_none() && clauses.iter().any(|clause| !clause.bound.is_empty()) {
             return None;
         }
         let facts = signature.facts().under([&(first, dims[0].clone())], []);
@@ -146,13 +146,13 @@ impl Rows {
     }
 }
 
-/// That the first index of a clause is a target in use, with the conjunct that says so; it is all that the clause says of an index it binds.
+/// That the first index of a clause is a target in use, with the conjunct that says so; it is all that the clause says of indices it binds.
 fn in_use(signature: &Signature, dims: &[Size], clause: &Clause) -> Option<(Pred, Pred)> {
-    let [extent] = clause.bound.as_slice() else { return None };
-    let source = IndexId::from_index(dims.len());
-    let mut of_source = clause.conjuncts.iter().filter(|p| p.mentions(source));
-    let (atom, None) = (of_source.next()?, of_source.next()) else { return None };
-    let used = Pred::exists(source, extent.clone(), atom.clone());
+    let sources: Vec<(IndexId, Size)> =
+        clause.bound.iter().enumerate().map(|(k, n)| (IndexId::from_index(dims.len() + k), n.clone())).collect();
+    let mut of_sources = clause.conjuncts.iter().filter(|p| sources.iter().any(|(i, _)| p.mentions(*i)));
+    let (atom, None) = (of_sources.next()?, of_sources.next()) else { return None };
+    let used = Pred::exists_each(sources.into_iter(), atom.clone());
     let found = InUse::of(signature, &used)?;
     let is_first = found.target.as_index() == Some(IndexId::from_index(0)) && Some(&found.extent) == dims.first();
     is_first.then(|| (used.clone(), atom.clone()))
@@ -447,7 +447,7 @@ impl<'a> Nester<'a> {
         for case in &rows.cases {
             let i = self.fresh_index();
             let mut guard = case.guard.iter().map(|p| self.open(p, &[i.into()])).collect::<Result<Vec<_>>>()?;
-            // The source is numbered behind all axes.
+            // The sources are numbered behind all axes.
             let mut names = vec![Affine::constant(0); rows.dims.len()];
             names[0] = i.into();
             guard.extend(rows.in_use.as_ref().map(|p| self.open(p, &names)).transpose()?);

@@ -113,20 +113,27 @@ fn is_bound_of(p: &Pred, whole: &Pred) -> bool {
     found
 }
 
-/// The targets that a support asks to be in use: `exists s. f(s, g)` of a map of one source, where nothing else is said of the axis `g`.
+/// The targets that a support asks to be in use: `exists s. f(s, g)` of a map, where nothing else is said of the axis `g`.
 pub(super) fn targets_in_use(program: &Program, support: &Support, dims: &[Size]) -> Pred {
     let [clause] = support.as_slice() else { return Pred::True };
     let rank = dims.len();
     let target_in_use = |p: &Pred| {
         let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = p else { return None };
-        let shape = &program.signature.relations.get(*map)?.shape;
-        let ([source, target], [sources, targets]) = (args.as_slice(), shape.as_slice()) else { return None };
-        let (source, axis) = (source.as_index()?, target.as_index()?);
-        let all = clause.bound.get(source.index().checked_sub(rank)?)? == sources && dims.get(axis.index())? == targets;
+        let (target, sources) = args.split_last()?;
+        let (targets, sizes) = program.signature.relations.get(*map)?.shape.split_last()?;
+        let axis = target.as_index()?;
         let said = clause.of_gens(rank).any(|p| p.mentions(axis));
-        let bound = IndexId::from_index(rank);
-        let body = Pred::relation(*relation, vec![bound.into(), target.clone()]);
-        (all && !said && program.signature.is_map(*relation)).then(|| Pred::exists(bound, sources.clone(), body))
+        let whole = |(k, (source, size)): (usize, (&Affine, &Size))| {
+            let bound = source.as_index().and_then(|i| clause.bound.get(i.index().checked_sub(rank)?));
+            bound == Some(size) && !sources[..k].contains(source)
+        };
+        let all = sources.iter().zip(sizes).enumerate().all(whole);
+        let found = all && !said && dims.get(axis.index())? == targets && program.signature.is_map(*relation);
+        // Bound indices are numbered on from the axes.
+        let bound = (rank..).zip(sizes).map(|(k, n)| (IndexId::from_index(k), n.clone()));
+        let bound: Vec<(IndexId, Size)> = bound.collect();
+        let args = bound.iter().map(|(i, _)| Affine::from(*i)).chain([target.clone()]).collect();
+        found.then(|| Pred::exists_each(bound.into_iter(), Pred::relation(*relation, args)))
     };
     clause.conjuncts.iter().find_map(target_in_use).unwrap_or(Pred::True)
 }

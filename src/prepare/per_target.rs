@@ -5,8 +5,8 @@
 //! let x = gen o. sum k. a[m(o), k] * b[k]    ==   let y = gen c. sum k. [c is a target] * a[c, k] * b[k] in ..
 //! ```
 //!
-//! A tensor `a` of which the elements are read along a map, `x[o, r] = y[m(o), r]`, is *pulled back* from the tensor `y` over targets. In one
-//! forward loop each statement is pulled back where its operands are, for each of its axes:
+//! A tensor `x` of which the elements are read along a map, `x[o, r] = y[m(o), r]`, is *pulled back* from the tensor `y` over targets. A source `o`
+//! may be several indices. In one forward loop each statement is pulled back where its operands are, for each map and the axes of its sources:
 //!
 //! ```text
 //! sum c. [m(o, c) and q] * e                =  the pull-back of   [c in use and q] * e
@@ -21,25 +21,23 @@
 //! **It is never more work.** A map has no more targets in use than sources, so where all elements of `x` are needed there are fewer
 //! applications of `f`, or as many. All are, if a result is made of them by statements whose guards do not choose among them; a guard on other
 //! indices is taken to hold somewhere, and a guard that several statements repeat where it held before. The loop over targets in use visits
-//! no others (`witness`). The storage has a place for each target; it is as large as that of a parameter, or as some literal times that, and
-//! never filled as a whole. Maps of several sources are not looked at.
+//! no others (`witness`). The storage has a place for each target; it is as large as that of a parameter or a result, or as some literal times
+//! that, and never filled as a whole.
 
 use std::borrow::Cow;
 
+use super::needs::{has_maps, has_room, in_use, wanted};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
 use crate::solver::Relations;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
-use crate::ty::Storage;
 
-/// How many times larger than a parameter the tensor over targets may be.
-const MAX_LITERAL: i64 = 16;
-/// How many readers of a tensor are asked what they need.
-const MAX_DEMANDS: usize = 8;
 /// How many statements one pull-back may go through.
 const MAX_DEPTH: usize = 16;
+/// Along how many maps and axes a statement may be pulled back.
+const MAX_ORIGINS: usize = 4;
 
 /// The program in which such functions are shared.
 pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
@@ -50,8 +48,7 @@ pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
         }
         _ => false,
     };
-    let has_map = program.signature.relations.ids().any(|r| program.signature.is_map(RelationRef::Input(r)));
-    if !has_map || !program.stmts.values().any(is_long) {
+    if !has_maps(program) || !program.stmts.values().any(is_long) {
         return Ok(Cow::Borrowed(program));
     }
     let wanted = wanted(program);
@@ -63,10 +60,9 @@ pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
     };
     let mut found = false;
     for (x, stmt) in program.stmts.iter() {
-        let origins: Vec<Option<Origin>> =
-            (0..stmt.dims.len()).map(|axis| sharing.origin(x, axis)).collect::<Result<_>>()?;
-        let read = match origins.iter().flatten().next() {
-            Some(origin) if wanted[x] && is_long(stmt) && sharing.has_room(origin.var) => {
+        let origins = sharing.origins(stmt)?;
+        let read = match origins.first() {
+            Some(origin) if wanted[x] && is_long(stmt) && has_room(program, sharing.builder.dims(origin.var)) => {
                 Some(sharing.read(stmt, origin)?)
             }
             _ => None,
@@ -91,100 +87,36 @@ pub(super) fn shared(program: &Program) -> Result<Cow<'_, Program>> {
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
-/// Elements of a tensor that are needed: for all values of these axes there is one, and what holds there.
-#[derive(Clone, Default, PartialEq)]
-struct Demand {
-    axes: Vec<bool>,
-    holds: Vec<Pred>,
-}
-
-/// The tensors all of whose elements are needed: one loop from the results back.
-fn wanted(program: &Program) -> SideTable<VarId, bool> {
-    let mut demands: SideTable<VarId, Vec<Demand>> = SideTable::new(program.stmts.len(), Vec::new());
-    let mut wanted = SideTable::new(program.stmts.len(), false);
-    for x in program.outputs.iter().flat_map(|output| &output.leaves) {
-        demands.set(*x, vec![Demand { axes: vec![true; program.stmts[*x].dims.len()], holds: Vec::new() }]);
-    }
-    // Users come after their operands.
-    for x in program.stmts.ids().rev() {
-        let stmt = &program.stmts[x];
-        let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
-        for demand in std::mem::take(&mut demands[x]) {
-            let mut need = |y: VarId, guard: &Pred, indices: &[IndexId]| {
-                let demand = demand.read(program, guard, indices);
-                let all = wanted[y] || demand.axes.iter().all(|needed| *needed);
-                wanted.set(y, all);
-                let known = &mut demands[y];
-                // One that says nothing of most axes is no use.
-                if demand.axes.contains(&true) && known.len() < MAX_DEMANDS && !known.contains(&demand) {
-                    known.push(demand);
-                }
-            };
-            match &stmt.rhs {
-                Rhs::Input { .. } | Rhs::Number(_) => {}
-                Rhs::Add(sides) => sides.iter().for_each(|(p, y)| need(*y, p, &gens)),
-                Rhs::Map { guard, function: _, args } => args.iter().for_each(|y| need(*y, guard, &gens)),
-                Rhs::Contract { sums: _, guard, operands } => {
-                    operands.iter().for_each(|operand| need(operand.var, guard, &operand.indices));
-                }
-            }
-        }
-    }
-    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| wanted.set(*x, true));
-    wanted
-}
-
-impl Demand {
-    /// What is needed of an operand that is read at these indices under a guard.
-    fn read(&self, program: &Program, guard: &Pred, indices: &[IndexId]) -> Demand {
-        let nothing = Demand { axes: vec![false; indices.len()], holds: Vec::new() };
-        if guard.is_false() {
-            return nothing;
-        }
-        let open: Vec<&Pred> = guard.conjuncts().iter().filter(|p| !self.holds.contains(p)).collect();
-        let is_fixed = |i: IndexId| self.axes.get(i.index()) == Some(&false);
-        // The indices that the guard chooses values of.
-        let mut chosen = Vec::new();
-        for p in &open {
-            let mut own = Vec::new();
-            p.visit_free(&mut |i| own.push(i));
-            if own.iter().any(|i| is_fixed(*i)) {
-                return nothing;
-            }
-            let target = map_target(program, p).filter(|c| !open.iter().any(|q| q != p && q.mentions(*c)));
-            match target {
-                Some(target) => chosen.push(target),
-                None => chosen.extend(own),
-            }
-        }
-        let once = |i: &IndexId| indices.iter().filter(|j| *j == i).count() == 1;
-        let axes = indices.iter().map(|i| !is_fixed(*i) && !chosen.contains(i) && once(i)).collect();
-        let axis = |i: IndexId| indices.iter().position(|j| *j == i).map(IndexId::from_index);
-        let mut holds = Vec::new();
-        for p in self.holds.iter().chain(open) {
-            let mut all = !p.binds();
-            p.visit_free(&mut |i| all &= axis(i).is_some());
-            if let (true, Ok(p)) = (all, p.substitute(&|i| axis(i).map(Affine::index))) {
-                holds.push(p);
-            }
-        }
-        Demand { axes, holds }
-    }
-}
-
-/// The target of a map of one source that is an index, as a predicate: each source has one.
-fn map_target(program: &Program, p: &Pred) -> Option<IndexId> {
-    let Pred::Relation { relation, args, holds: true } = p else { return None };
-    let [source, target] = args.as_slice() else { return None };
-    let (source, target) = (source.as_index()?, target.as_index()?);
-    (program.signature.is_map(*relation) && source != target).then_some(target)
-}
-
-/// What a tensor is pulled back from along an axis.
-#[derive(Clone, Copy)]
-struct Origin {
-    axis: usize,
+/// A map, and the axes of a tensor that are its sources, in their order.
+#[derive(Clone, PartialEq)]
+struct Along {
     map: RelationId,
+    axes: Vec<usize>,
+}
+
+impl Along {
+    /// Whether an index is a source.
+    fn has(&self, i: IndexId) -> bool {
+        self.axes.contains(&i.index())
+    }
+
+    /// The first source, in whose place the targets are.
+    fn first(&self) -> IndexId {
+        IndexId::from_index(self.axes.first().copied().unwrap_or(0))
+    }
+
+    /// What a tensor with such axes has over targets: the targets in place of the first source, and no other source.
+    fn over<T: Clone>(&self, axes: &[T], target: T) -> Vec<T> {
+        let first = self.first().index();
+        let kept = axes.iter().enumerate().filter(|(k, _)| *k == first || !self.axes.contains(k));
+        kept.map(|(k, axis)| if k == first { target.clone() } else { axis.clone() }).collect()
+    }
+}
+
+/// What a tensor is pulled back from along a map.
+#[derive(Clone)]
+struct Origin {
+    along: Along,
     /// A tensor of the new program, which has the targets of the map where the other has the sources.
     var: VarId,
     depth: usize,
@@ -194,47 +126,73 @@ struct Sharing<'a> {
     program: &'a Program,
     builder: Builder,
     vars: SideTable<VarId, Option<VarId>>,
-    /// By axis.
-    origins: SideTable<VarId, Vec<Option<Origin>>>,
+    origins: SideTable<VarId, Vec<Origin>>,
 }
 
 /// An operand as it is over targets.
 enum Pulled {
-    /// Pulled back.
-    From(Origin),
-    /// It does not depend on the axis: a number.
+    /// Pulled back, through so many statements.
+    From(VarId, usize),
+    /// It does not depend on the sources: a number.
     Number(f64),
 }
 
 impl Sharing<'_> {
     /// What a statement is pulled back from, where its operands are known.
-    fn origin(&mut self, x: VarId, axis: usize) -> Result<Option<Origin>> {
-        let program = self.program;
-        let stmt = &program.stmts[x];
-        let index = IndexId::from_index(axis);
-        let free = |p: &Pred| !p.mentions(index);
+    fn origins(&mut self, stmt: &Stmt) -> Result<Vec<Origin>> {
+        let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        // Along what it might be: what its guard applies, and what its operands are pulled back along.
+        let mut candidates: Vec<Along> = Vec::new();
+        let mut consider = |along: Option<Along>| {
+            if let Some(along) = along.filter(|along| candidates.len() < MAX_ORIGINS && !candidates.contains(along)) {
+                candidates.push(along);
+            }
+        };
+        if let Rhs::Contract { sums, guard, operands: _ } = &stmt.rhs {
+            guard.conjuncts().iter().for_each(|p| consider(self.applied(stmt, sums, p).map(|(along, _)| along)));
+        }
+        let mut read = |x: VarId, indices: &[IndexId]| {
+            for origin in &self.origins[x] {
+                let axis = |k: &usize| gens.iter().position(|i| indices.get(*k) == Some(i));
+                let axes: Option<Vec<usize>> = origin.along.axes.iter().map(axis).collect();
+                consider(axes.map(|axes| Along { map: origin.along.map, axes }));
+            }
+        };
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => sides.iter().for_each(|(_, y)| read(*y, &gens)),
+            Rhs::Map { args, .. } => args.iter().for_each(|y| read(*y, &gens)),
+            Rhs::Contract { operands, .. } => operands.iter().for_each(|operand| read(operand.var, &operand.indices)),
+        }
+        let found = candidates.into_iter().map(|along| self.origin(stmt, along));
+        Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn origin(&mut self, stmt: &Stmt, along: Along) -> Result<Option<Origin>> {
+        let free = |p: &Pred| !along.axes.iter().any(|k| p.mentions(IndexId::from_index(*k)));
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => Ok(None),
             Rhs::Add([(p, y), (q, z)]) if free(p) && free(q) => {
-                let Some((map, depth, vars)) = self.common(&[(*y, axis), (*z, axis)])? else { return Ok(None) };
+                let (y, z) = ((*y, along.clone()), (*z, along.clone()));
+                let Some((depth, vars)) = self.pulled(&[y, z])? else { return Ok(None) };
                 let [y, z] = vars.as_slice() else { return Ok(None) };
-                let over = self.over(stmt, axis, map, &[]);
+                let over = self.over(stmt, &along, &[]);
                 let (gens, names) = (&over.gens, &over.names);
                 let guards = (self.named(p, names)?, self.named(q, names)?);
                 let sum = self.builder.add(gens, [(guards.0, *y), (guards.1, *z)])?;
                 // The guard is around the sum, so that it has no others.
                 let operand = Operand { var: sum, indices: gens.iter().map(|(i, _)| *i).collect() };
                 let var = self.builder.contract(gens, &[], over.used, vec![operand])?;
-                Ok(Some(Origin { axis, map, var, depth }))
+                Ok(Some(Origin { along, var, depth }))
             }
             Rhs::Map { guard: Pred::True, function, args } => {
-                let args: Vec<(VarId, usize)> = args.iter().map(|y| (*y, axis)).collect();
-                let Some((map, depth, vars)) = self.common(&args)? else { return Ok(None) };
-                let over = self.over(stmt, axis, map, &[]);
+                let args: Vec<(VarId, Along)> = args.iter().map(|y| (*y, along.clone())).collect();
+                let Some((depth, vars)) = self.pulled(&args)? else { return Ok(None) };
+                let over = self.over(stmt, &along, &[]);
                 let var = self.builder.map(&over.gens, over.used, *function, vars)?;
-                Ok(Some(Origin { axis, map, var, depth }))
+                Ok(Some(Origin { along, var, depth }))
             }
-            Rhs::Contract { sums, guard, operands } => self.contraction(stmt, axis, sums, guard, operands),
+            Rhs::Contract { sums, guard, operands } => self.contraction(stmt, along, sums, guard, operands),
             Rhs::Add(_) | Rhs::Map { .. } => Ok(None),
         }
     }
@@ -242,140 +200,130 @@ impl Sharing<'_> {
     fn contraction(
         &mut self,
         stmt: &Stmt,
-        axis: usize,
+        along: Along,
         sums: &[Size],
         guard: &Pred,
         operands: &[Operand],
     ) -> Result<Option<Origin>> {
-        let (rank, index) = (stmt.dims.len(), IndexId::from_index(axis));
+        let rank = stmt.dims.len();
+        let of_source = |p: &Pred| along.axes.iter().any(|k| p.mentions(IndexId::from_index(*k)));
         // A guard on other `gen` indices would choose among the targets.
         let sums_only = |p: &Pred| {
             let mut some = false;
             p.visit_free(&mut |i| some |= i.index() >= rank);
-            some && !p.mentions(index)
+            some && !of_source(p)
         };
-        let along = guard.conjuncts().iter().find_map(|p| self.map_along(stmt, sums, p, index));
-        let reads_index = operands.iter().any(|operand| operand.indices.contains(&index));
-        if let Some((map, target)) = along {
-            let rest = guard.conjuncts().iter().filter(|p| !p.mentions(index));
-            if reads_index
-                || guard.conjuncts().iter().filter(|p| p.mentions(index)).count() != 1
-                || !rest.clone().all(sums_only)
-            {
-                return Ok(None);
-            }
-            let others: Vec<(usize, Size)> =
-                (rank..).zip(sums.iter().cloned()).filter(|(k, _)| *k != target.index()).collect();
-            let mut over = self.over(stmt, axis, map, &others);
-            over.names.push((target, over.target));
-            let mut all = over.used.clone();
-            for p in rest {
-                all = all.and(self.named(p, &over.names)?);
-            }
-            let operands = operands.iter().filter_map(|operand| {
-                let var = self.vars[operand.var]?;
-                Some(Operand { var, indices: over.indices(&operand.indices)? })
-            });
-            let operands = operands.collect();
-            let var = self.builder.contract(&over.gens, &over.sums, all, operands)?;
-            return Ok(Some(Origin { axis, map, var, depth: 1 }));
-        }
-        if !reads_index || !guard.conjuncts().iter().all(sums_only) {
+        let reads_source = |operand: &Operand| operand.indices.iter().any(|i| along.has(*i));
+        let (own, rest): (Vec<&Pred>, Vec<&Pred>) = guard.conjuncts().iter().partition(|p| of_source(p));
+        if !rest.iter().all(|p| sums_only(p)) {
             return Ok(None);
         }
-        // Operands that have the axis are pulled back along it.
-        let mut reads = Vec::new();
-        for operand in operands.iter().filter(|operand| operand.indices.contains(&index)) {
-            let mut at = (0..operand.indices.len()).filter(|k| operand.indices[*k] == index);
-            match (at.next(), at.next()) {
-                (Some(k), None) => reads.push((operand.var, k)),
+        let target = match own.as_slice() {
+            [] => None,
+            [p] => match self.applied(stmt, sums, p) {
+                Some((applied, target)) if applied == along && !operands.iter().any(reads_source) => Some(target),
                 _ => return Ok(None),
-            }
+            },
+            _ => return Ok(None),
+        };
+        // Operands that have the sources are pulled back along them.
+        let mut reads = Vec::new();
+        for operand in operands.iter().filter(|operand| reads_source(operand)) {
+            let at = |k: &usize| {
+                let mut places = (0..operand.indices.len()).filter(|at| operand.indices[*at].index() == *k);
+                places.next().filter(|_| places.next().is_none())
+            };
+            let Some(axes) = along.axes.iter().map(at).collect() else { return Ok(None) };
+            reads.push((operand.var, Along { map: along.map, axes }));
         }
-        let Some((map, depth, mut vars)) = self.common(&reads)? else { return Ok(None) };
-        vars.reverse();
-        let others: Vec<(usize, Size)> = (rank..).zip(sums.iter().cloned()).collect();
-        let over = self.over(stmt, axis, map, &others);
+        let (depth, vars) = match target {
+            Some(_) => (1, Vec::new()),
+            None => match self.pulled(&reads)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let is_other = |(k, _): &(usize, Size)| target.is_none_or(|target| target.index() != *k);
+        let others: Vec<(usize, Size)> = (rank..).zip(sums.iter().cloned()).filter(is_other).collect();
+        let mut over = self.over(stmt, &along, &others);
+        over.names.extend(target.map(|target| (target, over.target)));
         let mut all = over.used.clone();
-        for p in guard.conjuncts() {
+        for p in rest {
             all = all.and(self.named(p, &over.names)?);
         }
-        let mut factors = Vec::new();
+        let (mut pulled, mut factors) = (vars.into_iter().zip(&reads), Vec::new());
         for operand in operands {
-            let var = if operand.indices.contains(&index) { vars.pop() } else { self.vars[operand.var] };
-            let (Some(var), Some(indices)) = (var, over.indices(&operand.indices)) else { return Ok(None) };
+            let read = if reads_source(operand) { pulled.next() } else { None };
+            let (var, indices) = match read {
+                Some((var, (_, axes))) => (Some(var), axes.over(&operand.indices, along.first())),
+                None => (self.vars[operand.var], operand.indices.clone()),
+            };
+            let (Some(var), Some(indices)) = (var, over.indices(&indices)) else { return Ok(None) };
             factors.push(Operand { var, indices });
         }
         let var = self.builder.contract(&over.gens, &over.sums, all, factors)?;
-        Ok(Some(Origin { axis, map, var, depth }))
+        Ok(Some(Origin { along, var, depth }))
     }
 
-    /// `m(i, c)` for a map, with a `sum` index `c`.
-    fn map_along(&self, stmt: &Stmt, sums: &[Size], p: &Pred, i: IndexId) -> Option<(RelationId, IndexId)> {
+    /// `m(i, .., c)` for a map, with `gen` indices that are whole sources and a `sum` index `c` that is the whole target.
+    fn applied(&self, stmt: &Stmt, sums: &[Size], p: &Pred) -> Option<(Along, IndexId)> {
         let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = p else { return None };
-        let shape = &self.program.signature.relations.get(*map)?.shape;
-        let ([source, target], [from, to]) = (args.as_slice(), shape.as_slice()) else { return None };
+        let (target, sources) = args.split_last()?;
+        let (targets, sizes) = self.program.signature.relations.get(*map)?.shape.split_last()?;
         let target = target.as_index()?;
-        let fits = source.as_index() == Some(i)
-            && stmt.dims.get(i.index()) == Some(from)
-            && target.index().checked_sub(stmt.dims.len()).and_then(|k| sums.get(k)) == Some(to);
-        (fits && self.program.signature.is_map(*relation)).then_some((*map, target))
+        let axes: Vec<usize> = sources.iter().map(|a| a.as_index().map(|i| i.index())).collect::<Option<_>>()?;
+        let whole = axes.iter().zip(sizes).all(|(k, n)| stmt.dims.get(*k) == Some(n));
+        let once = (0..axes.len()).all(|k| !axes[..k].contains(&axes[k]));
+        let fits =
+            whole && once && target.index().checked_sub(stmt.dims.len()).and_then(|k| sums.get(k)) == Some(targets);
+        (fits && self.program.signature.is_map(*relation)).then(|| (Along { map: *map, axes }, target))
     }
 
-    /// Tensors over targets for tensors with an axis each, all along one map, and how many statements they go through.
-    fn common(&mut self, reads: &[(VarId, usize)]) -> Result<Option<(RelationId, usize, Vec<VarId>)>> {
+    /// Tensors over targets for tensors that are read along one map, if one is pulled back, and how many statements they go through.
+    fn pulled(&mut self, reads: &[(VarId, Along)]) -> Result<Option<(usize, Vec<VarId>)>> {
         let mut pulled = Vec::with_capacity(reads.len());
-        for (y, axis) in reads {
-            let origin = self.origins[*y].get(*axis).copied().flatten();
+        for (y, along) in reads {
+            let origin = self.origins[*y].iter().find(|origin| origin.along == *along);
             pulled.push(match (origin, &self.program.stmts[*y].rhs) {
-                (Some(origin), _) => Pulled::From(origin),
+                (Some(origin), _) => Pulled::From(origin.var, origin.depth),
                 (None, Rhs::Number(Number::Literal(c))) => Pulled::Number(*c),
                 _ => return Ok(None),
             });
         }
-        let origins = || pulled.iter().filter_map(|p| if let Pulled::From(origin) = p { Some(origin) } else { None });
-        let Some(Origin { map, .. }) = origins().next().copied() else { return Ok(None) };
-        let depth = origins().map(|origin| origin.depth).max().unwrap_or(0) + 1;
-        if depth > MAX_DEPTH || origins().any(|origin| origin.map != map) {
-            return Ok(None);
-        }
+        let depths = pulled.iter().filter_map(|p| if let Pulled::From(_, depth) = p { Some(*depth) } else { None });
+        let depth = match depths.max() {
+            Some(depth) if depth < MAX_DEPTH => depth + 1,
+            _ => return Ok(None),
+        };
         let mut vars = Vec::with_capacity(pulled.len());
-        for (pulled, (y, axis)) in pulled.iter().zip(reads) {
+        for (pulled, (y, along)) in pulled.iter().zip(reads) {
             vars.push(match pulled {
-                Pulled::From(origin) => origin.var,
+                Pulled::From(var, _) => *var,
                 Pulled::Number(c) => {
-                    let mut dims = self.program.stmts[*y].dims.clone();
-                    if let (Some(n), Some(targets)) = (dims.get_mut(*axis), self.targets(map)) {
-                        *n = targets;
-                    }
+                    let dims = along.over(&self.program.stmts[*y].dims, self.targets(along.map));
                     let gens = self.builder.fresh_indices(&dims);
                     self.builder.number(&gens, Number::Literal(*c))?
                 }
             });
         }
-        Ok(Some((map, depth, vars)))
+        Ok(Some((depth, vars)))
     }
 
-    fn targets(&self, map: RelationId) -> Option<Size> {
-        self.program.signature.relations.get(map)?.shape.last().cloned()
+    fn targets(&self, map: RelationId) -> Size {
+        let shape = self.program.signature.relations.get(map).map_or(&[][..], |relation| &relation.shape);
+        shape.last().cloned().unwrap_or_else(|| Affine::constant(0))
     }
 
     /// The indices of a statement over targets.
-    fn over(&mut self, stmt: &Stmt, axis: usize, map: RelationId, sums: &[(usize, Size)]) -> Over {
-        let shape = self.program.signature.relations.get(map).map(|r| r.shape.clone()).unwrap_or_default();
-        let mut dims = stmt.dims.clone();
-        if let (Some(n), Some(targets)) = (dims.get_mut(axis), shape.last()) {
-            *n = targets.clone();
-        }
-        let gens = self.builder.fresh_indices(&dims);
-        let target = gens.get(axis).map_or_else(|| IndexId::from_index(0), |(i, _)| *i);
+    fn over(&mut self, stmt: &Stmt, along: &Along, sums: &[(usize, Size)]) -> Over {
+        let gens = self.builder.fresh_indices(&along.over(&stmt.dims, self.targets(along.map)));
         let (numbers, sizes): (Vec<usize>, Vec<Size>) = sums.iter().cloned().unzip();
         let sums = self.builder.fresh_indices(&sizes);
-        let numbered = (0..gens.len()).chain(numbers).map(IndexId::from_index);
-        let names = numbered.zip(gens.iter().chain(&sums).map(|(i, _)| *i)).collect();
-        let source = self.builder.fresh_index();
-        let atom = Pred::relation(RelationRef::Input(map), vec![source.into(), target.into()]);
-        let used = Pred::exists(source, shape.first().cloned().unwrap_or_else(|| Affine::constant(0)), atom);
+        let axes: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        let numbered = along.over(&axes, along.first()).into_iter().chain(numbers.into_iter().map(IndexId::from_index));
+        let names: Vec<_> = numbered.zip(gens.iter().chain(&sums).map(|(i, _)| *i)).collect();
+        let target = names.iter().find(|(i, _)| *i == along.first()).map_or(along.first(), |(_, to)| *to);
+        let used = in_use(&mut self.builder, along.map, target);
         Over { gens, sums, names, target, used }
     }
 
@@ -394,33 +342,16 @@ impl Sharing<'_> {
         self.builder.freshen(&p, &|i| names.iter().find(|(from, _)| *from == i).map(|(_, to)| *to))
     }
 
-    /// Whether a tensor has no more elements than a parameter, up to a literal.
-    fn has_room(&self, x: VarId) -> bool {
-        let (mut literal, mut sizes) = (1i64, Vec::new());
-        for n in self.builder.dims(x) {
-            match n.as_constant() {
-                Some(k) => literal = literal.saturating_mul(k.max(1)),
-                None => sizes.push(n),
-            }
-        }
-        let fits = |stmt: &Stmt| {
-            let Rhs::Input { param, .. } = &stmt.rhs else { return false };
-            let mut dims: Vec<&Size> = stmt.dims.iter().collect();
-            self.program.signature.params[*param].storage == Storage::Dense
-                && sizes.iter().all(|n| dims.iter().position(|m| m == n).map(|at| dims.remove(at)).is_some())
-        };
-        literal <= MAX_LITERAL && self.program.stmts.values().any(fits)
-    }
-
     /// `gen o, ... sum c. [m(o, c)] * Y[c, ..]`
     fn read(&mut self, stmt: &Stmt, origin: &Origin) -> Result<VarId> {
+        let Along { map, axes } = &origin.along;
         let gens = self.builder.fresh_indices(&stmt.dims);
-        let targets = self.targets(origin.map).unwrap_or_else(|| Affine::constant(0));
         let c = self.builder.fresh_index();
-        let mut indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
-        let source = std::mem::replace(&mut indices[origin.axis], c);
-        let guard = Pred::relation(RelationRef::Input(origin.map), vec![source.into(), c.into()]);
-        self.builder.contract(&gens, &[(c, targets)], guard, vec![Operand { var: origin.var, indices }])
+        let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
+        let sources = axes.iter().map(|k| indices[*k].into()).chain([c.into()]).collect();
+        let guard = Pred::relation(RelationRef::Input(*map), sources);
+        let operand = Operand { var: origin.var, indices: origin.along.over(&indices, c) };
+        self.builder.contract(&gens, &[(c, self.targets(*map))], guard, vec![operand])
     }
 }
 

@@ -4,8 +4,8 @@
 //! for i { t += a(i) * (b(i) * c) }   ==   local s; for i { s += a(i) * b(i) }; t += s * c
 //! ```
 //!
-//! This is done for innermost loops, where it is one multiplication less in every round. Simplification does the same for whole tensors; what is
-//! left are factors of tensors that are computed in place.
+//! It is one multiplication less in every round. Inner loops come first, so that a factor leaves as many loops as do not change it, and is no longer in
+//! the way of what these compute once. Simplification does the same for whole tensors; what is left are factors of tensors that are computed in place.
 //!
 //! A sum of nothing is 0 whatever stands behind it, and `s * c` is not where `c` is infinite or no number. So `c` is replaced by 0 where the loop
 //! has no rounds: outside of it, by a select on the length of an axis or on the first entry of a row.
@@ -32,7 +32,7 @@ use crate::loops::{
     Array, ArrayId, Bound, Decision, Domain, Fresh, Nest, Part, Program, Real, RealId, Search, Segment, Stmt,
 };
 
-/// Takes factors out of innermost loops.
+/// Takes factors out of loops, inner ones first.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { arrays, nests, .. } = program;
     nests.iter_mut().filter(|nest| !is_apart(nest)).for_each(|nest| hoist(nest, arrays));
@@ -112,23 +112,64 @@ fn is_natural(a: &Affine) -> bool {
     a.is_size() && a.offset() >= 0 && a.terms().iter().all(|(_, k)| *k >= 0)
 }
 
+/// What the statements of a loop do with registers, those of inner loops included.
+#[derive(Default)]
+struct Inside {
+    defined: BTreeSet<RealId>,
+    /// How often each is changed.
+    added: BTreeMap<RealId, usize>,
+    read: BTreeSet<RealId>,
+    /// Those of the loop itself.
+    products: BTreeMap<RealId, (RealId, RealId)>,
+}
+
+impl Inside {
+    fn of(body: &[Stmt]) -> Inside {
+        let mut found = Inside::default();
+        for stmt in body {
+            if let Stmt::Define(r, Real::Mul(a, b)) = stmt {
+                found.products.insert(*r, (*a, *b));
+            }
+            stmt.visit(&mut |stmt| {
+                match stmt {
+                    Stmt::Define(r, _) | Stmt::Local(r) => {
+                        found.defined.insert(*r);
+                    }
+                    Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
+                        *found.added.entry(*r).or_default() += 1;
+                    }
+                    _ => {}
+                }
+                stmt.visit_reads(&mut |r| {
+                    found.read.insert(r);
+                });
+            });
+        }
+        found
+    }
+}
+
 impl Pass<'_> {
     fn body(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             self.note(&stmt);
             match &mut stmt {
-                Stmt::For { domain, body, .. } if body.iter().all(|stmt| stmt.body().is_empty()) => {
-                    let (before, after) = self.innermost(domain, body);
+                Stmt::For { index, domain, body, .. } => {
+                    let is_innermost = body.iter().all(|stmt| stmt.body().is_empty());
+                    if is_innermost {
+                        body.iter().for_each(|stmt| self.note(stmt));
+                    } else {
+                        self.around.push(*index);
+                        *body = self.body(std::mem::take(body));
+                        self.around.pop();
+                    }
+                    let (before, after) = self.leaving(domain, body, is_innermost);
+                    after.iter().for_each(|stmt| self.note(stmt));
                     out.extend(before);
                     out.push(stmt);
                     out.extend(after);
                     continue;
-                }
-                Stmt::For { index, body, .. } => {
-                    self.around.push(*index);
-                    *body = self.body(std::mem::take(body));
-                    self.around.pop();
                 }
                 Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
                     *body = self.body(std::mem::take(body));
@@ -172,42 +213,15 @@ impl Pass<'_> {
         };
     }
 
-    /// What comes before an innermost loop, and after it; its factors are put in order if it is over a range.
-    fn innermost(&mut self, domain: &Domain, body: &mut Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+    /// What comes before a loop, and after it; factors of an innermost one are put in order if it is over a range.
+    fn leaving(&mut self, domain: &Domain, body: &mut Vec<Stmt>, is_innermost: bool) -> (Vec<Stmt>, Vec<Stmt>) {
         let rounds = rounds(domain, self.arrays);
         let mut any_round = None;
-        let in_order = matches!(domain, Domain::Range { .. })
+        let in_order = is_innermost
+            && matches!(domain, Domain::Range { .. })
             && !body.iter().any(|stmt| matches!(stmt, Stmt::Let { .. } | Stmt::Find { .. }));
-        body.iter().for_each(|stmt| self.note(stmt));
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        let mut inside = BTreeSet::new();
-        let mut added: BTreeMap<RealId, usize> = BTreeMap::new();
-        let mut products = BTreeMap::new();
-        for stmt in body.iter() {
-            match stmt {
-                Stmt::Define(r, real) => {
-                    inside.insert(*r);
-                    if let Real::Mul(a, b) = real {
-                        products.insert(*r, (*a, *b));
-                    }
-                }
-                Stmt::Local(r) => {
-                    inside.insert(*r);
-                }
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-                    *added.entry(*r).or_default() += 1;
-                }
-                _ => {}
-            }
-        }
-        let read: BTreeSet<RealId> = {
-            let mut read = BTreeSet::new();
-            let mut note = |r| {
-                read.insert(r);
-            };
-            body.iter().for_each(|stmt| stmt.visit_reads(&mut note));
-            read
-        };
+        let Inside { defined: inside, added, read, products } = Inside::of(body);
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
             at += 1;

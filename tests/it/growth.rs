@@ -2,6 +2,7 @@
 
 use iverson::kernel::Engine;
 use iverson::stages::Stages;
+use iverson::tensor::{Inputs, Relation};
 use iverson::{Error, Function};
 
 use crate::kernels::fitting;
@@ -78,8 +79,11 @@ const PROGRAMS: [(&str, &str, f64); 9] = [
 
 /// How many iterations the loops of a kernel take at a size.
 fn iterations(function: &Function, size: i64) -> f64 {
-    let inputs = fitting(function, size, &mut Numbers::new(1, true));
-    match function.kernel(&inputs).engine(Engine::Interpreter).limit(0).build() {
+    iterations_of(function, &fitting(function, size, &mut Numbers::new(1, true)))
+}
+
+fn iterations_of(function: &Function, inputs: &Inputs) -> f64 {
+    match function.kernel(inputs).engine(Engine::Interpreter).limit(0).build() {
         Err(Error::Limit { found, .. }) => found as f64,
         other => panic!("{other:?}"),
     }
@@ -139,6 +143,32 @@ fn sums_of_rows_behind_maps_are_shared() {
     let function = Function::parse(text).expect("it is right");
     let nests = function.loops(&mut Stages::new()).expect("small").to_string();
     assert!(nests.contains("in roots word(1, 0)"), "{nests}");
+}
+
+/// The gradient by what all sources share is made of sums for each target: the number of sources is not multiplied by the length of a row.
+#[test]
+fn gradients_by_what_sources_share_are_sums_of_targets() {
+    for sources in ["n", "n, n"] {
+        let (o, all) = if sources == "n" { ("o", "o < n") } else { ("o, u", "o < n, u < n") };
+        let text = format!(
+            "param e : [v, d] real
+             param w : [d] real
+             param s : [{sources}] real
+             map word : [{sources}] -> [v]
+             sum {all}. s[{o}] * tanh(sum k < d. e[word({o}), k] * w[k])"
+        );
+        let function = Function::parse(&text).expect("it is right");
+        let function = function.value_and_gradient(["e", "w"]).expect("one real result");
+        let mut inputs = fitting(&function, 24, &mut Numbers::new(1, true));
+        let power = if sources == "n" { 1 } else { 2 };
+        let shape = vec![24; power];
+        let targets = (0..24usize.pow(power as u32)).map(|o| o % 8).collect();
+        inputs.relation("word", Relation::from_map(&shape, targets, 24).expect("in range"));
+        let found = iterations_of(&function, &inputs);
+        // Some loops over sources, and some over the rows of 8 targets in use.
+        let most = 6.0 * 24f64.powi(power as i32) + 6.0 * 8.0 * 24.0;
+        assert!(found < most, "{sources}: {found} of {most}");
+    }
 }
 
 /// A quotient is nothing where its dividend is, whatever the divisor: its sums run over entries.

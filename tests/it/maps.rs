@@ -110,10 +110,59 @@ fn never_for_more() {
 /// Many targets, of which few are in use: a call takes no longer than there are observations.
 #[test]
 fn targets_that_nobody_reads_cost_nothing() {
-    let text = "param a : [n] real\nmap m : [p] -> [n]\ngen o < p. exp(a[m(o)])";
+    for text in [
+        "param a : [n] real\nmap m : [p] -> [n]\ngen o < p. exp(a[m(o)])",
+        "param a : [n] real\nmap m : [p, q] -> [n]\ngen o < p, u < q. exp(a[m(o, u)])",
+        "param a : [n] real\nmap m : [p, q] -> [n]\ngen u < q, k < 3, o < p. exp(k * a[m(o, u)])",
+    ] {
+        let function = Function::parse(text).expect("a program");
+        let loops = function.loops(&mut Stages::new()).expect("it lowers").to_string();
+        assert!(shares(&function) && !loops.contains("= 0\n") && !loops.contains("in 0 .. n"), "{loops}");
+    }
+}
+
+/// Maps of several sources, each index of a source wherever it is in a tensor: the numbers of the reference, on both engines.
+#[test]
+fn sources_of_several_indices() {
+    let declared = "param a : [n] real\nparam E : [n, d] real\nparam h : [d] real\nparam s : [p, q] real\nparam w : [q] real\n\
+                    map m : [p, q] -> [n]\n";
+    let bodies = [
+        "sum o < p, u < q. s[o, u] * exp(a[m(o, u)])",
+        "let x = gen u < q, o < p. tanh(a[m(o, u)]) in sum o < p, u < q. s[o, u] * x[u, o]",
+        "let x = gen u < q, k < d, o < p. sin(E[m(o, u), k]) in sum o < p, u < q, k < d. s[o, u] * h[k] * x[u, k, o]",
+        "sum o < p. (sum u < q. w[u] * tanh(sum k < d. E[m(o, u), k] * h[k]))^2",
+        "sum o < p, k < d. (sum u < q. s[o, u] * E[m(o, u), k])^2 * h[k]",
+        "let x = gen o < p, u < q. exp(a[m(o, u)]) * w[u] in sum o < p, u < q. x[o, u]^2",
+    ];
+    for body in bodies {
+        let function = compile(&format!("{declared}{body}"));
+        let given = ["a", "E", "h", "s", "w"];
+        let wrt = given.into_iter().filter(|name| function.tensor_ssa().signature.param(name).is_some());
+        let gradient = function.value_and_gradient(wrt.collect::<Vec<_>>()).expect("one real");
+        for function in [function, gradient] {
+            for size in [0, 1, 4] {
+                let inputs = fitting(&function, size, &mut Numbers::new(size as u64, true));
+                let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
+                judge(&function, &expected, &inputs, Ways::Raw, false)
+                    .unwrap_or_else(|e| panic!("{body}, {size}: {e}"));
+            }
+        }
+    }
+}
+
+/// A factor that may be infinite where a target has no source does not reach the result.
+#[test]
+fn grouped_sums_leave_targets_out_that_are_not_in_use() {
+    let text = "param E : [n, d] real\nparam t : [p] real\nmap m : [p] -> [n]\ngen k < d. sum o < p. E[m(o), k] * t[o]";
     let function = Function::parse(text).expect("a program");
-    let loops = function.loops(&mut Stages::new()).expect("it lowers").to_string();
-    assert!(shares(&function) && !loops.contains("= 0\n") && !loops.contains("in 0 .. n"), "{loops}");
+    assert!(shares(&function));
+    let mut inputs = Inputs::new();
+    inputs.value("E", Dense::new(&[3, 2], vec![1.0, 2.0, f64::INFINITY, f64::NAN, 3.0, 5.0]).expect("it fits"));
+    inputs.value("t", Value::vector(vec![2.0, 4.0, 8.0]));
+    inputs.relation("m", Relation::from_map(&[3], vec![2, 0, 2], 3).expect("in range"));
+    for engine in [Engine::Interpreter, Engine::Native] {
+        assert_eq!(call(&function, &inputs, engine), [34.0f64, 58.0].map(f64::to_bits));
+    }
 }
 
 /// A derivative shares what its program does.

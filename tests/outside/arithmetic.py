@@ -74,6 +74,9 @@ class Arithmetic:
         if b[3] & STRUCTURAL:
             return (a[0], e, a[2], f, steep(b) or a[4])
         v = a[0] + sign * b[0]
+        if math.isinf(v) and HUGE < min(abs(a[0]), abs(b[0])) < INF and (a[0] > 0) != (sign * b[0] > 0):
+            # What is too large is not where the other is added before it is rounded, as to a product.
+            f |= ANNIHILATED
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
         e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
         return self.made(v, e, x, f | a[3] & b[3] & LITERAL, self.chain(((1.0, 0.0, a[4]), (sign, 0.0, b[4]))))
