@@ -187,14 +187,15 @@ pub(super) fn partial_factor(
     if kind == Partial::Zero {
         return Ok(None);
     }
-    let factor = builder.map(gens, guard.clone(), Function::Partial(primitive, at), args.to_vec())?;
+    let of = if let Partial::Otherwise(other) = kind { other } else { at };
+    let factor = builder.map(gens, guard.clone(), Function::Partial(primitive, of), args.to_vec())?;
     Ok(Some(match kind {
-        Partial::Indicator(..) => {
-            let indices = Affine::indices(gens);
-            let holds = Pred::relation(RelationRef::Computed { var: factor, view: View::Support }, indices);
-            (guard.and(holds), None)
+        Partial::Indicator(..) | Partial::Otherwise(_) => {
+            let (relation, args) = (RelationRef::Computed { var: factor, view: View::Support }, Affine::indices(gens));
+            let holds = matches!(kind, Partial::Indicator(..));
+            (guard.and(Pred::Relation { relation, args, holds }), None)
         }
-        _ => (guard, Some(factor)),
+        Partial::Zero | Partial::Expr(_) => (guard, Some(factor)),
     }))
 }
 

@@ -97,6 +97,10 @@ pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[
             };
             match &partial {
                 Partial::Zero => Ok(T::zero()),
+                Partial::Otherwise(other) => {
+                    let first = by_formula(Function::Partial(primitive, *other), users, args)?;
+                    T::apply(Op::Compare(Comparison::Equal).into(), users, &[first, T::zero()])
+                }
                 Partial::Expr(e) => formula(e, args, result.as_ref(), users),
                 Partial::Indicator(comparison, a, b) => {
                     let sides = [formula(a, args, result.as_ref(), users)?, formula(b, args, result.as_ref(), users)?];
@@ -267,8 +271,8 @@ impl<T: Numeric> Numeric for Dual<T> {
             let term = match scalar::partial(primitive, k, users) {
                 // Selects the tangent: 0 even beside an infinite one.
                 Partial::Zero => T::zero(),
-                Partial::Indicator(..) if partial.is_zero()? => T::zero(),
-                Partial::Indicator(..) => da.clone(),
+                Partial::Indicator(..) | Partial::Otherwise(_) if partial.is_zero()? => T::zero(),
+                Partial::Indicator(..) | Partial::Otherwise(_) => da.clone(),
                 Partial::Expr(_) => partial.mul(da),
             };
             tangent = add_tangents(tangent, Some(term));

@@ -282,7 +282,7 @@ impl<T: Numeric> Numeric for Masked<T> {
         let Function::Partial(primitive, k) = function else { return Ok(value) };
         Ok(match scalar::partial(primitive, k, users) {
             Partial::Zero => Masked::zero(),
-            Partial::Indicator(..) if value.value.is_zero()? => Masked::zero(),
+            Partial::Indicator(..) | Partial::Otherwise(_) if value.value.is_zero()? => Masked::zero(),
             _ => value,
         })
     }

@@ -31,6 +31,7 @@ pub fn try_evaluate(function: Function, users: &Arena<FunctionId, UserFunction>,
     let result = if partial.mentions_result() { evaluator.primitive(primitive, args)? } else { f64::NAN };
     match &partial {
         Partial::Zero => Ok(0.0),
+        Partial::Otherwise(other) => Ok(1.0 - try_evaluate(Function::Partial(primitive, *other), users, args)?),
         Partial::Expr(e) => evaluator.expr(e, args, result),
         Partial::Indicator(comparison, a, b) => {
             let (a, b) = (evaluator.expr(a, args, result)?, evaluator.expr(b, args, result)?);

@@ -13,6 +13,9 @@ pub enum Partial {
     /// 1 where the comparison holds, else 0. It *selects* the derivative that comes in: where the comparison does not hold the result is 0
     /// even if that derivative is infinite or NaN.
     Indicator(Comparison, Expr, Expr),
+    /// 1 where the partial derivative by the argument of this number, an [indicator](Partial::Indicator), is 0, else 0: of two arguments one is
+    /// selected. So nothing is asked twice, and that one of both is selected needs no comparison.
+    Otherwise(u8),
 }
 
 impl From<Expr> for Partial {
@@ -32,6 +35,7 @@ impl Partial {
     pub fn cost(&self) -> u64 {
         match self {
             Partial::Zero => 0,
+            Partial::Otherwise(_) => 1,
             Partial::Expr(e) => e.cost(),
             Partial::Indicator(_, a, b) => 1 + a.cost() + b.cost(),
         }
@@ -40,7 +44,7 @@ impl Partial {
     /// Whether it needs the value of the function.
     pub fn mentions_result(&self) -> bool {
         match self {
-            Partial::Zero => false,
+            Partial::Zero | Partial::Otherwise(_) => false,
             Partial::Expr(e) => e.mentions_result(),
             Partial::Indicator(_, a, b) => a.mentions_result() || b.mentions_result(),
         }

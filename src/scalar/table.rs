@@ -307,14 +307,14 @@ operators! {
         complex: Some(z::choose(a, b, v::min)),
         partials: |_| [
             Partial::Indicator(Comparison::LessEqual, a.clone(), b.clone()),
-            Partial::Indicator(Comparison::Less, b.clone(), a.clone())
+            Partial::Otherwise(0)
         ],
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
         work: 1,
         totality: Totality::OfFinite,
         latex: "\\min",
-        note: "the first argument wins ties; NaN where either is",
+        note: "the first argument wins ties; NaN where either is, and the partial by the second is 1 there",
     }
     /// The larger; the first where equal.
     Max {
@@ -324,14 +324,14 @@ operators! {
         complex: Some(z::choose(a, b, v::max)),
         partials: |_| [
             Partial::Indicator(Comparison::LessEqual, b.clone(), a.clone()),
-            Partial::Indicator(Comparison::Less, a.clone(), b.clone())
+            Partial::Otherwise(0)
         ],
         domain: "all a, b",
         facts: Facts::NONE.increasing().zero().commutative(),
         work: 1,
         totality: Totality::OfFinite,
         latex: "\\max",
-        note: "the first argument wins ties; NaN where either is",
+        note: "the first argument wins ties; NaN where either is, and the partial by the second is 1 there",
     }
     /// `1` where the comparison holds, else `0`.
     Compare(k: Comparison = Comparison::ALL) {

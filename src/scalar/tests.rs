@@ -145,7 +145,7 @@ fn differentiate(e: &Expr, i: u8, result: &Expr) -> Option<Expr> {
                 match partial(*g, k as u8, &no_users()) {
                     Partial::Zero => {}
                     Partial::Expr(outer) => sum = sum + instantiate(&outer, args, e) * inner,
-                    Partial::Indicator(..) => return None,
+                    Partial::Indicator(..) | Partial::Otherwise(_) => return None,
                 }
             }
             sum
