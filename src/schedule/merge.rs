@@ -14,7 +14,8 @@
 //! others, and one reads rows that the other has stored, as where rows of rows are normalised, or both sum up for the nest and read rows alike. What is
 //! computed of a number of each row, in an innermost loop, follows the row too: it would be in the way of the next loop around others. Where iterations
 //! around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
-//! both divide or take roots, which is more than any sum has to be stored and loaded.
+//! both divide or take roots, which is more than any sum has to be stored and loaded, or few sums read the same numbers in lanes, as of several columns of
+//! results by the columns of one matrix: that is gone through once then.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
 //!
@@ -37,6 +38,9 @@ use crate::loops::{
 };
 use crate::scalar::{Function, Op, Primitive};
 
+/// To how many sums a loop inside of lanes may add: their registers are what lanes have.
+const MAX_SUMS: usize = 4;
+
 /// Makes loops one that are beside each other.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     program.nests.iter_mut().try_for_each(merge)
@@ -45,7 +49,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 fn merge(nest: &mut Nest) -> Result<()> {
     let vectors = vectors(nest);
     let (names, written) = (Fresh::after(&nest.body), stored(&nest.body).into_iter().collect());
-    let mut pass = Pass { vectors, names, written, inside_vectors: false, merged: 0 };
+    let mut pass = Pass { vectors, names, written, vector: None, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
     pass.sums(&mut body)?;
     for stmt in &mut body {
@@ -80,8 +84,8 @@ struct Pass {
     names: Fresh,
     /// What the nest writes.
     written: BTreeSet<BufferId>,
-    /// Whether a loop around has lanes or interleaved iterations.
-    inside_vectors: bool,
+    /// The loop around that has lanes or interleaved iterations.
+    vector: Option<IndexId>,
     merged: usize,
 }
 
@@ -89,9 +93,9 @@ impl Pass {
     fn inside(&mut self, stmt: &mut Stmt) -> Result<()> {
         match stmt {
             Stmt::For { index, body, .. } if self.vectors.contains(index) => {
-                self.inside_vectors = true;
+                self.vector = Some(*index);
                 let done = self.body(body);
-                self.inside_vectors = false;
+                self.vector = None;
                 done
             }
             Stmt::For { body, .. } | Stmt::If { body, .. } => {
@@ -205,7 +209,10 @@ impl Pass {
     /// The statements between two loops of a body that the second one needs, if it can join the first.
     fn needs(&self, body: &[Stmt], first: usize, second: usize) -> Option<BTreeSet<usize>> {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
-        if self.inside_vectors && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides)) {
+        if let Some(vector) = self.vector
+            && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides))
+            && !(one.shares_lanes(&other, vector) && sums(&body[first]) + sums(&body[second]) <= MAX_SUMS)
+        {
             return None;
         }
         self.needs_of(body, (first, &one), (second, &other))
@@ -283,6 +290,11 @@ fn divides(stmt: &Stmt) -> bool {
         _ => false,
     };
     stmt.body().iter().any(long)
+}
+
+/// How many sums a loop adds to.
+fn sums(stmt: &Stmt) -> usize {
+    stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))).count()
 }
 
 /// Whether a statement is an innermost loop over a few values.
@@ -371,6 +383,13 @@ impl<'a> Simple<'a> {
             }
             false => self.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, other, load))),
         }
+    }
+
+    /// Whether two loops that store nothing load a place alike of which lanes over an index outside load neighbours.
+    fn shares_lanes(&self, other: &Simple<'_>, lanes: IndexId) -> bool {
+        let in_lanes = |place: &&Place| place.at.last().is_some_and(|a| a.mentions(lanes));
+        let is_alike = |place: &Place| other.loads.iter().any(|load| self.is_same(place, other, load));
+        self.stores.is_empty() && other.stores.is_empty() && self.loads.iter().copied().filter(in_lanes).any(is_alike)
     }
 
     /// Whether two places are the same where the indices of the loops are.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, RealId, Stmt, loads};
 
 /// How deep the loops must be that gain from a copy, and how much.
-const DEPTH: usize = 3;
+const DEPTH: usize = 2;
 const GAIN: u64 = machine::INNERMOST / 2;
 
 /// A copy of a parameter in which an axis is the last.
@@ -88,11 +88,14 @@ pub(super) fn serve(program: &mut Program) {
 }
 
 /// Whether some innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop
-/// over something else.
+/// over something else. Of a literal axis that became statements it reads one place in each.
 fn reads_all_again(nest: &Nest, param: BufferId, buffer: &Buffer) -> bool {
     paths(nest).iter().any(|Path { around, body, .. }| {
         loads(*body).into_iter().filter(|place| place.buffer == param).any(|place| {
             let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
+                if a.as_constant().is_some() && n.as_constant().is_some() {
+                    return true;
+                }
                 let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
                 l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
             });

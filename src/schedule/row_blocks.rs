@@ -195,6 +195,8 @@ impl Columns {
                     }
                 }
                 Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) => {}
+                // What is made of a sum, as a multiple of it.
+                Stmt::Accumulate(..) | Stmt::MulAdd(..) => {}
                 _ => return None,
             }
         }
@@ -237,7 +239,7 @@ impl Columns {
         })
     }
 
-    /// Whether sums begin with 0, are added to nowhere else, and no loop reads one of another loop.
+    /// Whether sums begin with 0, are added to nowhere else, and no loop reads one of another loop, or what is made of it.
     fn sums_are_local(&self) -> bool {
         let body = &self.body;
         let local = |r: &RealId| body.iter().any(|stmt| matches!(stmt, Stmt::Local(s) if s == r));
@@ -245,12 +247,19 @@ impl Columns {
         let mut after: BTreeSet<RealId> = self.sums.iter().copied().collect();
         let mut free = true;
         for stmt in body {
-            if let Stmt::Define(r, real) = stmt {
-                let mut reads = false;
-                real.visit_reads(&mut |a| reads |= after.contains(&a));
-                if reads {
+            match stmt {
+                Stmt::Define(r, real) => {
+                    let mut reads = false;
+                    real.visit_reads(&mut |a| reads |= after.contains(&a));
+                    if reads {
+                        after.insert(*r);
+                    }
+                }
+                Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => {
+                    free &= local(r) && !self.sums.contains(r);
                     after.insert(*r);
                 }
+                _ => {}
             }
         }
         for stmt in inside {
@@ -262,7 +271,8 @@ impl Columns {
     /// What of the body the sums need, and what of it comes after them.
     fn halves(&self) -> (Vec<Stmt>, Vec<Stmt>) {
         let is_loop = |stmt: &&Stmt| !stmt.body().is_empty();
-        let sums: Vec<Stmt> = self.body.iter().filter(|s| !matches!(s, Stmt::Store(..))).cloned().collect();
+        let own = |stmt: &&Stmt| !matches!(stmt, Stmt::Store(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+        let sums: Vec<Stmt> = self.body.iter().filter(own).cloned().collect();
         let loops: Vec<Stmt> = self.body.iter().filter(is_loop).cloned().collect();
         let stores: Vec<Stmt> = self.body.iter().filter(|s| matches!(s, Stmt::Store(..))).cloned().collect();
         let rest: Vec<Stmt> = self.body.iter().filter(|stmt| !is_loop(stmt)).cloned().collect();
