@@ -302,18 +302,7 @@ impl<'a> Nester<'a> {
             source.iter().zip(sources).for_each(|(a, n)| nester.claim(a, n));
             match relation {
                 RelationRef::Input(r) => {
-                    let map = nester.relation_name(*r);
-                    nester.decide(Decision::Target { map });
-                    let at = nester.source(*r, source, sources)?;
-                    let level = u8::try_from(sources.len()).map_err(|_| Error::bug(PASS, "too many axes"))?;
-                    let axes = nester.program.signature.stored_order(*r);
-                    let array = nester.array(*r, &axes, Part::Nodes(level));
-                    let index = nester.fresh_index();
-                    nester.emit(Stmt::Let { index, array, at: at.clone(), step: None });
-                    nester.claim_index(index, extent);
-                    let args: Vec<Affine> = source.iter().cloned().chain([index.into()]).collect();
-                    nester.remember_entry(*r, &args, at);
-                    nester.know(&Pred::relation(*relation, args));
+                    let (index, _) = nester.load_target(*r, source, sources, extent)?;
                     let next = nester.bind(&next, last, index, extent)?;
                     nester.step(next, body)
                 }
@@ -329,6 +318,29 @@ impl<'a> Nester<'a> {
                 }
             }
         })
+    }
+
+    /// The target of a source of a map, which is in range, and the number of the source.
+    pub fn load_target(
+        &mut self,
+        map: RelationId,
+        source: &[Affine],
+        sources: &[Size],
+        extent: &Size,
+    ) -> Result<(IndexId, Affine)> {
+        let title = self.relation_name(map);
+        self.decide(Decision::Target { map: title });
+        let at = self.source(map, source, sources)?;
+        let level = u8::try_from(sources.len()).map_err(|_| Error::bug(PASS, "too many axes"))?;
+        let axes = self.program.signature.stored_order(map);
+        let array = self.array(map, &axes, Part::Nodes(level));
+        let index = self.fresh_index();
+        self.emit(Stmt::Let { index, array, at: at.clone(), step: None });
+        self.claim_index(index, extent);
+        let args: Vec<Affine> = source.iter().cloned().chain([index.into()]).collect();
+        self.remember_entry(map, &args, at.clone());
+        self.know(&Pred::relation(RelationRef::Input(map), args));
+        Ok((index, at))
     }
 
     /// The number of a source of a map among all of them, which is that of its entry: each has one target. Where axes have no literal length,

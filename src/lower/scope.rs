@@ -6,7 +6,7 @@ use super::PASS;
 use super::plan::{Plan, Stored};
 use crate::base::{Id, IndexId, Interner, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, View};
+use crate::index::{Affine, Pred, Size, Var, View};
 use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
 use crate::solver::Facts;
 use crate::tssa::Program;
@@ -254,6 +254,29 @@ impl<'a> Nester<'a> {
             let found = scope.entries.iter().find(|(r, at, _)| *r == relation && at == args)?;
             Some((level, found.2.clone()))
         })
+    }
+
+    /// The target of a source of a map, and the entry, where some entry of that source is known: there is one.
+    pub fn target_known(&self, map: RelationId, source: &[Affine]) -> Option<(Affine, Affine)> {
+        self.scopes.iter().flat_map(|scope| &scope.entries).find_map(|(r, at, entry)| {
+            let (target, own) = at.split_last()?;
+            (*r == map && own == source).then(|| (target.clone(), entry.clone()))
+        })
+    }
+
+    /// The scope from which on all indices of an expression are known; the innermost one where that is not found out.
+    pub fn level_of(&self, a: &Affine) -> usize {
+        let level = |i: IndexId| {
+            let own = Affine::index(i);
+            self.scopes.iter().position(|scope| scope.ranges.iter().any(|(b, _)| *b == own))
+        };
+        let mut found = 0;
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v {
+                found = found.max(level(*i).unwrap_or(self.innermost()));
+            }
+        });
+        found
     }
 
     pub fn remember_entry(&mut self, relation: RelationId, args: &[Affine], entry: Affine) {
