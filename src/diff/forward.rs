@@ -22,7 +22,7 @@ use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
-use crate::scalar::{Function, Number, Partial};
+use crate::scalar::{Comparison, Expr, Function, Number, Op, Partial};
 use crate::solver::exists_all;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
@@ -187,16 +187,52 @@ pub(super) fn partial_factor(
     if kind == Partial::Zero {
         return Ok(None);
     }
-    let of = if let Partial::Otherwise(other) = kind { other } else { at };
-    let factor = builder.map(gens, guard.clone(), Function::Partial(primitive, of), args.to_vec())?;
+    let factor = match &kind {
+        Partial::Otherwise(other) => match alone(builder, function, *other, args)? {
+            Some((comparison, sides)) => {
+                let factor = builder.map(gens, guard.clone(), Op::Compare(comparison).into(), sides.to_vec())?;
+                let (relation, args) = (support(factor), Affine::indices(gens));
+                return Ok(Some((guard.and(Pred::relation(relation, args)), None)));
+            }
+            None => builder.map(gens, guard.clone(), Function::Partial(primitive, *other), args.to_vec())?,
+        },
+        _ => builder.map(gens, guard.clone(), Function::Partial(primitive, at), args.to_vec())?,
+    };
     Ok(Some(match kind {
         Partial::Indicator(..) | Partial::Otherwise(_) => {
-            let (relation, args) = (RelationRef::Computed { var: factor, view: View::Support }, Affine::indices(gens));
+            let (relation, args) = (support(factor), Affine::indices(gens));
             let holds = matches!(kind, Partial::Indicator(..));
             (guard.and(Pred::Relation { relation, args, holds }), None)
         }
         Partial::Zero | Partial::Expr(_) => (guard, Some(factor)),
     }))
+}
+
+/// Where an argument is a literal nobody asks whether it was taken, and where it was not is a comparison of its own: `[0 < a]` for `max(0, a)`.
+fn alone(
+    builder: &Builder,
+    function: Function,
+    literal: u8,
+    args: &[VarId],
+) -> Result<Option<(Comparison, [VarId; 2])>> {
+    let is_literal = |x: &VarId| matches!(builder.stmt(*x).rhs, Rhs::Number(Number::Literal(_)));
+    if !args.get(usize::from(literal)).is_some_and(is_literal) {
+        return Ok(None);
+    }
+    let Partial::Indicator(comparison, Expr::Arg(a), Expr::Arg(b)) = partial(function, literal, builder.signature())?
+    else {
+        return Ok(None);
+    };
+    let (Some(a), Some(b)) = (args.get(usize::from(a)), args.get(usize::from(b))) else { return Ok(None) };
+    Ok(match comparison {
+        Comparison::Less => Some((Comparison::LessEqual, [*b, *a])),
+        Comparison::LessEqual => Some((Comparison::Less, [*b, *a])),
+        Comparison::Equal | Comparison::NotEqual => None,
+    })
+}
+
+fn support(x: VarId) -> RelationRef {
+    RelationRef::Computed { var: x, view: View::Support }
 }
 
 /// A contraction, without a factor that is the number 1, and a number where that is all there is.
