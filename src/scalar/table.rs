@@ -314,7 +314,7 @@ operators! {
         work: 1,
         totality: Totality::OfFinite,
         latex: "\\min",
-        note: "the first argument wins ties; NaN where either is, and the partial by the second is 1 there",
+        note: "the first argument wins ties; NaN where either is",
     }
     /// The larger; the first where equal.
     Max {
@@ -331,7 +331,7 @@ operators! {
         work: 1,
         totality: Totality::OfFinite,
         latex: "\\max",
-        note: "the first argument wins ties; NaN where either is, and the partial by the second is 1 there",
+        note: "the first argument wins ties; NaN where either is",
     }
     /// `1` where the comparison holds, else `0`.
     Compare(k: Comparison = Comparison::ALL) {
