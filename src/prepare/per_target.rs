@@ -276,7 +276,7 @@ impl Sharing<'_> {
         let once = (0..axes.len()).all(|k| !axes[..k].contains(&axes[k]));
         let fits =
             whole && once && target.index().checked_sub(stmt.dims.len()).and_then(|k| sums.get(k)) == Some(targets);
-        (fits && self.program.signature.is_map(*relation)).then(|| (Along { map: *map, axes }, target))
+        (fits && self.program.signature.is_map(*relation)).then_some((Along { map: *map, axes }, target))
     }
 
     /// Tensors over targets for tensors that are read along one map, if one is pulled back, and how many statements they go through.

@@ -4,7 +4,7 @@
 //! domain, algebraic facts, and complex value for checks. Everything else reads the table. Users register further functions with their
 //! partial derivatives ([`UserFunction`]); both kinds are a [`Primitive`].
 //!
-//! Partial derivatives are formulas ([`Expr`]) in the arguments and the value, or indicators ([`Partial::Indicator`]) and their opposites that select. The
+//! Partial derivatives are formulas ([`Expr`]) in the arguments and the value, or indicators ([`Partial::Indicator`]), or their opposites, that select. The
 //! built-in functions are closed under partial derivatives, so derivatives of any order exist.
 //!
 //! Values come from the pure Rust crate `libm` and the code here, so they are the same bits on every platform.

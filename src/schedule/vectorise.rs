@@ -522,7 +522,9 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
         (true, _) if seen.has_calls => Some(LANES_AROUND_CALLS),
         (true, _) if seen.over_entries => Some(LANES_AROUND_ENTRIES),
         (true, true) if seen.only_short => Some(LANES_OF_SUMS),
-        (true, _) if seen.sums >= MANY_SUMS => Some(VECTOR),
+        // Rows are read in pieces of two lines then, and all registers still hold the sums.
+        (true, _) if seen.sums == MANY_SUMS => Some(LANES_OF_SUMS),
+        (true, _) if seen.sums > MANY_SUMS => Some(VECTOR),
         (true, _) => Some(LANES_OF_ELEMENTS),
         (false, true) if over_entries || seen.sums >= MANY_SUMS => Some(VECTOR),
         (false, true) => Some(LANES_OF_SUMS),
