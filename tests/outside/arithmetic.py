@@ -184,7 +184,8 @@ class Arithmetic:
         e = function.units * U * abs(v) + function.floor
         for k, a in enumerate(args):
             p = total(function.partials[k], values)
-            if not a[1] and not a[4]:
+            t = a[4] or (SOFT if a[3] & STRUCTURAL else NONE)
+            if not a[1] and not t:
                 continue
             near = []
             for s in (-1, 1):
@@ -193,8 +194,8 @@ class Arithmetic:
                 near.append(total(function.partials[k], moved))
             slope = max(abs(p), *(abs(q) for q in near)) if not kink else max([abs(q) for q in near if q == q], default=1.0)
             e += times(slope, a[1])
-            if a[4]:
-                by.append((p, spread(p, *near) + 2 * function.units * U * abs(p) + function.floor, UNDECIDED if kink else a[4]))
+            if t:
+                by.append((p, spread(p, *near) + 2 * function.units * U * abs(p) + function.floor, UNDECIDED if kink else t))
         x = max(a[2] for a in args) if function.keeps and certain and math.isfinite(v) else -1
         if x >= 0 and len(args) == 2:
             x = max(x, places(v)) if places(v) >= 0 else LEAF
