@@ -187,22 +187,18 @@ pub(super) fn partial_factor(
     if kind == Partial::Zero {
         return Ok(None);
     }
-    let factor = match &kind {
-        Partial::Otherwise(other) => match alone(builder, function, *other, args)? {
-            Some((comparison, sides)) => {
-                let factor = builder.map(gens, guard.clone(), Op::Compare(comparison).into(), sides.to_vec())?;
-                let (relation, args) = (support(factor), Affine::indices(gens));
-                return Ok(Some((guard.and(Pred::relation(relation, args)), None)));
-            }
-            None => builder.map(gens, guard.clone(), Function::Partial(primitive, *other), args.to_vec())?,
+    let (factor, args, holds) = match kind {
+        Partial::Otherwise(other) => match alone(builder, function, other, args)? {
+            Some((comparison, sides)) => (Op::Compare(comparison).into(), sides.to_vec(), true),
+            None => (Function::Partial(primitive, other), args.to_vec(), false),
         },
-        _ => builder.map(gens, guard.clone(), Function::Partial(primitive, at), args.to_vec())?,
+        _ => (Function::Partial(primitive, at), args.to_vec(), true),
     };
+    let factor = builder.map(gens, guard.clone(), factor, args)?;
     Ok(Some(match kind {
         Partial::Indicator(..) | Partial::Otherwise(_) => {
-            let (relation, args) = (support(factor), Affine::indices(gens));
-            let holds = matches!(kind, Partial::Indicator(..));
-            (guard.and(Pred::Relation { relation, args, holds }), None)
+            let relation = RelationRef::Computed { var: factor, view: View::Support };
+            (guard.and(Pred::Relation { relation, args: Affine::indices(gens), holds }), None)
         }
         Partial::Zero | Partial::Expr(_) => (guard, Some(factor)),
     }))
@@ -229,10 +225,6 @@ fn alone(
         Comparison::LessEqual => Some((Comparison::Less, [*b, *a])),
         Comparison::Equal | Comparison::NotEqual => None,
     })
-}
-
-fn support(x: VarId) -> RelationRef {
-    RelationRef::Computed { var: x, view: View::Support }
 }
 
 /// A contraction, without a factor that is the number 1, and a number where that is all there is.

@@ -7,7 +7,7 @@
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, Size};
-use crate::scalar::{self, Comparison, Expr, Function, Number, Op, Partial, Primitive};
+use crate::scalar::{self, Expr, Function, Number, Op, Primitive};
 use crate::tssa::{Builder, Operand, Program, Rhs};
 
 use super::forward::{aligned, product};
@@ -30,18 +30,7 @@ pub fn expand_partials(program: &Program) -> Result<Program> {
         let Rhs::Map { guard, .. } = open.rhs else {
             return Err(Error::bug("expand-partials", "opening a statement changed its form"));
         };
-        let expression = |at: u8| match scalar::partial(*primitive, at, &program.signature.functions) {
-            // Another one is an indicator.
-            Partial::Zero | Partial::Otherwise(_) => Expr::Number(0.0),
-            Partial::Expr(expression) => expression,
-            Partial::Indicator(comparison, a, b) => Expr::Apply(Primitive::Op(Op::Compare(comparison)), vec![a, b]),
-        };
-        let expression = match scalar::partial(*primitive, *at, &program.signature.functions) {
-            Partial::Otherwise(other) => {
-                Expr::Apply(Op::Compare(Comparison::Equal).into(), vec![expression(other), Expr::Number(0.0)])
-            }
-            _ => expression(*at),
-        };
+        let expression = scalar::partial_formula(*primitive, *at, &program.signature.functions);
         Expansion { builder, gens: &open.gens, guard, primitive: *primitive, args }.expr(&expression)
     })?;
     builder.finish(outputs).prune()

@@ -75,7 +75,7 @@ impl Nester<'_> {
             if self.entry(*relation, args).is_some() {
                 return self.guarded(rest, body);
             }
-            if let Some((same, entry)) = self.is_target(*relation, args)? {
+            if let Some((same, entry)) = self.beside_target(*relation, args)? {
                 return self.test(Cond::Zero(same), &mut |nester| {
                     nester.know(first);
                     nester.remember_entry(*relation, args, entry.clone());
@@ -101,7 +101,7 @@ impl Nester<'_> {
 
     /// What is zero where the last argument is the target of the others, which are a source of a map, and the entry of that source. The target is
     /// loaded where the source is known: in a loop over targets it is compared, and not looked for. Nothing where the source may be out of range.
-    fn is_target(&mut self, map: RelationId, args: &[Affine]) -> Result<Option<(Affine, Affine)>> {
+    fn beside_target(&mut self, map: RelationId, args: &[Affine]) -> Result<Option<(Affine, Affine)>> {
         let Some((last, source)) = args.split_last() else { return Ok(None) };
         if !self.program.signature.is_map(RelationRef::Input(map)) {
             return Ok(None);
@@ -112,15 +112,11 @@ impl Nester<'_> {
         let shape = self.program.signature.relations[map].shape.clone();
         let Some((extent, sources)) = shape.split_last() else { return Ok(None) };
         let level = source.iter().map(|a| self.level_of(a)).max().unwrap_or(0);
-        let (target, entry) = {
-            let found = self.at_level(level, |nester| match nester.ranges_of(source, sources)?.is_empty() {
-                true => nester.load_target(map, source, sources, extent).map(Some),
-                false => Ok(None),
-            })?;
-            let Some(found) = found else { return Ok(None) };
-            found
-        };
-        Ok(Some((last.sub(&target.into())?, entry)))
+        let loaded = self.at_level(level, |nester| match nester.ranges_of(source, sources)?.is_empty() {
+            true => nester.load_target(map, source, sources, extent).map(Some),
+            false => Ok(None),
+        })?;
+        loaded.map(|(target, entry)| Ok((last.sub(&target.into())?, entry))).transpose()
     }
 
     /// The arguments of a relation that holds are in its shape.
@@ -149,7 +145,7 @@ impl Nester<'_> {
             Pred::All(ps) => Cond::All(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
             Pred::Any(ps) => Cond::Any(ps.iter().map(|p| self.cond(p)).collect::<Result<_>>()?),
             Pred::Relation { relation: RelationRef::Input(relation), args, holds } => {
-                if let Some((same, _)) = self.is_target(*relation, args)? {
+                if let Some((same, _)) = self.beside_target(*relation, args)? {
                     return Ok(if *holds { Cond::Zero(same) } else { Cond::NonZero(same) });
                 }
                 let Found { node, .. } = self.locate(*relation, args)?;

@@ -28,6 +28,7 @@ use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size};
 use crate::scalar::Number;
 use crate::solver::{Relations, simplify_union, solutions};
+use crate::tssa::patterns::Pattern;
 use crate::tssa::vanishing::keeps_zero;
 use crate::tssa::{Program, Rhs, Stmt};
 
@@ -118,22 +119,19 @@ pub(super) fn targets_in_use(program: &Program, support: &Support, dims: &[Size]
     let [clause] = support.as_slice() else { return Pred::True };
     let rank = dims.len();
     let target_in_use = |p: &Pred| {
-        let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = p else { return None };
-        let (target, sources) = args.split_last()?;
-        let (targets, sizes) = program.signature.relations.get(*map)?.shape.split_last()?;
-        let axis = target.as_index()?;
-        let said = clause.of_gens(rank).any(|p| p.mentions(axis));
-        let whole = |(k, (source, size)): (usize, (&Affine, &Size))| {
-            let bound = source.as_index().and_then(|i| clause.bound.get(i.index().checked_sub(rank)?));
-            bound == Some(size) && !sources[..k].contains(source)
-        };
-        let all = sources.iter().zip(sizes).enumerate().all(whole);
-        let found = all && !said && dims.get(axis.index())? == targets && program.signature.is_map(*relation);
+        let extent = |i: IndexId| dims.iter().chain(&clause.bound).nth(i.index());
+        let Pattern { relation: map, axes } = Pattern::of_map(&program.signature, p, extent)?;
+        let (target, sources) = axes.split_last()?;
+        let said = clause.of_gens(rank).any(|p| p.mentions(IndexId::from_index(*target)));
+        if said || *target >= rank || sources.iter().any(|source| *source < rank) {
+            return None;
+        }
         // Bound indices are numbered on from the axes.
-        let bound = (rank..).zip(sizes).map(|(k, n)| (IndexId::from_index(k), n.clone()));
+        let sizes = &program.signature.relations.get(map)?.shape[..sources.len()];
+        let bound = (rank..).map(IndexId::from_index).zip(sizes.iter().cloned());
+        let args = (rank..rank + sources.len()).chain([*target]).map(|k| IndexId::from_index(k).into()).collect();
         let bound: Vec<(IndexId, Size)> = bound.collect();
-        let args = bound.iter().map(|(i, _)| Affine::from(*i)).chain([target.clone()]).collect();
-        found.then(|| Pred::exists_each(bound.into_iter(), Pred::relation(*relation, args)))
+        Some(Pred::exists_each(bound.into_iter(), Pred::relation(RelationRef::Input(map), args)))
     };
     clause.conjuncts.iter().find_map(target_in_use).unwrap_or(Pred::True)
 }

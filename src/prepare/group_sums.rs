@@ -17,11 +17,12 @@
 
 use std::borrow::Cow;
 
-use super::needs::{has_maps, has_room, in_use, wanted};
-use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
-use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Size};
+use super::needs::{Names, has_maps, has_room, in_use, wanted};
+use crate::base::{Id, IndexId, RelationId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, Size};
 use crate::solver::Relations;
+use crate::tssa::patterns::Pattern;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -34,34 +35,21 @@ pub(super) fn grouped(program: &Program) -> Result<Cow<'_, Program>> {
     let wanted = wanted(program);
     let mut found = false;
     let mut builder = Builder::new(signature.clone());
-    let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
-    for (x, stmt) in program.stmts.iter() {
-        let own = stmt.rename(&|operand| vars[operand])?;
-        let mut y = None;
-        if wanted[x] {
-            for stmt in std::iter::once(own.clone()).chain(without_views(signature, &builder, &own)?) {
-                let group = Group::of(signature, &stmt).filter(|group| has_room(program, &group.dims(&stmt)));
-                if let (None, Some(group)) = (y, group) {
-                    y = Some(group.apart(&stmt, &mut builder)?);
-                    found = true;
-                }
+    let mut all_wanted = program.stmts.ids().map(|x| wanted[x]);
+    let outputs = builder.append_with(program, |builder, stmt| {
+        if all_wanted.next() != Some(true) {
+            return builder.push(stmt);
+        }
+        let views = without_views(signature, builder, stmt)?;
+        for stmt in std::iter::once(stmt).chain(&views) {
+            if let Some(group) = Group::of(signature, stmt).filter(|group| has_room(program, &group.dims(stmt))) {
+                found = true;
+                return group.apart(stmt, builder);
             }
         }
-        let y = match y {
-            Some(y) => y,
-            None => builder.push(&own)?,
-        };
-        builder.suggest_name(y, &program.names[x]);
-        vars.set(x, Some(y));
-    }
-    if !found {
-        return Ok(Cow::Borrowed(program));
-    }
-    let mut outputs = program.outputs.clone();
-    for output in &mut outputs {
-        output.leaves = output.leaves.iter().filter_map(|x| vars[*x]).collect();
-    }
-    Ok(Cow::Owned(builder.finish(outputs).prune()?))
+        builder.push(stmt)
+    })?;
+    Ok(if found { Cow::Owned(builder.finish(outputs).prune()?) } else { Cow::Borrowed(program) })
 }
 
 /// A product over sums with an operand that is read through a map, as products of what it is read from.
@@ -121,22 +109,17 @@ impl<'a> Group<'a> {
         atom: &'a Pred,
         operands: [&'a Operand; 2],
     ) -> Option<Group<'a>> {
-        let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = atom else {
-            return None;
-        };
         let rank = stmt.dims.len();
-        let indices: Vec<IndexId> = args.iter().map(Affine::as_index).collect::<Option<_>>()?;
-        let shape = &signature.relations.get(*map)?.shape;
-        let whole = indices.iter().zip(shape).all(|(i, n)| extent(stmt, *i) == Some(n));
-        let once = (0..indices.len()).all(|k| !indices[..k].contains(&indices[k]));
-        let (target, sources) = indices.split_last()?;
-        if !whole || !once || !signature.is_map(*relation) || sources.iter().any(|i| i.index() < rank) {
+        let Pattern { relation: map, axes } = Pattern::of_map(signature, atom, |i| extent(stmt, i))?;
+        let mut sources: Vec<IndexId> = axes.into_iter().map(IndexId::from_index).collect();
+        let target = sources.pop()?;
+        if sources.iter().any(|i| i.index() < rank) {
             return None;
         }
         let rest: Vec<&Pred> = guard.conjuncts().iter().filter(|p| *p != atom).collect();
         let of_source = |i: &IndexId| sources.contains(i);
         let [a, b] = operands;
-        let reads_target = target.index() < rank || a.indices.contains(target);
+        let reads_target = target.index() < rank || a.indices.contains(&target);
         let apart = !a.indices.iter().any(of_source) && b.indices.iter().any(of_source);
         if !apart || !reads_target || sources.iter().any(|i| rest.iter().any(|p| p.mentions(*i))) {
             return None;
@@ -144,13 +127,13 @@ impl<'a> Group<'a> {
         let is_free = |i: &IndexId| !rest.iter().any(|p| p.mentions(*i));
         let gains = |i: &IndexId| {
             let grows = extent(stmt, *i).is_some_and(|n| n.as_constant().is_none());
-            grows && i != target && !b.indices.contains(i) && is_free(i)
+            grows && *i != target && !b.indices.contains(i) && is_free(i)
         };
         if !a.indices.iter().any(gains) {
             return None;
         }
         let (mut axes, mut summed) = (Vec::new(), Vec::new());
-        for i in b.indices.iter().filter(|i| !of_source(i) && *i != target) {
+        for i in b.indices.iter().filter(|i| !of_source(i) && **i != target) {
             let stays = i.index() < rank || a.indices.contains(i);
             if !stays && !is_free(i) {
                 return None;
@@ -161,11 +144,9 @@ impl<'a> Group<'a> {
             }
         }
         // Another index is summed as often as it has values, or is one of `A` alone.
-        let sums = (rank..rank + stmt.rhs.sums().len()).map(IndexId::from_index);
-        let named = |i: IndexId| i == *target || of_source(&i) || a.indices.contains(&i) || b.indices.contains(&i);
-        let all = sums.into_iter().all(named);
-        let (map, target, sources) = (*map, *target, sources.to_vec());
-        all.then_some(Group { map, atom, sources, target, rest, operands, axes, summed })
+        let mut sums = (rank..rank + stmt.rhs.sums().len()).map(IndexId::from_index);
+        let named = |i: IndexId| i == target || of_source(&i) || a.indices.contains(&i) || b.indices.contains(&i);
+        sums.all(named).then_some(Group { map, atom, sources, target, rest, operands, axes, summed })
     }
 
     /// The axes of `y`.
@@ -186,7 +167,7 @@ impl<'a> Group<'a> {
         let inner = fresh(builder, &[self.sources.as_slice(), &self.summed].concat());
         let names = Names(outer.iter().chain(&inner).map(|(from, to, _)| (*from, *to)).collect());
         let guard = self.atom.substitute(&|i| names.of(i).map(Affine::index))?;
-        let operand = Operand { var: b.var, indices: names.all(&b.indices) };
+        let operand = Operand { var: b.var, indices: all_named(&names, &b.indices)? };
         let y = builder.contract(&ranges(&outer), &ranges(&inner), guard, vec![operand])?;
         // What reads it.
         let rank = stmt.dims.len();
@@ -199,25 +180,18 @@ impl<'a> Group<'a> {
         for p in &self.rest {
             all = all.and(builder.freshen(p, &|i| names.of(i))?);
         }
-        let operands =
-            vec![Operand { var: a.var, indices: names.all(&a.indices) }, Operand { var: y, indices: names.all(&kept) }];
+        let operands = vec![
+            Operand { var: a.var, indices: all_named(&names, &a.indices)? },
+            Operand { var: y, indices: all_named(&names, &kept)? },
+        ];
         builder.contract(&ranges(&gens), &ranges(&sums), all, operands)
     }
 }
 
-fn ranges(indices: &[(IndexId, IndexId, Size)]) -> Vec<(IndexId, Size)> {
-    indices.iter().map(|(_, to, n)| (*to, n.clone())).collect()
+fn all_named(names: &Names, indices: &[IndexId]) -> Result<Vec<IndexId>> {
+    names.all(indices).ok_or_else(|| Error::bug("group-sums", "an index is of no use"))
 }
 
-/// What indices of a statement are called in another one.
-struct Names(Vec<(IndexId, IndexId)>);
-
-impl Names {
-    fn of(&self, i: IndexId) -> Option<IndexId> {
-        self.0.iter().find(|(from, _)| *from == i).map(|(_, to)| *to)
-    }
-
-    fn all(&self, indices: &[IndexId]) -> Vec<IndexId> {
-        indices.iter().filter_map(|i| self.of(*i)).collect()
-    }
+fn ranges(indices: &[(IndexId, IndexId, Size)]) -> Vec<(IndexId, Size)> {
+    indices.iter().map(|(_, to, n)| (*to, n.clone())).collect()
 }

@@ -137,3 +137,17 @@ pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     let results = results.map(|x| &program.stmts[*x]);
     literal <= MAX_LITERAL && program.stmts.values().filter(is_dense).chain(results).any(fits)
 }
+
+/// What indices of a statement are called in another one.
+pub(super) struct Names(pub Vec<(IndexId, IndexId)>);
+
+impl Names {
+    pub fn of(&self, i: IndexId) -> Option<IndexId> {
+        self.0.iter().find(|(from, _)| *from == i).map(|(_, to)| *to)
+    }
+
+    /// The names of all of these; nothing where one has none.
+    pub fn all(&self, indices: &[IndexId]) -> Option<Vec<IndexId>> {
+        indices.iter().map(|i| self.of(*i)).collect()
+    }
+}

@@ -26,12 +26,12 @@
 
 use std::borrow::Cow;
 
-use super::needs::{has_maps, has_room, in_use, wanted};
+use super::needs::{Names, has_maps, has_room, in_use, wanted};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
-use crate::solver::Relations;
+use crate::tssa::patterns::Pattern;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// How many statements one pull-back may go through.
@@ -246,7 +246,7 @@ impl Sharing<'_> {
         let is_other = |(k, _): &(usize, Size)| target.is_none_or(|target| target.index() != *k);
         let others: Vec<(usize, Size)> = (rank..).zip(sums.iter().cloned()).filter(is_other).collect();
         let mut over = self.over(stmt, &along, &others);
-        over.names.extend(target.map(|target| (target, over.target)));
+        over.names.0.extend(target.map(|target| (target, over.target)));
         let mut all = over.used.clone();
         for p in rest {
             all = all.and(self.named(p, &over.names)?);
@@ -258,7 +258,7 @@ impl Sharing<'_> {
                 Some((var, (_, axes))) => (Some(var), axes.over(&operand.indices, along.first())),
                 None => (self.vars[operand.var], operand.indices.clone()),
             };
-            let (Some(var), Some(indices)) = (var, over.indices(&indices)) else { return Ok(None) };
+            let (Some(var), Some(indices)) = (var, over.names.all(&indices)) else { return Ok(None) };
             factors.push(Operand { var, indices });
         }
         let var = self.builder.contract(&over.gens, &over.sums, all, factors)?;
@@ -267,16 +267,11 @@ impl Sharing<'_> {
 
     /// `m(i, .., c)` for a map, with `gen` indices that are whole sources and a `sum` index `c` that is the whole target.
     fn applied(&self, stmt: &Stmt, sums: &[Size], p: &Pred) -> Option<(Along, IndexId)> {
-        let Pred::Relation { relation: relation @ RelationRef::Input(map), args, holds: true } = p else { return None };
-        let (target, sources) = args.split_last()?;
-        let (targets, sizes) = self.program.signature.relations.get(*map)?.shape.split_last()?;
-        let target = target.as_index()?;
-        let axes: Vec<usize> = sources.iter().map(|a| a.as_index().map(|i| i.index())).collect::<Option<_>>()?;
-        let whole = axes.iter().zip(sizes).all(|(k, n)| stmt.dims.get(*k) == Some(n));
-        let once = (0..axes.len()).all(|k| !axes[..k].contains(&axes[k]));
-        let fits =
-            whole && once && target.index().checked_sub(stmt.dims.len()).and_then(|k| sums.get(k)) == Some(targets);
-        (fits && self.program.signature.is_map(*relation)).then_some((Along { map: *map, axes }, target))
+        let extent = |i: IndexId| stmt.dims.iter().chain(sums).nth(i.index());
+        let Pattern { relation: map, mut axes } = Pattern::of_map(&self.program.signature, p, extent)?;
+        let (target, rank) = (axes.pop()?, stmt.dims.len());
+        let fits = target >= rank && axes.iter().all(|k| *k < rank);
+        fits.then(|| (Along { map, axes }, IndexId::from_index(target)))
     }
 
     /// Tensors over targets for tensors that are read along one map, if one is pulled back, and how many statements they go through.
@@ -321,14 +316,14 @@ impl Sharing<'_> {
         let sums = self.builder.fresh_indices(&sizes);
         let axes: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
         let numbered = along.over(&axes, along.first()).into_iter().chain(numbers.into_iter().map(IndexId::from_index));
-        let names: Vec<_> = numbered.zip(gens.iter().chain(&sums).map(|(i, _)| *i)).collect();
-        let target = names.iter().find(|(i, _)| *i == along.first()).map_or(along.first(), |(_, to)| *to);
+        let names = Names(numbered.zip(gens.iter().chain(&sums).map(|(i, _)| *i)).collect());
+        let target = names.of(along.first()).unwrap_or(along.first());
         let used = in_use(&mut self.builder, along.map, target);
         Over { gens, sums, names, target, used }
     }
 
     /// A guard of the program before, under other names.
-    fn named(&mut self, p: &Pred, names: &[(IndexId, IndexId)]) -> Result<Pred> {
+    fn named(&mut self, p: &Pred, names: &Names) -> Result<Pred> {
         let vars = &self.vars;
         let p = p.map_relations(&mut |r| {
             Ok::<_, crate::Error>(match r {
@@ -339,7 +334,7 @@ impl Sharing<'_> {
                 input @ RelationRef::Input(_) => input,
             })
         })?;
-        self.builder.freshen(&p, &|i| names.iter().find(|(from, _)| *from == i).map(|(_, to)| *to))
+        self.builder.freshen(&p, &|i| names.of(i))
     }
 
     /// `gen o, ... sum c. [m(o, c)] * Y[c, ..]`
@@ -359,14 +354,7 @@ impl Sharing<'_> {
 struct Over {
     gens: Vec<(IndexId, Size)>,
     sums: Vec<(IndexId, Size)>,
-    names: Vec<(IndexId, IndexId)>,
+    names: Names,
     target: IndexId,
     used: Pred,
-}
-
-impl Over {
-    fn indices(&self, indices: &[IndexId]) -> Option<Vec<IndexId>> {
-        let name = |i: &IndexId| self.names.iter().find(|(from, _)| from == i).map(|(_, to)| *to);
-        indices.iter().map(name).collect()
-    }
 }

@@ -90,23 +90,12 @@ pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[
             }
         },
         Function::Partial(primitive, k) => {
-            let partial = scalar::partial(primitive, k, users);
+            let partial = scalar::partial_formula(primitive, k, users);
             let result = match partial.mentions_result() {
                 true => Some(T::apply(Function::Value(primitive), users, args)?),
                 false => None,
             };
-            match &partial {
-                Partial::Zero => Ok(T::zero()),
-                Partial::Otherwise(other) => {
-                    let first = by_formula(Function::Partial(primitive, *other), users, args)?;
-                    T::apply(Op::Compare(Comparison::Equal).into(), users, &[first, T::zero()])
-                }
-                Partial::Expr(e) => formula(e, args, result.as_ref(), users),
-                Partial::Indicator(comparison, a, b) => {
-                    let sides = [formula(a, args, result.as_ref(), users)?, formula(b, args, result.as_ref(), users)?];
-                    T::apply(Op::Compare(*comparison).into(), users, &sides)
-                }
-            }
+            formula(&partial, args, result.as_ref(), users)
         }
     }
 }

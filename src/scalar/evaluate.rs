@@ -1,7 +1,7 @@
 //! Values of scalar functions and of their partial derivatives at numbers.
 
 use super::user::{MAX_CALLS, MAX_STEPS, unregistered, wrong_arity};
-use super::{Expr, Function, Partial, Primitive, UserFunction, UserValue, partial};
+use super::{Expr, Function, Primitive, UserFunction, UserValue, partial_formula};
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
 
@@ -27,17 +27,9 @@ pub fn try_evaluate(function: Function, users: &Arena<FunctionId, UserFunction>,
         Function::Value(primitive) => return evaluator.primitive(primitive, args),
         Function::Partial(primitive, k) => (primitive, k),
     };
-    let partial = partial(primitive, k, users);
-    let result = if partial.mentions_result() { evaluator.primitive(primitive, args)? } else { f64::NAN };
-    match &partial {
-        Partial::Zero => Ok(0.0),
-        Partial::Otherwise(other) => Ok(1.0 - try_evaluate(Function::Partial(primitive, *other), users, args)?),
-        Partial::Expr(e) => evaluator.expr(e, args, result),
-        Partial::Indicator(comparison, a, b) => {
-            let (a, b) = (evaluator.expr(a, args, result)?, evaluator.expr(b, args, result)?);
-            Ok(f64::from(u8::from(comparison.holds(a, b))))
-        }
-    }
+    let formula = partial_formula(primitive, k, users);
+    let result = if formula.mentions_result() { evaluator.primitive(primitive, args)? } else { f64::NAN };
+    evaluator.expr(&formula, args, result)
 }
 
 /// Evaluates formulas within counted limits, so that no set of functions, checked or not, can hang it or exhaust the stack: the depth

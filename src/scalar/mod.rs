@@ -28,7 +28,7 @@ mod value;
 pub use evaluate::{evaluate, try_evaluate};
 pub use expr::{Expr, Names};
 pub use number::Number;
-pub use partial::{Partial, expanded_cost, expansion_cost, partial};
+pub use partial::{Partial, expanded_cost, expansion_cost, partial, partial_formula};
 pub use table::{CALL, Facts, Monotone, Op, Parity, Row, Totality, complex};
 pub use user::{Native, UserFunction, UserValue, check, check_functions, register};
 

@@ -1,6 +1,6 @@
 //! Partial derivatives of scalar functions, and what they cost.
 
-use super::{Comparison, Expr, Primitive, UserFunction};
+use super::{Comparison, Expr, Op, Primitive, UserFunction};
 use crate::base::{Arena, FunctionId};
 
 /// A partial derivative of a scalar function, as a formula.
@@ -40,15 +40,6 @@ impl Partial {
             Partial::Indicator(_, a, b) => 1 + a.cost() + b.cost(),
         }
     }
-
-    /// Whether it needs the value of the function.
-    pub fn mentions_result(&self) -> bool {
-        match self {
-            Partial::Zero | Partial::Otherwise(_) => false,
-            Partial::Expr(e) => e.mentions_result(),
-            Partial::Indicator(_, a, b) => a.mentions_result() || b.mentions_result(),
-        }
-    }
 }
 
 /// The partial derivative of a function by its argument of the given number; a function does not depend on an argument that it does
@@ -61,6 +52,19 @@ pub fn partial(primitive: Primitive, arg: u8, users: &Arena<FunctionId, UserFunc
             Some(user) => user.partials().get(arg).map_or(Partial::Zero, Partial::from),
             None => Partial::Expr(Expr::Number(f64::NAN)),
         },
+    }
+}
+
+/// The same as a formula: comparisons are functions, 1 where they hold and 0 elsewhere.
+pub fn partial_formula(primitive: Primitive, arg: u8, users: &Arena<FunctionId, UserFunction>) -> Expr {
+    match partial(primitive, arg, users) {
+        Partial::Zero => Expr::Number(0.0),
+        Partial::Expr(e) => e,
+        Partial::Indicator(comparison, a, b) => Expr::Apply(Op::Compare(comparison).into(), vec![a, b]),
+        Partial::Otherwise(other) => {
+            let sides = vec![partial_formula(primitive, other, users), Expr::Number(0.0)];
+            Expr::Apply(Op::Compare(Comparison::Equal).into(), sides)
+        }
     }
 }
 

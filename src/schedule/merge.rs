@@ -211,7 +211,7 @@ impl Pass {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
         if let Some(vector) = self.vector
             && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides))
-            && !(one.shares_lanes(&other, vector) && sums(&body[first]) + sums(&body[second]) <= MAX_SUMS)
+            && !(one.shares_lanes(&other, vector) && sums_of(&body[first]) + sums_of(&body[second]) <= MAX_SUMS)
         {
             return None;
         }
@@ -293,7 +293,7 @@ fn divides(stmt: &Stmt) -> bool {
 }
 
 /// How many sums a loop adds to.
-fn sums(stmt: &Stmt) -> usize {
+fn sums_of(stmt: &Stmt) -> usize {
     stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))).count()
 }
 

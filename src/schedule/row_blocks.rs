@@ -194,9 +194,8 @@ impl Columns {
                         }
                     }
                 }
-                Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) => {}
-                // What is made of a sum, as a multiple of it.
-                Stmt::Accumulate(..) | Stmt::MulAdd(..) => {}
+                // Sums outside of loops are of what is made of these, as multiples.
+                Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => {}
                 _ => return None,
             }
         }

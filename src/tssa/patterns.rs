@@ -3,6 +3,7 @@
 use super::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::solver::Relations as _;
 use crate::ty::Signature;
 
 /// A relation over distinct axes of a tensor, as long as its own.
@@ -27,6 +28,16 @@ impl Pattern {
         let fits = indices.len() == shape.len() && indices.iter().zip(shape).all(|(i, n)| extent(*i) == Some(n));
         let axes: Vec<usize> = indices.into_iter().map(Id::index).collect();
         (fits && distinct(&axes)).then_some(Pattern { relation: *relation, axes })
+    }
+
+    /// That of a map; its last axis is the target.
+    pub fn of_map<'p>(
+        signature: &Signature,
+        atom: &Pred,
+        extent: impl Fn(IndexId) -> Option<&'p Size>,
+    ) -> Option<Pattern> {
+        Pattern::of_atom(signature, atom, extent)
+            .filter(|pattern| signature.is_map(RelationRef::Input(pattern.relation)))
     }
 
     /// Those of the conjuncts of a guard.
