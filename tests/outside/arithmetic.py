@@ -167,7 +167,10 @@ class Arithmetic:
         for a in args:
             f |= a[3] & ANNIHILATED
         open_zero = f and function.edge is not None
-        if open_zero or function.edge is not None and (function.signed or not certain) and function.edge(values, errors):
+        # Of a number and NaN either may be selected.
+        open_side = not function.jumps and any(v != v for v in values)
+        asks = function.signed or not certain or open_side
+        if open_zero or function.edge is not None and asks and function.edge(values, errors):
             if function.jumps:
                 raise Undecided
             kink = True
