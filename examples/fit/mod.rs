@@ -116,7 +116,8 @@ pub fn fit<P: Problem>(
         .add_observer(watch, ObserverMode::Always)
         .run()?;
     bar.finish_and_clear();
-    let point = fitted.state.best_param.ok_or("the fit gives a point")?;
+    // The last one, where the gradient is short: losses that differ by how they are rounded do not tell which is best.
+    let point = fitted.state.param.ok_or("the fit gives a point")?;
     let objective = fitted.problem.problem.ok_or("the fit gives the objective back")?;
     let losses = losses.lock().expect("nothing fails in here").clone();
     writeln!(out, "iteration       loss")?;

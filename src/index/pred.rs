@@ -501,6 +501,22 @@ impl Pred {
         self.visit_relations(&mut |r| r.computed_from().into_iter().for_each(&mut *visit));
     }
 
+    /// Calls `visit` on every tensor that is read as a relation, and on the places where an atom asks whether it is zero.
+    pub fn visit_computed_at(&self, visit: &mut impl FnMut(VarId, Option<&[Affine]>)) {
+        self.visit_atoms(&mut |p| {
+            if let Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } = p {
+                visit(*var, (*view == View::Support).then_some(args.as_slice()));
+            }
+        });
+        self.visit_affine(&mut |a| {
+            a.visit(&mut |v| {
+                if let Var::Apply(application) = v {
+                    application.map.computed_from().into_iter().for_each(|x| visit(x, None));
+                }
+            });
+        });
+    }
+
     /// Calls `visit` on the indices that the predicate does not bind. `exists` binds indices that occur nowhere else.
     pub fn visit_free(&self, visit: &mut dyn FnMut(IndexId)) {
         let mut bound = Vec::new();

@@ -117,6 +117,20 @@ impl Fresh {
         Fresh { next_index, next_real, ..Fresh::default() }
     }
 
+    /// Names that stay as they are.
+    pub fn none(body: &[Stmt]) -> Fresh {
+        let mut names = Fresh::default();
+        for stmt in body {
+            stmt.visit(&mut |stmt| {
+                stmt.defines().for_each(|i| names.keep(i, i));
+                if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+                    names.reals.insert(*r, *r);
+                }
+            });
+        }
+        names
+    }
+
     /// Names in order, where some sizes have values.
     pub fn at_sizes(sizes: BTreeMap<SizeId, i64>) -> Fresh {
         Fresh { sizes, ..Fresh::default() }
@@ -228,8 +242,14 @@ impl Fresh {
         })
     }
 
+    /// Statements under new names, without those under tests that hold nowhere now.
     pub fn body(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
-        body.iter().map(|stmt| self.stmt(stmt)).collect()
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            let stmt = self.stmt(stmt)?;
+            out.extend((!matches!(&stmt, Stmt::If { cond, .. } if cond.is_never())).then_some(stmt));
+        }
+        Ok(out)
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Checked<Stmt> {

@@ -48,7 +48,7 @@ const FACTOR: u64 = 3;
 /// Work that is rather done again for each reader than stored in more memory than parameters and results take.
 const RECOMPUTED: u64 = 16;
 /// The same where no such memory is left then, neither what it is made of nor what is made of it.
-const RECOMPUTED_ALONE: u64 = 64;
+const RECOMPUTED_ALONE: u64 = 96;
 /// Loops over up to so many values become statements.
 pub(super) const FEW: i64 = 4;
 /// The work of a loop, whatever it does.
@@ -115,7 +115,7 @@ pub(super) struct Plan {
 /// A use of a tensor.
 struct Use {
     user: VarId,
-    /// The indices of the user at which it is read; nothing where a guard reads it.
+    /// The indices of the user at which it is read; nothing where a guard reads it elsewhere.
     indices: Option<Vec<IndexId>>,
 }
 
@@ -260,7 +260,12 @@ impl Plan {
             let in_place = match (&stmt.rhs, readers.as_slice()) {
                 _ if output.is_some() => None,
                 (Rhs::Number(_), _) => Some(None),
-                _ if !small || again.contains(&x) => None,
+                _ if again.contains(&x) => None,
+                // Straight-line code shares what it reads again; the effort counts it again.
+                (_, readers) if !small && effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, &outside) => {
+                    self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
+                }
+                _ if !small => None,
                 _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
                 _ if effort.work <= CHEAP
                     && !(divides(stmt) && self.pays(program, stmt, &readers))
@@ -268,7 +273,12 @@ impl Plan {
                 {
                     Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
                 }
-                (_, [once]) if reads_once(program, once) => Some(Some(Decision::ReadOnce { tensor: tensor() })),
+                // What a loop finds out for a row at a time, a guard would look for at each element.
+                (_, [once])
+                    if reads_once(program, once) && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
+                {
+                    Some(Some(Decision::ReadOnce { tensor: tensor() }))
+                }
                 (_, readers) if !effort.searches && outgrows(stmt, &outside) => {
                     self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
                 }
@@ -369,11 +379,15 @@ fn output_of(program: &Program, x: VarId) -> Option<(usize, usize)> {
     })
 }
 
-/// Calls a function on what a statement reads, and at which of its indices; at none where a guard reads it.
+/// Calls a function on what a statement reads, and at which of its indices; at none where a guard reads it at other places, or asks more of it than
+/// whether it is zero.
 pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
     let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
+    // What `exists` binds is no loop of the statement.
+    let loops = stmt.dims.len() + stmt.rhs.sums().len();
+    let loop_of = |a: &Affine| a.as_index().filter(|i| i.index() < loops);
     let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
-        p.visit_computed(&mut |x| add(x, None));
+        p.visit_computed_at(&mut |x, at| add(x, at.and_then(|at| at.iter().map(loop_of).collect())));
     };
     match &stmt.rhs {
         Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -392,6 +406,13 @@ pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<In
             guard_reads(guard, add);
         }
     }
+}
+
+/// Whether a guard of a statement reads a tensor.
+fn is_asked(program: &Program, x: VarId, by: VarId) -> bool {
+    let mut found = false;
+    program.stmts[by].rhs.guards().for_each(|p| p.visit_computed(&mut |y| found |= y == x));
+    found
 }
 
 /// Whether a reader reads each element at most once: see the head of this file.

@@ -18,10 +18,12 @@
 //! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
 //!
 //! **Where it is done.** In innermost loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then.
+//! Sums over a few values, as a literal, are no loops here: they become statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::Arena;
+use super::unroll_outer::few;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Checked;
 use crate::loops::predicate::{self, assume, under};
@@ -101,7 +103,7 @@ impl<'a> Pass<'a> {
     /// Converts all tests in the body of an innermost loop, or none.
     fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
         let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
-        if !body.iter().any(is_test) || !body.iter().all(|stmt| is_test(stmt) || stmt.body().is_empty()) {
+        if !body.iter().any(is_test) || !body.iter().all(|stmt| is_test(stmt) || is_straight(stmt)) {
             return Ok(());
         }
         let mut numbers = 0;
@@ -111,8 +113,8 @@ impl<'a> Pass<'a> {
         if numbers > MOST_NUMBERS {
             return Ok(());
         }
-        let mut conversion =
-            Conversion { known, out: Vec::new(), tests: Vec::new(), declared: BTreeMap::new(), converted: 0 };
+        let (known, tests, declared) = (known.clone(), Vec::new(), BTreeMap::new());
+        let mut conversion = Conversion { known, out: Vec::new(), tests, declared, converted: 0 };
         if conversion.stmts(self, body)? && conversion.declares_once(&self.changes) {
             self.converted += conversion.converted;
             *body = conversion.out;
@@ -121,10 +123,18 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// Whether a statement is no loop, or one over a few values of statements without loops and tests.
+fn is_straight(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()),
+        stmt => stmt.body().is_empty(),
+    }
+}
+
 /// The body of a loop without tests.
-struct Conversion<'a> {
+struct Conversion {
     /// What loops and tests of indices around say.
-    known: &'a Facts,
+    known: Facts,
     out: Vec<Stmt>,
     /// The numbers that are not 0 where the tests around hold, from outside in.
     tests: Vec<RealId>,
@@ -133,7 +143,7 @@ struct Conversion<'a> {
     converted: usize,
 }
 
-impl Conversion<'_> {
+impl Conversion {
     /// Adds statements; whether they can be converted.
     fn stmts(&mut self, pass: &mut Pass<'_>, stmts: &[Stmt]) -> Checked<bool> {
         for stmt in stmts {
@@ -154,6 +164,11 @@ impl Conversion<'_> {
             let can = self.stmts(pass, body)?;
             self.tests.truncate(depth);
             return Ok(can);
+        }
+        if let Stmt::For { index, domain, body, .. } = stmt
+            && depth > 0
+        {
+            return self.short_loop(pass, *index, domain, body);
         }
         if let Stmt::Local(r) = stmt {
             self.declared.insert(*r, depth);
@@ -197,10 +212,25 @@ impl Conversion<'_> {
         Ok(true)
     }
 
+    /// Adds a loop over a few values that is under tests.
+    fn short_loop(&mut self, pass: &mut Pass<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Checked<bool> {
+        if few(domain).is_none() {
+            return Ok(false);
+        }
+        let mut inside = self.known.clone();
+        assume(&mut inside, index, domain)?;
+        let around = (std::mem::replace(&mut self.known, inside), std::mem::take(&mut self.out));
+        let can = self.stmts(pass, body)?;
+        self.known = around.0;
+        let body = std::mem::replace(&mut self.out, around.1);
+        self.out.push(Stmt::one_by_one(index, domain.clone(), body));
+        Ok(can)
+    }
+
     /// Whether a place is in bounds whatever tests of numbers say.
     fn is_in_bounds(&self, pass: &Pass<'_>, place: &Place) -> Checked<bool> {
         match pass.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) {
-            Some(buffer) => predicate::are_in_range(self.known, &place.at, &buffer.dims),
+            Some(buffer) => predicate::are_in_range(&self.known, &place.at, &buffer.dims),
             None => Ok(false),
         }
     }

@@ -110,7 +110,7 @@ pub(super) fn move_last<T>(list: &mut Vec<T>, at: usize) {
     }
 }
 
-pub(super) fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
+fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => permute(body, buffer, axis),
@@ -166,11 +166,11 @@ fn strided(nest: &Nest, last: &Last) -> u64 {
     strided_in(&paths(nest), last)
 }
 
-/// The same without loads between loops: those of intermediate tensors that have no order of axes yet.
-pub(super) fn strided_inside(nest: &Nest, last: &Last) -> u64 {
-    let mut paths = paths(nest);
-    paths.iter_mut().for_each(|path| path.outside.retain(|(_, stmt)| stmt.store().is_some()));
-    strided_in(&paths, last)
+/// The same of one innermost loop, without loads between loops: those of intermediate tensors that have no order of axes yet.
+pub(super) fn strided_inside(path: &Path<'_>, last: &Last) -> u64 {
+    let mut path = path.clone();
+    path.outside.retain(|(_, stmt)| stmt.store().is_some());
+    strided_in(&[path], last)
 }
 
 fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {

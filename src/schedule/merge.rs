@@ -10,48 +10,54 @@
 //! Where [`fuse`](super::fuse) has put nests over the same rows together, each row is still gone through once for each of them. One loop
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
-//! **Where it is done.** The loops are innermost, over the same range, without functions that take long, and use some place alike; or they are around
-//! others, and one reads rows that the other has stored, as where rows of rows are normalised, or both sum up for the nest and read rows alike. What is
-//! computed of a number of each row, in an innermost loop, follows the row too: it would be in the way of the next loop around others. Where iterations
-//! around them are interleaved, or a loop around them has lanes, they stay as they are, since partial sums have the registers there; but if
-//! both divide or take roots, which is more than any sum has to be stored and loaded, or few sums read the same numbers in lanes, as of several columns of
-//! results by the columns of one matrix: that is gone through once then.
+//! **Where it is done.** The loops are innermost, over the same range or the same row of a relation, without functions that take long, and use some
+//! place alike, or find a coordinate alike; or they are around others, and one reads rows that the other has stored, as where rows of rows are
+//! normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an innermost loop, follows the row too:
+//! it would be in the way of the next loop around others. Where iterations around them are interleaved, or a loop around them has lanes, they stay
+//! as they are, since partial sums have the registers there; but if both divide or take roots, which is more than any sum has to be stored and
+//! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix: that is gone through once
+//! then. Sums along the columns of a matrix in CSR stay, as each may have its terms [in bins](super::bins).
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
 //!
 //! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
-//! some axis, or lie in steps that never meet, or, of loops around others, have the index on the same axis: then only equal iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move
-//! before the first one; they are not loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
+//! some axis, or lie in steps that never meet or at two constants, or, of loops around others, have the index on the same axis: then only equal
+//! iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move before the first one; they are not
+//! loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::bins::Gather;
 use super::contract::Contraction;
 use super::unroll_outer::few;
 use super::vectorise::Plan;
-use crate::base::IndexId;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls, has_loop, loads,
-    stored, stores,
+    Array, ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls,
+    has_loop, loads, stored, stores,
 };
 use crate::scalar::{Function, Op, Primitive};
+use crate::ty::Signature;
 
 /// To how many sums a loop inside of lanes may add: their registers are what lanes have.
 const MAX_SUMS: usize = 4;
 
 /// Makes loops one that are beside each other.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    program.nests.iter_mut().try_for_each(merge)
+    let Program { nests, signature, arrays, .. } = program;
+    nests.iter_mut().try_for_each(|nest| merge(nest, signature, arrays))
 }
 
-fn merge(nest: &mut Nest) -> Result<()> {
+fn merge(nest: &mut Nest, signature: &Signature, arrays: &Arena<ArrayId, Array>) -> Result<()> {
     let vectors = vectors(nest);
     let (names, written) = (Fresh::after(&nest.body), stored(&nest.body).into_iter().collect());
-    let mut pass = Pass { vectors, names, written, vector: None, merged: 0 };
+    let mut pass = Pass { signature, arrays, vectors, names, written, vector: None, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
     pass.sums(&mut body)?;
+    pass.body(&mut body)?;
     for stmt in &mut body {
         pass.inside(stmt)?;
     }
@@ -79,7 +85,9 @@ fn vectors(nest: &Nest) -> BTreeSet<IndexId> {
     found
 }
 
-struct Pass {
+struct Pass<'a> {
+    signature: &'a Signature,
+    arrays: &'a Arena<ArrayId, Array>,
     vectors: BTreeSet<IndexId>,
     names: Fresh,
     /// What the nest writes.
@@ -89,7 +97,7 @@ struct Pass {
     merged: usize,
 }
 
-impl Pass {
+impl Pass<'_> {
     fn inside(&mut self, stmt: &mut Stmt) -> Result<()> {
         match stmt {
             Stmt::For { index, body, .. } if self.vectors.contains(index) => {
@@ -211,8 +219,17 @@ impl Pass {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
         if let Some(vector) = self.vector
             && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides))
-            && !(one.shares_lanes(&other, vector) && sums_of(&body[first]) + sums_of(&body[second]) <= MAX_SUMS)
+            && !(Same::of(&one, &other).shares_lanes(vector)
+                && sums_of(&body[first]) + sums_of(&body[second]) <= MAX_SUMS)
         {
+            return None;
+        }
+        // Each of them may have its terms in bins.
+        let gathers = |at: &usize| {
+            let stmt = body.get(*at);
+            stmt.is_some_and(|stmt| Gather::of(self.signature, self.arrays, stmt).is_some())
+        };
+        if [first, second].iter().all(gathers) {
             return None;
         }
         self.needs_of(body, (first, &one), (second, &other))
@@ -224,7 +241,11 @@ impl Pass {
         (first, one): (usize, &Simple<'_>),
         (second, other): (usize, &Simple<'_>),
     ) -> Option<BTreeSet<usize>> {
-        if one.domain != other.domain || !one.uses_alike(other) || !one.keeps_order(other) {
+        if one.domain != other.domain {
+            return None;
+        }
+        let same = Same::of(one, other);
+        if !same.uses_alike() || !same.keeps_order() {
             return None;
         }
         let between = first + 1..second;
@@ -268,7 +289,11 @@ impl Pass {
         if let Some(Stmt::For { index, body, .. }) = body.get_mut(first) {
             self.names.again();
             self.names.keep(from, *index);
-            body.extend(self.names.body(&inside)?);
+            let same = common(body, &inside, (*index, from));
+            same.iter().for_each(|(there, here)| self.names.keep(*there, *here));
+            let is_new = |stmt: &&Stmt| !stmt.defines().any(|i| same.contains_key(&i));
+            let rest: Vec<Stmt> = inside.iter().filter(is_new).cloned().collect();
+            body.extend(self.names.body(&rest)?);
         }
         body.splice(first..first, moved.into_iter().rev());
         Ok(())
@@ -303,11 +328,33 @@ fn is_few(stmt: &Stmt) -> bool {
         if few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()))
 }
 
-/// A loop over a range, of numbers, sums and stores: an innermost one, or one around such loops.
+/// The indices that a body finds as another one does, where the indices of the loops around them, here and there, are the same: those here by those
+/// there.
+fn common(here: &[Stmt], there: &[Stmt], (index, other): (IndexId, IndexId)) -> BTreeMap<IndexId, IndexId> {
+    let mut same = BTreeMap::from([(other, index)]);
+    for stmt in there {
+        if let Stmt::Let { index: found, array, at, step } = stmt {
+            let at = renamed(at, &same);
+            let is_same = |stmt: &&Stmt| matches!(stmt, Stmt::Let { array: a, at: b, step: s, .. } if a == array && Some(b) == at.as_ref() && s == step);
+            let known = here.iter().find(is_same);
+            same.extend(known.into_iter().flat_map(Stmt::defines).map(|i| (*found, i)));
+        }
+    }
+    same.remove(&other);
+    same
+}
+
+/// An index expression with other indices for some, if it has one.
+pub(super) fn renamed(a: &Affine, same: &BTreeMap<IndexId, IndexId>) -> Option<Affine> {
+    a.substitute(&|i| same.get(&i).map(|i| (*i).into())).ok()
+}
+
+/// A loop of numbers, sums and stores: an innermost one over a range or a row, or one over a range around such loops.
 struct Simple<'a> {
     is_innermost: bool,
     index: IndexId,
     domain: &'a Domain,
+    body: &'a [Stmt],
     /// The registers that it reads, and those that it changes, declared inside or not.
     reads: BTreeSet<RealId>,
     changes: BTreeSet<RealId>,
@@ -318,17 +365,20 @@ struct Simple<'a> {
 
 impl<'a> Simple<'a> {
     fn of(stmt: &'a Stmt) -> Option<Simple<'a>> {
-        let Stmt::For { index, domain: domain @ Domain::Range { .. }, lanes: 1, jam: 1, parallel: false, body } = stmt
-        else {
-            return None;
-        };
+        let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } = stmt else { return None };
         let simple = |stmt: &Stmt| {
             matches!(
                 stmt,
-                Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Store(..)
+                Stmt::Let { .. }
+                    | Stmt::Define(..)
+                    | Stmt::Local(_)
+                    | Stmt::Accumulate(..)
+                    | Stmt::MulAdd(..)
+                    | Stmt::Store(..)
             )
         };
-        (body.iter().all(simple) && !has_calls(body)).then(|| Simple::seen(stmt, *index, domain, body))
+        let is_whole = !matches!(domain, Domain::Part { .. });
+        (is_whole && body.iter().all(simple) && !has_calls(body)).then(|| Simple::seen(stmt, *index, domain, body))
     }
 
     /// A loop around loops, without lanes or interleaved iterations.
@@ -364,78 +414,11 @@ impl<'a> Simple<'a> {
             });
         }
         let (loads, stores) = (loads(body), stores(body));
-        Simple { is_innermost: true, index, domain, reads, changes: changed(body), indices, loads, stores }
+        Simple { is_innermost: true, index, domain, body, reads, changes: changed(body), indices, loads, stores }
     }
 
     fn places(&self) -> impl Iterator<Item = &'a Place> {
         self.loads.iter().chain(&self.stores).copied()
-    }
-
-    /// Whether two loops use a place alike that changes with the index.
-    fn uses_alike(&self, other: &Simple<'_>) -> bool {
-        let any_load = |is_alike: &dyn Fn(&Place) -> bool| other.loads.iter().any(|load| is_alike(load));
-        let varies = |place: &Place| place.at.iter().any(|a| a.mentions(self.index));
-        match self.is_innermost {
-            innermost if innermost != other.is_innermost && self.stores.is_empty() && other.stores.is_empty() => false,
-            true => self.places().any(|place| varies(place) && any_load(&|load| self.is_same(place, other, load))),
-            false if self.stores.is_empty() => {
-                self.loads.iter().any(|place| any_load(&|load| self.is_row(place, other, load)))
-            }
-            false => self.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, other, load))),
-        }
-    }
-
-    /// Whether two loops that store nothing load a place alike of which lanes over an index outside load neighbours.
-    fn shares_lanes(&self, other: &Simple<'_>, lanes: IndexId) -> bool {
-        let in_lanes = |place: &&Place| place.at.last().is_some_and(|a| a.mentions(lanes));
-        let is_alike = |place: &Place| other.loads.iter().any(|load| self.is_same(place, other, load));
-        self.stores.is_empty() && other.stores.is_empty() && self.loads.iter().copied().filter(in_lanes).any(is_alike)
-    }
-
-    /// Whether two places are the same where the indices of the loops are.
-    fn is_same(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
-        let renamed = |a: &Affine| a.substitute(&|i| (i == other.index).then(|| self.index.into())).ok();
-        place.buffer == there.buffer
-            && place.at.len() == there.at.len()
-            && place.at.iter().zip(&there.at).all(|(a, b)| renamed(b).as_ref() == Some(a))
-    }
-
-    /// Whether the indices of the loops are on the same axis of two places of a buffer.
-    fn is_own_row(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
-        let own = |(a, b): (&Affine, &Affine)| a.as_index() == Some(self.index) && b.as_index() == Some(other.index);
-        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(own)
-    }
-
-    /// Whether two places are in the same row where the indices of the loops are.
-    fn is_row(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
-        let renamed = |a: &Affine| a.substitute(&|i| (i == other.index).then(|| self.index.into())).ok();
-        let alike = |(a, b): (&Affine, &Affine)| a.mentions(self.index) && renamed(b).as_ref() == Some(a);
-        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(alike)
-    }
-
-    /// Whether two places lie in steps that never meet, as the even ones and the odd ones along some axis.
-    fn never_meets(&self, place: &Place, other: &Simple<'_>, there: &Place) -> bool {
-        let apart = |(a, b): (&Affine, &Affine)| {
-            let b = b.substitute(&|i| (i == other.index).then(|| self.index.into())).ok()?;
-            let step = a.coefficient(&Var::Index(self.index));
-            let distance = b.sub(a).ok()?.as_constant()?;
-            Some(step > 1 && distance % step != 0)
-        };
-        place.at.iter().zip(&there.at).any(|pair| apart(pair) == Some(true))
-    }
-
-    /// Whether each iteration of another loop may come before the later ones of this one.
-    fn keeps_order(&self, other: &Simple<'_>) -> bool {
-        let own_place = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(self.index));
-        let apart = |here: &Place, there: &Place| {
-            here.buffer != there.buffer
-                || own_place(here) && self.is_same(here, other, there)
-                || !self.is_innermost && self.is_own_row(here, other, there)
-                || self.never_meets(here, other, there)
-        };
-        let stored = self.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
-        let loaded = self.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));
-        stored && loaded && self.changes.is_disjoint(&other.reads) && self.changes.is_disjoint(&other.changes)
     }
 
     /// Whether the loop may be before a statement that it is behind, and does not need.
@@ -454,5 +437,98 @@ impl<'a> Simple<'a> {
             free &= !stmt.defines().any(|i| self.indices.contains(&i));
         });
         free
+    }
+}
+
+/// Two loops, and what is the same in both.
+struct Same<'a> {
+    one: &'a Simple<'a>,
+    other: &'a Simple<'a>,
+    /// The indices of the first one that are what those of the second are.
+    indices: BTreeMap<IndexId, IndexId>,
+}
+
+impl<'a> Same<'a> {
+    fn of(one: &'a Simple<'a>, other: &'a Simple<'a>) -> Same<'a> {
+        let mut indices = common(one.body, other.body, (one.index, other.index));
+        indices.insert(other.index, one.index);
+        Same { one, other, indices }
+    }
+
+    /// An index expression of the second loop in the first.
+    fn renamed(&self, a: &Affine) -> Option<Affine> {
+        renamed(a, &self.indices)
+    }
+
+    /// Whether two loops use a place alike that changes with the index.
+    fn uses_alike(&self) -> bool {
+        let (one, other) = (self.one, self.other);
+        let any_load = |is_alike: &dyn Fn(&Place) -> bool| other.loads.iter().any(|load| is_alike(load));
+        let varies = |place: &Place| place.at.iter().any(|a| a.mentions(one.index));
+        match one.is_innermost {
+            innermost if innermost != other.is_innermost && one.stores.is_empty() && other.stores.is_empty() => false,
+            true => {
+                let finds_alike = self.indices.len() > 1;
+                finds_alike || one.places().any(|place| varies(place) && any_load(&|load| self.is_same(place, load)))
+            }
+            false if one.stores.is_empty() => one.loads.iter().any(|place| any_load(&|load| self.is_row(place, load))),
+            false => one.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, load))),
+        }
+    }
+
+    /// Whether two loops that store nothing load a place alike of which lanes over an index outside load neighbours.
+    fn shares_lanes(&self, lanes: IndexId) -> bool {
+        let (one, other) = (self.one, self.other);
+        let in_lanes = |place: &&Place| place.at.last().is_some_and(|a| a.mentions(lanes));
+        let is_alike = |place: &Place| other.loads.iter().any(|load| self.is_same(place, load));
+        one.stores.is_empty() && other.stores.is_empty() && one.loads.iter().copied().filter(in_lanes).any(is_alike)
+    }
+
+    /// Whether two places are the same where the indices of the loops are.
+    fn is_same(&self, place: &Place, there: &Place) -> bool {
+        place.buffer == there.buffer
+            && place.at.len() == there.at.len()
+            && place.at.iter().zip(&there.at).all(|(a, b)| self.renamed(b).as_ref() == Some(a))
+    }
+
+    /// Whether the indices of the loops are on the same axis of two places of a buffer.
+    fn is_own_row(&self, place: &Place, there: &Place) -> bool {
+        let (here, other) = (self.one.index, self.other.index);
+        let own = |(a, b): (&Affine, &Affine)| a.as_index() == Some(here) && b.as_index() == Some(other);
+        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(own)
+    }
+
+    /// Whether two places are in the same row where the indices of the loops are.
+    fn is_row(&self, place: &Place, there: &Place) -> bool {
+        let alike = |(a, b): (&Affine, &Affine)| a.mentions(self.one.index) && self.renamed(b).as_ref() == Some(a);
+        place.buffer == there.buffer && place.at.iter().zip(&there.at).any(alike)
+    }
+
+    /// Whether two places lie in steps that never meet, as the even ones and the odd ones along some axis, or at two constants.
+    fn never_meets(&self, place: &Place, there: &Place) -> bool {
+        let apart = |(a, b): (&Affine, &Affine)| {
+            let b = self.renamed(b)?;
+            let step = a.coefficient(&Var::Index(self.one.index));
+            let distance = b.sub(a).ok()?.as_constant()?;
+            // What an iteration finds is no step.
+            let finds = self.one.body.iter().flat_map(Stmt::defines).any(|i| a.mentions(i));
+            Some(step > 1 && distance % step != 0 && !finds || a.as_constant().is_some() && distance != 0)
+        };
+        place.at.iter().zip(&there.at).any(|pair| apart(pair) == Some(true))
+    }
+
+    /// Whether each iteration of the second loop may come before the later ones of the first.
+    fn keeps_order(&self) -> bool {
+        let (one, other) = (self.one, self.other);
+        let own_place = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(one.index));
+        let apart = |here: &Place, there: &Place| {
+            here.buffer != there.buffer
+                || own_place(here) && self.is_same(here, there)
+                || !one.is_innermost && self.is_own_row(here, there)
+                || self.never_meets(here, there)
+        };
+        let stored = one.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
+        let loaded = one.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));
+        stored && loaded && one.changes.is_disjoint(&other.reads) && one.changes.is_disjoint(&other.changes)
     }
 }

@@ -1,11 +1,13 @@
 //! Parameters whose neighbours are not those of the lanes are copied with their axes in another order.
 //!
 //! A parameter has the order of axes that its owner gave it. Where an innermost loop loads from places far apart, and the nest reads the whole
-//! parameter more than once, a copy in which these are neighbours costs less than the loads it saves. A copy serves all nests.
+//! parameter more than once, a copy in which these are neighbours costs less than the loads it saves. A copy serves all nests, but for innermost loops
+//! whose neighbours are those of the parameter.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::layout::{Last, Path, move_last, paths, permute, strided_inside, weight};
+use super::layout::{Last, Path, move_last, paths, strided_inside, total, weight};
 use super::machine;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
@@ -35,15 +37,13 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         let rank = buffers[param].dims.len();
         let mut axes = BTreeSet::new();
         for nest in nests.iter() {
-            let strided = |axis: usize| strided_inside(nest, &Last::from([(param, axis)]));
-            let Some((least, axis)) = (0..rank).map(|axis| (strided(axis), axis)).min() else { continue };
-            if strided(rank - 1) < least.saturating_add(GAIN * weight(DEPTH))
-                || !reads_all_again(nest, param, &buffers[param])
-                || !axes.insert(axis)
-            {
-                continue;
+            let paths: Vec<Path<'_>> =
+                paths(nest).into_iter().filter(|path| reads_all_again(path, param, &buffers[param])).collect();
+            let gain = |axis: usize| total(paths.iter().map(|path| gain(path, param, axis)));
+            let Some((most, Reverse(axis))) = (0..rank).map(|axis| (gain(axis), Reverse(axis))).max() else { continue };
+            if most >= GAIN * weight(DEPTH) && axes.insert(axis) {
+                made.push(copied(param, axis, buffers)?);
             }
-            made.push(copied(param, axis, buffers)?);
         }
     }
     nests.splice(0..0, made);
@@ -71,36 +71,42 @@ fn copy(nest: &Nest, buffers: &Arena<BufferId, Buffer>) -> Option<Copy> {
     (is_copy && r == value && order == to.at).then_some(Copy { param: from.buffer, axis, to: to.buffer })
 }
 
-/// Has nests read copies where that is better; one that is there anyway serves all.
+/// How much less accesses to places far apart cost an innermost loop with a copy in which an axis is the last.
+fn gain(path: &Path<'_>, param: BufferId, axis: usize) -> u64 {
+    strided_inside(path, &Last::new()).saturating_sub(strided_inside(path, &Last::from([(param, axis)])))
+}
+
+/// Has innermost loops read copies where that is better, and all others of the nest that do not lose by it: they may be joined then. A copy that is
+/// there anyway serves all.
 pub(super) fn serve(program: &mut Program) {
     let made = copies(program);
     for nest in program.nests.iter_mut().skip(made.len()) {
         for param in made.iter().map(|copy| copy.param).collect::<BTreeSet<_>>() {
-            let cost = |copy: &Copy| strided_inside(nest, &Last::from([(param, copy.axis)]));
-            let best =
-                made.iter().filter(|copy| copy.param == param).map(|copy| (cost(copy), copy.axis, copy.to)).min();
-            if let Some((_, axis, to)) = best.filter(|(least, ..)| *least < strided_inside(nest, &Last::new())) {
-                permute(&mut nest.body, param, axis);
-                rename(&mut nest.body, param, to);
-            }
+            let paths = paths(nest);
+            let gains = |copy: &Copy| total(paths.iter().map(|path| gain(path, param, copy.axis)));
+            let of_param = made.iter().filter(|copy| copy.param == param);
+            let best = of_param.max_by_key(|copy| (gains(copy), Reverse((copy.axis, copy.to))));
+            let Some(copy) = best.filter(|copy| gains(copy) > 0) else { continue };
+            let last = Last::from([(param, copy.axis)]);
+            let loses = |path: &&Path<'_>| strided_inside(path, &Last::new()) < strided_inside(path, &last);
+            let stays = paths.iter().filter(loses).filter_map(|path| Some(path.around.last()?.index)).collect();
+            redirect(&mut nest.body, copy, &stays);
         }
     }
 }
 
-/// Whether some innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop
+/// Whether an innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop
 /// over something else. Of a literal axis that became statements it reads one place in each.
-fn reads_all_again(nest: &Nest, param: BufferId, buffer: &Buffer) -> bool {
-    paths(nest).iter().any(|Path { around, body, .. }| {
-        loads(*body).into_iter().filter(|place| place.buffer == param).any(|place| {
-            let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
-                if a.as_constant().is_some() && n.as_constant().is_some() {
-                    return true;
-                }
-                let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
-                l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
-            });
-            whole && around.iter().any(|l| !place.at.iter().any(|a| a.mentions(l.index)))
-        })
+fn reads_all_again(Path { around, body, .. }: &Path<'_>, param: BufferId, buffer: &Buffer) -> bool {
+    loads(*body).into_iter().filter(|place| place.buffer == param).any(|place| {
+        let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
+            if a.as_constant().is_some() && n.as_constant().is_some() {
+                return true;
+            }
+            let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
+            l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
+        });
+        whole && around.iter().any(|l| !place.at.iter().any(|a| a.mentions(l.index)))
     })
 }
 
@@ -131,11 +137,16 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     Ok(Nest { buffers: vec![to], decisions: vec![Decision::Packed { tensor: name }], body })
 }
 
-fn rename(body: &mut [Stmt], from: BufferId, to: BufferId) {
+/// Has statements read a copy, but for some innermost loops.
+fn redirect(body: &mut [Stmt], copy: &Copy, stays: &BTreeSet<IndexId>) {
     for stmt in body {
         match stmt {
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => rename(body, from, to),
-            Stmt::Define(_, Real::Load(place)) if place.buffer == from => place.buffer = to,
+            Stmt::For { index, .. } if stays.contains(index) => {}
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => redirect(body, copy, stays),
+            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.param => {
+                place.buffer = copy.to;
+                move_last(&mut place.at, copy.axis);
+            }
             _ => {}
         }
     }

@@ -86,26 +86,31 @@ pub(super) fn few(domain: &Domain) -> Option<std::ops::RangeInclusive<i64>> {
     to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps)).then_some(from..=to)
 }
 
-/// Whether a statement is an innermost loop of a length that is not known, not by the index, which loads something without the index.
+/// Whether a statement is an innermost loop of a length that is not known, not by the index, which loads something without the index, or finds
+/// the coordinates of entries.
 fn is_shared(index: IndexId, stmt: &Stmt) -> bool {
-    let Stmt::For { index: inner, domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt else {
-        return false;
-    };
-    let mut moves = false;
+    let Stmt::For { index: inner, domain, body, .. } = stmt else { return false };
+    let (mut moves, mut known) = (false, true);
     domain.visit_affine(&mut |a| moves |= a.mentions(index));
-    let known = lower.iter().chain(upper).all(|bound| bound.numerator.as_constant().is_some());
-    let shared = loads(body)
-        .into_iter()
-        .any(|place| place.at.iter().any(|a| a.mentions(*inner)) && !place.at.iter().any(|a| a.mentions(index)));
+    domain.visit_affine(&mut |a| known &= a.as_constant().is_some());
+    let finds = body.iter().any(|stmt| matches!(stmt, Stmt::Let { .. }));
+    let shared = finds
+        || loads(body).into_iter().any(|place| {
+            let mentions = |index: IndexId| place.at.iter().any(|a| a.mentions(index));
+            mentions(*inner) && !mentions(index)
+        });
     !moves && !known && shared && body.iter().all(is_simple)
 }
 
-/// Whether a statement is a number or a sum, or a loop over a few values of such.
+/// Whether a statement is a number or a sum, a loop over a few values of such, or any of these under a test.
 fn is_simple(stmt: &Stmt) -> bool {
-    let number =
-        |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+    let number = |stmt: &Stmt| match stmt {
+        Stmt::Let { .. } | Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
+        _ => false,
+    };
     match stmt {
         Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(number),
+        Stmt::If { body, .. } => body.iter().all(is_simple),
         stmt => number(stmt),
     }
 }

@@ -7,14 +7,15 @@
 //! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32, or 16 in blocks | vectors of elements; the inner loops are not cut |
 //! | around loops over entries, likewise | 64 | the entries are read once for all of the elements |
 //! | innermost over a range, adds to a register or extends it | 16 | enough partial sums to hide the latency of an addition |
-//! | innermost over the entries of a relation, adds to a register | 8 | rows are short, and lanes are added up after each |
+//! | innermost over the entries of a relation, adds to a register, of some neighbours | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
 //! | around short loops alone, where numbers are a few places apart and nothing inside has lanes | 16 | the short loops are unrolled |
 //!
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
-//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives; nor a short one around a longer
-//! one that can have them. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
+//! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
+//! them. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -526,6 +527,7 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
         (true, _) if seen.sums == MANY_SUMS => Some(LANES_OF_SUMS),
         (true, _) if seen.sums > MANY_SUMS => Some(VECTOR),
         (true, _) => Some(LANES_OF_ELEMENTS),
+        (false, true) if over_entries && seen.only_loads_apart() => None,
         (false, true) if over_entries || seen.sums >= MANY_SUMS => Some(VECTOR),
         (false, true) => Some(LANES_OF_SUMS),
         (false, false) if over_entries || seen.has_calls => Some(VECTOR),
@@ -627,6 +629,11 @@ impl Seen<'_> {
     /// Whether there is so much arithmetic that it pays for places far apart.
     fn is_long(&self) -> bool {
         self.far > 0 && self.operations >= ROW_WORK.max(ROW_DENSITY.saturating_mul(self.far))
+    }
+
+    /// Whether all numbers are loaded from places far apart, with little arithmetic on them.
+    fn only_loads_apart(&self) -> bool {
+        !self.neighbours && !self.has_calls && self.far > 0 && self.operations < ROW_DENSITY.saturating_mul(self.far)
     }
 
     fn varies(&self, a: &Affine) -> bool {

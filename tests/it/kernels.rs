@@ -420,6 +420,23 @@ fn nests_of_derivatives() {
     insta::assert_snapshot!(text);
 }
 
+/// What is made of two points is made again where it is read, tests and all, rather than stored for all pairs.
+#[test]
+fn pairs_are_not_stored() {
+    let squares = "let d = gen i < n, j < n. sum k < 3. (x[i, k] - x[j, k])^2";
+    let energies = [
+        "[j < i] * (if d[i, j] < cutoff^2 then 4 * (1 / d[i, j]^6 - 1 / d[i, j]^3) else 0)",
+        "[i != j] * (if d[i, j] < cutoff then (cutoff - d[i, j])^2 / (1 + d[i, j]) else 0)",
+    ];
+    for energy in energies {
+        let text = format!("param x : [n, 3] real\nparam cutoff : real\n{squares}\nsum i < n, j < n. {energy}");
+        let gradient = Function::parse(&text).expect("it compiles").gradient(["x"]).expect("one real result");
+        let nests = gradient.loops(&mut Stages::new()).expect("it lowers").to_string();
+        assert!(!nests.contains("[n, n]"), "{nests}");
+        assert!(!nests.contains("if "), "{nests}");
+    }
+}
+
 fn derivative(name: &str, wrt: &str) -> Function {
     let path = format!("{}/tests/programs/{name}.iv", env!("CARGO_MANIFEST_DIR"));
     let primal = Function::parse(&std::fs::read_to_string(path).expect("text")).expect("it compiles");

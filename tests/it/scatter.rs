@@ -14,7 +14,7 @@ use crate::kernels::{fitting, fitting_sizes, numbers};
 use crate::support::Numbers;
 
 /// Programs, and how many sums are scattered at size 25.
-const PROGRAMS: [(&str, usize); 10] = [
+const PROGRAMS: [(&str, usize); 11] = [
     // Columns of a matrix by rows.
     ("param X : csr [n, m] real\nparam s : [n] real\ngen j < m. sum i < n. X[i, j] * s[i]", 1),
     (
@@ -27,6 +27,11 @@ const PROGRAMS: [(&str, usize); 10] = [
     // Rows of numbers, on two levels.
     (
         "param T : coo [p, q, r] real\nparam D : [p, q, k] real\ngen t < r, l < k. sum i < p, j < q. T[i, j, t] * D[i, j, l]",
+        1,
+    ),
+    // Coordinates that are statements: several sums of the same sources.
+    (
+        "param T : coo [p, q, r] real\nparam D : [p, q, 2] real\ngen t < r, l < 2. sum i < p, j < q. T[i, j, t] * D[i, j, l]",
         1,
     ),
     // A column that the sum is about is tested: it stays.
@@ -43,7 +48,7 @@ const PROGRAMS: [(&str, usize); 10] = [
 ];
 
 /// Targets that are found at run time, and those of maps: values with gradients, by which parameters, and how many sums are scattered.
-const GRADIENTS: [(&str, &[&str], usize); 4] = [
+const GRADIENTS: [(&str, &[&str], usize); 6] = [
     ("param p : [n, d] real\nparam c : [3, d] real\nsum i < n. min a < 3. sum e < d. (p[i, e] - c[a, e])^2", &["c"], 1),
     ("param p : [n, d] real\nparam c : [3, d] real\nsum i < n. max a < 3. sum e < d. p[i, e] * c[a, e]", &["c"], 1),
     ("param p : [n] real\nparam c : [3] real\nsum i < n. min a < 3. abs(p[i] - c[a])", &["c"], 1),
@@ -52,6 +57,13 @@ const GRADIENTS: [(&str, &[&str], usize); 4] = [
         &["x"],
         2,
     ),
+    // Coordinates that are statements.
+    (
+        "param x : [n, 3] real\nparam w : [e] real\nmap a : [e] -> [n]\nmap b : [e] -> [n]\nsum k < e. w[k] * (sum c < 3. (x[a(k), c] - x[b(k), c])^2)",
+        &["x"],
+        2,
+    ),
+    ("param p : [n, 2] real\nparam c : [3, 2] real\nsum i < n. min a < 3. sum e < 2. (p[i, e] - c[a, e])^2", &["c"], 1),
 ];
 
 fn nests(function: &Function) -> Program {

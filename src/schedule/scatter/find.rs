@@ -28,18 +28,17 @@ pub(super) enum Source {
     Places { from: BufferId, source: (IndexId, Size), axis: usize, selects: RealId },
 }
 
-/// A sum by target.
+/// A sum by target, or several of the same sources.
 pub(super) struct Sum {
     /// The index of the targets, and how many there are.
     pub target: (IndexId, Size),
     /// The other loops around on which the term depends, from outside in.
     pub ranks: Vec<(IndexId, Size)>,
     pub source: Source,
-    /// What computes the term.
+    /// What computes the terms.
     pub items: Vec<Stmt>,
-    pub term: Term,
-    /// The register that takes the sum; with those that are declared where it stands, and what is done with them there.
-    pub into: RealId,
+    /// The registers that take sums, and of what; with those that are declared where they stand, and what is done with them there.
+    pub added: Vec<(RealId, Term)>,
     pub locals: Vec<RealId>,
     pub tail: Vec<Stmt>,
 }
@@ -180,35 +179,45 @@ impl<'a> Finder<'a> {
         let mut walk = Walk { finder: self, view, coordinates: Vec::new(), entries: Vec::new(), items: Vec::new() };
         let levels = walk.level(stmt)?;
         let Walk { coordinates, entries, items, .. } = walk;
-        let Levels { term, into, locals, tail } = levels;
+        let Levels { added, locals, tail } = levels;
         let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
-        let items = self.needed(&items, scope, term, &known)?;
+        let items = self.needed(&items, scope, &added, &known)?;
         let ranks = ranks(scope, t, &items);
         let source = Source::Tuples { relation: view.relation, axis, coordinates, entries };
-        Some(Sum { target, ranks, source, items, term, into, locals, tail })
+        Some(Sum { target, ranks, source, items, added, locals, tail })
     }
 
     /// A sum over a whole axis of what a workspace selects.
     fn over_places(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         let Stmt::For { index, domain, body, .. } = stmt else { return None };
         let source = (*index, extent(domain)?);
-        let (mut items, mut sum) = (Vec::new(), None);
+        let (mut items, mut added) = (Vec::new(), Vec::new());
         for stmt in body {
             match stmt {
                 Stmt::Define(..) => items.push(stmt),
-                Stmt::Accumulate(r, a) if sum.is_none() => sum = Some((*r, *a)),
+                Stmt::Accumulate(r, _) if added.iter().any(|(known, _)| known == r) => return None,
+                Stmt::Accumulate(r, a) => added.push((*r, Term::Number(*a))),
                 _ => return None,
             }
         }
-        let (into, a) = sum?;
         let defined = |r: RealId| {
             items.iter().find_map(|stmt| match stmt {
                 Stmt::Define(known, real) if *known == r => Some(real),
                 _ => None,
             })
         };
-        let Some(Real::Select(selects, _)) = defined(a) else { return None };
-        let Some(Real::Load(place)) = defined(*selects) else { return None };
+        let selector = |(_, term): &(RealId, Term)| match term {
+            Term::Number(a) => match defined(*a) {
+                Some(Real::Select(selects, _)) => Some(*selects),
+                _ => None,
+            },
+            Term::Product(..) => None,
+        };
+        let selects = added.first().and_then(selector)?;
+        if added.iter().any(|one| selector(one) != Some(selects)) {
+            return None;
+        }
+        let Some(Real::Load(place)) = defined(selects) else { return None };
         let [first, second] = place.at.as_slice() else { return None };
         let axis = if first.as_index() == Some(*index) { 0 } else { 1 };
         let [s, t] = if axis == 0 { [first, second] } else { [second, first] };
@@ -221,25 +230,27 @@ impl<'a> Finder<'a> {
         if s.as_index() != Some(*index) || !whole || others != 1 || !scope.tests.is_empty() {
             return None;
         }
-        let term = Term::Number(a);
-        let items = self.needed(&items, scope, term, &BTreeSet::from([*index]))?;
+        let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
         let ranks = ranks(scope, target.0, &items);
-        let source = Source::Places { from: place.buffer, source, axis, selects: *selects };
-        Some(Sum { target, ranks, source, items, term, into, locals: Vec::new(), tail: Vec::new() })
+        let source = Source::Places { from: place.buffer, source, axis, selects };
+        Some(Sum { target, ranks, source, items, added, locals: Vec::new(), tail: Vec::new() })
     }
 
-    /// What computes a term, out of the loop over sources and before it; nothing where it takes something else than these and the indices around.
+    /// What computes terms, out of the loop over sources and before it; nothing where it takes something else than these and the indices around.
     fn needed(
         &self,
         items: &[&'a Stmt],
         scope: &Scope<'a>,
-        term: Term,
+        added: &[(RealId, Term)],
         known: &BTreeSet<IndexId>,
     ) -> Option<Vec<Stmt>> {
-        let mut needed: BTreeSet<RealId> = match term {
-            Term::Number(a) => [a].into(),
-            Term::Product(a, b) => [a, b].into(),
-        };
+        let mut needed: BTreeSet<RealId> = BTreeSet::new();
+        for (_, term) in added {
+            match *term {
+                Term::Number(a) => needed.extend([a]),
+                Term::Product(a, b) => needed.extend([a, b]),
+            }
+        }
         let mut kept = Vec::new();
         for stmt in scope.numbers.iter().chain(items).rev() {
             let Stmt::Define(r, _) = stmt else { return None };
@@ -275,8 +286,7 @@ fn ranks(scope: &Scope<'_>, target: IndexId, items: &[Stmt]) -> Vec<(IndexId, Si
 
 /// What a loop over the nodes of a level adds.
 struct Levels {
-    term: Term,
-    into: RealId,
+    added: Vec<(RealId, Term)>,
     locals: Vec<RealId>,
     tail: Vec<Stmt>,
 }
@@ -297,8 +307,7 @@ impl<'a> Walk<'_, 'a> {
         if pointers.relation != self.view.relation || pointers.axes != self.view.axes {
             return None;
         }
-        let (mut inner, mut locals, mut sum): (Option<Levels>, Vec<RealId>, Option<(RealId, Term)>) =
-            Default::default();
+        let (mut inner, mut locals, mut added): (Option<Levels>, Vec<RealId>, Vec<(RealId, Term)>) = Default::default();
         let mut tail = Vec::new();
         for stmt in body {
             match stmt {
@@ -311,17 +320,18 @@ impl<'a> Walk<'_, 'a> {
                     (below.at.as_index() == Some(*index)).then_some(())?;
                     inner = Some(self.level(stmt)?);
                 }
-                Stmt::Accumulate(r, a) if inner.is_none() && sum.is_none() => sum = Some((*r, Term::Number(*a))),
-                Stmt::MulAdd(r, a, b) if inner.is_none() && sum.is_none() => sum = Some((*r, Term::Product(*a, *b))),
+                Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) if added.iter().any(|(known, _)| known == r) => {
+                    return None;
+                }
+                Stmt::Accumulate(r, a) if inner.is_none() => added.push((*r, Term::Number(*a))),
+                Stmt::MulAdd(r, a, b) if inner.is_none() => added.push((*r, Term::Product(*a, *b))),
                 Stmt::Accumulate(..) | Stmt::MulAdd(..) if inner.is_some() && tail.is_empty() => tail.push(stmt),
                 _ => return None,
             }
         }
-        match (inner, sum, pointers.is_above_tuples()) {
-            (None, Some((into, term)), true) if locals.is_empty() => {
-                Some(Levels { term, into, locals, tail: Vec::new() })
-            }
-            (Some(inner), None, false) => self.above(inner, locals, &tail),
+        match (inner, added.is_empty(), pointers.is_above_tuples()) {
+            (None, false, true) if locals.is_empty() => Some(Levels { added, locals, tail: Vec::new() }),
+            (Some(inner), true, false) => self.above(inner, locals, &tail),
             _ => None,
         }
     }
@@ -329,12 +339,15 @@ impl<'a> Walk<'_, 'a> {
     /// A level whose nodes add a multiple of what is below them: so the sum of all nodes is that multiple of the sum of all below.
     fn above(&self, inner: Levels, locals: Vec<RealId>, tail: &[&'a Stmt]) -> Option<Levels> {
         let own = |r: &RealId| self.items.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if known == r));
-        let last = inner.tail.last().map_or(Some(inner.into), |stmt| match stmt {
+        if let ([], []) = (locals.as_slice(), tail) {
+            return Some(inner);
+        }
+        let [(into, _)] = inner.added.as_slice() else { return None };
+        let last = inner.tail.last().map_or(Some(*into), |stmt| match stmt {
             Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) => Some(*r),
             _ => None,
         })?;
         match (locals.as_slice(), tail) {
-            ([], []) => Some(inner),
             ([local], [stmt]) if *local == last => {
                 let linear = match stmt {
                     Stmt::Accumulate(r, a) => r != local && a == local,

@@ -115,17 +115,29 @@ pub(super) fn replace(body: &mut Vec<Stmt>, path: &[usize], by: Vec<Stmt>) {
 }
 
 impl Sum {
-    /// `for g { s += w[g, j, ..] }`, and what is done with the sum.
+    /// `for g { s += w[g, j, ..] }`, and what is done with the sums.
     fn read(&self, buffer: BufferId, parts: u32, names: &mut Fresh) -> Result<Vec<Stmt>> {
-        let (g, x) = (names.fresh_index(), names.fresh_real());
-        let at = [g, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i)).map(Affine::index).collect();
-        let body = vec![Stmt::Define(x, Real::Load(Place { buffer, at })), Stmt::Accumulate(self.into, x)];
+        let g = names.fresh_index();
+        let mut body = Vec::with_capacity(2 * self.added.len());
+        for (k, (into, _)) in self.added.iter().enumerate() {
+            let x = names.fresh_real();
+            body.push(Stmt::Define(x, Real::Load(self.place(buffer, g, k)?)));
+            body.push(Stmt::Accumulate(*into, x));
+        }
         let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
         let sum = Stmt::one_by_one(g, domain, body);
         Ok(self.locals.iter().map(|r| Stmt::Local(*r)).chain([sum]).chain(self.tail.iter().cloned()).collect())
     }
 
-    /// What is done for a source: numbers that are the same for all of them, and what adds its term to the sums of a part, in the names of the
+    /// Where a part has one of the sums.
+    fn place(&self, buffer: BufferId, part: IndexId, sum: usize) -> Result<Place> {
+        let indices = [part, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i));
+        let sum = (self.added.len() > 1).then(|| i64::try_from(sum).map(Affine::constant)).transpose();
+        let at = indices.map(Affine::index).chain(sum.map_err(|_| Error::Overflow)?).collect();
+        Ok(Place { buffer, at })
+    }
+
+    /// What is done for a source: numbers that are the same for all of them, and what adds its terms to the sums of a part, in the names of the
     /// nest in which the sum is, but for `part`.
     fn add(&self, buffer: BufferId, part: IndexId, names: &mut Fresh) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
         let fixed = |stmt: &Stmt, known: &[Stmt]| {
@@ -147,18 +159,17 @@ impl Sum {
                 (false, false) => own.push(stmt.clone()),
             }
         }
-        let indices = [part, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i));
-        let place = Place { buffer, at: indices.map(Affine::index).collect() };
-        let (before, after) = (names.fresh_real(), names.fresh_real());
-        wide.push(Stmt::Define(before, Real::Load(place.clone())));
-        wide.push(Stmt::Define(
-            after,
-            match self.term {
+        for (k, (_, term)) in self.added.iter().enumerate() {
+            let place = self.place(buffer, part, k)?;
+            let (before, after) = (names.fresh_real(), names.fresh_real());
+            let sum = match *term {
                 Term::Number(a) => Real::Add(before, a),
                 Term::Product(a, b) => Real::MulAdd(a, b, before),
-            },
-        ));
-        wide.push(Stmt::Store(place, after));
+            };
+            wide.push(Stmt::Define(before, Real::Load(place.clone())));
+            wide.push(Stmt::Define(after, sum));
+            wide.push(Stmt::Store(place, after));
+        }
         let most = if has_calls(&wide) { VECTOR } else { LANES_OF_ELEMENTS };
         for (at, (index, extent)) in self.ranks.iter().rev().enumerate() {
             let is_short = extent.as_constant().is_some_and(|n| n < SHORT);
@@ -200,7 +211,8 @@ impl Pass<'_> {
 
     /// How many sums there are, one beside the other.
     fn row(&self, sum: &Sum) -> Option<u64> {
-        sum.ranks.iter().try_fold(1_u64, |len, (_, n)| len.checked_mul(self.length(n)?))
+        let added = u64::try_from(sum.added.len()).ok()?;
+        sum.ranks.iter().try_fold(added, |len, (_, n)| len.checked_mul(self.length(n)?))
     }
 
     /// How many numbers a buffer holds.
@@ -225,11 +237,13 @@ impl Pass<'_> {
     }
 
     /// The sums of each part.
-    fn workspace(&mut self, nest: &Nest, sum: &Sum, parts: u32) -> BufferId {
+    fn workspace(&mut self, nest: &Nest, sum: &Sum, parts: u32) -> Result<BufferId> {
         let name = format!("{}_by_target", crate::loops::title(&self.program.buffers, nest));
         let own = [Affine::constant(i64::from(parts)), sum.target.1.clone()];
-        let dims = own.into_iter().chain(sum.ranks.iter().map(|(_, n)| n.clone())).collect();
-        self.program.buffers.push(Buffer::workspace(name, None, dims))
+        let sums = (sum.added.len() > 1).then(|| i64::try_from(sum.added.len()).map(Affine::constant)).transpose();
+        let ranks = sum.ranks.iter().map(|(_, n)| n.clone());
+        let dims = own.into_iter().chain(ranks).chain(sums.map_err(|_| Error::Overflow)?).collect();
+        Ok(self.program.buffers.push(Buffer::workspace(name, None, dims)))
     }
 
     fn array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {
@@ -252,7 +266,7 @@ impl Pass<'_> {
         let Some(found) = self.program.signature.relations.get(*relation) else { return Ok(None) };
         let (is_map, shape) = (found.kind == RelationKind::Map, found.shape.clone());
         let stored = self.program.signature.stored_order(*relation);
-        let buffer = self.workspace(nest, sum, parts);
+        let buffer = self.workspace(nest, sum, parts)?;
         let mut local = Fresh::after(&nest.body);
         let placeholder = local.fresh_index();
         let (shared, own) = sum.add(buffer, placeholder, &mut local)?;
@@ -322,7 +336,7 @@ impl Pass<'_> {
         };
         let known = self.cut.get(&at).copied();
         let Some(parts) = worth().map(|parts| known.map_or(parts, |(_, parts)| parts)) else { return Ok(None) };
-        let buffer = self.workspace(nest, sum, parts);
+        let buffer = self.workspace(nest, sum, parts)?;
         let mut local = Fresh::after(&nest.body);
         let placeholder = local.fresh_index();
         let (mut shared, own) = sum.add(buffer, placeholder, &mut local)?;
