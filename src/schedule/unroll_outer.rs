@@ -104,9 +104,8 @@ fn is_shared(index: IndexId, stmt: &Stmt) -> bool {
 
 /// Whether a statement is a number or a sum, a loop over a few values of such, or any of these under a test.
 fn is_simple(stmt: &Stmt) -> bool {
-    let number = |stmt: &Stmt| match stmt {
-        Stmt::Let { .. } | Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
-        _ => false,
+    let number = |stmt: &Stmt| {
+        matches!(stmt, Stmt::Let { .. } | Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..))
     };
     match stmt {
         Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(number),
