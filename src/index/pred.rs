@@ -498,7 +498,7 @@ impl Pred {
 
     /// Calls `visit` on every tensor that is read as a relation, inside affine expressions too.
     pub fn visit_computed(&self, visit: &mut impl FnMut(VarId)) {
-        self.visit_relations(&mut |r| r.computed_from().into_iter().for_each(&mut *visit));
+        self.visit_computed_at(&mut |x, _| visit(x));
     }
 
     /// Calls `visit` on every tensor that is read as a relation, and on the places where an atom asks whether it is zero.

@@ -261,13 +261,9 @@ impl Plan {
                 _ if output.is_some() => None,
                 (Rhs::Number(_), _) => Some(None),
                 _ if again.contains(&x) => None,
-                // Straight-line code shares what it reads again; the effort counts it again.
-                (_, readers) if !small && effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, &outside) => {
-                    self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
-                }
-                _ if !small => None,
-                _ if effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
-                _ if effort.work <= CHEAP
+                _ if small && effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
+                _ if small
+                    && effort.work <= CHEAP
                     && !(divides(stmt) && self.pays(program, stmt, &readers))
                     && !is_factor(program, stmt, effort, &readers, &outside) =>
                 {
@@ -275,11 +271,14 @@ impl Plan {
                 }
                 // What a loop finds out for a row at a time, a guard would look for at each element.
                 (_, [once])
-                    if reads_once(program, once) && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
+                    if small
+                        && reads_once(program, once)
+                        && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
                 {
                     Some(Some(Decision::ReadOnce { tensor: tensor() }))
                 }
-                (_, readers) if !effort.searches && outgrows(stmt, &outside) => {
+                // It shares what is read again, which the effort counts again: there may be fewer statements.
+                (_, readers) if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, &outside) => {
                     self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
                 }
                 _ => None,

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::unroll_outer::few;
+use super::unroll_outer::{few, is_few};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Checked;
@@ -103,6 +103,7 @@ impl<'a> Pass<'a> {
     /// Converts all tests in the body of an innermost loop, or none.
     fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
         let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
+        let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt);
         if !body.iter().any(is_test) || !body.iter().all(|stmt| is_test(stmt) || is_straight(stmt)) {
             return Ok(());
         }
@@ -120,14 +121,6 @@ impl<'a> Pass<'a> {
             *body = conversion.out;
         }
         Ok(())
-    }
-}
-
-/// Whether a statement is no loop, or one over a few values of statements without loops and tests.
-fn is_straight(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()),
-        stmt => stmt.body().is_empty(),
     }
 }
 

@@ -1,7 +1,10 @@
-//! What numbers are made of, for passes that look for equal ones.
+//! What numbers are made of and how indices are found, for passes that look for equal ones.
 
+use std::collections::BTreeMap;
+
+use crate::base::IndexId;
 use crate::index::Affine;
-use crate::loops::{BufferId, Real, RealId};
+use crate::loops::{ArrayId, BufferId, Real, RealId, Search, Stmt};
 use crate::scalar::Function;
 
 /// What a number is made of.
@@ -32,4 +35,33 @@ impl Key {
             Real::Apply(f, args) => Key::Apply(*f, args.clone()),
         }
     }
+}
+
+/// How an index is found. Arrays do not change, so what is found in the same way is the same.
+#[derive(PartialEq)]
+pub(super) enum IndexKey {
+    Let(ArrayId, Affine),
+    Find(ArrayId, Affine, Option<(ArrayId, Affine)>),
+}
+
+impl IndexKey {
+    /// The index that a statement finds by what it reads alone, and how, where some indices have other names.
+    pub fn of(stmt: &Stmt, names: &BTreeMap<IndexId, IndexId>) -> Option<(IndexId, IndexKey)> {
+        match stmt {
+            Stmt::Let { index, array, at, step: None } => Some((*index, IndexKey::Let(*array, renamed(at, names)?))),
+            Stmt::Find { index, segment, key, how: Search::Halving } => {
+                let key = match key {
+                    Some((nodes, key)) => Some((*nodes, renamed(key, names)?)),
+                    None => None,
+                };
+                Some((*index, IndexKey::Find(segment.pointers, renamed(&segment.at, names)?, key)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An index expression where some indices have other names; nothing where it overflows.
+pub(super) fn renamed(a: &Affine, names: &BTreeMap<IndexId, IndexId>) -> Option<Affine> {
+    a.substitute(&|i| names.get(&i).map(|i| (*i).into())).ok()
 }

@@ -30,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::bins::Gather;
 use super::contract::Contraction;
-use super::unroll_outer::few;
+use super::key::{IndexKey, renamed};
+use super::unroll_outer::{few, is_few};
 use super::vectorise::Plan;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
@@ -288,8 +289,7 @@ impl Pass<'_> {
         let moved: Vec<Stmt> = needs.iter().rev().map(|at| body.remove(*at)).collect();
         if let Some(Stmt::For { index, body, .. }) = body.get_mut(first) {
             self.names.again();
-            self.names.keep(from, *index);
-            let same = common(body, &inside, (*index, from));
+            let same = common((*index, body), (from, &inside));
             same.iter().for_each(|(there, here)| self.names.keep(*there, *here));
             let is_new = |stmt: &&Stmt| !stmt.defines().any(|i| same.contains_key(&i));
             let rest: Vec<Stmt> = inside.iter().filter(is_new).cloned().collect();
@@ -322,31 +322,19 @@ fn sums_of(stmt: &Stmt) -> usize {
     stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))).count()
 }
 
-/// Whether a statement is an innermost loop over a few values.
-fn is_few(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::For { domain, body, lanes: 1, jam: 1, .. }
-        if few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()))
-}
-
-/// The indices that a body finds as another one does, where the indices of the loops around them, here and there, are the same: those here by those
-/// there.
-fn common(here: &[Stmt], there: &[Stmt], (index, other): (IndexId, IndexId)) -> BTreeMap<IndexId, IndexId> {
+/// The indices of one loop that are those of another, where the loops are at the same value: that of each, and what both bodies find alike. Those
+/// here by those there.
+fn common((index, here): (IndexId, &[Stmt]), (other, there): (IndexId, &[Stmt])) -> BTreeMap<IndexId, IndexId> {
+    let known: Vec<(IndexId, IndexKey)> = here.iter().filter_map(|stmt| IndexKey::of(stmt, &BTreeMap::new())).collect();
     let mut same = BTreeMap::from([(other, index)]);
     for stmt in there {
-        if let Stmt::Let { index: found, array, at, step } = stmt {
-            let at = renamed(at, &same);
-            let is_same = |stmt: &&Stmt| matches!(stmt, Stmt::Let { array: a, at: b, step: s, .. } if a == array && Some(b) == at.as_ref() && s == step);
-            let known = here.iter().find(is_same);
-            same.extend(known.into_iter().flat_map(Stmt::defines).map(|i| (*found, i)));
+        if let Some((i, key)) = IndexKey::of(stmt, &same)
+            && let Some((known, _)) = known.iter().find(|(_, known)| *known == key)
+        {
+            same.insert(i, *known);
         }
     }
-    same.remove(&other);
     same
-}
-
-/// An index expression with other indices for some, if it has one.
-pub(super) fn renamed(a: &Affine, same: &BTreeMap<IndexId, IndexId>) -> Option<Affine> {
-    a.substitute(&|i| same.get(&i).map(|i| (*i).into())).ok()
 }
 
 /// A loop of numbers, sums and stores: an innermost one over a range or a row, or one over a range around such loops.
@@ -450,8 +438,7 @@ struct Same<'a> {
 
 impl<'a> Same<'a> {
     fn of(one: &'a Simple<'a>, other: &'a Simple<'a>) -> Same<'a> {
-        let mut indices = common(one.body, other.body, (one.index, other.index));
-        indices.insert(other.index, one.index);
+        let indices = common((one.index, one.body), (other.index, other.body));
         Same { one, other, indices }
     }
 

@@ -83,10 +83,11 @@ pub(super) fn serve(program: &mut Program) {
     for nest in program.nests.iter_mut().skip(made.len()) {
         for param in made.iter().map(|copy| copy.param).collect::<BTreeSet<_>>() {
             let paths = paths(nest);
-            let gains = |copy: &Copy| total(paths.iter().map(|path| gain(path, param, copy.axis)));
             let of_param = made.iter().filter(|copy| copy.param == param);
-            let best = of_param.max_by_key(|copy| (gains(copy), Reverse((copy.axis, copy.to))));
-            let Some(copy) = best.filter(|copy| gains(copy) > 0) else { continue };
+            let gains = of_param.map(|copy| (total(paths.iter().map(|path| gain(path, param, copy.axis))), copy));
+            let gains = gains.filter(|(gain, _)| *gain > 0);
+            let best = gains.max_by_key(|(gain, copy)| (*gain, Reverse((copy.axis, copy.to))));
+            let Some((_, copy)) = best else { continue };
             let last = Last::from([(param, copy.axis)]);
             let loses = |path: &&Path<'_>| strided_inside(path, &Last::new()) < strided_inside(path, &last);
             let stays = paths.iter().filter(loses).filter_map(|path| Some(path.around.last()?.index)).collect();

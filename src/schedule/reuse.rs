@@ -16,21 +16,20 @@
 //! 4. A sum of the same numbers in the same order is made once, where all that is added stands in one body: a short sum whose loop was unrolled.
 //! 5. A tensor of this nest that no nest reads by then is not stored, nor what was made for it.
 //!
-//! **Why it is right.** Arrays do not change. A place in a buffer that the nest writes holds a known number until a statement stores to that buffer at places that are
-//! not known to be the same; loops and tests with such stores inside count as one. Other buffers do not change. A register that sums up is known
-//! where it changes no more: behind the last statement that changes it.
+//! **Why it is right.** Arrays do not change. A place in a buffer that the nest writes holds a known number until a statement stores to that buffer
+//! at places that are not known to be the same; loops and tests with such stores inside count as one. Other buffers do not change. A register that
+//! sums up is known where it changes no more: behind the last statement that changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hold;
-use super::key::Key;
-use super::merge::renamed;
+use super::key::{IndexKey, Key};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::{Affine, Var};
+use crate::index::Var;
 use crate::loops::{
-    ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Fresh, Nest, Place, Program, Real, RealId, Search, Stmt,
-    loads, name_of, stores,
+    Buffer, BufferId, BufferKind, Cond, Decision, Fresh, Nest, Place, Program, Real, RealId, Stmt, loads, name_of,
+    stores,
 };
 use crate::ty::Precision;
 
@@ -61,31 +60,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// How an index is found.
-#[derive(PartialEq)]
-enum How {
-    Let(ArrayId, Affine),
-    Find(ArrayId, Affine, Option<(ArrayId, Affine)>),
-}
-
-impl How {
-    /// That of a statement, if it finds one by what it reads alone; indices have other names for some.
-    fn of(stmt: &Stmt, same: &BTreeMap<IndexId, IndexId>) -> Option<(IndexId, How)> {
-        match stmt {
-            Stmt::Let { index, array, at, step: None } => Some((*index, How::Let(*array, renamed(at, same)?))),
-            Stmt::Find { index, segment, key, how: Search::Halving } => {
-                let key = match key {
-                    Some((nodes, key)) => Some((*nodes, renamed(key, same)?)),
-                    None => None,
-                };
-                Some((*index, How::Find(segment.pointers, renamed(&segment.at, same)?, key)))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Leaves of the statements that find an index in the same way the first one. Arrays do not change.
+/// Leaves of the statements that find an index in the same way the first one.
 fn find_once(nest: &mut Nest) -> Result<()> {
     let mut same = BTreeMap::new();
     nest.body = found_once(std::mem::take(&mut nest.body), &mut Vec::new(), &mut same);
@@ -98,18 +73,22 @@ fn find_once(nest: &mut Nest) -> Result<()> {
 }
 
 /// The same of statements, with what is at hand from around, and the names of what is found again.
-fn found_once(stmts: Vec<Stmt>, at_hand: &mut Vec<(IndexId, How)>, same: &mut BTreeMap<IndexId, IndexId>) -> Vec<Stmt> {
+fn found_once(
+    stmts: Vec<Stmt>,
+    at_hand: &mut Vec<(IndexId, IndexKey)>,
+    same: &mut BTreeMap<IndexId, IndexId>,
+) -> Vec<Stmt> {
     let around = at_hand.len();
     let mut out = Vec::with_capacity(stmts.len());
     for mut stmt in stmts {
         if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
             *body = found_once(std::mem::take(body), at_hand, same);
-        } else if let Some((index, how)) = How::of(&stmt, same) {
-            if let Some((known, _)) = at_hand.iter().find(|(_, known)| *known == how) {
+        } else if let Some((index, key)) = IndexKey::of(&stmt, same) {
+            if let Some((known, _)) = at_hand.iter().find(|(_, known)| *known == key) {
                 same.insert(index, *known);
                 continue;
             }
-            at_hand.push((index, how));
+            at_hand.push((index, key));
         }
         out.push(stmt);
     }

@@ -86,6 +86,12 @@ pub(super) fn few(domain: &Domain) -> Option<std::ops::RangeInclusive<i64>> {
     to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps)).then_some(from..=to)
 }
 
+/// Whether a statement is an innermost loop over a few values, one by one.
+pub(super) fn is_few(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { domain, body, lanes: 1, jam: 1, .. }
+        if few(domain).is_some() && body.iter().all(|stmt| stmt.body().is_empty()))
+}
+
 /// Whether a statement is an innermost loop of a length that is not known, not by the index, which loads something without the index, or finds
 /// the coordinates of entries.
 fn is_shared(index: IndexId, stmt: &Stmt) -> bool {

@@ -196,7 +196,7 @@ impl<'a> Finder<'a> {
             match stmt {
                 Stmt::Define(..) => items.push(stmt),
                 Stmt::Accumulate(r, _) if added.iter().any(|(known, _)| known == r) => return None,
-                Stmt::Accumulate(r, a) => added.push((*r, Term::Number(*a))),
+                Stmt::Accumulate(r, a) => added.push((*r, *a)),
                 _ => return None,
             }
         }
@@ -206,12 +206,9 @@ impl<'a> Finder<'a> {
                 _ => None,
             })
         };
-        let selector = |(_, term): &(RealId, Term)| match term {
-            Term::Number(a) => match defined(*a) {
-                Some(Real::Select(selects, _)) => Some(*selects),
-                _ => None,
-            },
-            Term::Product(..) => None,
+        let selector = |(_, a): &(RealId, RealId)| match defined(*a) {
+            Some(Real::Select(selects, _)) => Some(*selects),
+            _ => None,
         };
         let selects = added.first().and_then(selector)?;
         if added.iter().any(|one| selector(one) != Some(selects)) {
@@ -230,6 +227,7 @@ impl<'a> Finder<'a> {
         if s.as_index() != Some(*index) || !whole || others != 1 || !scope.tests.is_empty() {
             return None;
         }
+        let added: Vec<(RealId, Term)> = added.into_iter().map(|(r, a)| (r, Term::Number(a))).collect();
         let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
         let ranks = ranks(scope, target.0, &items);
         let source = Source::Places { from: place.buffer, source, axis, selects };

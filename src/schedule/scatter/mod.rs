@@ -132,9 +132,14 @@ impl Sum {
     /// Where a part has one of the sums.
     fn place(&self, buffer: BufferId, part: IndexId, sum: usize) -> Result<Place> {
         let indices = [part, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i));
-        let sum = (self.added.len() > 1).then(|| i64::try_from(sum).map(Affine::constant)).transpose();
-        let at = indices.map(Affine::index).chain(sum.map_err(|_| Error::Overflow)?).collect();
+        let at = indices.map(Affine::index).chain(self.along_sums(sum)?).collect();
         Ok(Place { buffer, at })
+    }
+
+    /// What there is on the axis of the sums, which only several have.
+    fn along_sums(&self, number: usize) -> Result<Option<Affine>> {
+        let number = i64::try_from(number).map_err(|_| Error::Overflow)?;
+        Ok((self.added.len() > 1).then(|| Affine::constant(number)))
     }
 
     /// What is done for a source: numbers that are the same for all of them, and what adds its terms to the sums of a part, in the names of the
@@ -240,9 +245,8 @@ impl Pass<'_> {
     fn workspace(&mut self, nest: &Nest, sum: &Sum, parts: u32) -> Result<BufferId> {
         let name = format!("{}_by_target", crate::loops::title(&self.program.buffers, nest));
         let own = [Affine::constant(i64::from(parts)), sum.target.1.clone()];
-        let sums = (sum.added.len() > 1).then(|| i64::try_from(sum.added.len()).map(Affine::constant)).transpose();
         let ranks = sum.ranks.iter().map(|(_, n)| n.clone());
-        let dims = own.into_iter().chain(ranks).chain(sums.map_err(|_| Error::Overflow)?).collect();
+        let dims = own.into_iter().chain(ranks).chain(sum.along_sums(sum.added.len())?).collect();
         Ok(self.program.buffers.push(Buffer::workspace(name, None, dims)))
     }
 
