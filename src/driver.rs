@@ -1,4 +1,4 @@
-//! The pipeline: which passes run, and in which order. No other module knows.
+//! The pipeline: which passes run, and in which order.
 //!
 //! | file | job |
 //! |---|---|

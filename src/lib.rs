@@ -55,13 +55,14 @@
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> prepare, lower ───> loops
-//!                                                          │ schedule     the same numbers, sooner: 31 passes
+//!                                                          │ schedule     the same numbers, sooner
 //!                                                          v
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] knows this order; that of the passes over loops is one table, [`schedule::PASSES`]. In debug builds a verifier runs after every pass,
-//! and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
+//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::prepare`], that of the passes over loops
+//! [`schedule::PASSES`], and that of the four that run at binding [`schedule::specialise`](fn@schedule::specialise). In debug builds a verifier runs after every pass, from
+//! let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
 //! # The intermediate representations
 //!

@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     /// each call.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     constant: Vec<String>,
-    /// Of the stage loops, the pass after which to print: truth-values, per-target, demand, structure, lower, or one of those of the schedule.
+    /// Of the stage loops, the pass after which to print; the message about a name that is none lists them.
     #[arg(long, value_name = "PASS", conflicts_with_all = ["explain", "constant"])]
     after: Option<String>,
     /// How to print.

@@ -5,8 +5,8 @@
 //! class of the result the explanation is the shortest way from the node that the class began with to the one that was chosen. (By induction over
 //! the unions there is one: each unites two classes at nodes that a step ties, and where operands become equal nodes become one.)
 //!
-//! Each equation holds by itself: [`Explanation::check`] looks at how they hang together, and [`Explanation::replay`] evaluates both sides. The
-//! operands of the equations are computed from the nodes that are least deep, whatever was chosen.
+//! Each equation holds by itself: [`Explanation::check`] looks at how they hang together, and [`Explanation::replay`] evaluates both sides, and
+//! the programs before and after guards went. The operands of the equations are computed from the nodes that are least deep, whatever was chosen.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

@@ -102,7 +102,7 @@ pub fn rules() -> std::result::Result<&'static [Rule], &'static RuleError> {
     RULES.as_deref()
 }
 
-/// Programs of more statements are brought to normal form, and not searched for cheaper ones.
+/// Programs of more classes are brought to normal form, and not searched for cheaper ones.
 const MAX_SATURATED: usize = 400;
 
 /// Programs of more statements are left as they are.

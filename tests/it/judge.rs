@@ -9,7 +9,7 @@
 //! | NaN or infinite, and the program simplified | anything |
 //! | a derivative of what is NaN or infinite, and simplified | anything |
 //!
-//! No tolerance is written anywhere else. Where a comparison may go either way the element is *undecided*, and is counted; where a bracket or
+//! Engines are compared by no other tolerance. Where a comparison may go either way the element is *undecided*, and is counted; where a bracket or
 //! an extremum tests one, all elements are.
 
 use iverson::reference::{Environment, Masked, Numeric, Rounded};
