@@ -113,6 +113,7 @@ decisions! {
         ReadAgain { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: its elements are read more than once (operations {operations}, loops {loops})"
         Again { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: a loop around would compute its elements again (operations {operations}, loops {loops})"
         Shared { stored: StoredAs, readers: usize } "stored {stored}: it has several readers ({readers})"
+        OtherRows { stored: StoredAs } "stored {stored}: what it is added to is a sum over the rows of another index"
         Argument { stored: StoredAs } "stored {stored}: a function of its elements is computed in lanes"
         Copied { stored: StoredAs } "copied {stored}: it is a result that is stored elsewhere"
         View { tensor: String } "{tensor} is computed in place: it is a view and costs nothing"
@@ -144,6 +145,9 @@ decisions! {
     }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
+    }
+    "unswitch" {
+        Unswitched {} "a loop that tests what was known before it is two loops"
     }
     "split" {
         Split {} "loops are cut where a test of their index begins or ceases to hold"

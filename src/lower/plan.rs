@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a result | stored in its output |
 //! | nearly no work: a parameter, a number, a shifted, transposed or guarded copy, one product | computed wherever it is read |
+//! | a sum over the rows of a relation that is added to one over rows at another index | stored, as each has its own order of loops |
 //! | read at one place of one statement, each element once | computed there |
 //! | a factor of a product that reads its elements again for all values of another index, if it is made of two numbers or more | stored |
 //! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
@@ -273,6 +274,7 @@ impl Plan {
                 (_, [once])
                     if small
                         && reads_once(program, once)
+                        && !has_other_rows(program, x, once.user)
                         && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
                 {
                     Some(Some(Decision::ReadOnce { tensor: tensor() }))
@@ -295,6 +297,9 @@ impl Plan {
                         (Some(_), _) => Decision::Result { stored },
                         _ if !small => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
+                        _ if readers.iter().any(|once| has_other_rows(program, x, once.user)) => {
+                            Decision::OtherRows { stored }
+                        }
                         (None, 1) => Decision::ReadAgain { stored, operations, loops },
                         (None, readers) => Decision::Shared { stored, readers },
                     });
@@ -412,6 +417,28 @@ fn is_asked(program: &Program, x: VarId, by: VarId) -> bool {
     let mut found = false;
     program.stmts[by].rhs.guards().for_each(|p| p.visit_computed(&mut |y| found |= y == x));
     found
+}
+
+/// Whether a sum over the rows of a relation is added to one over rows at another index: each of them has its own order of loops.
+fn has_other_rows(program: &Program, x: VarId, user: VarId) -> bool {
+    let Rhs::Add(sides) = &program.stmts[user].rhs else { return false };
+    let own = rows_at(&program.stmts[x]);
+    let others = sides.iter().filter(|(_, y)| *y != x).map(|(_, y)| rows_at(&program.stmts[*y]));
+    !own.is_empty() && others.into_iter().any(|other| !other.is_empty() && own.is_disjoint(&other))
+}
+
+/// The axes that relations of the data tie to what is summed.
+fn rows_at(stmt: &Stmt) -> BTreeSet<IndexId> {
+    let mut axes = BTreeSet::new();
+    let Rhs::Contract { sums, guard, .. } = &stmt.rhs else { return axes };
+    let (rank, all) = (stmt.dims.len(), stmt.dims.len() + sums.len());
+    for p in guard.conjuncts() {
+        let Pred::Relation { relation: RelationRef::Input(_), .. } = p else { continue };
+        if (rank..all).any(|k| p.mentions(IndexId::from_index(k))) {
+            axes.extend((0..rank).map(IndexId::from_index).filter(|i| p.mentions(*i)));
+        }
+    }
+    axes
 }
 
 /// Whether a reader reads each element at most once: see the head of this file.

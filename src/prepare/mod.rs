@@ -6,15 +6,19 @@
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
+//! | `empty-sums` | guards that say that a sum is not over nothing go | exact |
+//! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 
 mod demand;
+mod empty_sums;
 mod group_sums;
 mod needs;
 mod patterns;
 mod per_target;
+mod speculate;
 mod truth_values;
 
 use crate::error::Result;
@@ -40,6 +44,8 @@ pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
     let unshared = stages.run("truth-values", || Ok(truth_values::kept(program)?.into_owned()))?;
     let program = stages.run("per-target", || Ok(per_target::shared(&unshared)?.into_owned()))?;
     let program = stages.run("group-sums", || Ok(group_sums::grouped(&program)?.into_owned()))?;
+    let program = stages.run("empty-sums", || Ok(empty_sums::unguarded(&program)?.into_owned()))?;
+    let program = stages.run("speculate", || Ok(speculate::speculated(&program)?.into_owned()))?;
     let program = stages.run("demand", || Ok(demand::demanded(&program)?.into_owned()))?;
     Ok(Prepared { program, unshared })
 }

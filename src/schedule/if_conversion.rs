@@ -18,21 +18,28 @@
 //! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
 //!
 //! **Where it is done.** In innermost loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then.
-//! Sums over a few values, as a literal, are no loops here: they become statements.
+//! Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
+//! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the other elements
+//! costs less than that none of them runs in lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::unroll_outer::{few, is_few};
-use crate::base::{Arena, IndexId};
+use crate::base::Arena;
 use crate::error::Result;
 use crate::index::Checked;
 use crate::loops::predicate::{self, assume, under};
-use crate::loops::{Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt};
+use crate::loops::{
+    Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop,
+};
 use crate::scalar::{Comparison, Op};
 use crate::solver::Facts;
 
 /// How many numbers are computed under the tests of a loop at most: about what is lost where a processor guesses wrong every other time.
 const MOST_NUMBERS: usize = 32;
+
+/// How many statements a sum of products has at most.
+const MOST_FACTORS: usize = 8;
 
 /// Converts tests of numbers.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -104,6 +111,10 @@ impl<'a> Pass<'a> {
     fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
         let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
         let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt);
+        let is_long = |stmt: &Stmt| stmt.body().iter().any(|stmt| has_loop(stmt) && !is_few(stmt));
+        if body.iter().any(|stmt| is_test(stmt) && is_long(stmt)) && !self.tests_computed(body) {
+            return Ok(());
+        }
         if !body.iter().any(is_test) || !body.iter().all(|stmt| is_test(stmt) || is_straight(stmt)) {
             return Ok(());
         }
@@ -122,6 +133,38 @@ impl<'a> Pass<'a> {
         }
         Ok(())
     }
+
+    /// Whether numbers that the body of a loop loads from intermediate tensors are what it tests.
+    fn tests_computed(&self, body: &[Stmt]) -> bool {
+        let mut computed = BTreeSet::new();
+        for stmt in body {
+            let Stmt::Define(r, real) = stmt else { continue };
+            let mut is_computed = stmt.load().is_some_and(|place| {
+                self.buffers
+                    .get(place.buffer)
+                    .is_some_and(|buffer| !matches!(buffer.kind, BufferKind::Param(..) | BufferKind::Held(_)))
+            });
+            real.visit_reads(&mut |a| is_computed |= computed.contains(&a));
+            if is_computed {
+                computed.insert(*r);
+            }
+        }
+        body.iter().all(|stmt| match stmt {
+            Stmt::If { cond: Cond::Support(r) | Cond::NoSupport(r), .. } => computed.contains(r),
+            Stmt::If { .. } => false,
+            _ => true,
+        })
+    }
+}
+
+/// Whether a statement is a sum of products, one by one: of numbers that are loaded and multiplied.
+fn is_product_sum(stmt: &Stmt) -> bool {
+    let Stmt::For { domain: Domain::Range { .. }, body, lanes: 1, jam: 1, .. } = stmt else { return false };
+    body.len() <= MOST_FACTORS
+        && body.iter().all(|stmt| match stmt {
+            Stmt::Define(_, real) => matches!(real, Real::Load(_) | Real::Literal(_) | Real::Mul(..)),
+            stmt => matches!(stmt, Stmt::Accumulate(..)),
+        })
 }
 
 /// The body of a loop without tests.
@@ -158,10 +201,8 @@ impl Conversion {
             self.tests.truncate(depth);
             return Ok(can);
         }
-        if let Stmt::For { index, domain, body, .. } = stmt
-            && depth > 0
-        {
-            return self.short_loop(pass, *index, domain, body);
+        if matches!(stmt, Stmt::For { .. }) && depth > 0 {
+            return self.sum(pass, stmt);
         }
         if let Stmt::Local(r) = stmt {
             self.declared.insert(*r, depth);
@@ -205,18 +246,19 @@ impl Conversion {
         Ok(true)
     }
 
-    /// Adds a loop over a few values that is under tests.
-    fn short_loop(&mut self, pass: &mut Pass<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Checked<bool> {
-        if few(domain).is_none() {
+    /// Adds a loop over a few values, or a sum of products, that is under tests.
+    fn sum(&mut self, pass: &mut Pass<'_>, stmt: &Stmt) -> Checked<bool> {
+        let Stmt::For { index, domain, body, .. } = stmt else { return Ok(false) };
+        if few(domain).is_none() && !is_product_sum(stmt) {
             return Ok(false);
         }
         let mut inside = self.known.clone();
-        assume(&mut inside, index, domain)?;
+        assume(&mut inside, *index, domain)?;
         let around = (std::mem::replace(&mut self.known, inside), std::mem::take(&mut self.out));
         let can = self.stmts(pass, body)?;
         self.known = around.0;
         let body = std::mem::replace(&mut self.out, around.1);
-        self.out.push(Stmt::one_by_one(index, domain.clone(), body));
+        self.out.push(Stmt::one_by_one(*index, domain.clone(), body));
         Ok(can)
     }
 

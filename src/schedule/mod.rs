@@ -12,6 +12,7 @@
 //! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `growing-sums` | sums over all places up to an index, or from it on, have nests of their own | | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
+//! | `unswitch` | loops are told apart by what they test and was known before them | | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `unroll-extrema` | of a few numbers each is compared with the best, whose place is not looked for | loops cut at tests | exact |
 //! | `if-conversion` | what is done under tests of numbers is done in any case, and chosen | | exact |
@@ -89,6 +90,7 @@ mod tiles;
 mod unroll;
 mod unroll_extrema;
 mod unroll_outer;
+mod unswitch;
 mod vectorise;
 
 use crate::error::Result;
@@ -134,7 +136,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 31] = {
+pub const PASSES: [Pass; 32] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -146,6 +148,7 @@ pub const PASSES: [Pass; 31] = {
         pass("row-sums", Reassociates, row_sums::run),
         pass("growing-sums", Exact, prefix_sums::apart),
         pass("interchange", Exact, interchange::run),
+        pass("unswitch", Exact, unswitch::run),
         pass("split", Exact, split::run),
         pass("unroll-extrema", Exact, unroll_extrema::run),
         pass("if-conversion", Exact, if_conversion::run),

@@ -437,6 +437,43 @@ fn pairs_are_not_stored() {
     }
 }
 
+/// Products of the gradient of a layer have no mask but where a row of them has a NaN, and their sums run in any case.
+#[test]
+fn masks_leave_products() {
+    let programs = [
+        "let z = gen i < n, j < m. relu((sum k < l. x[i, k] * w[j, k]) + c[j])\nsum((z @ v - y)^2)",
+        "let z = gen i < n, j < m. max(0.1 * c[j], sum k < l. x[i, k] * w[j, k])\nsum((z @ v - y)^2)",
+        "let z = gen i < n, j < m. relu(sum k < l. x[i, k] * w[j, k])^2\nsum((z @ v - y)^2)",
+    ];
+    for program in programs {
+        let params = "param x : [n, l] real\nparam w : [m, l] real\nparam c : [m] real\nparam v : [m, o] real\nparam y : [n, o] real\n";
+        let gradient = Function::parse(&format!("{params}{program}")).expect("it compiles").gradient(["w", "v"]);
+        let nests = gradient.expect("one real result").loops(&mut Stages::new()).expect("it lowers").to_string();
+        let (mut masked, mut inside, mut speculated) = (Vec::new(), None, 0);
+        for line in nests.lines() {
+            let indent = line.len() - line.trim_start().len();
+            if indent == 0 {
+                masked.clear();
+            }
+            if inside.is_some_and(|around| indent <= around) {
+                inside = None;
+            }
+            if line.trim_start().starts_with("if r") && line.ends_with("!= 0") {
+                inside = Some(indent);
+                speculated += 1;
+            }
+            if line.contains("!= 0] ") {
+                masked.push(line.split_whitespace().next().expect("a register"));
+            }
+            let adds = line.split_once(" += ").filter(|(_, product)| product.contains('*'));
+            let of_masked =
+                adds.is_some_and(|(_, product)| product.split(" * ").any(|factor| masked.contains(&factor)));
+            assert!(!of_masked || inside.is_some(), "{line}\n{nests}");
+        }
+        assert_eq!(speculated, 1, "{nests}");
+    }
+}
+
 fn derivative(name: &str, wrt: &str) -> Function {
     let path = format!("{}/tests/programs/{name}.iv", env!("CARGO_MANIFEST_DIR"));
     let primal = Function::parse(&std::fs::read_to_string(path).expect("text")).expect("it compiles");

@@ -47,6 +47,36 @@ const LOST: Datum = Vector(&[NAN, 0.5, INF, 2.0, -INF]);
 
 const CASES: &[Case] = &[
     (
+        "NaN behind the mask of a factor",
+        "param x : [n, l] real\nparam p : [n, l] real\nparam q : [l, m] real\ngen i < n, j < m. sum k < l. [x[i, k] > 0] * p[i, k] * q[k, j]",
+        &[],
+        &[
+            ("x", Matrix(2, 3, &[1.0, -1.0, -2.0, 0.5, 3.0, -1.0])),
+            ("p", Matrix(2, 3, &[1.0, 2.0, NAN, 4.0, 5.0, 6.0])),
+            ("q", Matrix(3, 2, &[1.0, 2.0, INF, 4.0, NAN, 6.0])),
+        ],
+    ),
+    (
+        "NaN behind a mask, of which the loss is made",
+        "param x : [n, l] real\nparam p : [n, l] real\nparam q : [l, m] real\nlet t = gen i < n, j < m. sum k < l. [x[i, k] > 0] * p[i, k] * q[k, j]\nsum i < n, j < m. t[i, j]^2",
+        &["p", "q"],
+        &[
+            ("x", Matrix(2, 3, &[1.0, -1.0, -2.0, 0.5, 3.0, -1.0])),
+            ("p", Matrix(2, 3, &[1.0, 2.0, NAN, 4.0, 5.0, INF])),
+            ("q", Matrix(3, 2, &[1.0, 2.0, 3.0, 4.0, NAN, 6.0])),
+        ],
+    ),
+    (
+        "a layer that is off where its data are lost",
+        "param x : [n, l] real\nparam p : [l] real\nparam q : [l, m] real\nlet z = gen i < n, k < l. relu(x[i, k] - p[k])\nsum i < n, j < m. (sum k < l. z[i, k] * q[k, j])^2",
+        &["x", "q"],
+        &[
+            ("x", Matrix(2, 3, &[1.0, -1.0, -2.0, 0.5, 3.0, -1.0])),
+            ("p", Vector(&[0.0, 0.5, 2.0])),
+            ("q", Matrix(3, 2, &[1.0, 2.0, 3.0, 4.0, 1e200, -1e300])),
+        ],
+    ),
+    (
         "an overflowing factor of empty rows",
         "param S : csr [n, m] real\nparam c : [n] real\nsum i < n, j < m. S[i, j] * exp(c[i])",
         &["S", "c"],
