@@ -12,6 +12,8 @@ use iverson::codegen::vector;
 pub fn run(table: &mut Table) -> Result<()> {
     recurrent(table, [64, 64, 64])?;
     recurrent(table, [256, 128, 192])?;
+    relu(table, [200, 20, 16, 3])?;
+    relu(table, [1000, 200, 128, 10])?;
     attention(table, [2, 96, 32])?;
     attention(table, [4, 192, 32])?;
     batch_norm(table, 100, 64)?;
@@ -86,6 +88,36 @@ fn recurrent(table: &mut Table, [b, d, k]: [usize; 3]) -> Result<()> {
             back(h, z, [dwz, duz, dbz]);
             back(h, g, [dwr, dur, dbr]);
             back(rh, c, [dwc, duc, dbc]);
+        })
+    })
+}
+
+fn relu(table: &mut Table, [b, d, h, o]: [usize; 4]) -> Result<()> {
+    let name = format!("layers with ReLU, {d}-{h}-{o}, batch {b}");
+    let text = include_str!("../programs/relu_layers.iv");
+    let Some(p) = Program::new(table, name, text, &["W", "c", "V"]) else { return Ok(()) };
+    let scaled = |x: Vec<f64>| x.into_iter().map(|x| 0.2 * x).collect::<Vec<f64>>();
+    let p = p.tensor("X", &[b, d], random(b * d, 521)).tensor("W", &[h, d], scaled(random(h * d, 522)));
+    let p = p.tensor("c", &[h], random(h, 523)).tensor("V", &[o, h], scaled(random(o * h, 524)));
+    let p = p.tensor("Y", &[b, o], random(b * o, 525));
+    let [x, w, c, v, y] = p.numbers();
+    p.compare(table, || -> Run<'_> {
+        let (mut z, mut t, mut back) = (vec![0.0; b * h], vec![0.0; b * o], vec![0.0; b * h]);
+        let mut room = packed(b.max(d).max(h), h.max(d));
+        Box::new(move |results| {
+            z.chunks_exact_mut(h).for_each(|row| row.copy_from_slice(c));
+            multiply(Matrix::new(x, d), Matrix::new(w, d).transposed(), [b, d, h], 1.0, &mut z, &mut room);
+            z.iter_mut().for_each(|z| *z = z.max(0.0));
+            multiply(Matrix::new(&z, h), Matrix::new(v, h).transposed(), [b, h, o], 0.0, &mut t, &mut room);
+            t.iter_mut().zip(y).for_each(|(t, y)| *t -= y);
+            results[0][0] = dot(&t, &t);
+            let [_, dw, dc, dv] = results else { return };
+            t.iter_mut().for_each(|t| *t *= 2.0);
+            multiply(Matrix::new(&t, o).transposed(), Matrix::new(&z, h), [o, b, h], 0.0, dv, &mut room);
+            multiply(Matrix::new(&t, o), Matrix::new(v, h), [b, o, h], 0.0, &mut back, &mut room);
+            back.iter_mut().zip(&z).for_each(|(back, z)| *back = if *z > 0.0 { *back } else { 0.0 });
+            sums_of_columns(&back, h, dc);
+            multiply(Matrix::new(&back, h).transposed(), Matrix::new(x, d), [h, b, d], 0.0, dw, &mut room);
         })
     })
 }
