@@ -9,7 +9,7 @@
 //! each size with that of this size as the last one of all tensors that have it; of these ends the one with which all nests together load least
 //! from places far apart is taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::split::taps::is_border;
 use super::vectorise::is_short;
@@ -36,9 +36,11 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let copies = pack::copies(program);
     let last = best(program, &|buffer| copies.iter().any(|copy| copy.to == buffer));
     let Program { buffers, nests, .. } = program;
+    let users = users(nests);
     for (id, axis) in last {
         move_last(&mut buffers[id].dims, axis);
-        for nest in nests.iter_mut().filter(|nest| uses(nest, id)) {
+        for at in users.get(&id).into_iter().flatten() {
+            let Some(nest) = nests.get_mut(*at) else { continue };
             permute(&mut nest.body, id, axis);
             if nest.buffers.contains(&id) {
                 nest.decisions.push(Decision::LastAxis { axis });
@@ -53,11 +55,13 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 pub(super) fn best(program: &Program, stays: &dyn Fn(BufferId) -> bool) -> Last {
     let Program { buffers, nests, .. } = program;
     let is_free = |b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && b.dims.len() >= 2;
+    let users = users(nests);
+    let paths: Vec<Vec<Path<'_>>> = nests.iter().map(paths).collect();
     let mut free: Vec<Free> = Vec::new();
     let mut starts = vec![Last::new()];
     let mut sizes: Vec<&Size> = Vec::new();
     for (id, buffer) in buffers.iter().filter(|(id, buffer)| is_free(buffer) && !stays(*id)) {
-        let users = (0..nests.len()).filter(|at| nests.get(*at).is_some_and(|nest| uses(nest, id))).collect();
+        let users = users.get(&id).cloned().unwrap_or_default();
         free.push(Free { id, rank: buffer.dims.len(), users });
         let new = buffer.dims.iter().filter(|n| n.as_constant().is_none() && !sizes.contains(n)).collect::<Vec<_>>();
         sizes.extend(new);
@@ -66,8 +70,8 @@ pub(super) fn best(program: &Program, stays: &dyn Fn(BufferId) -> bool) -> Last 
         let axis = |free: &Free| Some((free.id, buffers[free.id].dims.iter().rposition(|n| n == size)?));
         starts.push(free.iter().filter_map(axis).collect());
     }
-    let ends = starts.into_iter().map(|start| settled(nests, &free, start));
-    let cost = |last: &Last| total(nests.iter().map(|nest| strided(nest, last)));
+    let ends = starts.into_iter().map(|start| settled(&paths, &free, start));
+    let cost = |last: &Last| total(paths.iter().map(|paths| strided_in(paths, last)));
     let mut last = ends.min_by_key(cost).unwrap_or_default();
     last.retain(|id, axis| buffers.get(*id).is_some_and(|buffer| *axis + 1 < buffer.dims.len()));
     last
@@ -81,14 +85,14 @@ struct Free {
 }
 
 /// The last axes with which no tensor would rather have another one, asked in order.
-fn settled(nests: &[Nest], free: &[Free], mut last: Last) -> Last {
+fn settled(paths: &[Vec<Path<'_>>], free: &[Free], mut last: Last) -> Last {
     for _ in 0..SWEEPS {
         let mut moved = false;
         for Free { id, rank, users } in free {
             let before = last.get(id).copied().unwrap_or(rank.saturating_sub(1));
             let mut cost = |axis: usize| -> u64 {
                 last.insert(*id, axis);
-                total(users.iter().filter_map(|at| nests.get(*at)).map(|nest| strided(nest, &last)))
+                total(users.iter().filter_map(|at| paths.get(*at)).map(|paths| strided_in(paths, &last)))
             };
             let now = cost(before);
             let best = (0..*rank).map(|axis| (cost(axis), axis)).min();
@@ -144,12 +148,15 @@ fn place(stmt: &Stmt) -> Option<&Place> {
     }
 }
 
-fn uses(nest: &Nest, buffer: BufferId) -> bool {
-    let mut found = false;
-    for stmt in &nest.body {
-        stmt.visit(&mut |stmt| found |= place(stmt).is_some_and(|place| place.buffer == buffer));
+/// The nests in which each buffer occurs.
+fn users(nests: &[Nest]) -> BTreeMap<BufferId, Vec<usize>> {
+    let mut users: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+    for (at, nest) in nests.iter().enumerate() {
+        let mut buffers = BTreeSet::new();
+        nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| buffers.extend(place(stmt).map(|place| place.buffer))));
+        buffers.into_iter().for_each(|id| users.entry(id).or_default().push(at));
     }
-    found
+    users
 }
 
 /// A loop around statements.
@@ -161,18 +168,15 @@ pub(super) struct Loop<'a> {
     lanes: bool,
 }
 
-/// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
-fn strided(nest: &Nest, last: &Last) -> u64 {
-    strided_in(&paths(nest), last)
-}
-
-/// The same of one innermost loop, without loads between loops: those of intermediate tensors that have no order of axes yet.
+/// The accesses to places far apart that the best choice of lanes leaves in one innermost loop, without loads between loops: those of intermediate
+/// tensors that have no order of axes yet.
 pub(super) fn strided_inside(path: &Path<'_>, last: &Last) -> u64 {
     let mut path = path.clone();
     path.outside.retain(|(_, stmt)| stmt.store().is_some());
     strided_in(&[path], last)
 }
 
+/// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
 fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
     let cost = |path: &Path<'_>| -> u64 {
         let Path { around, outside, body } = path;
