@@ -17,17 +17,19 @@
 //! Where a row of `f` has a NaN the sums with the mask say what it is. That is *speculation*: computed as if all were finite, verified, and computed again
 //! where it was wrong.
 //!
+//! What sums such products further, or multiplies them by numbers, and is their only reader, is verified in their place: `f` is as small as it gets.
+//!
 //! **Where it is done.** For sums of unknown length of products of two dense tensors, all of whose elements are needed. The mask is about numbers, at
 //! indices of one factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it stays.
 //! And there is some other index, so that the mask would be asked again and again.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::needs::wanted;
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::error::Result;
-use crate::index::{Checked, Pred, RelationRef, Size, View};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::scalar::{Comparison, Op};
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
@@ -36,13 +38,25 @@ const REPEATED: i64 = 4;
 
 /// The program in which such products are computed without masks.
 pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
-    let wanted = wanted(program);
+    let (wanted, carriers) = (wanted(program), carriers(program));
+    // The statement that gets the sum in the end.
+    let last = |mut x: VarId| {
+        while let Some(y) = carriers[x] {
+            x = y;
+        }
+        x
+    };
     let mut found = BTreeSet::new();
-    let mut is_apart = SideTable::new(program.stmts.len(), false);
+    let mut roles = SideTable::new(program.stmts.len(), Role::Other);
     for (x, stmt) in program.stmts.iter() {
-        if let Some(masked) = Masked::of(stmt).filter(|masked| wanted[x] && masked.is_repeated(stmt)) {
+        if let Some(masked) = Masked::of(stmt).filter(|masked| wanted[last(x)] && masked.is_repeated(stmt)) {
             found.insert((masked.factor.var, masked.of_factor()?));
-            is_apart.set(x, true);
+            roles.set(x, Role::Product);
+            let mut carrier = carriers[x];
+            while let Some(y) = carrier {
+                roles.set(y, Role::Carrier);
+                carrier = carriers[y];
+            }
         }
     }
     if found.is_empty() {
@@ -52,20 +66,83 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     for (x, stmt) in program.stmts.iter() {
         if let Some(masked) = Masked::of(stmt).filter(|masked| masked.other.is_none()) {
             let mask = masked.of_factor()?;
-            let is_masked = has(&program.stmts[masked.factor.var], &mask) || found.contains(&(masked.factor.var, mask));
-            is_apart.set(x, is_masked);
+            if has(&program.stmts[masked.factor.var], &mask) || found.contains(&(masked.factor.var, mask)) {
+                roles.set(x, Role::Sum);
+            }
         }
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut all_apart = program.stmts.ids().map(|x| is_apart[x]);
+    // With masks, by what it is without.
+    let mut with_masks: BTreeMap<VarId, VarId> = BTreeMap::new();
+    let mut all = program.stmts.ids();
     let outputs = builder.append_with(program, |builder, stmt| {
-        let is_apart = all_apart.next() == Some(true);
-        match Masked::of(stmt).filter(|_| is_apart) {
-            Some(masked) => masked.apart(stmt, builder),
-            None => builder.push(stmt),
+        let x = all.next().ok_or_else(|| Error::bug("speculate", "there are more statements than before"))?;
+        let [first, second] = match (roles[x], Masked::of(stmt)) {
+            (Role::Product, Some(masked)) => masked.products(stmt, builder)?,
+            (Role::Sum, Some(masked)) => return masked.sum(stmt, builder),
+            (Role::Carrier, _) => {
+                let second = stmt.rename(&|y| Some(with_masks.get(&y).copied().unwrap_or(y)))?;
+                [builder.push(stmt)?, builder.push(&second)?]
+            }
+            _ => return builder.push(stmt),
+        };
+        if carriers[x].is_none() {
+            return verified(builder, &stmt.dims, [first, second]);
         }
+        with_masks.insert(first, second);
+        Ok(first)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
+}
+
+/// What a statement is here.
+#[derive(Clone, Copy)]
+enum Role {
+    /// A product with a mask.
+    Product,
+    /// A sum of a factor with a mask.
+    Sum,
+    /// A sum, or a multiple, of a product with a mask.
+    Carrier,
+    Other,
+}
+
+/// The only reader of each tensor, where it sums it, puts its axes in another order, or multiplies it by numbers, and does nothing else.
+fn carriers(program: &Program) -> SideTable<VarId, Option<VarId>> {
+    let mut readers: SideTable<VarId, Vec<Option<VarId>>> = SideTable::new(program.stmts.len(), Vec::new());
+    for (x, stmt) in program.stmts.iter() {
+        stmt.rhs.guards().for_each(|p| p.visit_computed(&mut |y| readers[y].push(None)));
+        let is_number = |y: VarId| matches!(program.stmts[y].rhs, Rhs::Number(_));
+        match &stmt.rhs {
+            Rhs::Contract { operands, .. } if operands.iter().filter(|y| !is_number(y.var)).count() == 1 => {
+                operands.iter().for_each(|y| readers[y.var].push(Some(x)));
+            }
+            rhs => rhs.for_each_operand(|y| readers[y].push(None)),
+        }
+    }
+    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| readers[*x].push(None));
+    let mut carriers = SideTable::new(program.stmts.len(), None);
+    for x in program.stmts.ids() {
+        if let [only] = readers[x].as_slice() {
+            carriers.set(x, *only);
+        }
+    }
+    carriers
+}
+
+/// The first of two tensors, and the second one in rows where the first has a NaN.
+fn verified(builder: &mut Builder, dims: &[Size], [first, second]: [VarId; 2]) -> Result<VarId> {
+    let gens = builder.fresh_indices(dims);
+    let differ = Op::Compare(Comparison::NotEqual).into();
+    let is_nan = builder.map(&gens, Pred::True, differ, vec![first, first])?;
+    let indices = gens.iter().map(|(i, _)| *i).collect();
+    let (rows, row) = gens.split_at(gens.len() - usize::from(gens.len() > 1));
+    let no_numbers = builder.contract(rows, row, Pred::True, vec![Operand { var: is_nan, indices }])?;
+    let is_none = |holds: bool| {
+        let relation = RelationRef::Computed { var: no_numbers, view: View::Support };
+        Pred::Relation { relation, args: rows.iter().map(|(i, _)| (*i).into()).collect(), holds }
+    };
+    builder.add(&gens, [(is_none(false), first), (is_none(true), second)])
 }
 
 /// A product with a mask.
@@ -75,7 +152,8 @@ struct Masked<'a> {
     other: Option<&'a Operand>,
     sums: &'a [Size],
     guard: &'a Pred,
-    mask: Vec<&'a Pred>,
+    /// Conjuncts of the guard, and what they say at the indices of the factor.
+    mask: Vec<(&'a Pred, Pred)>,
 }
 
 impl<'a> Masked<'a> {
@@ -91,7 +169,7 @@ impl<'a> Masked<'a> {
             if operands.len() == 2 { &[(0, Some(1)), (1, Some(0))] } else { &[(0, None)] };
         ways.iter().find_map(|(factor, other)| {
             let (factor, other) = (operands.get(*factor)?, other.and_then(|k| operands.get(k)));
-            let mask = guard.conjuncts().iter().filter(|p| is_mask(p, factor)).collect();
+            let mask = guard.conjuncts().iter().filter_map(|p| Some((p, at_factor(p, factor, guard)?))).collect();
             Some(Masked { factor, other, sums, guard, mask }).filter(|masked| !masked.mask.is_empty())
         })
     }
@@ -99,8 +177,8 @@ impl<'a> Masked<'a> {
     /// Whether the mask depends on what the result does, and is asked for several values of other indices.
     fn is_repeated(&self, stmt: &Stmt) -> bool {
         let rank = stmt.dims.len();
-        let asked = |i: IndexId| self.mask.iter().any(|p| p.mentions(i));
-        let rest = || self.guard.conjuncts().iter().filter(|p| !self.mask.contains(p));
+        let asked = |i: IndexId| self.mask.iter().any(|(_, p)| p.mentions(i));
+        let rest = || self.without_mask();
         let indices = || (0..rank + self.sums.len()).map(IndexId::from_index);
         let ties = |p: &&Pred| matches!(p, Pred::Zero(_)) && indices().any(|i| asked(i) && p.mentions(i));
         let is_tied = |i: IndexId| rest().filter(ties).any(|p| p.mentions(i));
@@ -117,38 +195,34 @@ impl<'a> Masked<'a> {
         long.len() > equations || times >= REPEATED
     }
 
-    /// The statements that the product becomes.
-    fn apart(&self, stmt: &Stmt, builder: &mut Builder) -> Result<VarId> {
+    fn without_mask(&self) -> impl Iterator<Item = &'a Pred> {
+        self.guard.conjuncts().iter().filter(|p| !self.mask.iter().any(|(own, _)| own == p))
+    }
+
+    /// The sum without the mask, of the factor where that holds.
+    fn sum(&self, stmt: &Stmt, builder: &mut Builder) -> Result<VarId> {
+        let guard = Pred::all(self.without_mask().cloned().collect::<Vec<_>>());
+        let product = self.product(stmt, builder, guard)?;
+        builder.push(&product)
+    }
+
+    /// The same, and the sum with the mask.
+    fn products(&self, stmt: &Stmt, builder: &mut Builder) -> Result<[VarId; 2]> {
+        let second = self.product(stmt, builder, self.guard.clone())?;
+        Ok([self.sum(stmt, builder)?, builder.push(&second)?])
+    }
+
+    /// The product of the factor where the mask holds.
+    fn product(&self, stmt: &Stmt, builder: &mut Builder, guard: Pred) -> Result<Stmt> {
         let masked = Operand { var: self.masked(builder)?, indices: self.factor.indices.clone() };
-        let without: Vec<Pred> = self.guard.conjuncts().iter().filter(|p| !self.mask.contains(p)).cloned().collect();
-        let product = |guard: Pred| {
-            let operands = std::iter::once(&masked).chain(self.other).cloned().collect();
-            Stmt { dims: stmt.dims.clone(), rhs: Rhs::Contract { sums: self.sums.to_vec(), guard, operands } }
-        };
-        let first = builder.push(&product(Pred::all(without)))?;
-        if self.other.is_none() {
-            return Ok(first);
-        }
-        let second = builder.push(&product(self.guard.clone()))?;
-        // Rows are asked as a whole.
-        let gens = builder.fresh_indices(&stmt.dims);
-        let differ = Op::Compare(Comparison::NotEqual).into();
-        let is_nan = builder.map(&gens, Pred::True, differ, vec![first, first])?;
-        let indices = gens.iter().map(|(i, _)| *i).collect();
-        let (rows, row) = gens.split_at(gens.len() - usize::from(gens.len() > 1));
-        let no_numbers = builder.contract(rows, row, Pred::True, vec![Operand { var: is_nan, indices }])?;
-        let is_none = |holds: bool| {
-            let relation = RelationRef::Computed { var: no_numbers, view: View::Support };
-            Pred::Relation { relation, args: rows.iter().map(|(i, _)| (*i).into()).collect(), holds }
-        };
-        let sides = [(is_none(false), first), (is_none(true), second)];
-        builder.add(&gens, sides)
+        let operands = std::iter::once(&masked).chain(self.other).cloned().collect();
+        Ok(Stmt { dims: stmt.dims.clone(), rhs: Rhs::Contract { sums: self.sums.to_vec(), guard, operands } })
     }
 
     /// The mask at the axes of the factor.
     fn of_factor(&self) -> Checked<Vec<Pred>> {
         let axis = |i: IndexId| self.factor.indices.iter().position(|j| *j == i).map(|k| IndexId::from_index(k).into());
-        self.mask.iter().map(|p| p.substitute(&axis)).collect()
+        self.mask.iter().map(|(_, p)| p.substitute(&axis)).collect()
     }
 
     /// The factor where the mask holds.
@@ -173,11 +247,28 @@ fn has(stmt: &Stmt, mask: &[Pred]) -> bool {
     }
 }
 
-/// Whether a conjunct says where numbers are, or are not, zero, at indices of a factor, which has each of them once.
-fn is_mask(p: &Pred, factor: &Operand) -> bool {
-    let Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, args, .. } = p else {
-        return false;
+/// What a conjunct says of numbers, whether they are zero, at indices of a factor, which has each of them once.
+fn at_factor(p: &Pred, factor: &Operand, guard: &Pred) -> Option<Pred> {
+    let Pred::Relation { relation: relation @ RelationRef::Computed { view: View::Support, .. }, args, holds } = p
+    else {
+        return None;
     };
-    let once = |i: IndexId| factor.indices.iter().filter(|j| **j == i).count() == 1;
-    args.iter().all(|a| a.as_index().is_some_and(once)) && factor.indices.iter().all(|i| once(*i))
+    let indices = &factor.indices;
+    if indices.iter().any(|i| indices.iter().filter(|j| *j == i).count() > 1) {
+        return None;
+    }
+    // An equation may give the value of an index of the factor.
+    let named = |a: &Affine| match a.as_index() {
+        Some(i) if indices.contains(&i) => Some(i),
+        _ => indices.iter().copied().find(|i| guard.conjuncts().iter().any(|p| is_equation(p, *i, a))),
+    };
+    let args = args.iter().map(|a| named(a).map(Affine::index)).collect::<Option<_>>()?;
+    Some(Pred::Relation { relation: *relation, args, holds: *holds })
+}
+
+/// Whether a predicate is `i = a`.
+fn is_equation(p: &Pred, i: IndexId, a: &Affine) -> bool {
+    let Pred::Zero(difference) = p else { return false };
+    let own = Affine::index(i).sub(a);
+    own.is_ok_and(|own| own == *difference || own.scale(-1).is_ok_and(|own| own == *difference))
 }
