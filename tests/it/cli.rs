@@ -419,6 +419,7 @@ fn json() {
         ("run gone.iv --format json", 1, "gone.iv"),
         ("check gone.iv --format json", 1, "gone.iv"),
         ("run blur.iv --derivative gradient --wrt q --format json", 2, "`q`"),
+        ("show blur.iv --derivative adjoint --derivation --format json", 2, "a derivation is printed as"),
     ] {
         let found = problems(command, code);
         let said = found[0]["message"].as_str().is_some_and(|said| said.contains(message));
@@ -648,7 +649,7 @@ fn failures() {
         (2, "show blur.iv --simplify --nodes many"),
         (2, "show blur.iv --derivative forward --derivation"),
         (2, "show blur.iv --derivative adjoint --derivation --stage surface"),
-        (2, "show blur.iv --derivative adjoint --derivation --format json"),
+        (2, "show blur.iv --derivative adjoint --derivation --format dot"),
         (2, "show blur.iv --derivative gradient --wrt v"),
         (2, "show blur.iv --derivative gradient --wrt w,w"),
         (2, "show blur.iv --derivative gradient --wrt="),

@@ -88,8 +88,10 @@ impl Parser<'_> {
 
     /// Passes over a habit, up to a token that ends what it stands in.
     pub(super) fn skip_habit(&mut self) -> Operand {
-        // The `in` of a loop belongs to it.
+        // The `in` of a loop belongs to it, as the `else` of `a if c else b` does.
         let is_loop = self.at_word("for");
+        let in_choice =
+            self.frames.iter().any(|frame| matches!(frame, Frame::IfCondition { .. } | Frame::IfThen { .. }));
         let mut depth = usize::from(self.token() == Token::LeftParen);
         self.advance();
         loop {
@@ -98,8 +100,7 @@ impl Parser<'_> {
                 Token::In => !is_loop,
                 Token::Let | Token::Comma | Token::Semicolon => true,
                 Token::RightParen | Token::RightBracket | Token::With => true,
-                // The `else` of `a if c else b` belongs to it.
-                Token::Then | Token::Else => self.frames.iter().any(|frame| frame.accepts(token)),
+                Token::Then | Token::Else => in_choice,
                 _ => self.current.starts_line && starts_operand(token),
             };
             if token == Token::End || is_decl(token) || depth == 0 && ends {
