@@ -3,7 +3,8 @@
 //! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
 //! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
 //! is indented. Where `//` looks like a floor division, as in `n // 2`, it is refused.
-//! Characters and numbers that cannot be read are reported here and never reach the parser as something else.
+//! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}` are reported
+//! whole, and stand as one [`Token::Foreign`].
 //!
 //! Names are letters, digits, `_` and `'`, Unicode included. `Σ` is a letter too: at the start of a word it is always the
 //! operator, so `Σi < n` reads as `sum i < n`. A number takes a point only with a digit behind it, so that `gen i < 2. e` ends
@@ -13,6 +14,7 @@
 
 use crate::base::{Format, Span};
 use crate::error::Diagnostic;
+use crate::foreign;
 
 /// A token without its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +79,8 @@ pub(crate) enum Token {
     Semicolon,
     Question,
     Arrow,
+    /// An operand of another language, such as `\frac{a}{b}`, which has been reported.
+    Foreign,
     End,
 }
 
@@ -227,9 +231,30 @@ impl<'a> Lexer<'a> {
                 self.skip_while(|c| c != '\n');
                 continue;
             }
+            if self.rest().starts_with("/*") {
+                self.block_comment(diagnostics);
+                continue;
+            }
             let start = self.at;
             if starts_line {
                 self.indent = (start - self.line_start) as u32;
+            }
+            if c == '\\' && self.rest()[1..].starts_with(char::is_alphabetic) {
+                match self.command(diagnostics) {
+                    true => continue,
+                    false => {
+                        let span = Span::new(start, self.at);
+                        return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
+                    }
+                }
+            }
+            if matches!(c, 'Σ' | '∑' | '∃' | '⊞') && self.rest()[c.len_utf8()..].starts_with("_{") {
+                self.at += c.len_utf8() + 1;
+                if self.subscript(start, diagnostics) {
+                    let span = Span::new(start, self.at);
+                    return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
+                }
+                self.at = start;
             }
             let after_import = std::mem::take(&mut self.after_import);
             let token = if c.is_ascii_digit() {
@@ -237,6 +262,10 @@ impl<'a> Lexer<'a> {
             } else if starts_name(c) {
                 self.skip_while(continues_name);
                 let text = &self.text[start..self.at];
+                if text.ends_with('_') && self.subscript(start, diagnostics) {
+                    let span = Span::new(start, self.at);
+                    return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
+                }
                 keyword(text).unwrap_or_else(|| {
                     self.name_end = self.at;
                     self.after_import = text == "import";
@@ -298,6 +327,64 @@ impl<'a> Lexer<'a> {
             ),
         );
         true
+    }
+
+    /// `/* .. */`, which is refused and left out.
+    fn block_comment(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        let start = self.at;
+        let rest = self.rest();
+        self.at += rest.find("*/").map_or_else(|| rest.find('\n').unwrap_or(rest.len()), |end| end + 2);
+        let span = Span::new(start, start + 2);
+        diagnostics.push(
+            Diagnostic::new("block-comment", span, "expected an expression or an operator, found `/*`")
+                .help("comments begin with `#` or `//` and end with the line"),
+        );
+    }
+
+    /// A command of LaTeX with its arguments and indices, which is refused. Whether it stands between operands: then nothing stands for it.
+    fn command(&mut self, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let start = self.at;
+        self.at += 1;
+        self.skip_while(char::is_alphabetic);
+        let span = Span::new(start, self.at);
+        let (help, between) = foreign::command(&self.text[start + 1..self.at]);
+        self.skip_groups();
+        let message = format!("expected a name, a number or an operator, found `{}`", &self.text[span.range()]);
+        diagnostics.push(Diagnostic::new("bad-character", span, message).help(help));
+        between
+    }
+
+    /// Behind a name that ends with `_`: indices in braces, which are refused. Nothing is read where there are none.
+    fn subscript(&mut self, start: usize, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let name = &self.text[start..self.at - 1];
+        let inside = self.rest().strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+        let Some(inside) = inside.filter(|inside| !inside.contains('\n')) else { return false };
+        self.skip_groups();
+        let span = Span::new(start, self.at);
+        let message = "expected a name, a number or an operator, found indices in braces";
+        diagnostics.push(Diagnostic::new("bad-character", span, message).help(foreign::subscript(name, inside)));
+        true
+    }
+
+    /// Passes over `{..}`, `_{..}` and `^{..}` on this line, and over `_i` and `^2` behind such.
+    fn skip_groups(&mut self) {
+        loop {
+            let rest = self.rest();
+            let open = rest.strip_prefix(['_', '^']).unwrap_or(rest);
+            let mut depth = 0usize;
+            let end = open.char_indices().take_while(|(_, c)| *c != '\n').find(|(_, c)| {
+                match c {
+                    '{' => depth += 1,
+                    '}' => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                depth == 0
+            });
+            match end {
+                Some((end, '}')) => self.at += rest.len() - open.len() + end + 1,
+                _ => return,
+            }
+        }
     }
 
     /// Operators of more than one character.
@@ -451,9 +538,8 @@ impl<'a> Lexer<'a> {
             '&' => diagnostic.help("`and` joins predicates"),
             '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
-            '%' => diagnostic.help(
-                "there is no remainder: places are `x[2*i + 1]`, and `exists k < n. 2*k = i` in a bracket says that `i` is even",
-            ),
+            '%' => diagnostic.help(foreign::REMAINDER),
+            '\\' => diagnostic.help(foreign::function("solve").unwrap_or_default()),
             '"' | '\'' => diagnostic.help("there are no strings"),
             '{' | '}' => diagnostic.help("grouping is `( .. )`"),
             _ => diagnostic,

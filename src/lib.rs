@@ -117,8 +117,9 @@
 //! | `scalar` | `index` |
 //! | `ty` | `index`, `scalar`, `solver` |
 //! | `language` | |
-//! | `lexer` | |
-//! | `surface` | `index`, `lexer`, `scalar`, `solver`, `term`, `ty` |
+//! | `foreign` | |
+//! | `lexer` | `foreign` |
+//! | `surface` | `foreign`, `index`, `lexer`, `scalar`, `solver`, `term`, `ty` |
 //! | `term` | `index`, `scalar`, `solver`, `ty` |
 //! | `normalize` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `tssa` | `index`, `lexer`, `scalar`, `solver`, `ty` |
@@ -164,6 +165,7 @@ pub mod scalar;
 pub mod solver;
 pub mod ty;
 
+mod foreign;
 pub mod language;
 mod lexer;
 pub mod surface;

@@ -38,7 +38,8 @@ pub fn render_warnings(file: &str, text: &str, warnings: &[Diagnostic], color: b
 
 fn draw(file: &str, text: &str, diagnostics: &[Diagnostic], color: bool, warns: bool) -> String {
     let (kind, word, shade) = match warns {
-        true => (ReportKind::Custom("warning", Color::Yellow), "warning", Color::Yellow),
+        // A kind of our own would be coloured even where nothing is.
+        true => (ReportKind::Warning, "Warning", Color::Yellow),
         false => (ReportKind::Error, "Error", Color::Red),
     };
     let harmless = |c: char| match c {
@@ -164,7 +165,10 @@ mod tests {
 ───╯
 ";
         assert_eq!(shown, expected, "\n{shown}");
-        assert!(render("a.iv", text, &[at(start, start + 5)], true).contains('\u{1b}'));
+        for render in [render, render_warnings] {
+            assert!(render("a.iv", text, &[at(start, start + 5)], true).contains('\u{1b}'));
+            assert!(!render("a.iv", text, &[at(start, start + 5)], false).contains('\u{1b}'));
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) struct Arguments {
     file: PathBuf,
     /// How to say what is found.
     #[arg(long, value_enum, default_value_t = Output::Text)]
-    format: Output,
+    pub(super) format: Output,
 }
 
 /// How much a program holds.

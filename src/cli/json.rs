@@ -55,7 +55,7 @@ fn nested(shape: &[usize], mut items: Vec<Json>) -> Json {
     Json::Array(items)
 }
 
-/// Problems of a text, or one that has no place.
+/// Problems of a text with their places, or one of data, of what was asked for, or of a limit, which has none.
 pub(super) fn problems(error: &Error, text: &str) -> Json {
     match error {
         Error::Program(problems) => diagnostics(problems),

@@ -78,6 +78,18 @@ enum Command {
     },
 }
 
+impl Command {
+    /// Whether problems are told as JSON on standard output, as results are.
+    fn is_for_programs(&self) -> bool {
+        match self {
+            Command::Check(arguments) => arguments.format == Output::Json,
+            Command::Run(arguments) => arguments.format == Output::Json,
+            Command::Show(arguments) => arguments.format == show::Format::Json,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Color {
     Auto,
@@ -327,7 +339,13 @@ pub(crate) fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(failure) => {
-            tell(&failure, reader.color);
+            let text = failure.source.as_ref().map_or("", |(_, text)| text);
+            let document =
+                || format!("{:#}\n", serde_json::json!({ "problems": json::problems(&failure.error, text) }));
+            // With standard output gone it is told as to people.
+            if !cli.command.is_for_programs() || print(&document()).is_err() {
+                tell(&failure, reader.color);
+            }
             ExitCode::from(match &failure.error {
                 Error::Limitation { .. } => 3,
                 Error::Bug { .. } => 70,

@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     count: bool,
     /// How to print results: with --format json all numbers, in one document.
     #[arg(long, value_enum, default_value_t = Output::Text)]
-    format: Output,
+    pub(super) format: Output,
 }
 
 /// What `--help` ends with.

@@ -47,7 +47,7 @@ pub(super) struct Arguments {
     after: Option<String>,
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    pub(super) format: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -76,7 +76,7 @@ impl From<StageName> for Stage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Text,
     Unicode,
     Latex,

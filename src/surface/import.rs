@@ -66,8 +66,10 @@ pub fn read_with(text: &str, functions: &[UserFunction], loader: &mut Loader<'_>
         None => Err(Vec::new()),
     };
     match program {
-        Ok(program) if diagnostics.is_empty() => {
+        Ok((program, found)) if diagnostics.is_empty() => {
             let mut warnings = std::mem::take(&mut ast.warnings);
+            warnings.extend(found);
+            warnings.sort_by_key(|warning| warning.span.start);
             locate(text, &mut warnings);
             Ok(Reading { program, warnings })
         }

@@ -35,12 +35,14 @@
 //! | `frame` | what waits on the stack: operators with their levels, groups |
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
+//! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
 
 mod declaration;
 mod expression;
 mod frame;
+mod habits;
 mod misread;
 mod recovery;
 #[cfg(test)]
@@ -86,6 +88,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
     };
     parser.advance();
     parser.program();
+    parser.warn_of_assignment();
     parser.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
     parser.ast.warnings.sort_by_key(|warning| warning.span.start);
     (parser.ast, parser.diagnostics)
@@ -122,6 +125,7 @@ fn starts_operand(token: Token) -> bool {
                 | Token::Fst
                 | Token::Snd
                 | Token::Real
+                | Token::Foreign
         )
 }
 

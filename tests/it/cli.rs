@@ -404,6 +404,29 @@ fn json() {
     let Outcome { code, out, err } = place.run("check bad.iv --format json");
     assert_eq!((code, err.as_str()), (1, ""));
     insta::assert_snapshot!("json_of_problems", out);
+    // The same problems of a command that runs or shows; others have no place in the program.
+    let problems = |command: &str, expected: i32| {
+        let Outcome { code, out, err } = place.run(command);
+        assert_eq!((code, err.as_str()), (expected, ""), "{command}");
+        serde_json::from_str::<serde_json::Value>(&out).expect("it is JSON")["problems"].clone()
+    };
+    let of_check = problems("check bad.iv --format json", 1);
+    assert_eq!(of_check.as_array().map(Vec::len), Some(2));
+    for command in ["run bad.iv --format json", "show bad.iv --format json"] {
+        assert_eq!(problems(command, 1), of_check, "{command}");
+    }
+    for (command, code, message) in [
+        ("run blur.iv --input x=x.csv --format json", 1, "missing"),
+        ("run blur.iv --input x=wrong.csv --format json", 1, "wrong.csv"),
+        ("run gone.iv --format json", 1, "gone.iv"),
+        ("check gone.iv --format json", 1, "gone.iv"),
+        ("run blur.iv --derivative gradient --wrt q --format json", 2, "`q`"),
+        ("show blur.iv --derivative adjoint --derivation --format json", 2, "a derivation is printed as"),
+    ] {
+        let found = problems(command, code);
+        let said = found[0]["message"].as_str().is_some_and(|said| said.contains(message));
+        assert!(found.as_array().is_some_and(|all| all.len() == 1) && said, "{command}: {found}");
+    }
     let written = place.good("run free.iv --scalar x=1 --size n=4 --format json --output results");
     let document: serde_json::Value = serde_json::from_str(&written).expect("it is JSON");
     assert_eq!(document["written"], serde_json::json!(["results/value.npy"]));
@@ -628,7 +651,7 @@ fn failures() {
         (2, "show blur.iv --simplify --nodes many"),
         (2, "show blur.iv --derivative forward --derivation"),
         (2, "show blur.iv --derivative adjoint --derivation --stage surface"),
-        (2, "show blur.iv --derivative adjoint --derivation --format json"),
+        (2, "show blur.iv --derivative adjoint --derivation --format dot"),
         (2, "show blur.iv --derivative gradient --wrt v"),
         (2, "show blur.iv --derivative gradient --wrt w,w"),
         (2, "show blur.iv --derivative gradient --wrt="),

@@ -148,6 +148,28 @@ fn habits_mean_what_was_meant() {
     assert!(complaints.is_empty(), "{complaints}");
 }
 
+/// Each is one problem, and its sentence says what to write.
+#[test]
+fn habits_are_answered_by_what_to_write() {
+    let declared = "param x : [n] real\nparam w : [n] real\nparam A : [m, n] real\nparam b : [m] real\nassume m >= 1\n";
+    let cases = include_str!("../errors/habits.txt");
+    let mut complaints = String::new();
+    for case in cases.split("== ").skip(1) {
+        let (sentence, program) = case.split_once('\n').expect("a sentence and a program");
+        let text = match program.starts_with("param ") || program.contains("\nparam ") {
+            true => program.to_owned(),
+            false => format!("{declared}{program}"),
+        };
+        let found = surface::read(&text, &[]);
+        match &found {
+            Err(Error::Program(problems))
+                if problems.len() == 1 && problems[0].help.as_ref().is_some_and(|help| help.contains(sentence)) => {}
+            found => complaints.push_str(&format!("{program}is not answered by `{sentence}`, but by {found:?}\n")),
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints}");
+}
+
 #[test]
 fn printed_forms_of_habits() {
     let mut all = String::new();

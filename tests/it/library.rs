@@ -53,12 +53,19 @@ fn calls() -> Vec<(&'static str, Vec<f64>)> {
         ("cosine(x, y)", vec![dot(x, y) / dot(x, x).sqrt() / dot(y, y).sqrt()]),
         ("variance(x)", vec![covariance(x, x)]),
         ("covariance(x, y)", vec![covariance(x, y)]),
+        ("correlation(x, y)", vec![covariance(x, y) / (covariance(x, x) * covariance(y, y)).sqrt()]),
+        ("cumsum(x)", vec![0.5, -0.75, 1.25, 2.0]),
         ("outer(x, y)", x.iter().flat_map(|a| y.iter().map(move |b| a * b)).collect()),
         ("diag(x)", (0..16).map(|k| if k % 5 == 0 { x[k / 5] } else { 0.0 }).collect()),
         ("trace(B)", vec![3.75]),
         ("transpose(A)", vec![0.5, 1.5, -1.0, 0.25, 2.0, -0.75]),
         ("matvec(B, A[0, :])", B.iter().map(|row| dot(row, &A[0])).collect()),
         ("matmul(A, B)", A.iter().flat_map(|row| (0..3).map(move |j| dot(row, &column(j)))).collect()),
+        ("kron(A, B)", {
+            let place = |k: usize| A[k / 27][k / 3 % 3] * B[k / 9 % 3][k % 3];
+            (0..54).map(place).collect()
+        }),
+        ("khatri_rao(A, B)", (0..18).map(|k| A[k / 9][k % 3] * B[k / 3 % 3][k % 3]).collect()),
         ("conv(x, A[1, :])", (0..2).map(|i| (0..3).map(|j| x[i + 2 - j] * A[1][j]).sum()).collect()),
         ("conv2d(B, gen i < 2, j < 2. A[i, j])", {
             let at = |i: usize, j: usize| (0..4).map(|k| B[i + k / 2][j + k % 2] * A[k / 2][k % 2]).sum();
@@ -66,6 +73,10 @@ fn calls() -> Vec<(&'static str, Vec<f64>)> {
         }),
         ("max_pool(x)", vec![0.5, 2.0]),
         ("mean_pool(x)", vec![-0.375, 1.375]),
+        ("max_pool2d(gen i < 4, j < 2. x[i] * y[j])", vec![0.75, 3.0]),
+        ("mean_pool2d(gen i < 4, j < 2. x[i] * y[j])", vec![-0.375 * 0.875, 1.375 * 0.875]),
+        ("laplacian(x)", vec![0.5 + 2.5 + 2.0, -1.25 - 4.0 + 0.75]),
+        ("laplacian2d(B)", vec![-2.0 + 1.0 + 0.0 - 1.5 - 12.0]),
         ("total_variation(x)", vec![1.75 + 3.25 + 1.25]),
         ("clip(x, -1, 1)", vec![0.5, -1.0, 1.0, 0.75]),
         ("relu(x)", vec![0.5, 0.0, 2.0, 0.75]),
@@ -78,8 +89,26 @@ fn calls() -> Vec<(&'static str, Vec<f64>)> {
         ("hinge(x)", vec![0.5, 2.25, 0.0, 0.25]),
         ("logistic_loss(x, 1)", each(|x| -(1.0 / (1.0 + (-x).exp())).ln())),
         ("poisson_loss(y^2, x)", x.iter().zip(y).map(|(n, r)| r * r - n * (r * r).ln()).collect()),
+        ("negative_binomial_loss(y^2, x^2, 1.5)", {
+            let log_gamma = libm::lgamma;
+            // Of the probabilities themselves, but for the factorials of the counts.
+            let loss = |rate: f64, count: f64| {
+                let success = 1.5 / (1.5 + rate);
+                log_gamma(1.5) - log_gamma(count + 1.5) - 1.5 * success.ln() - count * (1.0 - success).ln()
+            };
+            x.iter().zip(y).map(|(n, r)| loss(r * r, n * n)).collect()
+        }),
+        ("cross_entropy(x, softmax(y))", vec![-p.iter().zip(&q).map(|(p, q)| q * p.ln()).sum::<f64>()]),
         ("kl(softmax(x), softmax(y))", vec![p.iter().zip(&q).map(|(p, q)| p * (p / q).ln()).sum()]),
         ("rbf(x, y, 2)", vec![(-distance / 8.0).exp()]),
+        ("matern32(x^2, 2)", each(|x| (1.0 + 3_f64.sqrt() * x * x / 2.0) * (-(3_f64.sqrt()) * x * x / 2.0).exp())),
+        (
+            "matern52(x^2, 2)",
+            each(|x| {
+                let r = 5_f64.sqrt() * x * x / 2.0;
+                (1.0 + r + r * r / 3.0) * (-r).exp()
+            }),
+        ),
         ("logsumexp(x)", vec![x.iter().map(|x| x.exp()).sum::<f64>().ln()]),
         ("softmax(A)", rows(&softmax)),
         ("log_softmax(A)", rows(&|a| softmax(a).iter().map(|p| p.ln()).collect())),
@@ -125,7 +154,7 @@ fn all_are_called() {
 fn gradients() -> iverson::Result<()> {
     let mut text = String::new();
     let declared = "param x : [n] real\nparam y : [n] real\nparam a : real\nparam s : [2*n] real\nparam k : [m] real\nparam t : [n + m - 1] real\n\
-                    param A : [n, m] real\nparam B : [m, m] real\nparam K : [2, 2] real\nparam P : [n + 1, m + 1] real\nassume n >= 1\nassume m >= 1\n";
+                    param A : [n, m] real\nparam B : [m, m] real\nparam K : [2, 2] real\nparam S : [2*n, 2*m] real\nparam P2 : [n + 2, m + 2] real\nparam u : [n + 2] real\nparam c : real\nparam P : [n + 1, m + 1] real\nassume n >= 1\nassume m >= 1\n";
     for (call, by) in [
         ("dot(x, y)", "x"),
         ("norm2(x)", "x"),
@@ -135,7 +164,11 @@ fn gradients() -> iverson::Result<()> {
         ("cosine(x, y)", "x"),
         ("variance(x)", "x"),
         ("covariance(x, y)", "x"),
+        ("correlation(x, y)", "x"),
+        ("sum(y * cumsum(x))", "x"),
         ("sum(outer(x, y))", "x"),
+        ("sum(kron(A, B)^2)", "A"),
+        ("sum(khatri_rao(A, B)^2)", "A"),
         ("trace(B)", "B"),
         ("sum(matvec(A, k))", "A"),
         ("sum(matmul(A, B))", "B"),
@@ -143,6 +176,10 @@ fn gradients() -> iverson::Result<()> {
         ("sum(conv2d(P, K))", "K"),
         ("sum(max_pool(s))", "s"),
         ("sum(mean_pool(s))", "s"),
+        ("sum(mean_pool2d(S))", "S"),
+        ("sum(max_pool2d(S))", "S"),
+        ("norm2(laplacian(u))", "u"),
+        ("sum(laplacian2d(P2)^2)", "P2"),
         ("total_variation(x)", "x"),
         ("clip(a, -1, 1)", "a"),
         ("relu(a)", "a"),
@@ -155,7 +192,11 @@ fn gradients() -> iverson::Result<()> {
         ("hinge(a)", "a"),
         ("logistic_loss(a, 1)", "a"),
         ("poisson_loss(a, 3)", "a"),
+        ("negative_binomial_loss(a, 3, 2)", "a"),
+        ("cross_entropy(x, y)", "x"),
         ("kl(x, y)", "y"),
+        ("matern32(a, c)", "a"),
+        ("matern52(a, c)", "a"),
         ("rbf(x, y, a)", "x"),
         ("logsumexp(x)", "x"),
         ("sum(y * softmax(x))", "x"),

@@ -9,13 +9,15 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{Expr, ExprId, Name, TypeExpr};
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr};
 use super::names::{Binding, Global, closest};
+use super::sizes::show_formal;
 use super::stacks::{Argument, Stack};
 use super::text::count;
-use super::{Elaborator, Frame, Source, Task, foreign};
+use super::{Elaborator, Frame, Source, Task};
 use crate::base::{Span, VarId};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::Size;
 use crate::scalar::names::{builtin, partial};
 use crate::scalar::{Function, Op, Primitive};
@@ -75,6 +77,10 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         if let Some(param) = name.strip_suffix(".value") {
             self.stored_value(at, param, args, span);
+            return;
+        }
+        if self.has_named_argument(name, args) {
+            self.values.push(None);
             return;
         }
         match (name, self.globals.get(name).copied()) {
@@ -142,6 +148,31 @@ impl<'a> Elaborator<'a> {
                 }
             },
         }
+    }
+
+    /// Reports an argument with a name, `axis = 1`, which is a comparison with something unknown.
+    fn has_named_argument(&mut self, function: &str, args: &[ExprId]) -> bool {
+        let named = args.iter().find_map(|arg| match self.expr(*arg) {
+            Expr::Binary(BinaryOp::Equal, name, _) => match self.expr(*name) {
+                Expr::Name(name) if matches!(self.peek(name), super::names::Meaning::Unknown) => Some((*arg, name)),
+                _ => None,
+            },
+            _ => None,
+        });
+        let Some((at, name)) = named.filter(|_| !matches!(function, "select" | "real")) else { return false };
+        let tensor = match args.first().map(|first| self.expr(*first)) {
+            Some(Expr::Name(name)) => name.as_str(),
+            _ => "A",
+        };
+        let help = match foreign::argument(name, function, tensor) {
+            Some(help) => help,
+            None => foreign::function(function)
+                .map_or_else(|| format!("arguments stand in order, as in `{function}(a, b)`"), str::to_owned),
+        };
+        let message = format!("an argument is expected, found `{name} = ..`: arguments have no names");
+        let span = self.span(at);
+        self.diagnose(Diagnostic::new("named-argument", span, message).help(help));
+        true
     }
 
     /// The number of arguments of a scalar function.
@@ -318,6 +349,7 @@ impl<'a> Elaborator<'a> {
             return;
         };
         let span = self.span(at);
+        self.warn_of_empty(def, &sizes, span);
         let definition = &mut self.definitions[def];
         definition.active = true;
         let Definition { source, params, body, library, .. } = *definition;
@@ -346,6 +378,18 @@ impl<'a> Elaborator<'a> {
         }
         self.tasks.push(Task::Return { at, def, lets, bound: names, stack });
         self.tasks.push(Task::Value(body));
+    }
+
+    /// Warns where a size of a definition is no number of places, as that of `conv(x, w)` is for a filter longer than the signal.
+    fn warn_of_empty(&mut self, def: usize, sizes: &BTreeMap<&'a str, Size>, span: Span) {
+        let empty = sizes.iter().find_map(|(name, size)| Some((name, size.as_constant().filter(|n| *n <= 0)?)));
+        let Some((size, n)) = empty.filter(|_| self.depth() == 0) else { return };
+        let Definition { name, params, source, .. } = &self.definitions[def];
+        let params: Vec<String> =
+            params.iter().map(|(name, ty)| format!("{} : {}", name.text, show_formal(source, ty))).collect();
+        let message = format!("`{}` is empty here: its size `{size}` is {n}", name.text);
+        let help = format!("it is declared as `{}({})`", name.text, params.join(", "));
+        self.warnings.push(Diagnostic::new("empty-by-size", span, message).help(help));
     }
 
     fn argument_sizes(&mut self, at: ExprId, def: usize, bound: &[Argument]) -> Option<BTreeMap<&'a str, Size>> {

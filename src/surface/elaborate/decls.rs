@@ -82,6 +82,7 @@ impl<'a> Elaborator<'a> {
             hoists: Vec::new(),
             guards: Vec::new(),
             diagnostics: Vec::new(),
+            warnings: Vec::new(),
             reported: FxHashSet::default(),
             failed,
             silent: 0,

@@ -10,6 +10,7 @@ use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
 use crate::base::work;
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 
 /// A sum that is being collected.
@@ -120,6 +121,11 @@ impl<'a> Elaborator<'a> {
                         (noun(other), Some("instead of `x[i / 2]` write `sum k < n. [2*k = i] * x[k]`"))
                     }
                     Expr::All => (noun(other), Some("a whole axis is `x[i, :]`")),
+                    // The arithmetic of indices is above.
+                    Expr::Binary(op, ..) if !matches!(op, BinaryOp::MatMul | BinaryOp::Pow) => {
+                        (noun(other), Some(foreign::MASK))
+                    }
+                    Expr::Unary(UnaryOp::Not, _) | Expr::Iverson { .. } => (noun(other), Some(foreign::MASK)),
                     _ => (noun(other), None),
                 };
                 let message =

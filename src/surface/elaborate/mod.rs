@@ -30,7 +30,6 @@
 //! | `formulas` | the formulas of `fun` |
 //! | `tensors` | arithmetic on whole tensors |
 //! | `stacks` | definitions applied to each part of a tensor |
-//! | `foreign` | names of other languages |
 //! | `text` | names and types in messages |
 //!
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
@@ -41,7 +40,6 @@ mod brackets;
 mod calls;
 mod computed;
 mod decls;
-mod foreign;
 mod formulas;
 mod indices;
 mod names;
@@ -89,19 +87,18 @@ const MAX_REPORTS: usize = 10_000;
 /// # Errors
 /// Every problem found, in the order of the text. The list is empty if the only problems are those that the parser has reported.
 pub fn elaborate(ast: &Ast, functions: &[UserFunction]) -> Result<Program, Vec<Diagnostic>> {
-    let mut read = elaborate_with(ast, &[], functions);
-    if let Err(problems) = &mut read {
-        ast.locate(problems);
-    }
-    read
+    elaborate_with(ast, &[], functions).map(|(program, _)| program).map_err(|mut problems| {
+        ast.locate(&mut problems);
+        problems
+    })
 }
 
-/// Gives a program its meaning that has the definitions of some other texts.
+/// Gives a program its meaning that has the definitions of some other texts, with warnings.
 pub(super) fn elaborate_with(
     ast: &Ast,
     imported: &[Ast],
     functions: &[UserFunction],
-) -> Result<Program, Vec<Diagnostic>> {
+) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
     let prelude = &*PRELUDE;
     let source = Source::new(ast);
     let imported: Vec<Source<'_>> = imported.iter().map(Source::new).collect();
@@ -315,6 +312,8 @@ struct Elaborator<'a> {
     guards: Vec<OpenGuard>,
 
     diagnostics: Vec<Diagnostic>,
+    /// What is right and hardly meant.
+    warnings: Vec<Diagnostic>,
     reported: FxHashSet<(&'static str, Span, String)>,
     /// How many problems were met.
     reports: usize,
@@ -447,14 +446,14 @@ impl<'a> Elaborator<'a> {
         }
     }
 
-    /// The program, or the problems.
-    fn finish(mut self) -> Result<Program, Vec<Diagnostic>> {
+    /// The program and warnings, or the problems.
+    fn finish(mut self) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
         let root = self.values.pop().flatten();
         match root {
             Some(root) if !self.failed => match self.settle(root) {
                 Ok(root) => {
                     self.program.root = root;
-                    Ok(self.program)
+                    Ok((self.program, self.warnings))
                 }
                 Err(overflow) => Err(vec![Diagnostic::new("overflow", Span::default(), overflow.to_string())]),
             },

@@ -5,10 +5,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::ast::{Expr, ExprId};
+use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::Elaborator;
 use crate::base::{FunctionId, IndexId, RelationId, SizeId, Span, VarId, work};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::Size;
 
 /// What a declaration introduced.
@@ -215,6 +216,16 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// Whether a name is that of a tensor.
+    fn is_tensor(&self, name: &str) -> bool {
+        match self.peek(name) {
+            Meaning::Var(var) => {
+                self.program.variables.get(var).is_some_and(|v| !self.program.types.peel(v.ty).0.is_empty())
+            }
+            _ => false,
+        }
+    }
+
     /// Reports a name that means nothing.
     pub(super) fn unknown(&mut self, name: &str, span: Span, as_index: bool) {
         if self.is_callable(name) {
@@ -229,6 +240,22 @@ impl<'a> Elaborator<'a> {
         let candidates = self.scopes.visible(depth).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
         let mut diagnostic = Diagnostic::new("unknown-name", span, format!("`{name}` is not defined here"));
+        // `x_i`
+        let element = name.split_once('_').filter(|(tensor, place)| {
+            !place.is_empty() && close.as_deref().is_none_or(|close| close == *tensor) && self.is_tensor(tensor)
+        });
+        if let Some((tensor, place)) = element {
+            self.diagnose(diagnostic.help(foreign::subscript(tensor, place)));
+            return;
+        }
+        // `y = sum(x)` as the whole program.
+        let ast = self.frame.source.ast;
+        if let Some(Expr::Binary(BinaryOp::Equal, left, _)) = ast.body.map(|body| &ast.exprs[body])
+            && ast.spans.get(*left) == Some(&span)
+        {
+            self.diagnose(diagnostic.help(format!("a variable is bound by `let {name} = ..`")));
+            return;
+        }
         diagnostic = diagnostic.help(match close {
             Some(close) => format!("did you mean `{close}`?"),
             None if as_index => format!("an index is bound as in `sum {name} < n. ..`"),

@@ -12,6 +12,7 @@ use super::text::noun;
 use super::{Elaborator, Source};
 use crate::base::Span;
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::term::TermId;
 use crate::ty::{Type, TypeId, Types};
@@ -215,9 +216,18 @@ impl<'a> Elaborator<'a> {
                 let is_vector = matches!(&formal.kind, TypeKind::Tensor(dims, _) if dims.len() == 1);
                 if is_vector && self.program.types.peel(*actual).0.len() == 2 {
                     let name = &def.name.text;
-                    let help = format!(
-                        "of each row it is `gen i < n. {name}(x[i, :])`, of each column `gen j < m. {name}(x[:, j])`"
-                    );
+                    let call = |part: &str| {
+                        let args = (0..def.params.len()).map(|other| if other == at { part } else { ".." });
+                        format!("{name}({})", args.collect::<Vec<_>>().join(", "))
+                    };
+                    let help = match foreign::of_matrix(name).filter(|_| def.library) {
+                        Some(help) => help.to_owned(),
+                        None => format!(
+                            "of each row it is `gen i < m. {}`, of each column `gen j < n. {}`",
+                            call("A[i, :]"),
+                            call("A[:, j]")
+                        ),
+                    };
                     diagnostic = diagnostic.help(help);
                 }
                 self.diagnose(diagnostic);

@@ -758,3 +758,17 @@ fn imports() {
         assert_eq!((found[0].code, found[0].message.as_str()), ("import", message));
     }
 }
+
+#[test]
+fn empty_results_are_told() {
+    let mut nothing = |_: &str, _: &str| Err(String::new());
+    for (sizes, warns) in [((3, 5), true), ((4, 5), true), ((5, 5), false), ((6, 5), false)] {
+        let (n, m) = sizes;
+        let text = format!("param x : [{n}] real\nparam w : [{m}] real\nsum(conv(x, w))");
+        let read = crate::surface::read_with(&text, &[], &mut nothing).unwrap();
+        let found: Vec<&str> = read.warnings.iter().map(|w| w.code).collect();
+        assert_eq!(found, Vec::from_iter(warns.then_some("empty-by-size")), "{text}");
+    }
+    let text = "param x : [n] real\nparam w : [m] real\nassume n >= m\nassume m >= 1\nsum(conv(x, w))";
+    assert_eq!(crate::surface::read_with(text, &[], &mut nothing).unwrap().warnings, []);
+}

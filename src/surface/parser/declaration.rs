@@ -2,7 +2,9 @@
 //! further problems.
 
 use super::{Parser, is_decl};
+use crate::base::Span;
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::lexer::Token;
 use crate::surface::MAX_TYPE_NESTING;
 use crate::surface::ast::{Decl, Expr, ExprId, Name, StorageKind, TypeExpr, TypeKind};
@@ -100,18 +102,47 @@ impl Parser<'_> {
     fn param(&mut self) -> Option<Decl> {
         let name = self.name("the name of a parameter")?;
         let storage = StorageKind::Dense;
-        Some(match self.param_type() {
+        let others = self.other_names(&name);
+        let param = match self.param_type() {
             Some((storage, like, ty)) => Decl::Param { name, storage, like, ty },
             // The name is declared, so that its uses are no further problems.
             None => Decl::Param { name, storage, like: None, ty: self.error_type() },
-        })
+        };
+        if let Decl::Param { storage, like, ty, .. } = &param {
+            for name in others {
+                let (like, ty) = (like.clone(), ty.clone());
+                self.ast.decls.push(Decl::Param { name, storage: *storage, like, ty });
+            }
+        }
+        Some(param)
+    }
+
+    /// `x, y : real`: it is reported, and each is declared.
+    fn other_names(&mut self, first: &Name) -> Vec<Name> {
+        let mut others = Vec::new();
+        if self.token() == Token::Comma {
+            let message = "expected `:` and a type behind the name of a parameter, found `,`";
+            let help =
+                format!("each parameter has a declaration of its own: `param {} : real`, then the next", first.text);
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        }
+        while self.eat(Token::Comma).is_some() {
+            others.extend(self.name("the name of a parameter"));
+        }
+        others
     }
 
     /// `: csr(A) [n, m] real`
     fn param_type(&mut self) -> Option<(StorageKind, Option<Name>, TypeExpr)> {
-        let colon = self.expect(Token::Colon, "and a type behind the name of a parameter");
         let starts_type =
             matches!(self.token(), Token::Real | Token::LeftBracket | Token::LeftParen | Token::Format(_));
+        let colon = self.eat(Token::Colon).is_some();
+        if !colon {
+            let message = format!("expected `:` and a type behind the name of a parameter, found {}", self.found());
+            let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
+            let help = "a parameter has a type, as in `param x : real` and `param x : [n] real`";
+            self.report(diagnostic.help(help));
+        }
         if !colon && (!starts_type || self.current.starts_line) {
             return None;
         }
@@ -290,6 +321,40 @@ impl Parser<'_> {
         }
     }
 
+    /// `real[n]`: it is reported, and read as the tensor that it means.
+    fn sizes_behind(&mut self, start: Span) -> Option<TypeExpr> {
+        if self.token() != Token::LeftBracket || self.current.span.start != start.end {
+            return None;
+        }
+        let open = self.current.span;
+        let sizes = self.sizes("a shape")?;
+        let span = open.to(self.last_end);
+        let shape = self.text.get(span.range()).unwrap_or("");
+        let message = format!("expected the end of the type, found the sizes `{shape}`");
+        let help = format!("sizes stand in front: `{shape} real`");
+        self.push_diagnostic(Diagnostic::new("misplaced-sizes", span, message).help(help));
+        let real = TypeExpr { kind: TypeKind::Real, span: start };
+        Some(TypeExpr { kind: TypeKind::Tensor(sizes, Box::new(real)), span: start.to(span) })
+    }
+
+    /// Behind sizes no type stands, as in `param x : [n]`: it is reported, and read as numbers.
+    fn missing_element(&mut self, start: Span) -> Option<TypeExpr> {
+        let token = self.token();
+        let is_type = matches!(token, Token::Real | Token::LeftBracket | Token::LeftParen | Token::Format(_));
+        let ends = self.current.starts_line
+            || is_decl(token)
+            || matches!(token, Token::Comma | Token::RightParen | Token::Equal | Token::Semicolon);
+        if is_type || !ends {
+            return None;
+        }
+        let span = start.to(self.last_end);
+        let sizes = self.text.get(span.range()).unwrap_or("");
+        let message = format!("expected the type of the elements behind `{sizes}`, found {}", self.found());
+        let help = format!("a tensor of numbers is `{sizes} real`");
+        self.push_diagnostic(Diagnostic::new("missing-type", span, message).help(help));
+        Some(TypeExpr { kind: TypeKind::Real, span })
+    }
+
     /// A type; `depth` types are around it.
     fn ty(&mut self, depth: usize) -> Option<TypeExpr> {
         if depth >= MAX_TYPE_NESTING {
@@ -301,11 +366,23 @@ impl Parser<'_> {
         match self.token() {
             Token::Real => {
                 self.advance();
-                Some(TypeExpr { kind: TypeKind::Real, span: start })
+                Some(self.sizes_behind(start).unwrap_or(TypeExpr { kind: TypeKind::Real, span: start }))
+            }
+            Token::Format(_) => {
+                let message = format!("expected the type of the elements, found {}", self.found());
+                let format = self.text.get(start.range()).unwrap_or("");
+                let help =
+                    format!("the format of a parameter stands in front of its sizes: `param A : {format} [m, n] real`");
+                self.report(Diagnostic::new("unexpected-token", start, message).help(help));
+                self.advance();
+                self.ty(depth + 1)
             }
             Token::LeftBracket => {
                 let sizes = self.sizes("a shape")?;
-                let item = self.ty(depth + 1)?;
+                let item = match self.missing_element(start) {
+                    Some(real) => real,
+                    None => self.ty(depth + 1)?,
+                };
                 let span = start.to(item.span);
                 Some(TypeExpr { kind: TypeKind::Tensor(sizes, Box::new(item)), span })
             }
@@ -332,18 +409,8 @@ impl Parser<'_> {
                 let expected = "expected a type such as `real`, `[n] real` or `(real, real)`";
                 let message = format!("{expected}, found {}", self.found());
                 let diagnostic = Diagnostic::new("unexpected-token", start, message);
-                let help = match self.text.get(start.range()) {
-                    Some("int" | "integer" | "index" | "i32" | "i64" | "Int") if token == Token::Name => {
-                        Some("indices come in by a map, as in `map idx : [m] -> [n]`, which is read as `x[idx(i)]`")
-                    }
-                    Some("bool" | "Bool") => {
-                        Some("what holds of indices comes in by a relation, as in `rel E : [n, n]`")
-                    }
-                    Some("float" | "double" | "f64" | "f32" | "Float64" | "float64" | "float32") => {
-                        Some("numbers are `real`; single precision is asked for when a program runs")
-                    }
-                    _ => None,
-                };
+                let named = self.text.get(start.range()).filter(|_| token == Token::Name);
+                let help = named.and_then(foreign::type_name);
                 self.report(match help {
                     Some(help) => diagnostic.help(help),
                     None => diagnostic,

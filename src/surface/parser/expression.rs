@@ -1,18 +1,15 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Next, POWER, Pattern, Prefix, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Next, POWER, Pattern, Prefix, Range, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
 use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
-
-/// What to write instead of a range of places.
-pub(super) const SLICE: &str =
-    "a whole axis is `x[i, :]`; a part of one is `gen i < b - a. x[i + a]`, which Python writes `x[a:b]`";
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -70,9 +67,20 @@ impl Parser<'_> {
                 self.advance();
                 if !matches!(self.token(), Token::Comma | Token::RightBracket) {
                     let message = format!("expected `,` or `]` behind `:`, found {}", self.found());
-                    self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(SLICE));
+                    self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(foreign::SLICE));
+                    return Some(self.skip_habit());
                 }
                 Some(self.node(Expr::All, span))
+            }
+            Token::Foreign => {
+                self.advance();
+                let lhs = self.node(Expr::Error, span);
+                // What it begins, as `\sum_{i<n}` does, is unknown as well.
+                if starts_operand(self.token()) && !self.current.starts_line {
+                    self.open(Frame::Unknown { lhs });
+                    return None;
+                }
+                Some(lhs)
             }
             Token::Gen => self.binder(BinderKind::Gen),
             Token::Sum => {
@@ -225,8 +233,22 @@ impl Parser<'_> {
     fn binding(&mut self, start: Span) {
         let indent = self.current.indent;
         let pattern = self.pattern(0).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
+        if let (true, Pattern::Name(name)) = (is_function, &pattern) {
+            let message = format!("expected `=` and the value of the variable, found {}", self.found());
+            let help = format!("a function is declared in front of the expression: `def {}(x : real) = ..`", name.text);
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            self.advance();
+            self.skip(|token| token == Token::RightParen);
+            self.eat(Token::RightParen);
+        }
         self.expect(Token::Equal, "and the value of the variable");
         self.open(Frame::LetValue { pattern, start, indent });
+        if is_function {
+            // Its arguments are bound nowhere.
+            let lhs = self.error_leaf();
+            self.open(Frame::Unknown { lhs });
+        }
     }
 
     /// `x`, `(a, b)`, `(a, (b, c))`
@@ -302,17 +324,51 @@ impl Parser<'_> {
             && lexer.next(&mut problems).token == Token::Equal
     }
 
-    /// `i <`, in front of the extent.
+    /// Passes over what begins the range of an index in other languages: the `0..` of `0..n`, the `1:` of `1:n`, the `range` of `range(n)`.
+    fn skip_range_of_others(&mut self) {
+        let mut lexer = self.lexer.clone();
+        let mut next = || lexer.next(&mut Vec::new()).token;
+        let tokens = match (self.token(), next()) {
+            (Token::Number { .. }, Token::Colon) => 2,
+            (Token::Number { .. }, Token::Dot) if next() == Token::Dot => 3,
+            (Token::Name, Token::LeftParen) => 1,
+            _ => 0,
+        };
+        for _ in 0..tokens {
+            self.advance();
+        }
+    }
+
+    /// Whether a range has two ends here, `1 <= i < n`.
+    fn is_range_from_below(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let mut next = || lexer.next(&mut Vec::new()).token;
+        let is_less = |token| matches!(token, Token::Less | Token::LessEqual);
+        matches!(self.token(), Token::Name | Token::Number { .. })
+            && is_less(next())
+            && next() == Token::Name
+            && is_less(next())
+    }
+
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
     fn binder_index(&mut self) -> (Name, bool) {
+        if self.is_range_from_below() {
+            let from = self.text.get(self.current.span.range()).unwrap_or("");
+            let message = format!("expected the name of an index, as in `i < n`, found a range from {from}");
+            let help = format!("indices run from 0: a bracket leaves some out, as in `sum i < n. [{from} <= i] * e`");
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            self.advance();
+            self.advance();
+        }
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
         let inclusive = self.eat(Token::LessEqual).is_some();
         if !inclusive && self.eat(Token::Less).is_none() {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
-            let help = "indices run from 0 to below the range, as in `i < n`";
+            let help = format!("indices run from 0 to below the range, as in `{} < n`", name.text);
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
                 self.advance();
+                self.skip_range_of_others();
             }
         }
         (name, inclusive)
@@ -343,7 +399,7 @@ impl Parser<'_> {
             self.infix(op, level, op_span, operand, base);
             return Next::Expect;
         }
-        if self.skipped && starts_operand(token) && !self.current.starts_line {
+        if (self.skipped || token == Token::Foreign) && starts_operand(token) && !self.current.starts_line {
             self.skipped = false;
             let lhs = self.finish_operators(AND, operand, base);
             self.open(Frame::Unknown { lhs });
@@ -351,6 +407,13 @@ impl Parser<'_> {
         }
         let operand = self.finish_operators(0, operand, base);
         if self.frames.len() <= base {
+            if !stops.contains(&token)
+                && let Some(help) = self.habit(operand)
+            {
+                let message = format!("expected an operator or the end of the expression, found {}", self.found());
+                self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+                return Next::Done(self.skip_habit());
+            }
             return Next::Done(operand);
         }
         if self.another_binding() {
@@ -428,7 +491,7 @@ impl Parser<'_> {
             }
             Frame::Body { kind, index, extent, start, summed } => {
                 let span = start.to(operand.span);
-                self.warn_of_sum(&summed, operand, span);
+                self.warn_of_sum(&summed, operand);
                 self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
             }
             Frame::Mean { extents, start } => self.mean(operand, extents, start),
@@ -511,13 +574,20 @@ impl Parser<'_> {
             self.open(Frame::Mean { extents, start });
         }
         let last = indices.len().saturating_sub(1);
-        let names: Vec<String> = match kind {
-            BinderKind::Sum => indices.iter().map(|(index, _)| index.text.clone()).collect(),
+        let ranges: Vec<Range> = match kind {
+            BinderKind::Sum if !mean => {
+                let range = |(index, extent): &(Name, ExprId)| Range {
+                    index: index.text.clone(),
+                    span: index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()),
+                    sum: start,
+                };
+                indices.iter().map(range).collect()
+            }
             _ => Vec::new(),
         };
         for (k, (index, extent)) in indices.into_iter().enumerate() {
             let start = if k == 0 { start } else { index.span };
-            let summed = if k == last { names.clone() } else { Vec::new() };
+            let summed = if k == last { ranges.clone() } else { Vec::new() };
             self.open(Frame::Body { kind, index, extent, start, summed });
         }
     }

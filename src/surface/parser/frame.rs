@@ -19,6 +19,16 @@ pub(super) enum Pattern {
     Pair(Span, Box<Pattern>, Box<Pattern>),
 }
 
+/// An index of a `sum`.
+#[derive(Clone)]
+pub(super) struct Range {
+    pub(super) index: String,
+    /// The text of its range, `i < n`.
+    pub(super) span: Span,
+    /// Where the `sum` stands.
+    pub(super) sum: Span,
+}
+
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
 pub(super) enum Frame {
     Prefix {
@@ -48,7 +58,7 @@ pub(super) enum Frame {
         extent: ExprId,
         start: Span,
         /// The indices of the `sum` whose body this is; none for another binder, and where more of its indices follow.
-        summed: Vec<String>,
+        summed: Vec<Range>,
     },
     /// The sum of `mean i < n. e`.
     Mean {

@@ -1,10 +1,14 @@
 //! What is right and easily misread: warnings.
 //!
 //! `sum j < d. X[i, j] * w[j] + b` adds `b` to each of its terms. Who meant `(sum j < d. X[i, j] * w[j]) + b` gets a warning with both
-//! readings, unless the body of the `sum` stands in parentheses.
+//! readings, unless the body of the `sum` stands in parentheses. So does who adds `h[i]` in `sum (i < n, j < n) W[i, j] + h[i]` for each `j`.
+//!
+//! Of a `mean` both readings have one value. Only terms at the end of a body are looked at: `sum j < d. b + x[j]` has one reading, since `x[j]` means nothing outside.
+//!
+//! `x = 2` as a whole program compares; who meant an assignment gets a warning.
 
+use super::frame::Range;
 use super::{Operand, Parser};
-use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::surface::ast::{BinaryOp, Expr, ExprId};
 
@@ -12,12 +16,19 @@ use crate::surface::ast::{BinaryOp, Expr, ExprId};
 const MAX_SHOWN: usize = 60;
 /// How many nodes of one term are looked at.
 const MAX_TERM: usize = 256;
+/// How many indices of one `sum` are told apart.
+const MAX_INDICES: usize = 64;
 
 impl Parser<'_> {
     /// The body of a `sum` over some indices is complete.
-    pub(super) fn warn_of_sum(&mut self, indices: &[String], body: Operand, sum: Span) {
+    pub(super) fn warn_of_sum(&mut self, indices: &[Range], body: Operand) {
         let is_sum = |e: &Expr| matches!(e, Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ..));
-        if indices.is_empty() || !is_sum(&self.ast.exprs[body.id]) || self.ast.spans[body.id] != body.span {
+        let Some(sum) = indices.first() else { return };
+        if indices.len() > MAX_INDICES || !is_sum(&self.ast.exprs[body.id]) {
+            return;
+        }
+        // In parentheses it is read as it is meant.
+        if self.ast.spans[body.id] != body.span {
             return;
         }
         // The terms from the last to the first.
@@ -31,40 +42,59 @@ impl Parser<'_> {
             }
         }
         terms.push(rest);
-        let mut free = Vec::with_capacity(terms.len());
+        // The indices of each as bits.
+        let mut mentioned = Vec::with_capacity(terms.len());
         for term in &terms {
             match self.mentions(*term, indices) {
-                Some(mentions) => free.push(!mentions),
+                Some(mentions) => mentioned.push(mentions),
                 None => return,
             }
         }
-        // The term in front of those at the end that do not depend. A sum that ends with one that does is read as it is meant.
-        let Some(before) = free.iter().position(|free| !free).filter(|before| *before > 0) else { return };
+        // Terms at the end have fewer indices than one in front of them, which has all of theirs.
+        let last = mentioned[0];
+        let Some(before) = mentioned.iter().position(|indices| indices & !last != 0) else { return };
+        let shared = mentioned[..before].iter().fold(0, |all, indices| all | indices);
+        if shared & !mentioned[before] != 0 {
+            return;
+        }
+        let every = u64::MAX >> (MAX_INDICES - indices.len());
+        // What mentions none is added for each value of all of them.
+        let missing = if shared == 0 { every } else { mentioned[before] & !shared };
         let span = self.ast.spans[terms[before - 1]].to(self.ast.spans[terms[0]]);
         let text = |from: u32, to: u32| match self.text.get(from as usize..to as usize).unwrap_or("").trim() {
             text if text.len() > MAX_SHOWN || text.contains('\n') => "..",
             text => text,
         };
+        let those =
+            |bits: u64| indices.iter().enumerate().filter(move |(k, _)| bits >> k & 1 == 1).map(|(_, range)| range);
+        let names = |bits: u64| those(bits).map(|range| range.index.as_str()).collect::<Vec<_>>().join(", ");
+        let ranges =
+            |bits: u64| those(bits).map(|range| text(range.span.start, range.span.end)).collect::<Vec<_>>().join(", ");
         let message = format!(
             "`{}` does not depend on `{}`, and is added for each of its values",
             text(span.start, span.end),
-            indices.join(", ")
+            names(missing)
         );
         let end = self.ast.spans[terms[before]].end;
-        let help = format!(
-            "write `{} ({})` if it is to be added each time, `({}) {}` if once",
-            text(sum.start, body.span.start),
-            text(body.span.start, body.span.end),
-            text(sum.start, end),
-            text(end, body.span.end)
-        );
+        let (head, whole) = (text(sum.sum.start, body.span.start), text(body.span.start, body.span.end));
+        let (front, behind) = (text(body.span.start, end), text(end, body.span.end));
+        let once = match shared {
+            0 => format!("`({head} {front}) {behind}` if once"),
+            _ => format!(
+                "`sum {}. (sum {}. {front}) {behind}` if once for each `{}`",
+                ranges(every & !missing),
+                ranges(missing),
+                names(every & !missing)
+            ),
+        };
+        let help = format!("write `{head} ({whole})` if it is to be added each time, {once}");
         self.ast.warnings.push(Diagnostic::new("summand-without-index", span, message).help(help));
     }
 
-    /// Whether an expression mentions one of some names; nothing for one that is too long to tell.
-    fn mentions(&mut self, e: ExprId, names: &[String]) -> Option<bool> {
+    /// Which of some indices an expression mentions, as bits; nothing for one that is too long to tell.
+    fn mentions(&mut self, e: ExprId, indices: &[Range]) -> Option<u64> {
         let mut stack = vec![e];
-        let mut seen = 0;
+        let (mut seen, mut found) = (0, 0);
         while let Some(e) = stack.pop() {
             seen += 1;
             self.looked_at += 1;
@@ -72,10 +102,32 @@ impl Parser<'_> {
                 return None;
             }
             match &self.ast.exprs[e] {
-                Expr::Name(name) if names.contains(name) => return Some(true),
+                Expr::Name(name) => {
+                    let at = indices.iter().rposition(|range| range.index == *name);
+                    found |= at.map_or(0, |at| 1 << at);
+                }
                 expr => expr.for_each_operand(|e| stack.push(e)),
             }
         }
-        Some(false)
+        Some(found)
+    }
+
+    /// The whole program is read.
+    pub(super) fn warn_of_assignment(&mut self) {
+        let mut end = self.ast.body;
+        while let Some(Expr::Let { body, .. }) = end.map(|e| &self.ast.exprs[e]) {
+            end = Some(*body);
+        }
+        let Some(end) = end else { return };
+        if let Expr::Binary(BinaryOp::Equal, left, _) = &self.ast.exprs[end]
+            && let Expr::Name(name) = &self.ast.exprs[*left]
+        {
+            let message = format!("the value of the program is a comparison of `{name}`, 1 or 0");
+            let help = format!(
+                "`=` compares: a name is given by `let {name} = ..`, and a comparison that is meant is `[{name} = ..]`"
+            );
+            let span = self.ast.spans[end];
+            self.ast.warnings.push(Diagnostic::new("comparison-as-program", span, message).help(help));
+        }
     }
 }

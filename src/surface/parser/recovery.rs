@@ -1,14 +1,10 @@
 //! How reading goes on behind a mistake: what is open is closed, or tokens are skipped up to one that means something.
 
-use super::expression::SLICE;
 use super::frame::{Frame, Next};
 use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
 use crate::error::Diagnostic;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, Expr};
-
-/// What stands for loops.
-const LOOPS: &str = "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`";
 
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
@@ -26,6 +22,9 @@ impl Parser<'_> {
             Some(Frame::LetValue { .. }) if token == Token::Let => {
                 self.report_open_group();
                 return self.end_group(Token::In, self.current.span, operand);
+            }
+            Some(Frame::Extent { open: None, .. }) if token == Token::Colon || self.is_condition() => {
+                return self.foreign_range(operand);
             }
             Some(Frame::Extent { open: None, .. }) if starts_operand(token) => {
                 self.report_open_group();
@@ -65,6 +64,10 @@ impl Parser<'_> {
         };
         let message = format!("expected {expected}, found {}", self.found());
         let mut diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
+        if let Some(help) = self.habit(operand) {
+            self.report(diagnostic.help(help));
+            return Next::Operand(self.skip_habit());
+        }
         if matches!(token, Token::LeftBracket | Token::LeftParen) {
             diagnostic = diagnostic.help(if token == Token::LeftParen && !self.current.starts_line {
                 "only a name can be called; a product needs its sign, as in `2 * (a + b)`"
@@ -72,15 +75,10 @@ impl Parser<'_> {
                 "an access or a call begins on the line on which what it applies to ends"
             });
         }
-        if let Some(help) = self.foreign(operand) {
+        if let Some(help) = self.habit_of_word(operand) {
             diagnostic = diagnostic.help(help);
         }
         self.report(diagnostic);
-        if self.is_generator() {
-            // What it binds is named before it.
-            self.skip(|token| matches!(token, Token::RightParen | Token::RightBracket));
-            return Next::Operand(self.error_leaf());
-        }
         if token == Token::Let {
             self.open(Frame::Infix { op: BinaryOp::Mul, lhs: operand });
             return Next::Expect;
@@ -128,64 +126,16 @@ impl Parser<'_> {
         self.report(Diagnostic::new(code, span, format!("expected {expected}, found {found}")));
     }
 
-    /// Whether a `for` of a generator stands here, as in `x[i] for i in range(n)`.
-    fn is_generator(&self) -> bool {
-        self.token() == Token::Name && self.text.get(self.current.span.range()) == Some("for")
-    }
-
-    /// What to write instead of a habit from another language that ends at the current token.
-    fn foreign(&self, operand: Operand) -> Option<String> {
-        let token = self.token();
-        let before = match self.ast.exprs.get(operand.id) {
-            Some(Expr::Name(name)) => name.as_str(),
-            _ => "",
-        };
-        if token == Token::Colon && matches!(self.frames.last(), Some(Frame::Access { .. })) {
-            return Some(SLICE.to_owned());
-        }
-        if token == Token::Dot && self.current.span.start == operand.span.end {
-            let mut lexer = self.lexer.clone();
-            let member = lexer.next(&mut Vec::new());
-            let name = self.text.get(member.span.range()).unwrap_or("");
-            let called = lexer.next(&mut Vec::new()).token == Token::LeftParen;
-            return match (name, called) {
-                ("T" | "mT" | "H", false) => Some(format!("the transpose of a matrix is `{before}'`")),
-                ("shape" | "size", _) => {
-                    Some("sizes have names of their own: they are those of the types, `[n, m] real`".into())
-                }
-                _ if matches!(before, "np" | "jnp" | "torch" | "numpy" | "math" | "F" | "jax") => {
-                    Some(format!("functions stand alone: `{name}(..)`"))
-                }
-                (_, true) => Some(format!("functions stand in front: `{name}({before})`")),
-                _ => None,
-            };
-        }
-        if token == Token::If {
-            return Some("a choice is `if c then a else b`".to_owned());
-        }
-        if self.is_generator() {
-            return Some(LOOPS.to_owned());
-        }
-        let help = match before {
-            "for" | "while" => LOOPS,
-            "return" => "the last expression is the value, without `return`",
-            "lambda" | "function" => "functions are declared as in `def f(x : real) = ..`",
-            "prod" | "product" => {
-                "there is no product over an index: of positive factors it is `exp(sum i < n. log(e))`"
-            }
-            "var" | "const" => "variables are bound by `let y = e`",
-            _ => return None,
-        };
-        Some(help.to_owned())
-    }
-
     /// Something stands behind the body.
     pub(super) fn report_rest(&mut self) {
         let message = format!("expected an operator or the end of the text, found {}", self.found());
         let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
         let body = self.ast.body.map(|id| Operand { id, span: self.last_end });
-        if let Some(help) = body.and_then(|body| self.foreign(body)) {
+        if let Some(help) = body.and_then(|body| self.habit_of_word(body)) {
             self.report(diagnostic.help(help));
+            self.ast.body = Some(self.error_leaf().id);
+            // What it governs may be the rest of the text.
+            self.skip(|_| false);
             return;
         }
         if let Some(Expr::Binary(BinaryOp::Equal, name, _)) = self.ast.body.and_then(|body| self.ast.exprs.get(body))
@@ -193,6 +143,7 @@ impl Parser<'_> {
         {
             let help = format!("a variable is bound by `let {name} = ..`");
             self.report(diagnostic.help(help));
+            self.ast.body = Some(self.error_leaf().id);
             return;
         }
         self.report(match self.token() {

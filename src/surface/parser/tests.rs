@@ -163,7 +163,35 @@ fn warnings_have_both_readings() {
         ("sum i < n. (x[i] + b)", None),
         ("(sum i < n. x[i]) + b", None),
         ("sum i < n. b + x[i]", None),
-        ("sum i < n, j < m. a[i, j] + b[i]", None),
+        ("sum i < n, j < m. (a[i, j] + b[i])", None),
+        ("sum i < n, j < m. a[i] - b[j]", None),
+        ("sum i < n, j < m. b[i] + a[i, j]", None),
+        ("sum i < n, j < m. a[i, j] + b[i] + c[j]", None),
+        (
+            "sum (i < n, j < n) w[i, j] * x[i] * x[j] + h[i] * x[i]",
+            Some((
+                "h[i] * x[i]",
+                "write `sum (i < n, j < n) (w[i, j] * x[i] * x[j] + h[i] * x[i])` if it is to be added each time, \
+                 `sum i < n. (sum j < n. w[i, j] * x[i] * x[j]) + h[i] * x[i]` if once for each `i`",
+            )),
+        ),
+        (
+            "sum i < n, j <= i. a[i] * b[j] - a[i] + b[i]",
+            Some((
+                "a[i] + b[i]",
+                "write `sum i < n, j <= i. (a[i] * b[j] - a[i] + b[i])` if it is to be added each time, \
+                 `sum i < n. (sum j <= i. a[i] * b[j]) - a[i] + b[i]` if once for each `i`",
+            )),
+        ),
+        (
+            "sum i < n, j < m. a[i] + b",
+            Some((
+                "b",
+                "write `sum i < n, j < m. (a[i] + b)` if it is to be added each time, `(sum i < n, j < m. a[i]) + b` if once",
+            )),
+        ),
+        // Both readings have one value.
+        ("mean i < n. x[i] - 1", None),
         ("gen i < n. x[i] + b", None),
         (
             "(sum j < d. x[i, j] * w[j] + b - y[i])^2",
@@ -173,19 +201,29 @@ fn warnings_have_both_readings() {
             )),
         ),
         ("mean i < n. x[i] + b + y[i]", None),
-        (
-            "mean i < n. x[i] - 1",
-            Some((
-                "1",
-                "write `mean i < n. (x[i] - 1)` if it is to be added each time, `(mean i < n. x[i]) - 1` if once",
-            )),
-        ),
     ] {
         let (ast, problems) = parse(text);
         assert_eq!(problems, [], "{text}");
         let found: Vec<_> =
             ast.warnings.iter().map(|w| (&text[w.span.range()], w.help.as_deref().unwrap_or(""))).collect();
         assert_eq!(found, Vec::from_iter(expected), "{text}");
+    }
+}
+
+#[test]
+fn comparisons_as_programs_are_told() {
+    for (text, warns) in [
+        ("x = 2", true),
+        ("let y = x\nx = y + 1", true),
+        ("[x = 2]", false),
+        ("x^2 = 4", false),
+        ("(x = 2) * y", false),
+        ("x < 2", false),
+    ] {
+        let (ast, problems) = parse(text);
+        assert_eq!(problems, [], "{text}");
+        let found: Vec<&str> = ast.warnings.iter().map(|w| w.code).collect();
+        assert_eq!(found, Vec::from_iter(warns.then_some("comparison-as-program")), "{text}");
     }
 }
 
@@ -332,7 +370,7 @@ fn parse_reports_problems() {
         ("A? + 1", vec![("unexpected-token", "+")]),
         ("param x real\n0", vec![("unexpected-token", "real")]),
         ("param x : [n real\n0", vec![("unclosed-bracket", "[")]),
-        ("param x : [n]\n0", vec![("unexpected-token", "0")]),
+        ("param x : [n]\n0", vec![("missing-type", "[n]")]),
         ("param let : real\n0", vec![("unexpected-token", "let")]),
         ("param\nlet x = 0 in x", vec![("unexpected-token", "let")]),
         ("param x : ()\n0", vec![("unexpected-token", "()")]),

@@ -336,7 +336,7 @@ impl<'a> Printer<'a> {
         out.extend(std::iter::repeat_with(|| Task::Leave).take(scopes));
     }
 
-    /// Whether the body of a sum ends with a term that none of its indices occurs in: `sum i < n. x[i] + b` is easily read as
+    /// Whether the body of a sum ends with a term that has fewer of its indices than another: `sum i < n. x[i] + b` is easily read as
     /// `(sum i < n. x[i]) + b`, so the body stands in parentheses.
     fn is_misread(&self, sum: TermId, body: TermId) -> bool {
         let mut indices = Vec::new();
@@ -352,7 +352,12 @@ impl<'a> Printer<'a> {
             rest = *a;
         }
         terms.push(rest);
-        !self.depends(terms[0], &indices) && terms.iter().any(|term| self.depends(*term, &indices))
+        let (shared, missing): (Vec<IndexId>, Vec<IndexId>) =
+            indices.iter().partition(|index| self.depends(terms[0], &[**index]));
+        // A term that has all the indices of the last one, and more.
+        let has_more =
+            |term: &TermId| self.depends(*term, &missing) && shared.iter().all(|index| self.depends(*term, &[*index]));
+        !missing.is_empty() && terms.iter().any(has_more)
     }
 
     /// Whether one of some indices occurs in a term, or the term is too long to tell.

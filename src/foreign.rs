@@ -1,0 +1,491 @@
+//! What NumPy, JAX, PyTorch, Julia, MATLAB and LaTeX have and this language has not, with what to write instead. Tables of names and sentences: what is
+//! quoted in a sentence is accepted as it stands, unless it leaves something out by `..`; a test reads it.
+//!
+//! In sentences `x` and `y` are vectors, `A` and `B` matrices, `s` is a number and `idx` a map.
+
+/// Names, and what to write instead of them.
+type Sentences = &'static [(&'static [&'static str], &'static str)];
+
+fn find(table: Sentences, name: &str) -> Option<&'static str> {
+    table.iter().find(|(names, _)| names.contains(&name)).map(|(_, sentence)| *sentence)
+}
+
+/// What stands for loops.
+pub(crate) const LOOPS: &str = "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`";
+/// What stands for a condition behind a range or a body.
+pub(crate) const CONDITION: &str =
+    "a condition stands in a bracket in front of the body: `sum i < n. [x[i] > 0] * x[i]`";
+/// What stands for a choice by `?` or by an `if` behind.
+pub(crate) const CHOICE: &str = "a choice is `if c then a else b`";
+/// What stands for a range of places.
+pub(crate) const SLICE: &str =
+    "a whole axis is `A[i, :]`; a part of one is `gen i < b - a. x[i + a]`, which Python writes `x[a:b]`";
+/// What stands for a mask in the place of an index.
+pub(crate) const MASK: &str =
+    "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
+
+const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
+const PRODUCT: &str = "there is no product over an index: of positive factors it is `exp(sum i < n. log(x[i]))`";
+
+const FUNCTIONS: Sentences = &[
+    (
+        &["where", "cond", "ifelse", "iif"],
+        "`where` is written `if c then a else b`, of tensors too: `if x > 0 then x else 0`",
+    ),
+    (&["std", "stdev", "nanstd"], "the standard deviation is `sqrt(mean((x - mean(x))^2))`"),
+    (&["var"], "the variance is `mean((x - mean(x))^2)`, of a vector `variance(x)`"),
+    (&["cov"], "the covariance of two vectors is `covariance(x, y)`"),
+    (&["corr", "cor", "corrcoef", "pearsonr"], "the correlation of two vectors is `correlation(x, y)`"),
+    (&["average", "nanmean"], "the mean is `mean(x)`, with weights `sum(x * y) / sum(y)`"),
+    (&["prod", "product", "cumprod"], PRODUCT),
+    (&["maximum", "fmax", "amax"], "the larger of two is `max(a, b)`, the largest element `max(x)`"),
+    (&["minimum", "fmin", "amin"], "the smaller of two is `min(a, b)`, the least element `min(x)`"),
+    (&["clamp"], "a value within limits is `clip(x, a, b)`"),
+    (&["square", "abs2"], "a square is `x^2`"),
+    (&["power"], "a power is `x^y`"),
+    (&["add"], "a sum is `x + y`"),
+    (&["subtract"], "a difference is `x - y`"),
+    (&["multiply", "mul", "hadamard"], "a product of elements is `x * y`"),
+    (&["divide", "true_divide"], "a quotient is `x / y`"),
+    (&["reciprocal"], "it is `1 / x`"),
+    (&["rsqrt"], "it is `1 / sqrt(x)`"),
+    (&["hypot"], "it is `sqrt(x^2 + y^2)`"),
+    (&["inner", "vdot"], "the product of two vectors is `x @ y`, or `dot(x, y)`"),
+    (&["mm", "mv", "bmm", "multi_dot"], "products of matrices and vectors are `A @ x` and `A @ B`"),
+    (&["einsum", "tensordot"], "write the sum: `gen i < m, j < n. sum k < l. a[i, k] * b[k, j]`"),
+    (&["zeros", "zeros_like"], "a tensor of zeros is `gen i < n. 0`"),
+    (&["ones", "ones_like"], "a tensor of ones is `gen i < n. 1`"),
+    (&["full", "full_like", "fill"], "a tensor of one number is `gen i < n. s`"),
+    (&["eye", "identity"], "the identity is `gen i < n, j < n. [i = j]`"),
+    (&["tril", "triu"], "a triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
+    (&["diagonal"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
+    (&["arange", "range", "linspace"], "an index is a number where a number is expected: `gen i < n. i`"),
+    (&["len", "shape", "size", "length", "numel", "ndims"], SIZES),
+    (
+        &["concatenate", "cat", "hstack", "vstack", "stack", "vcat", "hcat"],
+        "tensors are joined by brackets: `gen i < n + n. if i < n then x[i] else y[i - n]`",
+    ),
+    (
+        &["reshape", "flatten", "ravel", "squeeze", "expand_dims", "unsqueeze", "view"],
+        "axes have no other shape: write the tensor that is meant, as in `gen i < n. A[i, 0]`",
+    ),
+    (
+        &["tile", "repeat", "broadcast_to", "expand"],
+        "what repeats has an index that is not used: `gen i < m, j < n. x[j]`",
+    ),
+    (
+        &["permute", "swapaxes", "moveaxis", "permutedims"],
+        "axes are in the order of a `gen`: `gen j < n, i < n. A[i, j]`",
+    ),
+    (&["flip", "reverse", "flipud", "fliplr"], "in reverse it is `gen i < n. x[n - 1 - i]`"),
+    (&["roll", "circshift"], "shifted around it is `gen i < n. if i >= 1 then x[i - 1] else x[n - 1]`"),
+    (&["diff"], "differences are `gen i < n - 1. x[i + 1] - x[i]`"),
+    (
+        &["take", "gather", "index_select", "embedding"],
+        "elements at places are `gen i < m. x[idx(i)]`, with a `map idx : [m] -> [n]`",
+    ),
+    (
+        &["scatter", "scatter_add", "segment_sum", "index_add", "bincount"],
+        "sums by places are `gen k < n. sum i < m. [idx(i) = k] * z[i]`, with a `map idx : [m] -> [n]`",
+    ),
+    (&["one_hot", "onehot"], "the 1 at a place is `gen i < m, k < n. [idx(i) = k]`, with a `map idx : [m] -> [n]`"),
+    (
+        &["sort", "argsort", "topk", "unique", "median", "quantile", "percentile", "searchsorted"],
+        "nothing is sorted here: an order comes in by a `map idx : [m] -> [n]`, and is read as `x[idx(i)]`",
+    ),
+    (&["any"], "whether one is is asked in a bracket: `[exists i < n. x[i] > 0]`"),
+    (&["all"], "whether all are is asked in a bracket: `[not (exists i < n. x[i] <= 0)]`"),
+    (&["count_nonzero", "count"], "a count is a sum of brackets: `sum i < n. [x[i] > 0]`"),
+    (
+        &["inv", "solve", "det", "cholesky", "qr", "svd", "eigh", "eig", "lstsq", "pinv", "slogdet", "logdet"],
+        "there is no linear algebra: what a solver computes comes in as a parameter, see `Function::with_implicit`",
+    ),
+    (&["arcsin"], "it is called `asin`"),
+    (&["arccos"], "it is called `acos`"),
+    (&["arctan"], "it is called `atan`"),
+    (&["arctan2"], "it is called `atan2`"),
+    (&["log10"], "write `log(x) / log(10)`"),
+    (&["log2"], "write `log(x) / log(2)`"),
+    (&["exp2"], "write `exp(x * log(2))`"),
+    (&["logaddexp"], "write `max(a, b) + log1p(exp(-abs(a - b)))`"),
+    (&["fabs"], "it is called `abs`"),
+    (&["sgn", "signum"], "it is called `sign`"),
+    (&["heaviside", "step"], "it is a bracket: `[x > 0]`"),
+    (&["expit", "logistic"], "it is called `sigmoid`"),
+    (&["swish"], "it is called `silu`"),
+    (&["log_sigmoid", "logsigmoid"], "write `-softplus(-x)`"),
+    (&["logit"], "write `log(s) - log1p(-s)`"),
+    (
+        &["gammaln", "loggamma", "logabsgamma", "logfactorial"],
+        "it is called `lgamma`; `lgamma(s + 1)` is the logarithm of a factorial",
+    ),
+    (&["gamma", "factorial"], "write `exp(lgamma(s))`; a factorial is `exp(lgamma(s + 1))`"),
+    (&["betaln", "logbeta"], "write `lgamma(a) + lgamma(b) - lgamma(a + b)`"),
+    (&["psi", "polygamma"], "the derivative of `lgamma` is `digamma`"),
+    (&["erfc"], "write `1 - erf(x)`"),
+    (&["mse", "mse_loss", "mean_squared_error"], "the mean of squares is `mean((x - y)^2)`"),
+    (&["rmse"], "it is `sqrt(mean((x - y)^2))`"),
+    (&["mae", "l1_loss", "mean_absolute_error"], "the mean distance is `mean(abs(x - y))`"),
+    (&["huber_loss", "smooth_l1", "smooth_l1_loss"], "of differences it is `mean(huber(x - y, 1))`"),
+    (
+        &["bce", "bce_loss", "binary_cross_entropy", "bce_with_logits"],
+        "of labels y, 0 or 1, it is `mean(logistic_loss(x, y))`, where `sigmoid(x)` is the probability of 1",
+    ),
+    (
+        &["nll_loss", "softmax_cross_entropy", "crossentropy", "sparse_categorical_crossentropy"],
+        "of a row of scores it is `cross_entropy(x, y)`, or with a `map idx : [m] -> [n]` `mean i < m. logsumexp(A[i, :]) - A[i, idx(i)]`",
+    ),
+    (&["kl_div", "kl_divergence"], "of two distributions it is `kl(x, y)`"),
+    (&["entropy"], "it is `-sum(xlogy(x, x))`"),
+    (&["normalize", "l2_normalize"], "of length 1 it is `x / norm(x)`"),
+    (&["cosine_similarity", "cos_sim"], "it is called `cosine`"),
+    (
+        &["cdist", "pdist", "pairwise_distances", "euclidean_distances"],
+        "distances of rows are `gen i < m, j < n. norm(A[i, :] - B[j, :])`",
+    ),
+    (&["convolve", "conv1d"], "it is called `conv`, where the filter lies within the signal"),
+    (
+        &["correlate"],
+        "with the filter not reversed it is `gen i < n. sum j < m. x[i + j] * w[j]`, where x has the length `n + m - 1`",
+    ),
+    (
+        &["avg_pool", "average_pool", "avg_pool1d", "max_pool1d"],
+        "the mean of every two is `mean_pool(x)`, the larger `max_pool(x)`; of other widths it is `gen i < n. mean j < k. x[3*i + j]`",
+    ),
+    (&["avg_pool2d", "average_pool2d"], "it is called `mean_pool2d`, of squares of 2 by 2"),
+    (
+        &["grad", "gradient", "value_and_grad", "jacobian", "jacfwd", "jacrev", "hessian", "jvp", "vjp", "derivative"],
+        "derivatives are those of whole programs, and are asked for outside: `--derivative gradient --wrt x`, in Rust `Function::gradient`",
+    ),
+    (&["vmap", "pmap", "apply_along_axis"], "what is done with each row is `gen i < m. logsumexp(A[i, :])`"),
+    (
+        &["scan", "reduce", "fold", "foldl", "foldr", "accumulate", "fori_loop", "while_loop", "mapreduce"],
+        "there are no loops and no functions of functions: a tensor is `gen i < n. e`, a total is `sum i < n. e`",
+    ),
+    (
+        &["rand", "randn", "random", "normal", "dropout", "randint"],
+        "there are no random numbers: they come in as a parameter",
+    ),
+    (&["mod", "rem", "fmod", "remainder", "floor_divide", "divmod"], REMAINDER),
+    (&["float", "Float64", "float64", "float32"], "an index is a number where a number is expected, or `real(i)`"),
+    (&["int", "floor", "round", "ceil", "trunc"], "reals cannot be rounded to indices: these come in by a `map`"),
+    (&["stop_gradient", "detach"], "what is not differentiated by is a parameter that `--wrt` does not name"),
+];
+
+pub(crate) const REMAINDER: &str =
+    "there is no remainder: places are `x[2*i + 1]`, and `exists k < n. 2*k = i` in a bracket says that `i` is even";
+
+/// What to write instead of a call of a function that there is not.
+pub(crate) fn function(name: &str) -> Option<&'static str> {
+    find(FUNCTIONS, name)
+}
+
+/// Names of modules that stand in front of functions.
+const MODULES: &[&str] = &[
+    "np",
+    "jnp",
+    "torch",
+    "numpy",
+    "math",
+    "Math",
+    "F",
+    "nn",
+    "jax",
+    "lax",
+    "tf",
+    "scipy",
+    "special",
+    "linalg",
+    "LinearAlgebra",
+    "Statistics",
+];
+
+/// The definitions that go along the last axis of what has more axes.
+const ALONG_LAST: &[&str] = &["softmax", "log_softmax", "layer_norm"];
+
+/// What to write instead of an argument that names an axis.
+pub(crate) fn over_axis(function: &str, tensor: &str) -> String {
+    let (rows, columns) = (format!("{function}({tensor}[i, :])"), format!("{function}({tensor}[:, j])"));
+    if ALONG_LAST.contains(&function) {
+        return format!(
+            "`{function}({tensor})` goes along the last axis; along the first one of two it is `(gen j < n. {columns})'`"
+        );
+    }
+    format!("over one axis of two it is `gen i < m. {rows}`, of each row, or `gen j < n. {columns}`, of each column")
+}
+
+/// Arguments with names.
+const ARGUMENTS: Sentences = &[
+    (&["dtype"], "all numbers are `real`; single precision is asked for when a program runs"),
+    (&["ord", "p"], "norms have names: `norm(x)`, `norm1(x)`, and `max(abs(x))`"),
+    (
+        &["ddof", "correction", "unbiased"],
+        "a variance is divided by `n`; by one less it is `variance(x) * n / (n - 1)`",
+    ),
+    (&["keepdims", "keepdim"], "a result has the axes that its `gen` gives it: `gen i < m. sum(A[i, :])`"),
+    (&["where"], CONDITION),
+];
+
+/// What to write instead of an argument with a name.
+pub(crate) fn argument(name: &str, function: &str, tensor: &str) -> Option<String> {
+    match name {
+        "axis" | "dim" | "dims" | "axes" => Some(over_axis(function, tensor)),
+        _ => find(ARGUMENTS, name).map(str::to_owned),
+    }
+}
+
+/// A member behind a point, `x.name` or `x.name(..)`, as it is written.
+pub(crate) struct Member<'t> {
+    /// What stands in front of the point.
+    pub(crate) of: &'t str,
+    pub(crate) name: &'t str,
+    /// What stands between parentheses behind it.
+    pub(crate) arguments: Option<&'t str>,
+}
+
+/// What to write instead of a member.
+pub(crate) fn member(member: &Member<'_>) -> Option<String> {
+    let Member { of, name, arguments } = *member;
+    let named = |text: &str| ["axis", "dim"].iter().any(|word| text.split([' ', '=', ',']).any(|part| part == *word));
+    let module = MODULES.contains(&of);
+    let tensor = match (module, arguments) {
+        (true, Some(text)) => text.split(',').next().unwrap_or(text).trim(),
+        _ => of,
+    };
+    // A name can be indexed; something longer stands in the sentence as `A`.
+    let is_name = !tensor.is_empty() && tensor.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '\''));
+    if arguments.is_some_and(named) {
+        return Some(over_axis(name, if is_name { tensor } else { "A" }));
+    }
+    if let Some(sentence) = find(FUNCTIONS, name) {
+        return Some(sentence.to_owned());
+    }
+    let inside = of.strip_prefix('(').and_then(|of| of.strip_suffix(')')).filter(|of| !of.contains('(')).unwrap_or(of);
+    match (module, name, arguments) {
+        (true, _, Some(_)) => Some(format!("functions stand alone: `{name}(..)`")),
+        (true, "pi", None) => Some("it stands alone: `pi`".to_owned()),
+        (true, ..) => Some(format!("names stand alone: `{name}`")),
+        (false, "T" | "mT" | "H", None) => Some(format!("the transpose of a matrix is `{of}'`")),
+        (false, "t" | "transpose", Some(_)) => Some(format!("the transpose of a matrix is `{of}'`")),
+        (false, "dot" | "matmul", Some(other)) => {
+            Some(format!("a product of matrices and vectors is `{of} @ {other}`"))
+        }
+        (false, "pow", Some(exponent)) => Some(format!("a power is `{of}^{exponent}`")),
+        (false, "item" | "copy" | "clone" | "numpy" | "astype" | "to" | "double", Some(_)) => {
+            Some(format!("it stands alone: `{inside}`"))
+        }
+        (false, _, Some("")) => Some(format!("functions stand in front: `{name}({inside})`")),
+        (false, _, Some(others)) => Some(format!("functions stand in front: `{name}({inside}, {others})`")),
+        (false, _, None) => None,
+    }
+}
+
+/// Words that begin something in another language.
+const WORDS: Sentences = &[
+    (&["for", "while"], LOOPS),
+    (&["return"], "the last expression is the value, without `return`"),
+    (&["lambda", "function", "fn", "func"], "functions are declared as in `def f(x : real) = ..`"),
+    (&["prod", "product"], PRODUCT),
+    (&["var", "const", "auto", "local"], "variables are bound by `let y = e`"),
+];
+
+/// What to write instead of a word with something behind it.
+pub(crate) fn word(word: &str) -> Option<&'static str> {
+    find(WORDS, word)
+}
+
+const TYPES: Sentences = &[
+    (
+        &["int", "integer", "index", "i32", "i64", "Int"],
+        "indices come in by a map, as in `map idx : [m] -> [n]`, which is read as `x[idx(i)]`",
+    ),
+    (&["bool", "Bool"], "what holds of indices comes in by a relation, as in `rel E : [n, n]`"),
+    (
+        &["float", "double", "f64", "f32", "Float64", "float64", "float32"],
+        "numbers are `real`; single precision is asked for when a program runs",
+    ),
+    (
+        &["sparse", "bsr", "dia", "lil", "csr_matrix"],
+        "a sparse tensor is `csr`, `csc` or `coo`, as in `param A : csr [m, n] real`",
+    ),
+    (&["dense"], "a tensor is dense where no format is named: `param A : [m, n] real`"),
+    (
+        &["vector", "matrix", "tensor", "array", "Vector", "Matrix", "Tensor", "Array", "ndarray", "list", "vec"],
+        "a vector is `[n] real`, a matrix `[m, n] real`",
+    ),
+    (&["complex", "Complex", "complex128"], "numbers are `real`: a complex one is a pair, `(real, real)`"),
+];
+
+/// What to write instead of a name of a type.
+pub(crate) fn type_name(name: &str) -> Option<&'static str> {
+    find(TYPES, name)
+}
+
+const OF_MATRIX: Sentences = &[
+    (&["diag"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
+    (&["norm"], "of all elements it is `sqrt(sum(A^2))`, of each row `gen i < m. norm(A[i, :])`"),
+    (&["norm2"], "of all elements it is `sum(A^2)`, of each row `gen i < m. norm2(A[i, :])`"),
+    (&["norm1"], "of all elements it is `sum(abs(A))`, of each row `gen i < m. norm1(A[i, :])`"),
+    (&["dot"], "of all elements it is `sum(A * B)`; the product of matrices is `A @ B`"),
+    (&["distance2"], "of all elements it is `sum((A - B)^2)`, of two rows `distance2(A[i, :], B[j, :])`"),
+    (&["variance"], "of all elements it is `mean((A - mean(A))^2)`, of each column `gen j < n. variance(A[:, j])`"),
+    (&["max_pool"], "of squares of 2 by 2 it is `max_pool2d(A)`"),
+    (&["mean_pool"], "of squares of 2 by 2 it is `mean_pool2d(A)`"),
+    (&["conv"], "of pictures it is `conv2d(A, B)`"),
+];
+
+/// What to write instead of a definition of vectors, of a matrix.
+pub(crate) fn of_matrix(name: &str) -> Option<&'static str> {
+    find(OF_MATRIX, name)
+}
+
+/// Commands of LaTeX that stand between operands.
+const BETWEEN: Sentences = &[
+    (&["cdot", "times", "ast", "odot"], "a product is `a * b`"),
+    (&["div"], "a quotient is `a / b`"),
+    (
+        &["le", "leq", "leqslant", "ge", "geq", "geqslant", "ne", "neq", "lt", "gt"],
+        "comparisons are `<`, `<=`, `>`, `>=`, `=` and `!=`",
+    ),
+    (&["land", "wedge"], "`and` joins predicates"),
+    (&["lor", "vee"], "`or` joins predicates"),
+    (&["in"], "the range of an index is `i < n`, a relation is asked as in `[E(i, j)]`"),
+    (&["to", "rightarrow"], "it is written `->`"),
+    (&["quad", "qquad"], "blanks stand for themselves"),
+];
+
+const COMMANDS: Sentences = &[
+    (&["sum", "Sigma"], "a sum is `sum i < n. x[i]`"),
+    (&["prod"], PRODUCT),
+    (&["frac", "dfrac", "tfrac"], "a quotient is `a / b`"),
+    (&["sqrt"], "a root is `sqrt(s)`"),
+    (&["left", "right", "big", "Big", "bigl", "bigr"], "brackets stand alone: `(a + b) * s`"),
+    (&["lVert", "rVert", "Vert", "lvert", "rvert", "vert"], "an absolute value is `abs(s)`, a norm `norm(x)`"),
+    (&["top", "intercal"], "the transpose of a matrix is `A'`"),
+    (&["exp", "log", "ln", "sin", "cos", "tan", "tanh", "max", "min"], "functions stand without `\\`: `exp(s)`"),
+];
+
+/// What to write instead of a command of LaTeX, and whether it stands between operands.
+pub(crate) fn command(name: &str) -> (&'static str, bool) {
+    match (find(BETWEEN, name), find(COMMANDS, name)) {
+        (Some(sentence), _) => (sentence, true),
+        (None, Some(sentence)) => (sentence, false),
+        (None, None) => ("names are letters, Greek ones too, without `\\`", false),
+    }
+}
+
+/// What to write instead of `A_{i,j}` and `sum_{i<n}`.
+pub(crate) fn subscript(name: &str, inside: &str) -> String {
+    let binders = ["sum", "mean", "max", "min", "argmax", "argmin", "gen", "exists"];
+    let symbol = match name {
+        "Σ" | "∑" => "sum",
+        "∃" => "exists",
+        "⊞" => "gen",
+        word => word,
+    };
+    if binders.contains(&symbol) {
+        return format!("an index and its range are written `{symbol} i < n. e`");
+    }
+    let letters = inside.chars().all(char::is_alphabetic) && inside.chars().count() <= 4;
+    let places = match letters {
+        // `A_{ij}`
+        true => inside.chars().map(String::from).collect::<Vec<_>>().join(", "),
+        false => inside.split(',').map(str::trim).collect::<Vec<_>>().join(", "),
+    };
+    format!("an element is written `{name}[{places}]`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surface;
+
+    /// What the sentences speak of.
+    const CONTEXT: &str = "param x : [n] real\nparam y : [n] real\nparam z : [m] real\nparam A : [n, n] real\nparam B : [n, n] real\n\
+                           param a : real\nparam b : real\nparam s : real\nparam c : real\nmap idx : [m] -> [n]\n\
+                           rel E : [n, n]\nassume n >= 1\nassume m = n\n";
+
+    fn all() -> impl Iterator<Item = &'static str> {
+        [FUNCTIONS, ARGUMENTS, WORDS, TYPES, OF_MATRIX, BETWEEN, COMMANDS].into_iter().flatten().map(|(_, help)| *help)
+    }
+
+    #[test]
+    fn a_name_has_one_sentence() {
+        for table in [FUNCTIONS, ARGUMENTS, WORDS, TYPES, OF_MATRIX] {
+            let mut names: Vec<&str> = table.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        }
+        for (names, _) in FUNCTIONS {
+            for name in *names {
+                let defined = surface::read(&format!("param x : real\n{name}(x)"), &[]);
+                let Err(crate::Error::Program(problems)) = defined else { panic!("`{name}` is a function") };
+                assert_eq!(problems[0].code, "unknown-name", "`{name}` is a function: {problems:?}");
+            }
+        }
+    }
+
+    /// An advice that is refused in its turn is worse than none.
+    #[test]
+    fn what_is_advised_is_accepted() {
+        let mut read = 0;
+        let axes = ["softmax", "sum"].map(|function| over_axis(function, "A"));
+        let sentences = all().map(str::to_owned).chain(axes).chain([CONDITION, CHOICE, MASK, SLICE].map(str::to_owned));
+        for sentence in sentences {
+            for quoted in sentence.split('`').skip(1).step_by(2) {
+                let is_program = quoted.contains(['(', '[', '+', '-', '*', '/', '^', '@', ' '])
+                    && !["..", "::", "--", " : ", " real", "\\", "[a:b]"].iter().any(|part| quoted.contains(part));
+                // What leaves indices open, or speaks of tensors of its own.
+                let open = [
+                    "gen i < n. e",
+                    "if c then a else b",
+                    "i < n",
+                    "sum i < n. e",
+                    "let y = e",
+                    "x[idx(i)]",
+                    "[E(i, j)]",
+                    "real(i)",
+                    "x[2*i + 1]",
+                    "exists k < n. 2*k = i",
+                    "gen i < b - a. x[i + a]",
+                    "A[i, :]",
+                    "distance2(A[i, :], B[j, :])",
+                    "gen i < m, j < n. sum k < l. a[i, k] * b[k, j]",
+                    "gen i < n. sum j < m. x[i + j] * w[j]",
+                    "gen i < n. mean j < k. x[3*i + j]",
+                    "n + m - 1",
+                    "max_pool2d(A)",
+                    "mean_pool2d(A)",
+                    "mean_pool(x)",
+                    "max_pool(x)",
+                    "conv2d(A, B)",
+                    "->",
+                    "<",
+                    "<=",
+                    ">",
+                    ">=",
+                    "=",
+                    "!=",
+                    "(real, real)",
+                ];
+                if !is_program || open.contains(&quoted) {
+                    continue;
+                }
+                let text = format!("{CONTEXT}{quoted}");
+                surface::read(&text, &[]).unwrap_or_else(|error| panic!("`{quoted}`: {error}"));
+                read += 1;
+            }
+        }
+        assert!(read > 70, "{read}");
+    }
+
+    #[test]
+    fn what_goes_along_the_last_axis() {
+        let library = include_str!("surface/prelude.iv");
+        for line in library.lines().filter(|line| line.starts_with("def ")) {
+            let (head, _) = line.split_once(" =").expect("a value");
+            let name = head[4..].split('(').next().expect("a name");
+            assert_eq!(head.contains(") : "), ALONG_LAST.contains(&name), "{name}");
+        }
+    }
+}
