@@ -368,7 +368,9 @@ fn toolchain_files_where_we_run_are_not_followed() {
     let variables = ["RUSTUP_TOOLCHAIN", "RUSTUP_TOOLCHAIN_SOURCE"];
     let is_followed = |directory: &Path| {
         let mut command = Command::new(compiler());
-        variables.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in variables {
+            command.env_remove(name);
+        }
         let _ = command.arg("-vV").current_dir(directory).output();
         let ran = mark.exists();
         let _ = fs::remove_file(&mark);
@@ -381,7 +383,9 @@ fn toolchain_files_where_we_run_are_not_followed() {
     for (run, directory) in [place.directory.path(), &below].into_iter().enumerate() {
         let cache = place.at(&format!("cache {run}"));
         let outcome = place.run(|command| {
-            variables.iter().for_each(|name| drop(command.env_remove(name)));
+            for name in variables {
+                command.env_remove(name);
+            }
             command.env("RUSTC", compiler()).env("XDG_CACHE_HOME", &cache).current_dir(directory)
         });
         outcome.says(&[]);
