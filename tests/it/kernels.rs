@@ -154,7 +154,7 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     let (_, at) = environment(&source, &inputs).map_err(words)?;
     let function = Function::compile(source.clone(), &mut Stages::new()).map_err(words)?;
     let what = |name: &str| format!("seed {seed}, {name}\n{}", generated.text);
-    let expected = Expected::of_term(&source, &at)?;
+    let expected = Expected::of_term(&source, &at)?.with_signs_of(function.tensor_ssa(), &at)?;
     report.judge(what("program"), &expected, judge(&function, &expected, &inputs, Ways::Raw, false));
     if family != Family::Special {
         report.judge(what("assembled"), &expected, judge_assembled(&function, &expected, &inputs));
@@ -174,7 +174,7 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) }.raw();
     let gradient = loss.derive(&request, &mut Stages::new()).map_err(words)?.function;
     let value = expected;
-    let expected = Expected::at(gradient.tensor_ssa(), &at)?;
+    let expected = Expected::at(gradient.tensor_ssa(), &at)?.with_signs_of(gradient.tensor_ssa(), &at)?;
     report.judge(what("gradient"), &expected, judge(&gradient, &expected, &inputs, Ways::Raw, false));
     if family != Family::Special {
         report.judge(what("assembled gradient"), &expected, judge_assembled(&gradient, &expected, &inputs));
