@@ -6,7 +6,7 @@ use super::PASS;
 use super::guard::also;
 use super::plan::{Placement, Stored};
 use super::scope::Nester;
-use crate::base::{Id, IndexId, VarId};
+use crate::base::{Id, IndexId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
@@ -22,6 +22,8 @@ impl<'a> Nester<'a> {
     ///
     /// Where axes can be exchanged, the index of the outer loop comes first: rows are read, and what is known of one place is known of the other.
     pub fn element(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        work::charge(4);
+        work::check()?;
         let mut ordered = at.to_vec();
         order(&self.plan.exchanges[x], &mut ordered);
         let at = ordered.as_slice();
