@@ -67,9 +67,6 @@ impl fmt::Display for Staged {
     }
 }
 
-/// What is counted where a pass takes too long.
-const WORK: &str = "units of work of one pass";
-
 /// Takes a program through the passes up to a stage, with the default options.
 ///
 /// # Errors
@@ -86,13 +83,12 @@ pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> 
         if stage > until {
             return Ok(Staged::Term(program));
         }
-        program = stages.run(name, || work::bounded(WORK, work::budget(program.terms.len()), || pass(&program)))?;
+        program = stages.run(name, || work::pass(program.terms.len(), || pass(&program)))?;
     }
     if until < Stage::TensorSsa {
         return Ok(Staged::Term(program));
     }
-    let budget = work::budget(program.terms.len());
-    let tssa = stages.run("tensor-ssa", || work::bounded(WORK, budget, || normalize::to_tensor_ssa(&program)))?;
+    let tssa = stages.run("tensor-ssa", || work::pass(program.terms.len(), || normalize::to_tensor_ssa(&program)))?;
     if until < Stage::Simplify {
         return Ok(Staged::TensorSsa(tssa));
     }
@@ -106,7 +102,7 @@ fn bounded(
     pass: &'static str,
     run: impl FnOnce() -> Result<tssa::Program>,
 ) -> Result<tssa::Program> {
-    stages.run(pass, || work::bounded(WORK, work::budget(program.stmts.len()), run))
+    stages.run(pass, || work::pass(program.stmts.len(), run))
 }
 
 /// Simplification as a pass.

@@ -17,10 +17,12 @@
 //! ```text
 //!   checking               takes at most  BASE + PER_EXPRESSION * n  units, and gives at most  TERMS + TERMS_PER_EXPRESSION * n  terms
 //!   each pass after it     takes at most  BASE + PER_TERM * t        units, t being the terms or statements that it starts from
+//!   all that succeed       take at most   2^32 + 2^12 * (n + 64 * t) units, t being the most that one of them starts from
 //! ```
 //!
-//! and at most [`SLACK`] more, for a loop looks at its budget once a round. [`Error::Limit`], an error of the program or a `note:` says what ended
-//! early.
+//! and each at most [`SLACK`] more, for a loop looks at its budget once a round; but most passes over loops look at it when they end. From a text
+//! to the loop nests of a derivative there are at most [`PASSES`], so the sum has room for what they exceed their budgets by. [`Error::Limit`], an
+//! error of the program or a `note:` says what ended early.
 
 use std::cell::Cell;
 
@@ -39,9 +41,18 @@ pub const TERMS_PER_EXPRESSION: u64 = 1 << 6;
 /// How far a budget may be exceeded.
 pub const SLACK: u64 = 1 << 22;
 
+/// More than there are passes from a text to loop nests, checking, deriving and simplifying among them.
+pub const PASSES: u64 = 56;
+
 /// What a pass may spend on a program of so many terms or statements.
 pub fn budget(terms: usize) -> u64 {
     BASE.saturating_add(PER_TERM.saturating_mul(terms as u64))
+}
+
+/// What a text of so many expressions may take on its way to loop nests, if no pass starts from more than so many terms or statements.
+pub fn budget_of_all(expressions: usize, terms: usize) -> u64 {
+    let passes = budget(terms).saturating_add(SLACK).saturating_mul(PASSES);
+    budget_of_text(expressions).saturating_add(SLACK).saturating_add(passes)
 }
 
 /// What checking may spend on a text of so many expressions.
@@ -161,6 +172,18 @@ pub fn bounded<T>(what: &'static str, budget: u64, run: impl FnOnce() -> Result<
         }
     };
     metered(inside, true, run)
+}
+
+/// Runs a pass over a program of so many terms or statements, on the budget of a pass.
+///
+/// # Errors
+/// Those of `run`, and [`Error::Limit`] where the budget is used up.
+pub fn pass<T>(terms: usize, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    bounded("units of work of one pass", budget(terms), || {
+        let result = run()?;
+        check()?;
+        Ok(result)
+    })
 }
 
 /// Runs something that must come to its end: a verifier, for which an answer that says less is wrong. What it takes is not counted.

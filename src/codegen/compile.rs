@@ -6,7 +6,6 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::cache::{Cache, Digest, Work};
 use super::processor;
@@ -60,7 +59,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// How `rustc` is called. The vectors of the processor at hand are used to their full width.
+/// How `rustc` is called, in a directory whose toolchain files nobody else can write (`toolchain`). The vectors of the processor at hand are used to their full width.
 const FLAGS: &[&str] = &[
     "--crate-type=cdylib",
     "--crate-name=kernel",
@@ -140,22 +139,21 @@ pub fn library(source: &str) -> Result<Library, Unavailable> {
 }
 
 fn compile(compiler: &Compiler, source: &str, work: &Work) -> Result<(), Unavailable> {
-    let name = || compiler.program.to_string_lossy().into_owned();
     let input = work.path("kernel.rs");
     std::fs::write(&input, source)
         .map_err(|error| Unavailable::Cache(input.display().to_string(), error.to_string()))?;
-    let run = Command::new(&compiler.program).args(FLAGS).arg("-o").arg(work.path(LIBRARY)).arg(&input).output();
-    let run = run.map_err(|error| Unavailable::NoCompiler(name(), error.to_string()))?;
+    let run = compiler.command().args(FLAGS).arg("-o").arg(work.path(LIBRARY)).arg(&input).output();
+    let run = run.map_err(|error| Unavailable::NoCompiler(compiler.name(), error.to_string()))?;
     if run.status.success() {
         return Ok(());
     }
     // Whether it is the source that it does not like.
     let message = |output: &[u8]| String::from_utf8_lossy(output).into_owned();
-    match Command::new(&compiler.program).arg("-vV").output() {
+    match compiler.command().arg("-vV").output() {
         Ok(version) if version.status.success() => {
             Err(Unavailable::Refused(format!("{}: {}", run.status, message(&run.stderr))))
         }
-        Ok(version) => Err(Unavailable::NoCompiler(name(), message(&version.stderr))),
-        Err(error) => Err(Unavailable::NoCompiler(name(), error.to_string())),
+        Ok(version) => Err(Unavailable::NoCompiler(compiler.name(), message(&version.stderr))),
+        Err(error) => Err(Unavailable::NoCompiler(compiler.name(), error.to_string())),
     }
 }

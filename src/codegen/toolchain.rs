@@ -1,15 +1,22 @@
 //! Which compiler there is, without running it.
 //!
-//! A compiler is told from others by its path, its size and when it was last changed. A `rustc` may be a proxy of `rustup`, which is the same
-//! file for all toolchains; so what `rustup` decides by goes in too: its variable, its settings, the toolchain files that are nearest, and the
-//! compilers of the toolchains that it has. Where this takes one compiler for two, a kernel is compiled once more; where it takes two for one,
-//! a kernel is used that the other one compiled from the same source, which gives the same numbers: the source says every rounding.
+//! A `rustc` may be a proxy of `rustup`, which runs the compiler that a file `rust-toolchain.toml` names: the file that is nearest above the
+//! working directory, whoever wrote it. Under `/tmp` anybody may write one. So the compiler runs in [`DIRECTORY`], where only the superuser can,
+//! and the variable `RUSTUP_TOOLCHAIN` or the settings of the user choose the toolchain, wherever the caller is.
+//!
+//! A compiler is told from others by its path, its size and when it was last changed. A proxy is the same file for all toolchains; so what `rustup`
+//! decides by goes in too: its variable, its settings, the toolchain files in [`DIRECTORY`], and the compilers of the toolchains that it has.
+//! Where this takes one compiler for two, a kernel is compiled once more; where it takes two for one, a kernel is used that the other one
+//! compiled from the same source, which gives the same numbers: the source says every rounding.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::UNIX_EPOCH;
 
+/// The working directory of compilers. No folder is above it, and on unix nobody but the superuser writes to it.
+const DIRECTORY: &str = "/";
 /// How many toolchains of `rustup` are looked at.
 const MOST_TOOLCHAINS: usize = 64;
 /// More than any file of settings has.
@@ -18,8 +25,8 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A compiler that is there, or that is missing.
 #[derive(Clone, Debug)]
 pub struct Compiler {
-    /// What is run.
-    pub program: OsString,
+    /// What is run: an absolute path, unless no such program was found.
+    program: OsString,
     /// What tells it from others.
     pub identity: String,
 }
@@ -28,16 +35,27 @@ impl Compiler {
     /// The compiler: `$RUSTC`, or `rustc`.
     pub fn find() -> Compiler {
         let program = std::env::var_os("RUSTC").filter(|name| !name.is_empty()).unwrap_or_else(|| "rustc".into());
-        let identity = match on_path(&program) {
-            Some(path) => format!("{}{}", describe(&path), rustup()),
-            None => format!("{program:?} is missing"),
-        };
-        Compiler { program, identity }
+        match on_path(&program).and_then(|path| std::path::absolute(path).ok()) {
+            Some(path) => Compiler { identity: format!("{}{}", describe(&path), rustup()), program: path.into() },
+            None => Compiler { identity: format!("{program:?} is missing"), program },
+        }
+    }
+
+    /// The command that runs it. Paths in its arguments must be absolute.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(DIRECTORY);
+        command
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        self.program.to_string_lossy().into_owned()
     }
 }
 
-/// Where a program is that is run by this name.
-fn on_path(program: &OsString) -> Option<PathBuf> {
+/// Where a program is that is run by this name; a relative path starts at the working directory of the caller.
+fn on_path(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.is_absolute() {
         return path.is_file().then(|| path.to_owned());
@@ -69,15 +87,8 @@ fn rustup() -> String {
     let Some(home) = std::env::var_os("RUSTUP_HOME").map(PathBuf::from).or_else(home) else { return String::new() };
     let Some(settings) = text(&home.join("settings.toml")) else { return String::new() };
     let mut all = format!("{:?} {settings:?}\n", std::env::var_os("RUSTUP_TOOLCHAIN"));
-    let here = std::env::current_dir().unwrap_or_default();
-    for folder in here.ancestors() {
-        // A setting for this folder, or a file in it.
-        if folder.to_str().is_some_and(|folder| settings.contains(&format!("\"{folder}\""))) {
-            all.push_str(&format!("{folder:?}\n"));
-        }
-        let files = ["rust-toolchain", "rust-toolchain.toml"].map(|name| text(&folder.join(name)));
-        files.iter().flatten().for_each(|text| all.push_str(&format!("{text:?}\n")));
-    }
+    let files = ["rust-toolchain", "rust-toolchain.toml"].map(|name| text(&Path::new(DIRECTORY).join(name)));
+    files.iter().flatten().for_each(|text| all.push_str(&format!("{text:?}\n")));
     let toolchains = std::fs::read_dir(home.join("toolchains")).into_iter().flatten().take(MOST_TOOLCHAINS).flatten();
     let mut toolchains: Vec<PathBuf> = toolchains.map(|entry| entry.path().join("bin/rustc")).collect();
     toolchains.sort();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::{Arena, SizeId};
+use crate::base::{Arena, SizeId, work};
 use crate::error::{Error, Result};
 use crate::kernel::{Assembly, ForSizes, Matrix};
 use crate::stages::Stages;
@@ -20,7 +20,7 @@ pub fn passes() -> impl Iterator<Item = &'static str> {
 /// The loop nests of a program.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+/// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
     loops_where(program, &BTreeMap::new(), stages)
 }
@@ -41,7 +41,8 @@ fn loops_where(
     stages: &mut Stages<'_>,
 ) -> Result<loops::Program> {
     let prepared = prepare::prepare(program, stages)?;
-    let lowered = stages.run("lower", || lower::lower(&prepared.program))?;
+    let lowered =
+        stages.run("lower", || work::pass(prepared.program.stmts.len(), || lower::lower(&prepared.program)))?;
     schedule::schedule(schedule::with_sizes(lowered, sizes)?, stages)
 }
 
@@ -84,7 +85,8 @@ fn assemble_at(
 ) -> Result<Assembly> {
     let found = prepare::on_patterns(program, results, matrix)?;
     let prepared = prepare::prepare(&found.program, stages)?;
-    let (structure, values) = lower::on_patterns(&prepared, &found.sparse, found.entries)?;
+    let statements = prepared.program.stmts.len();
+    let (structure, values) = work::pass(statements, || lower::on_patterns(&prepared, &found.sparse, found.entries))?;
     let mut structure = stages.run("structure", || Ok(structure))?;
     let values = schedule::schedule(stages.run("lower", || Ok(values))?, stages)?;
     // It finds out the relations that the signature of the other has beyond its own.

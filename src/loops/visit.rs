@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{BufferId, Cond, Domain, Place, Real, RealId, Search, Stmt};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 use crate::index::{Affine, Var, View};
 
 impl Stmt {
@@ -42,6 +42,7 @@ impl Stmt {
 
     /// Calls `visit` on this statement and on all inside, from outside in.
     pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Stmt)) {
+        work::charge(1);
         visit(self);
         self.body().iter().for_each(|stmt| stmt.visit(visit));
     }

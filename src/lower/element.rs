@@ -6,7 +6,7 @@ use super::PASS;
 use super::guard::also;
 use super::plan::{Placement, Stored};
 use super::scope::Nester;
-use crate::base::{Id, IndexId, VarId};
+use crate::base::{Id, IndexId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
@@ -22,6 +22,8 @@ impl<'a> Nester<'a> {
     ///
     /// Where axes can be exchanged, the index of the outer loop comes first: rows are read, and what is known of one place is known of the other.
     pub fn element(&mut self, x: VarId, at: &[Affine]) -> Result<RealId> {
+        work::charge(4);
+        work::check()?;
         let mut ordered = at.to_vec();
         order(&self.plan.exchanges[x], &mut ordered);
         let at = ordered.as_slice();
@@ -102,11 +104,8 @@ impl<'a> Nester<'a> {
                 let right = self.selected(&q, at, &[*z], &mut |nester| nester.element(*z, at))?;
                 Ok(match (left, right) {
                     (Some(left), Some(right)) => self.define(Real::Add(left, right)),
-                    // The other side is 0, which makes 0 of -0.
-                    (Some(one), None) | (None, Some(one)) => {
-                        let zero = self.define(Real::Literal(0.0));
-                        self.define(Real::Add(one, zero))
-                    }
+                    // The other side is 0.
+                    (Some(one), None) | (None, Some(one)) => self.add_zero(one),
                     (None, None) => self.define(Real::Literal(0.0)),
                 })
             }
@@ -158,6 +157,12 @@ impl<'a> Nester<'a> {
 
     fn or_zero(&mut self, value: Option<RealId>) -> RealId {
         value.unwrap_or_else(|| self.define(Real::Literal(0.0)))
+    }
+
+    /// `r + 0`, which makes 0 of -0.
+    fn add_zero(&mut self, r: RealId) -> RealId {
+        let zero = self.define(Real::Literal(0.0));
+        self.define(Real::Add(r, zero))
     }
 
     fn product(&mut self, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
@@ -232,6 +237,8 @@ impl<'a> Nester<'a> {
     }
 
     /// `sum s. [p] * product`
+    ///
+    /// What is known of the operands may leave one summand. The sum begins with 0 all the same, unless its own guard makes it an access.
     fn sum(&mut self, x: VarId, sums: &[Size], guard: &Pred, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
         let indices: Vec<_> = sums.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let inner: Vec<Affine> = at.iter().cloned().chain(indices.iter().map(|(i, _)| (*i).into())).collect();
@@ -264,6 +271,7 @@ impl<'a> Nester<'a> {
         let start = self.scope().stmts.len();
         let depth = self.innermost();
         let total = self.local();
+        let is_access = self.program.stmts[x].is_access(&self.program.signature);
         let (mut single, mut summands) = (None, 0);
         self.points(indices, tests, &mut |nester, point| {
             let place: Vec<Affine> = inner.iter().map(|a| point.value(a)).collect::<Checked<_>>()?;
@@ -292,9 +300,9 @@ impl<'a> Nester<'a> {
         if let Some(product) = single {
             // One summand needs no register to add to.
             self.scope().stmts.remove(start);
-            return Ok(product);
+            return Ok(if is_access { product } else { self.add_zero(product) });
         }
-        if summands == 1 && self.program.stmts[x].is_access(&self.program.signature) {
+        if summands == 1 && is_access {
             self.scope().stmts[start..].iter_mut().for_each(|stmt| assign(stmt, total));
         }
         Ok(total)

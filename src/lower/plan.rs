@@ -31,7 +31,7 @@ use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
 use super::witness::InUse;
-use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId};
+use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
@@ -231,6 +231,9 @@ impl Plan {
         let outside = shapes_outside(program);
         let mut efforts = SideTable::new(len, Effort::LOAD);
         for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+            // All statements are decided about again for each round of what turns out to be stored.
+            work::charge(16);
+            work::check()?;
             let output = output_of(program, x);
             if let Rhs::Input { param, path } = &stmt.rhs {
                 let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
@@ -324,6 +327,7 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
         // A statement, the loops that its indices are, and whether each loop around it grows with a size.
         let mut open = vec![(x, own, stmt.dims.iter().map(grows).collect::<Vec<bool>>())];
         while let Some((x, at, mut growing)) = open.pop() {
+            work::charge(4);
             let stmt = &program.stmts[x];
             let (rank, around) = (stmt.dims.len(), growing.len());
             growing.extend(stmt.rhs.sums().iter().map(grows));

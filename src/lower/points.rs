@@ -18,7 +18,7 @@ use super::PASS;
 use super::guard::Found;
 use super::scope::Nester;
 use super::witness::witnesses;
-use crate::base::{IndexId, RelationId};
+use crate::base::{IndexId, RelationId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
@@ -212,6 +212,8 @@ impl<'a> Nester<'a> {
     }
 
     pub fn step(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
+        work::charge(4 + open.conjuncts.len() * open.unbound.len());
+        work::check()?;
         self.settle(open, &mut |nester, open| nester.bind_next(open, body))
     }
 

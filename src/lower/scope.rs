@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::PASS;
 use super::plan::{Plan, Stored};
-use crate::base::{Id, IndexId, Interner, RelationId, VarId};
+use crate::base::{Id, IndexId, Interner, RelationId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size, Var, View};
 use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
@@ -139,6 +139,7 @@ impl<'a> Nester<'a> {
     }
 
     pub fn emit(&mut self, stmt: Stmt) {
+        work::charge(4);
         self.scope().stmts.push(stmt);
     }
 

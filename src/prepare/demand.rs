@@ -14,7 +14,7 @@
 
 use std::borrow::Cow;
 
-use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
+use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
 use crate::loops::PLACES;
@@ -82,6 +82,7 @@ fn asked(program: &Program, known: &SideTable<VarId, Vec<Pattern>>) -> SideTable
     // Users come after their operands.
     for x in program.stmts.ids().rev() {
         let Some(own) = asked[x].clone() else { continue };
+        work::charge(4 + own.len() * own.len());
         let stmt = &program.stmts[x];
         let ranges: Vec<_> = stmt.dims.iter().chain(stmt.rhs.sums()).collect();
         let extent = |i: IndexId| ranges.get(i.index()).copied();

@@ -21,6 +21,9 @@ mod per_target;
 mod speculate;
 mod truth_values;
 
+use std::borrow::Cow;
+
+use crate::base::work;
 use crate::error::Result;
 use crate::stages::Stages;
 use crate::tssa::Program;
@@ -39,13 +42,17 @@ pub struct Prepared {
 /// Runs the passes.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+/// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
-    let unshared = stages.run("truth-values", || Ok(truth_values::kept(program)?.into_owned()))?;
-    let program = stages.run("per-target", || Ok(per_target::shared(&unshared)?.into_owned()))?;
-    let program = stages.run("group-sums", || Ok(group_sums::grouped(&program)?.into_owned()))?;
-    let program = stages.run("empty-sums", || Ok(empty_sums::unguarded(&program)?.into_owned()))?;
-    let program = stages.run("speculate", || Ok(speculate::speculated(&program)?.into_owned()))?;
-    let program = stages.run("demand", || Ok(demand::demanded(&program)?.into_owned()))?;
+    type Rewrite = for<'a> fn(&'a Program) -> Result<Cow<'a, Program>>;
+    let mut run = |name: &'static str, rewrite: Rewrite, program: &Program| {
+        stages.run(name, || work::pass(program.stmts.len(), || Ok(rewrite(program)?.into_owned())))
+    };
+    let unshared = run("truth-values", truth_values::kept, program)?;
+    let program = run("per-target", per_target::shared, &unshared)?;
+    let program = run("group-sums", group_sums::grouped, &program)?;
+    let program = run("empty-sums", empty_sums::unguarded, &program)?;
+    let program = run("speculate", speculate::speculated, &program)?;
+    let program = run("demand", demand::demanded, &program)?;
     Ok(Prepared { program, unshared })
 }

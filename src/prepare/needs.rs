@@ -1,6 +1,6 @@
 //! Which tensors are needed as a whole, and how large one over the targets of a map may be.
 
-use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
+use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::solver::Relations;
 use crate::tssa::{Builder, Program, Rhs, Stmt};
@@ -28,6 +28,7 @@ pub(super) fn wanted(program: &Program) -> SideTable<VarId, bool> {
     // Users come after their operands.
     for x in program.stmts.ids().rev() {
         let stmt = &program.stmts[x];
+        work::charge(4 + demands[x].len());
         let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
         for demand in std::mem::take(&mut demands[x]) {
             let mut need = |y: VarId, guard: &Pred, indices: &[IndexId]| {

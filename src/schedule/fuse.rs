@@ -16,7 +16,7 @@ use super::layout::Last;
 use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
 use super::vectorise::{Traits, literal};
 use super::{panels, prefix_sums};
-use crate::base::IndexId;
+use crate::base::{IndexId, work};
 use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::{
@@ -55,6 +55,7 @@ pub(super) fn groups(nests: &[Nest], last: &Last) -> Vec<usize> {
         // It can move up to the last nest of which it reads something.
         let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
         let first = read.max().unwrap_or(0);
+        work::charge(1 + groups.len().saturating_sub(first));
         let partner = candidate.as_ref().and_then(|candidate| {
             (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
         });

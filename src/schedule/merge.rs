@@ -33,7 +33,7 @@ use super::contract::Contraction;
 use super::key::{IndexKey, renamed};
 use super::unroll_outer::{few, is_few};
 use super::vectorise::Plan;
-use crate::base::{Arena, IndexId};
+use crate::base::{Arena, IndexId, work};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
@@ -165,6 +165,9 @@ impl Pass<'_> {
     ) -> Result<()> {
         let mut at = 1;
         while at < body.len() {
+            // Each is held against all before it.
+            work::charge(1 + at);
+            work::check()?;
             match find(self, body, at)? {
                 Some((first, needs)) => {
                     self.join(body, first, at, &needs)?;

@@ -93,6 +93,7 @@ mod unroll_outer;
 mod unswitch;
 mod vectorise;
 
+use crate::base::work;
 use crate::error::Result;
 use crate::loops::Program;
 use crate::stages::Stages;
@@ -128,10 +129,12 @@ impl Pass {
     /// The program after the pass.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
     pub fn apply(&self, mut program: Program) -> Result<Program> {
-        (self.run)(&mut program)?;
-        Ok(program)
+        work::pass(statements(&program), || {
+            (self.run)(&mut program)?;
+            Ok(program)
+        })
     }
 }
 
@@ -177,10 +180,17 @@ pub const PASSES: [Pass; 32] = {
     ]
 };
 
+/// How many statements there are in all nests.
+fn statements(program: &Program) -> usize {
+    let mut count = 0;
+    program.nests.iter().flat_map(|nest| &nest.body).for_each(|stmt| stmt.visit(&mut |_| count += 1));
+    count
+}
+
 /// All passes, one after the other.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+/// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn schedule(mut program: Program, stages: &mut Stages<'_>) -> Result<Program> {
     for pass in PASSES {
         program = stages.run(pass.name, || pass.apply(program))?;

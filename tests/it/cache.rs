@@ -351,3 +351,60 @@ fn a_compiler_that_does_not_run_is_named() {
     assert!(!outcome.fine && outcome.err.contains("does not run: no toolchain"), "{outcome:?}");
     assert!(place.names("home/.cache/iverson/work").is_empty());
 }
+
+/// `rustup` runs the compiler that the nearest toolchain file above the working directory names, whoever wrote it.
+#[test]
+fn toolchain_files_where_we_run_are_not_followed() {
+    let place = Place::new();
+    let mark = place.at("ran");
+    let bin = folder(place.at("toolchain/bin"), 0o755);
+    folder(place.at("toolchain/lib"), 0o755);
+    script(&bin.join("rustc"), &format!("touch '{}'\nexit 1", mark.display()));
+    let name = format!("[toolchain]\npath = {:?}\n", place.at("toolchain"));
+    fs::write(place.at("rust-toolchain.toml"), &name).expect("a file");
+    let below = folder(place.at("project/below"), 0o755);
+    fs::write(place.at("project/rust-toolchain"), &name).expect("a file");
+    // Cargo sets the variables for its tests; then `rustup` asks for no file.
+    let variables = ["RUSTUP_TOOLCHAIN", "RUSTUP_TOOLCHAIN_SOURCE"];
+    let is_followed = |directory: &Path| {
+        let mut command = Command::new(compiler());
+        for name in variables {
+            command.env_remove(name);
+        }
+        let _ = command.arg("-vV").current_dir(directory).output();
+        let ran = mark.exists();
+        let _ = fs::remove_file(&mark);
+        ran
+    };
+    if ![place.directory.path(), &below].into_iter().all(is_followed) {
+        println!("skipped: {} is no proxy of rustup", compiler());
+        return;
+    }
+    for (run, directory) in [place.directory.path(), &below].into_iter().enumerate() {
+        let cache = place.at(&format!("cache {run}"));
+        let outcome = place.run(|command| {
+            for name in variables {
+                command.env_remove(name);
+            }
+            command.env("RUSTC", compiler()).env("XDG_CACHE_HOME", &cache).current_dir(directory)
+        });
+        outcome.says(&[]);
+        assert!(!mark.exists(), "a toolchain file in {} was followed", directory.display());
+        assert_eq!(fs::read_dir(cache.join("iverson")).expect("a cache").count(), 2, "it was compiled");
+    }
+    // A toolchain that the user names is used.
+    let outcome = place.run(|command| command.env("RUSTC", compiler()).env("RUSTUP_TOOLCHAIN", place.at("toolchain")));
+    assert!(!outcome.fine && mark.exists(), "{outcome:?}");
+}
+
+/// A compiler that is named from where we run is found, wherever it runs itself.
+#[test]
+fn a_compiler_may_have_a_relative_path() {
+    let place = Place::new();
+    folder(place.at("below"), 0o755);
+    place.run(|command| command.env("RUSTC", "../rustc").current_dir(place.at("below"))).says(&[]);
+    assert_eq!(place.calls(), 1);
+    let call = fs::read_to_string(place.at("log")).expect("a log");
+    let paths = call.split_whitespace().filter(|argument| argument.contains("kernel."));
+    assert!(paths.clone().count() == 2 && paths.into_iter().all(|path| path.starts_with('/')), "{call}");
+}

@@ -41,9 +41,6 @@ fn words(error: iverson::Error) -> String {
     error.to_string()
 }
 
-/// Larger derivatives are not looked at.
-const LARGE: f64 = 1e9;
-
 /// The place in row-major order of each element that a leaf stores.
 fn places<T>(leaf: &Leaf<T>) -> Vec<usize> {
     match leaf.pattern() {
@@ -249,12 +246,10 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         return Err("no Tensor-SSA".to_owned());
     };
     let wrt: Vec<ParamId> = program.signature.params.ids().collect();
-    let value = results(&program, &environment)?.concat();
-    if wrt.is_empty() || !value.iter().all(|x| x.is_finite() && x.abs() < 1e100) {
+    if wrt.is_empty() {
         return Ok(());
     }
     let expected = probed(&program, &wrt, &environment)?;
-    let finite = |blocks: &[Matrix]| blocks.iter().flatten().flatten().all(|x| x.value.abs() < LARGE);
     let of = |program: &Program, sweep, of| {
         let how = Jacobian { sweep, of, ..Jacobian::default() };
         let jacobian = diff::jacobian(program, &[], &wrt, how, &compare_work).map_err(words)?.0;
@@ -262,14 +257,12 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         Ok::<Program, String>(jacobian)
     };
     let mut cheapest = None;
-    if finite(&expected) {
-        for (relation, sweep) in [("by columns", Sweep::Forward), ("by rows", Sweep::Adjoint)] {
-            let jacobian = of(&program, sweep, None)?;
-            let found = results(&jacobian, &environment)?;
-            let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{jacobian}"));
-            report.judge(relation, judgement)?;
-            cheapest = Some(jacobian);
-        }
+    for (relation, sweep) in [("by columns", Sweep::Forward), ("by rows", Sweep::Adjoint)] {
+        let jacobian = of(&program, sweep, None)?;
+        let found = results(&jacobian, &environment)?;
+        let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{jacobian}"));
+        report.judge(relation, judgement)?;
+        cheapest = Some(jacobian);
     }
     if let Some(jacobian) = cheapest {
         let simplified = Function::from_tensor_ssa(jacobian).simplify(&Default::default()).map_err(words)?.function;
@@ -285,7 +278,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
     let gradient = diff::adjoint(&energy, &wrt, one).map_err(words)?.program;
     let gradient = diff::expand_partials(&gradient).map_err(words)?;
     let expected = probed(&gradient, &wrt, &environment)?;
-    if gradient.stmts.len() > 120 || !finite(&expected) {
+    if gradient.stmts.len() > 120 {
         return Ok(());
     }
     for (relation, sweep) in [("Hessian by columns", Sweep::Forward), ("Hessian by rows", Sweep::Adjoint)] {

@@ -2,7 +2,7 @@
 //!
 //! | the source is | an engine gives |
 //! |---|---|
-//! | finite, of integers | the same number |
+//! | finite, of integers | the same number; a zero that was not simplified has the same sign ([`Element::has_sign`]) |
 //! | finite | a number within four times the running error bound ([`Rounded`]) |
 //! | NaN or infinite | NaN or infinite, or what comes out where what is not there makes a product zero ([`Masked`]) |
 //! | a function of sums or products that are NaN or infinite, which in another order are another of these | anything |
@@ -12,7 +12,7 @@
 //! Engines are compared by no other tolerance. Where a comparison may go either way the element is *undecided*, and is counted; where a bracket or
 //! an extremum tests one, all elements are.
 
-use iverson::reference::{Environment, Masked, Numeric, Rounded};
+use iverson::reference::{Environment, Leaf, Masked, Numeric, Rounded, eval_tssa};
 use iverson::tensor::{Inputs, Tensor, Value, bind};
 use iverson::term;
 use iverson::tssa::Program;
@@ -26,6 +26,8 @@ const BOUNDS: f64 = 4.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
     Raw,
+    /// Not simplified, but zeros may have another sign: brackets have left a product, or terms that are 0 are gone.
+    Unsigned,
     Simplified,
 }
 
@@ -33,6 +35,8 @@ pub enum Ways {
 #[derive(Clone, Copy, Debug)]
 struct Element {
     plain: Rounded,
+    /// Whether a zero has the sign that it has to have: another way of computing the number may say nothing of that.
+    is_signed: bool,
     /// What it is where structural zeros make products zero; only where it is not finite.
     masked: Option<Rounded>,
 }
@@ -97,7 +101,8 @@ pub fn is_undecided(error: &iverson::Error) -> bool {
 /// Numbers that were computed in another way.
 impl From<Vec<Rounded>> for Expected {
     fn from(numbers: Vec<Rounded>) -> Self {
-        Expected { elements: numbers.into_iter().map(|plain| Element { plain, masked: None }).collect() }
+        let element = |plain| Element { plain, is_signed: false, masked: None };
+        Expected { elements: numbers.into_iter().map(element).collect() }
     }
 }
 
@@ -113,6 +118,7 @@ impl Expected {
             Err(error) if is_undecided(&error) => return Ok(Expected::anything(source.numbers(environment)?.len())),
             numbers => Expected::from(numbers?),
         };
+        expected.elements.iter_mut().for_each(|element| element.is_signed = true);
         if expected.is_finite() {
             return Ok(expected);
         }
@@ -134,6 +140,38 @@ impl Expected {
     /// The same of a program as it was written.
     pub fn of_term(program: &term::Program, environment: &Environment<f64>) -> Result<Self, String> {
         Expected::new(Source::Term(program), environment).map_err(|error| error.to_string())
+    }
+
+    /// With the signs that zeros have in statements, where brackets have left products: `-([p] * x)` is `[p] * (-x)`. Those of structural zeros may
+    /// be any, since kernels leave such places out.
+    pub fn with_signs_of(mut self, program: &Program, environment: &Environment<f64>) -> Result<Self, String> {
+        let words = |error: iverson::Error| error.to_string();
+        let source = Source::TensorSsa(program);
+        let numbers = source.numbers(environment).map_err(words)?;
+        let masked = source.numbers(&numbers_as(environment, Masked::new)).map_err(words)?;
+        for (element, (x, masked)) in self.elements.iter_mut().zip(numbers.into_iter().zip(masked)) {
+            element.is_signed = !masked.nothing;
+            if x == 0.0 && element.plain.value == 0.0 {
+                element.plain.value = x;
+            }
+        }
+        Ok(self)
+    }
+
+    /// What each output of a program gives.
+    pub fn of_outputs(program: &Program, environment: &Environment<f64>) -> iverson::Result<Vec<Self>> {
+        let mut elements = Expected::new(Source::TensorSsa(program), environment)?.elements.into_iter();
+        let outputs = eval_tssa::evaluate(program, environment, eval_tssa::Options::default())?;
+        let count = |leaves: &Vec<Leaf<f64>>| leaves.iter().map(|leaf| leaf.values().len()).sum();
+        Ok(outputs
+            .iter()
+            .map(|leaves| Expected { elements: elements.by_ref().take(count(leaves)).collect() })
+            .collect())
+    }
+
+    /// The numbers as the reference evaluator computes them.
+    pub fn values(&self) -> Vec<f64> {
+        self.elements.iter().map(|x| x.plain.value).collect()
     }
 
     /// What is expected of a simplified derivative of what gives these numbers.
@@ -166,12 +204,12 @@ impl Expected {
         let mut tally = Tally::default();
         for (place, (element, x)) in self.elements.iter().zip(found).enumerate() {
             if !element.allows(*x, ways, &mut tally) {
-                let Element { plain, masked } = element;
+                let Element { plain, masked, .. } = element;
                 let masked =
                     masked.map_or(String::new(), |y| format!(", or {} where nothing times anything is 0", y.value));
-                let all: Vec<f64> = self.elements.iter().map(|x| x.plain.value).collect();
+                let all = self.values();
                 return Err(format!(
-                    "{what}: element {place} is {x}, expected {} with a bound of {:e}{masked}\nfound    {found:?}\nexpected {all:?}",
+                    "{what}: element {place} is {x:?}, expected {:?} with a bound of {:e}{masked}\nfound    {found:?}\nexpected {all:?}",
                     plain.value,
                     plain.bound(),
                 ));
@@ -198,9 +236,15 @@ fn within(x: f64, y: Rounded, tally: &mut Tally) -> bool {
 }
 
 impl Element {
+    /// Whether a number that is exactly 0 has the right sign. Where something was rounded, it may have been a product of a sum that underflowed.
+    fn has_sign(&self, x: f64) -> bool {
+        let is_zero = self.plain.value == 0.0 && self.plain.bound() == 0.0;
+        !(self.is_signed && is_zero) || x.is_sign_negative() == self.plain.value.is_sign_negative()
+    }
+
     fn allows(&self, x: f64, ways: Ways, tally: &mut Tally) -> bool {
         if self.plain.value.is_finite() || self.plain.is_open() {
-            return within(x, self.plain, tally);
+            return within(x, self.plain, tally) && (ways != Ways::Raw || self.has_sign(x));
         }
         tally.not_finite += 1;
         let masked = |y: Rounded| match y.value.is_finite() {

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use iverson::Function;
 use iverson::kernel::{Engine, Kernel, Leaf, Status};
 use iverson::tensor::{Coo, Csr, Dense, Element, Inputs, Tensor, Value};
-use iverson::{Function, reference};
 
+use crate::judge::{Expected, Ways};
 use crate::support::Numbers;
 
 /// Pages that may be read and written, between two that may not.
@@ -164,13 +165,9 @@ fn all_sizes_between_guard_pages() {
             if n % 11 != 0 && n > 4 {
                 continue;
             }
-            let values = reference::evaluate(function.tensor_ssa(), &inputs).expect("it runs");
-            let values: Vec<f64> =
-                values.iter().flat_map(|(_, v)| v.leaves().iter().flat_map(|leaf| leaf.data().to_vec())).collect();
             let found: Vec<f64> = expected.concat().into_iter().map(f64::from_bits).collect();
-            let scale = values.iter().filter(|x| x.is_finite()).fold(1.0_f64, |s, x| s.max(x.abs()));
-            let close = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-10 * scale;
-            assert!(found.iter().zip(&values).all(|(a, b)| close(*a, *b)), "{text}\nn = {n}: {found:?}, {values:?}");
+            let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
+            expected.compare("kernel", &found, Ways::Raw).unwrap_or_else(|e| panic!("{text}\nn = {n}: {e}"));
         }
     }
 }

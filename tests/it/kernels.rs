@@ -13,7 +13,7 @@ use iverson::reference::Environment;
 use iverson::stages::Stages;
 use iverson::tensor::{Coo, Dense, Inputs, Relation, Tensor, Value};
 use iverson::ty::{RelationKind, Storage, Types};
-use iverson::{Function, simplify, surface};
+use iverson::{Function, simplify, surface, tssa};
 
 use crate::campaign;
 use crate::generate::{self, Family};
@@ -125,7 +125,8 @@ pub fn judge_assembled(function: &Function, expected: &Expected, inputs: &Inputs
     expected.compare("assembled", &found, Ways::Raw).map_err(|complaint| format!("{complaint}\n{function}"))
 }
 
-/// A simplified program, evaluated by the reference: it reads nothing outside of axes and patterns.
+/// A simplified program, evaluated by the reference: it reads nothing outside of axes and patterns. It costs no more than before, and a second
+/// time changes nothing.
 fn judge_simplified(
     function: &Function,
     expected: &Expected,
@@ -134,6 +135,7 @@ fn judge_simplified(
 ) -> Result<Tally, String> {
     let options = simplify::Options { budget: campaign::SMALL, ..simplify::Options::default() };
     let simplified = function.simplify(&options).map_err(|error| error.to_string())?.function;
+    settles(function.tensor_ssa(), simplified.tensor_ssa(), &options)?;
     let found =
         evaluate(simplified.tensor_ssa(), at).map_err(|error| format!("{error}\n{}", simplified.tensor_ssa()))?;
     let text = simplified.to_string();
@@ -141,6 +143,19 @@ fn judge_simplified(
     let compared = expected.compare("reference", &flat(&found), Ways::Simplified);
     compared.map_err(|complaint| format!("{complaint}\n{}", simplified.tensor_ssa()))?;
     judge(&simplified, expected, inputs, Ways::Simplified, false)
+}
+
+/// What the simplifier promises of its result.
+fn settles(program: &tssa::Program, simplified: &tssa::Program, options: &simplify::Options) -> Result<(), String> {
+    let words = |error: iverson::Error| format!("{error}\n{simplified}");
+    if !simplify::is_no_dearer(simplified, program, &options.hints).map_err(words)? {
+        return Err(format!("it costs more\n{program}simplified\n{simplified}"));
+    }
+    let again = simplify::simplify(simplified, options).map_err(words)?.program;
+    if again.stmts != simplified.stmts {
+        return Err(format!("a second time changes it\n{program}once\n{simplified}twice\n{again}"));
+    }
+    Ok(())
 }
 
 /// A program, and the gradient of it or of the sum of squares of all that it gives, without simplification or with it.
@@ -154,7 +169,7 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     let (_, at) = environment(&source, &inputs).map_err(words)?;
     let function = Function::compile(source.clone(), &mut Stages::new()).map_err(words)?;
     let what = |name: &str| format!("seed {seed}, {name}\n{}", generated.text);
-    let expected = Expected::of_term(&source, &at)?;
+    let expected = Expected::of_term(&source, &at)?.with_signs_of(function.tensor_ssa(), &at)?;
     report.judge(what("program"), &expected, judge(&function, &expected, &inputs, Ways::Raw, false));
     if family != Family::Special {
         report.judge(what("assembled"), &expected, judge_assembled(&function, &expected, &inputs));
@@ -174,7 +189,7 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) }.raw();
     let gradient = loss.derive(&request, &mut Stages::new()).map_err(words)?.function;
     let value = expected;
-    let expected = Expected::at(gradient.tensor_ssa(), &at)?;
+    let expected = Expected::at(gradient.tensor_ssa(), &at)?.with_signs_of(gradient.tensor_ssa(), &at)?;
     report.judge(what("gradient"), &expected, judge(&gradient, &expected, &inputs, Ways::Raw, false));
     if family != Family::Special {
         report.judge(what("assembled gradient"), &expected, judge_assembled(&gradient, &expected, &inputs));

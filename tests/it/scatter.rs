@@ -8,8 +8,9 @@ use iverson::loops::{Decision, Program};
 use iverson::schedule::{Sizes, scatter};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, bind};
-use iverson::{Error, Function, reference};
+use iverson::{Error, Function};
 
+use crate::judge::{Expected, Ways};
 use crate::kernels::{fitting, fitting_sizes, numbers};
 use crate::support::Numbers;
 
@@ -90,24 +91,23 @@ fn bits(found: &[f64]) -> Vec<u64> {
 /// Integers, so that sums are exact in any order.
 #[test]
 fn the_same_numbers() {
-    for (k, (text, expected)) in PROGRAMS.into_iter().enumerate() {
+    for (k, (text, scatters)) in PROGRAMS.into_iter().enumerate() {
         let function = Function::parse(text).expect("it compiles");
         let program = nests(&function);
         for size in [0, 1, 3, 8, 25] {
             let inputs = fitting(&function, size, &mut Numbers::new(k as u64, true));
-            let reference = numbers(&reference::evaluate(function.tensor_ssa(), &inputs).expect("it is evaluated"));
+            let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
             let found = scattered(&program, &inputs, 1);
             if size == 25 {
-                assert_eq!(count(&found), expected, "{text}\n{program}");
+                assert_eq!(count(&found), scatters, "{text}\n{program}");
             }
             let Some(found) = found.map(Arc::new) else { continue };
             assert_eq!(found.unproved(), [""; 0], "{found}");
             for engine in [Engine::Interpreter, Engine::Native] {
                 let kernel = Kernel::bind(Arc::clone(&found), &inputs, engine).expect("it binds");
                 let found = numbers(&kernel.call(&inputs).expect("it runs"));
-                for (x, y) in found.iter().zip(&reference) {
-                    assert!((x - y).abs() <= 1e-12 * y.abs(), "{text} at size {size}, {engine:?}: {x} for {y}");
-                }
+                let judged = expected.compare("scattered", &found, Ways::Raw);
+                judged.unwrap_or_else(|e| panic!("{text} at size {size}, {engine:?}: {e}"));
             }
         }
     }
@@ -135,17 +135,14 @@ fn the_same_bits() -> Result<(), Error> {
         assert_eq!(count(&found), expected, "{text}\n{program}");
         let found = Arc::new(found.expect("sums are scattered"));
         assert_eq!(found.unproved(), [""; 0], "{found}");
-        let plain = Kernel::bind(Arc::new(program), &inputs, Engine::Interpreter)?;
-        let plain = numbers(&plain.call(&inputs)?);
+        let plain = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
         let run = |constants: &[&str], engine, threads| -> Result<Vec<f64>, Error> {
             let kernel = Kernel::bind_with_constants(Arc::clone(&found), &inputs, constants, engine)?;
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             Ok(numbers(&pool.install(|| kernel.call(&inputs))?))
         };
         let first = run(&[], Engine::Interpreter, 1)?;
-        for (x, y) in first.iter().zip(&plain) {
-            assert!((x - y).abs() <= 1e-12 * y.abs().max(1.0), "{text}: {x} for {y}\n{found}");
-        }
+        plain.compare("scattered", &first, Ways::Raw).unwrap_or_else(|e| panic!("{text}: {e}\n{found}"));
         let constant = if text.contains("param w") { "w" } else { "p" };
         for (constants, engine, threads) in [
             (&[][..], Engine::Native, 1),

@@ -11,8 +11,9 @@ use iverson::reference;
 use iverson::simplify::{Options, Tier};
 use iverson::stages::Stages;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, Value};
-use iverson::{Function, reference::Environment, reference::Limits, reference::eval_term, tensor::bind};
+use iverson::{Function, reference::Environment, reference::Limits, reference::eval_term, tensor::bind, term};
 
+use crate::judge::{Expected, Ways};
 use crate::kernels::numbers;
 use crate::support::{compile, setting};
 
@@ -268,23 +269,24 @@ fn engines(function: &Function, inputs: &Inputs, native: bool) -> Vec<(&'static 
     found
 }
 
-/// What a program means as it was written.
-fn as_written(function: &Function, inputs: &Inputs) -> Vec<f64> {
+/// A program as it was written, and what it is run on.
+fn source(function: &Function, inputs: &Inputs) -> (term::Program, Environment<f64>) {
     let program = function.term().expect("it has a source");
     let bindings = bind(&program.signature, inputs).expect("they fit");
     let environment = Environment::from_bindings(&bindings).expect("they fit");
+    (program, environment)
+}
+
+/// What a program means as it was written.
+fn as_written(function: &Function, inputs: &Inputs) -> Vec<f64> {
+    let (program, environment) = source(function, inputs);
     let leaves = eval_term::evaluate::<f64>(&program, &environment, Limits::default()).expect("it runs");
     leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect()
 }
 
-/// The first number that is finite before and not, or another one, after.
-fn complaint(before: &[f64], after: &[f64]) -> Option<String> {
-    if before.len() != after.len() {
-        return Some(format!("{after:?} in place of {before:?}"));
-    }
-    let scale = before.iter().filter(|x| x.is_finite()).fold(1.0_f64, |scale, x| scale.max(x.abs()));
-    let wrong = |(a, b): (&f64, &f64)| a.is_finite() && (!b.is_finite() || (a - b).abs() > 1e-12 * scale);
-    before.iter().zip(after).any(wrong).then(|| format!("{after:?} in place of {before:?}"))
+/// What the statements of a function give.
+fn expected(function: &Function, inputs: &Inputs) -> Expected {
+    Expected::of(function.tensor_ssa(), inputs).expect("it is evaluated")
 }
 
 fn options(tier: Tier) -> Options {
@@ -298,24 +300,25 @@ fn masked_numbers_stay_behind_their_masks() {
     for (what, text, wrt, data) in CASES {
         let function = compile(text);
         let inputs = inputs(data);
-        let written = numbers(&reference::evaluate(function.tensor_ssa(), &inputs).expect("it runs"));
-        let term = as_written(&function, &inputs);
-        assert!(complaint(&term, &written).is_none(), "{what}: {term:?} as a term, {written:?} as statements");
-        assert!(written.iter().any(|x| x.is_finite()), "{what}: nothing is asked for: {written:?}");
-        let mut judge = |form: &str, before: &[f64], function: &Function| {
+        let written = expected(&function, &inputs);
+        let (term, environment) = source(&function, &inputs);
+        let term = Expected::of_term(&term, &environment).expect("it is evaluated");
+        let values = written.values();
+        term.compare("as statements", &values, Ways::Raw).unwrap_or_else(|complaint| panic!("{what}: {complaint}"));
+        assert!(values.iter().any(|x| x.is_finite()), "{what}: nothing is asked for: {values:?}");
+        let mut judge = |form: &str, expected: &Expected, function: &Function, ways: Ways| {
             // Of the forms that are run as a rule: compiling takes its time.
             let native = native && ["as it is", "gradient"].contains(&form);
             for (engine, found) in engines(function, &inputs, native) {
-                let count = before.len().min(found.len());
-                if let Some(complaint) = complaint(before, &found[..count]) {
-                    wrong.push(format!("{what}, {form}, {engine}: {complaint}\n{}", function.tensor_ssa()));
+                if let Err(complaint) = expected.compare(engine, &found, ways) {
+                    wrong.push(format!("{what}, {form}: {complaint}\n{}", function.tensor_ssa()));
                 }
             }
         };
-        judge("as it is", &written, &function);
+        judge("as it is", &written, &function, Ways::Raw);
         for (form, tier) in [("simplified", Tier::Finite), ("strict", Tier::Exact)] {
             let simplified = function.simplify(&options(tier)).expect("it simplifies").function;
-            judge(form, &written, &simplified);
+            judge(form, &written, &simplified, Ways::Simplified);
         }
         if wrt.is_empty() {
             continue;
@@ -323,12 +326,13 @@ fn masked_numbers_stay_behind_their_masks() {
         let request = || Request { with_value: true, ..Request::new(Mode::Gradient, wrt) };
         let derived = |request: &Request| function.derive(request, &mut Stages::new()).expect("it has a gradient");
         let raw = derived(&request().raw()).function;
-        let given = numbers(&reference::evaluate(raw.tensor_ssa(), &inputs).expect("it runs"));
-        assert!(complaint(&written, &given[..written.len()]).is_none(), "{what}: {given:?} beside the gradient");
-        judge("raw gradient", &given, &raw);
-        judge("gradient", &given, &derived(&request()).function);
+        let given = expected(&raw, &inputs);
+        let beside = written.compare("beside the gradient", &given.values()[..values.len()], Ways::Raw);
+        beside.unwrap_or_else(|complaint| panic!("{what}: {complaint}"));
+        judge("raw gradient", &given, &raw, Ways::Raw);
+        judge("gradient", &given, &derived(&request()).function, Ways::Simplified);
         let strict = raw.simplify(&options(Tier::Exact)).expect("it simplifies").function;
-        judge("strict gradient", &given, &strict);
+        judge("strict gradient", &given, &strict, Ways::Simplified);
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -364,6 +368,32 @@ const SIGNS: &[SignCase] = &[
         &[("x", Vector(&[0.0, -0.0])), ("f", Map(&[1, 0], 2))],
         &[-INF, INF],
     ),
+    // Where the brackets of the terms leave one summand, the sum is none by an equation of its own, and begins with 0.
+    (
+        "param x : [n] real\ngen i < n. 1 / (sum j < n. x[j] * [j = i] + x[j] * [j = i])",
+        &[("x", Vector(&[-0.0, 0.0, 1.0]))],
+        &[INF, INF, 0.5],
+    ),
+    (
+        "param x : [n] real\nlet y = gen i < n, j < n. [j = i] * x[j] in\ngen i < n. 1 / (sum j < n. y[i, j] + y[i, j])",
+        &[("x", Vector(&[-0.0, 1.0]))],
+        &[INF, 0.5],
+    ),
+    (
+        "param x : [n] real\ngen i < n. 1 / (sum j < n. [j = i] * (x[j] + x[j]))",
+        &[("x", Vector(&[-0.0, 1.0]))],
+        &[-INF, 0.5],
+    ),
+    (
+        "param x : [m] real\nmap f : [n] -> [m]\ngen i < n. 1 / (sum j < m. x[j] * [f(i) = j] + x[j] * [f(i) = j])",
+        &[("x", Vector(&[1.0, -0.0])), ("f", Map(&[1, 0], 2))],
+        &[INF, 0.5],
+    ),
+    (
+        "param x : [n] real\ngen i < n. 1 / ((sum j < n. [j = i] * x[j]) + (sum j < n. [j = i] * x[j]))",
+        &[("x", Vector(&[-0.0, 1.0]))],
+        &[-INF, 0.5],
+    ),
     // A bracket that fails is 0, and is added as such.
     ("param x : [n] real\ngen i < n. 1 / ([i >= 1] * x[i])", &[("x", Vector(&[-0.0, -0.0]))], &[INF, -INF]),
     ("param x : [n] real\ngen i < n. 1 / ([i >= 1] * x[i] + x[i])", &[("x", Vector(&[-0.0, -0.0]))], &[INF, -INF]),
@@ -388,7 +418,8 @@ fn zeros_have_the_same_sign_everywhere() {
         found.extend(engines(&strict, &inputs, native).into_iter().map(|(_, numbers)| ("strict", numbers)));
         for (engine, numbers) in found {
             if numbers != *expected {
-                wrong.push(format!("{engine}: {numbers:?} in place of {expected:?}\n{text}"));
+                let nests = function.loops_for(&inputs).expect("it lowers");
+                wrong.push(format!("{engine}: {numbers:?} in place of {expected:?}\n{text}\n{nests}"));
             }
         }
     }

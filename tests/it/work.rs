@@ -1,4 +1,4 @@
-//! Small texts that ask for much work: checking, deriving and simplifying stay within budgets that are counted, and say when they end early.
+//! Small texts that ask for much work: checking, deriving, simplifying and lowering stay within budgets that are counted, and say when they end early.
 //!
 //! `cargo test` takes small ones, on small budgets. All of them, of any size, on the budgets that users get, with their times:
 //!
@@ -15,6 +15,7 @@ use iverson::base::work;
 use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, Kernel};
 use iverson::reference::{self, Limits};
+use iverson::schedule::PASSES;
 use iverson::simplify::{self, Stop};
 use iverson::stages::{Stages, check};
 use iverson::tensor::Inputs;
@@ -167,7 +168,11 @@ fn ended(error: Error) -> String {
     text
 }
 
-/// Takes a text through checking, deriving and simplifying; what each of them took, and how it ended.
+/// The passes from Tensor-SSA to loops and over them, and more statements than loops have for each of Tensor-SSA.
+const LOOP_PASSES: u64 = 6 + 1 + PASSES.len() as u64;
+const STATEMENTS_OF_LOOPS: usize = 64;
+
+/// Takes a text through checking, deriving, simplifying and lowering; what each of them took, and how it ended.
 fn journey(text: &str, options: &simplify::Options) -> (Vec<Taken>, String) {
     let mut taken = Vec::new();
     // Every expression has at least a letter, and at most two are made of one.
@@ -175,7 +180,8 @@ fn journey(text: &str, options: &simplify::Options) -> (Vec<Taken>, String) {
         Ok(program) => program,
         Err(error) => return (taken, ended(error)),
     };
-    assert!(program.terms.len() as u64 <= work::terms_of_text(2 * text.len()));
+    let terms = program.terms.len();
+    assert!(terms as u64 <= work::terms_of_text(2 * text.len()));
     // Four passes.
     let promised = 4 * work::budget(4 * program.terms.len());
     let function = match stage(&mut taken, "compile", promised, || Function::compile(program, &mut Stages::new())) {
@@ -200,7 +206,17 @@ fn journey(text: &str, options: &simplify::Options) -> (Vec<Taken>, String) {
         panic!("{error}\n{text}");
     }
     assert!(simplified.report.stop == Stop::Work || simplified.report.work < promised);
-    (taken, format!("{:?}", simplified.report.stop))
+    let end = format!("{:?}", simplified.report.stop);
+    let statements = simplified.function.tensor_ssa().stmts.len();
+    let promised = LOOP_PASSES * work::budget(STATEMENTS_OF_LOOPS * statements);
+    let nests = stage(&mut taken, "loops", promised, || simplified.function.loops(&mut Stages::new()));
+    let all: u64 = taken.iter().map(|taken| taken.units).sum();
+    let largest = STATEMENTS_OF_LOOPS * statements.max(terms);
+    assert!(all <= work::budget_of_all(2 * text.len(), largest));
+    match nests {
+        Ok(_) => (taken, end),
+        Err(error) => (taken, ended(error)),
+    }
 }
 
 #[test]
@@ -210,6 +226,17 @@ fn nasty_texts_keep_the_promise() {
         let (taken, end) = journey(&family(6), &options);
         let took: Vec<String> = taken.iter().map(|stage| format!("{} {}", stage.name, stage.units)).collect();
         println!("{name}: {}, {end}", took.join(", "));
+    }
+}
+
+/// To Tensor-SSA four, deriving at most four, simplification, six before lowering, lowering, and those over loops.
+#[test]
+fn the_sum_of_all_promises() {
+    let passes = 4 + 4 + 1 + LOOP_PASSES;
+    assert!(passes <= work::PASSES, "{passes} passes");
+    for (expressions, terms) in [(0, 0), (1000, 0), (0, 1000), (1 << 20, 1 << 20)] {
+        let promised = (1 << 32) + (1 << 12) * (expressions + 64 * terms) as u64;
+        assert!(work::budget_of_all(expressions, terms) <= promised, "{expressions} expressions, {terms} terms");
     }
 }
 

@@ -4,7 +4,7 @@
 //! folder whose file can be locked was left over. This asks for no process by its number, which another process, or one on another machine
 //! with the same home, may have too.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::os::unix::fs::DirBuilderExt;
 /// How the names of these folders begin.
 pub const PREFIX: &str = "iverson-work-";
 const LOCK: &str = "lock";
-/// How many names [`sweep`] looks at.
+/// How many folders with such a name [`sweep`] looks at. Other names cost next to nothing, and there may be any number beside a temporary file.
 const MOST: usize = 4096;
 /// How many names are tried for a new folder.
 const TRIES: usize = 100;
@@ -92,9 +92,10 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
 /// Removes folders that processes left which were killed.
 pub fn sweep(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
-    for entry in entries.take(MOST).flatten() {
-        let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if is_named && is_folder_of_ours(&entry.path()) {
+    let is_named = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+    // It ends at an error, which may come again and again.
+    for entry in entries.map_while(Result::ok).filter(is_named).take(MOST) {
+        if is_folder_of_ours(&entry.path()) {
             // What cannot be removed now is tried again.
             let _ = remove_if_left(&entry.path());
         }
@@ -151,6 +152,19 @@ mod tests {
         }
         drop((work, other));
         assert!(names(parent.path()).is_empty());
+    }
+
+    #[test]
+    fn many_other_names_hide_nothing() {
+        let parent = tempfile::tempdir().expect("a directory");
+        (0..MOST + 1).for_each(|i| File::create(parent.path().join(i.to_string())).map(drop).expect("a file"));
+        for i in 0..50 {
+            let left = parent.path().join(format!("{PREFIX}{i}"));
+            std::fs::create_dir(&left).expect("a folder");
+            std::fs::write(left.join(LOCK), "").expect("a file");
+        }
+        sweep(parent.path());
+        assert_eq!(names(parent.path()).len(), MOST + 1);
     }
 
     #[test]

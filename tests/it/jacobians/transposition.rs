@@ -2,12 +2,13 @@
 
 use iverson::Function;
 use iverson::driver::{Mode, Request};
-use iverson::reference::Environment;
+use iverson::reference::{Environment, Numeric, Rounded};
 use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Value, bind};
 
 use super::derived;
-use crate::support::{evaluate, flat};
+use crate::judge::{Expected, Ways, numbers_as};
+use crate::support::evaluate;
 
 /// Only a program that is linear by its form is transposed.
 #[test]
@@ -78,15 +79,17 @@ fn what_is_transposed_is_linear() {
             }
             let bindings = bind(&program.signature, &inputs).expect("the inputs fit");
             let at = Environment::from_bindings(&bindings).expect("the inputs fit");
-            flat(&evaluate(program, &at).expect("it evaluates"))
+            let leaves = evaluate(program, &numbers_as(&at, Rounded::new)).expect("it evaluates");
+            leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect::<Vec<Rounded>>()
         };
         let (u, v) = ([1.0, -2.0, 3.0], [4.0, 5.0, -6.0]);
         let sum: [f64; 3] = std::array::from_fn(|i| 2.0 * u[i] - 3.0 * v[i]);
-        let expected: Vec<f64> = value(u).iter().zip(value(v)).map(|(a, b)| 2.0 * a - 3.0 * b).collect();
-        for (found, expected) in value(sum).iter().zip(&expected) {
-            let same = (found - expected).abs() <= 1e-12 * (1.0 + expected.abs()) || !(found - expected).is_finite();
-            assert!(same, "{text}: {found} and {expected}");
-        }
+        let (two, three) = (Rounded::new(2.0), Rounded::new(-3.0));
+        let both = |(a, b): (&Rounded, &Rounded)| two.mul(a).add(&three.mul(b));
+        let expected: Vec<Rounded> = value(u).iter().zip(&value(v)).map(both).collect();
+        let found: Vec<f64> = value(sum).iter().map(|x| x.value).collect();
+        let judged = Expected::from(expected).compare("linear", &found, Ways::Raw);
+        judged.unwrap_or_else(|complaint| panic!("{text}: {complaint}"));
     }
     assert!(taken > 50 && refused > 200, "{taken} programs are linear, {refused} are not");
 }
