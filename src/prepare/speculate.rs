@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Where the mask fails the product is 0 whatever `q` has there, NaN among it. So a loop over products tests, or chooses twice, for each
-//! product, which takes two or three times as long as the product itself and is none of those that run in [panels](crate::schedule). The gradient of
+//! product, which takes two or three times as long as the product itself. The gradient of
 //! each layer with `relu` is like that.
 //!
 //! **Why it is right.** Where the mask fails `m` is 0, so a term that the first sum has more is 0 where `q` is finite, and NaN elsewhere. A sum with a
@@ -49,7 +49,10 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     let mut found = BTreeSet::new();
     let mut roles = SideTable::new(program.stmts.len(), Role::Other);
     for (x, stmt) in program.stmts.iter() {
-        if let Some(masked) = Masked::of(stmt).filter(|masked| wanted[last(x)] && masked.is_repeated(stmt)) {
+        // What sums a product is verified for that, and keeps its own mask.
+        let is_carrier = roles[x] == Role::Carrier;
+        let is_product = |masked: &Masked<'_>| !is_carrier && wanted[last(x)] && masked.is_repeated(stmt);
+        if let Some(masked) = Masked::of(stmt).filter(is_product) {
             found.insert((masked.factor.var, masked.of_factor()?));
             roles.set(x, Role::Product);
             let mut carrier = carriers[x];
@@ -64,7 +67,7 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     }
     // Sums of a factor that is masked anyway need no mask.
     for (x, stmt) in program.stmts.iter() {
-        if let Some(masked) = Masked::of(stmt).filter(|masked| masked.other.is_none()) {
+        if let Some(masked) = Masked::of(stmt).filter(|masked| masked.other.is_none() && roles[x] == Role::Other) {
             let mask = masked.of_factor()?;
             if has(&program.stmts[masked.factor.var], &mask) || found.contains(&(masked.factor.var, mask)) {
                 roles.set(x, Role::Sum);
@@ -96,7 +99,7 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
 }
 
 /// What a statement is here.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// A product with a mask.
     Product,

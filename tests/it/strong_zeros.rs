@@ -68,6 +68,27 @@ const CASES: &[Case] = &[
         ],
     ),
     (
+        "NaN behind masks of a product and of what sums it",
+        "param x : [n, l] real\nparam u : [n] real\nparam p : [n, l] real\nparam q : [l, m] real\nlet t = gen i < n, j < m. sum k < l. [x[i, k] > 0] * p[i, k] * q[k, j]\ngen j < m. sum i < n. [u[i] > 0] * t[i, j]",
+        &[],
+        &[
+            ("x", Matrix(2, 3, &[1.0, -1.0, -2.0, 0.5, 3.0, -1.0])),
+            ("u", Vector(&[-1.0, 2.0])),
+            ("p", Matrix(2, 3, &[NAN, 2.0, NAN, 4.0, 5.0, 6.0])),
+            ("q", Matrix(3, 2, &[1.0, 2.0, 3.0, 4.0, NAN, INF])),
+        ],
+    ),
+    (
+        "NaN behind the mask of a convolution",
+        "param x : [h, w] real\nparam p : [h, w] real\nparam f : [3, 3] real\ngen i < h + 2, j < w + 2. sum a < 3, b < 3. [0 <= i - a and i - a < h and 0 <= j - b and j - b < w] * sum r < h, s < w. [r = i - a and s = j - b and x[i - a, j - b] > 0] * p[r, s] * f[a, b]",
+        &[],
+        &[
+            ("x", Matrix(2, 3, &[1.0, -1.0, -2.0, 0.5, 3.0, -1.0])),
+            ("p", Matrix(2, 3, &[1.0, 2.0, NAN, 4.0, 5.0, INF])),
+            ("f", Matrix(3, 3, &[1.0, 2.0, 3.0, 4.0, NAN, 6.0, 7.0, 8.0, 9.0])),
+        ],
+    ),
+    (
         "a layer that is off where its data are lost",
         "param x : [n, l] real\nparam p : [l] real\nparam q : [l, m] real\nlet z = gen i < n, k < l. relu(x[i, k] - p[k])\nsum i < n, j < m. (sum k < l. z[i, k] * q[k, j])^2",
         &["x", "q"],
