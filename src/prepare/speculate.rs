@@ -51,7 +51,8 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     for (x, stmt) in program.stmts.iter() {
         // What sums a product is verified for that, and keeps its own mask.
         let is_carrier = roles[x] == Role::Carrier;
-        let is_product = |masked: &Masked<'_>| !is_carrier && wanted[last(x)] && masked.is_repeated(stmt);
+        let is_product =
+            |masked: &Masked<'_>| !is_carrier && masked.other.is_some() && wanted[last(x)] && masked.is_repeated(stmt);
         if let Some(masked) = Masked::of(stmt).filter(is_product) {
             found.insert((masked.factor.var, masked.of_factor()?));
             roles.set(x, Role::Product);
@@ -168,10 +169,9 @@ impl<'a> Masked<'a> {
         if !dense {
             return None;
         }
-        let ways: &[(usize, Option<usize>)] =
-            if operands.len() == 2 { &[(0, Some(1)), (1, Some(0))] } else { &[(0, None)] };
-        ways.iter().find_map(|(factor, other)| {
-            let (factor, other) = (operands.get(*factor)?, other.and_then(|k| operands.get(k)));
+        (0..operands.len()).find_map(|at| {
+            let factor = operands.get(at)?;
+            let other = operands.iter().enumerate().find(|(k, _)| *k != at).map(|(_, other)| other);
             let mask = guard.conjuncts().iter().filter_map(|p| Some((p, at_factor(p, factor, guard)?))).collect();
             Some(Masked { factor, other, sums, guard, mask }).filter(|masked| !masked.mask.is_empty())
         })

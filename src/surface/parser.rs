@@ -233,6 +233,11 @@ impl Parser<'_> {
         }
     }
 
+    /// A part of the text, for messages, which have one line.
+    fn in_one_line(&self, span: Span) -> String {
+        self.text.get(span.range()).unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// What the current token is, for messages.
     fn found(&self) -> String {
         let text = self.text.get(self.current.span.range()).unwrap_or("");

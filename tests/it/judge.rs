@@ -183,7 +183,8 @@ impl Expected {
     pub fn of(program: &Program, inputs: &Inputs) -> Result<Self, String> {
         let words = |error: iverson::Error| error.to_string();
         let bindings = bind(&program.signature, inputs).map_err(words)?;
-        Expected::at(program, &Environment::from_bindings(&bindings).map_err(words)?)
+        let at = Environment::from_bindings(&bindings).map_err(words)?;
+        Expected::at(program, &at)?.with_signs_of(program, &at)
     }
 
     /// Whether some element may be anything, and with it what its derivatives are made of.

@@ -329,7 +329,7 @@ impl Parser<'_> {
         let open = self.current.span;
         let sizes = self.sizes("a shape")?;
         let span = open.to(self.last_end);
-        let shape = self.text.get(span.range()).unwrap_or("");
+        let shape = self.in_one_line(span);
         let message = format!("expected the end of the type, found the sizes `{shape}`");
         let help = format!("sizes stand in front: `{shape} real`");
         self.push_diagnostic(Diagnostic::new("misplaced-sizes", span, message).help(help));
@@ -348,7 +348,7 @@ impl Parser<'_> {
             return None;
         }
         let span = start.to(self.last_end);
-        let sizes = self.text.get(span.range()).unwrap_or("");
+        let sizes = self.in_one_line(span);
         let message = format!("expected the type of the elements behind `{sizes}`, found {}", self.found());
         let help = format!("a tensor of numbers is `{sizes} real`");
         self.push_diagnostic(Diagnostic::new("missing-type", span, message).help(help));
