@@ -3,8 +3,8 @@
 //! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
 //! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
 //! is indented. Where `//` looks like a floor division, as in `n // 2`, it is refused.
-//! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}` are reported
-//! whole, and stand as one [`Token::Foreign`].
+//! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}`
+//! are reported whole, and stand as one [`Token::Foreign`].
 //!
 //! Names are letters, digits, `_` and `'`, Unicode included. `Σ` is a letter too: at the start of a word it is always the
 //! operator, so `Σi < n` reads as `sum i < n`. A number takes a point only with a digit behind it, so that `gen i < 2. e` ends
@@ -187,6 +187,8 @@ pub(crate) struct Lexer<'a> {
     closed_end: usize,
     /// Whether the last token was the name `import`.
     after_import: bool,
+    /// Whether no block comment ends behind here, so that the rest of the text is not searched for each that begins.
+    no_comment_ends: bool,
     line_start: usize,
     indent: u32,
 }
@@ -195,7 +197,16 @@ impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         // A byte order mark is no part of the program.
         let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        Lexer { text, at, name_end: usize::MAX, closed_end: usize::MAX, after_import: false, line_start: at, indent: 0 }
+        Lexer {
+            text,
+            at,
+            name_end: usize::MAX,
+            closed_end: usize::MAX,
+            after_import: false,
+            no_comment_ends: false,
+            line_start: at,
+            indent: 0,
+        }
     }
 
     fn rest(&self) -> &'a str {
@@ -333,7 +344,9 @@ impl<'a> Lexer<'a> {
     fn block_comment(&mut self, diagnostics: &mut Vec<Diagnostic>) {
         let start = self.at;
         let rest = self.rest();
-        self.at += rest.find("*/").map_or_else(|| rest.find('\n').unwrap_or(rest.len()), |end| end + 2);
+        let end = if self.no_comment_ends { None } else { rest.find("*/") };
+        self.no_comment_ends = end.is_none();
+        self.at += end.map_or_else(|| rest.find('\n').unwrap_or(rest.len()), |end| end + 2);
         let span = Span::new(start, start + 2);
         diagnostics.push(
             Diagnostic::new("block-comment", span, "expected an expression or an operator, found `/*`")

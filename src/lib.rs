@@ -60,9 +60,9 @@
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::prepare`], that of the passes over loops
-//! [`schedule::PASSES`], and that of the four that run at binding [`schedule::specialise`](fn@schedule::specialise). In debug builds a verifier runs after every pass, from
-//! let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
+//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::passes`], that of the passes over loops
+//! [`schedule::PASSES`], and that of the four that run at binding [`schedule::specialise`](fn@schedule::specialise). In debug builds a verifier
+//! runs after every pass, from let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
 //! # The intermediate representations
 //!

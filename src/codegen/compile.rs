@@ -59,7 +59,8 @@ impl fmt::Display for Note {
     }
 }
 
-/// How `rustc` is called, in a directory whose toolchain files nobody else can write (`toolchain`). The vectors of the processor at hand are used to their full width.
+/// How `rustc` is called, in a directory whose toolchain files nobody else can write (`toolchain`). The vectors of the processor at hand are
+/// used to their full width.
 const FLAGS: &[&str] = &[
     "--crate-type=cdylib",
     "--crate-name=kernel",

@@ -12,9 +12,7 @@ use crate::{loops, lower, prepare, schedule, tssa};
 
 /// The passes between Tensor-SSA and kernels, in their order, as [`Stages`] names them.
 pub fn passes() -> impl Iterator<Item = &'static str> {
-    ["truth-values", "per-target", "group-sums", "empty-sums", "speculate", "demand", "structure", "lower"]
-        .into_iter()
-        .chain(schedule::PASSES.iter().map(|pass| pass.name))
+    prepare::passes().chain(["structure", "lower"]).chain(schedule::PASSES.iter().map(|pass| pass.name))
 }
 
 /// The loop nests of a program.

@@ -261,6 +261,7 @@ impl Plan {
             let readers = uses.all(x);
             let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
             let tensor = || self.names.get(x);
+            let other_rows = matches!(readers.as_slice(), [once] if has_other_rows(program, x, once.user));
             let in_place = match (&stmt.rhs, readers.as_slice()) {
                 _ if output.is_some() => None,
                 (Rhs::Number(_), _) => Some(None),
@@ -277,7 +278,7 @@ impl Plan {
                 (_, [once])
                     if small
                         && reads_once(program, once)
-                        && !has_other_rows(program, x, once.user)
+                        && !other_rows
                         && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
                 {
                     Some(Some(Decision::ReadOnce { tensor: tensor() }))
@@ -300,9 +301,7 @@ impl Plan {
                         (Some(_), _) => Decision::Result { stored },
                         _ if !small => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
-                        _ if readers.iter().any(|once| has_other_rows(program, x, once.user)) => {
-                            Decision::OtherRows { stored }
-                        }
+                        _ if other_rows => Decision::OtherRows { stored },
                         (None, 1) => Decision::ReadAgain { stored, operations, loops },
                         (None, readers) => Decision::Shared { stored, readers },
                     });

@@ -39,20 +39,37 @@ pub struct Prepared {
     pub unshared: Program,
 }
 
+/// A program for one that means the same.
+type Rewrite = for<'a> fn(&'a Program) -> Result<Cow<'a, Program>>;
+
+/// The passes by their names, in their order.
+const PASSES: [(&str, Rewrite); 6] = [
+    ("truth-values", truth_values::kept),
+    ("per-target", per_target::shared),
+    ("group-sums", group_sums::grouped),
+    ("empty-sums", empty_sums::unguarded),
+    ("speculate", speculate::speculated),
+    ("demand", demand::demanded),
+];
+
+/// The names of the passes, in their order.
+pub fn passes() -> impl Iterator<Item = &'static str> {
+    PASSES.iter().map(|(name, _)| *name)
+}
+
 /// Runs the passes.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
-    type Rewrite = for<'a> fn(&'a Program) -> Result<Cow<'a, Program>>;
-    let mut run = |name: &'static str, rewrite: Rewrite, program: &Program| {
+    let mut run = |(name, rewrite): (&'static str, Rewrite), program: &Program| {
         stages.run(name, || work::pass(program.stmts.len(), || Ok(rewrite(program)?.into_owned())))
     };
-    let unshared = run("truth-values", truth_values::kept, program)?;
-    let program = run("per-target", per_target::shared, &unshared)?;
-    let program = run("group-sums", group_sums::grouped, &program)?;
-    let program = run("empty-sums", empty_sums::unguarded, &program)?;
-    let program = run("speculate", speculate::speculated, &program)?;
-    let program = run("demand", demand::demanded, &program)?;
+    let [first, second, others @ ..] = PASSES;
+    let unshared = run(first, program)?;
+    let mut program = run(second, &unshared)?;
+    for pass in others {
+        program = run(pass, &program)?;
+    }
     Ok(Prepared { program, unshared })
 }

@@ -13,9 +13,9 @@
 //! each layer with `relu` is like that.
 //!
 //! **Why it is right.** Where the mask fails `m` is 0, so a term that the first sum has more is 0 where `q` is finite, and NaN elsewhere. A sum with a
-//! NaN is NaN, so where `f` is a number both sums are of the same numbers and of zeros. Sums begin with +0, so zeros of either sign leave them as they are.
-//! Where a row of `f` has a NaN the sums with the mask say what it is. That is *speculation*: computed as if all were finite, verified, and computed again
-//! where it was wrong.
+//! NaN is NaN, so where `f` is a number both sums are of the same numbers and of zeros. Sums begin with +0, so zeros of either sign leave them
+//! as they are. Where a row of `f` has a NaN the sums with the mask say what it is. That is *speculation*: computed as if all were finite,
+//! verified, and computed again where it was wrong.
 //!
 //! What sums such products further, or multiplies them by numbers, and is their only reader, is verified in their place: `f` is as small as it gets.
 //!
@@ -31,6 +31,8 @@ use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::scalar::{Comparison, Op};
+use crate::solver::solution;
+use crate::tssa::patterns::distinct;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// How often a mask would be asked at least, where that is known.
@@ -38,29 +40,30 @@ const REPEATED: i64 = 4;
 
 /// The program in which such products are computed without masks.
 pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
-    let (wanted, carriers) = (wanted(program), carriers(program));
-    // The statement that gets the sum in the end.
-    let last = |mut x: VarId| {
-        while let Some(y) = carriers[x] {
-            x = y;
+    let product = |stmt| Masked::of(stmt).filter(|masked| masked.other.is_some() && masked.is_repeated(stmt));
+    if !program.stmts.values().any(|stmt| product(stmt).is_some()) {
+        return Ok(Cow::Borrowed(program));
+    }
+    let carriers = carriers(program);
+    // Whether all elements are needed of the statement that gets the sum in the end. Carriers come after what they carry.
+    let mut wanted = wanted(program);
+    for x in program.stmts.ids().rev() {
+        if let Some(y) = carriers[x] {
+            wanted.set(x, wanted[y]);
         }
-        x
-    };
+    }
     let mut found = BTreeSet::new();
     let mut roles = SideTable::new(program.stmts.len(), Role::Other);
     for (x, stmt) in program.stmts.iter() {
         // What sums a product is verified for that, and keeps its own mask.
-        let is_carrier = roles[x] == Role::Carrier;
-        let is_product =
-            |masked: &Masked<'_>| !is_carrier && masked.other.is_some() && wanted[last(x)] && masked.is_repeated(stmt);
-        if let Some(masked) = Masked::of(stmt).filter(is_product) {
+        if roles[x] == Role::Other
+            && let Some(masked) = product(stmt).filter(|_| wanted[x])
+        {
             found.insert((masked.factor.var, masked.of_factor()?));
             roles.set(x, Role::Product);
-            let mut carrier = carriers[x];
-            while let Some(y) = carrier {
-                roles.set(y, Role::Carrier);
-                carrier = carriers[y];
-            }
+        }
+        if let (Role::Product | Role::Carrier, Some(y)) = (roles[x], carriers[x]) {
+            roles.set(y, Role::Carrier);
         }
     }
     if found.is_empty() {
@@ -257,21 +260,14 @@ fn at_factor(p: &Pred, factor: &Operand, guard: &Pred) -> Option<Pred> {
         return None;
     };
     let indices = &factor.indices;
-    if indices.iter().any(|i| indices.iter().filter(|j| *j == i).count() > 1) {
+    if !distinct(indices) {
         return None;
     }
     // An equation may give the value of an index of the factor.
     let named = |a: &Affine| match a.as_index() {
         Some(i) if indices.contains(&i) => Some(i),
-        _ => indices.iter().copied().find(|i| guard.conjuncts().iter().any(|p| is_equation(p, *i, a))),
+        _ => indices.iter().copied().find(|i| guard.conjuncts().iter().any(|p| solution(*i, p).as_ref() == Some(a))),
     };
     let args = args.iter().map(|a| named(a).map(Affine::index)).collect::<Option<_>>()?;
     Some(Pred::Relation { relation: *relation, args, holds: *holds })
-}
-
-/// Whether a predicate is `i = a`.
-fn is_equation(p: &Pred, i: IndexId, a: &Affine) -> bool {
-    let Pred::Zero(difference) = p else { return false };
-    let own = Affine::index(i).sub(a);
-    own.is_ok_and(|own| own == *difference || own.scale(-1).is_ok_and(|own| own == *difference))
 }

@@ -19,8 +19,8 @@
 //!
 //! **Where it is done.** In innermost loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then.
 //! Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
-//! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the other elements
-//! costs less than that none of them runs in lanes.
+//! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the
+//! other elements costs less than that none of them runs in lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

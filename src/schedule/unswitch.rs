@@ -44,10 +44,11 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<
         match tested(&stmt) {
             Some(r) => {
                 *found = true;
-                for cond in [Cond::Support(r), Cond::NoSupport(r)] {
+                let both = [Cond::Support(r), Cond::NoSupport(r)];
+                for cond in &both {
                     names.again();
-                    let chosen = names.body(&[where_holds(&stmt, &cond)])?;
-                    body.push(Stmt::If { cond, body: chosen });
+                    let chosen = names.body(&[where_holds(&stmt, cond, &both)])?;
+                    body.push(Stmt::If { cond: cond.clone(), body: chosen });
                 }
             }
             None => body.push(stmt),
@@ -74,24 +75,20 @@ fn tested(stmt: &Stmt) -> Option<RealId> {
     (known && size <= MAX_COPIED).then_some(test)
 }
 
-/// A loop where one of `r != 0` and `r = 0` holds.
-fn where_holds(stmt: &Stmt, holds: &Cond) -> Stmt {
+/// A loop where one of both conditions holds, which exclude each other.
+fn where_holds(stmt: &Stmt, holds: &Cond, both: &[Cond]) -> Stmt {
     let mut stmt = stmt.clone();
     if let Stmt::For { body, .. } = &mut stmt {
         for inner in std::mem::take(body) {
             match inner {
-                Stmt::If { cond, body: chosen } if cond == *holds => body.extend(chosen),
-                Stmt::If { cond, .. } if is_opposite(&cond, holds) => {}
+                Stmt::If { cond, body: chosen } if both.contains(&cond) => {
+                    if cond == *holds {
+                        body.extend(chosen);
+                    }
+                }
                 inner => body.push(inner),
             }
         }
     }
     stmt
-}
-
-fn is_opposite(a: &Cond, b: &Cond) -> bool {
-    match (a, b) {
-        (Cond::Support(a), Cond::NoSupport(b)) | (Cond::NoSupport(a), Cond::Support(b)) => a == b,
-        _ => false,
-    }
 }

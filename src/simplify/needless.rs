@@ -10,8 +10,8 @@
 //!
 //! *Finite* means whatever the data are: where a guard kept a NaN out, or something that overflows, it stays. There are two exceptions. Of what fails
 //! for some sizes alone nothing has to be finite: what is 0 at all its places then, for its ranges or for what its guards say of indices and sizes,
-//! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, are taken to be finite in a product of matrices, whose factors have a
-//! summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a sparse one: with a test inside, the product would
+//! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, are taken to be finite in a product of matrices, whose factors
+//! have a summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a sparse one: with a test inside, the product would
 //! take many times as long.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.

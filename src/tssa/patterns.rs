@@ -67,8 +67,9 @@ impl Pattern {
     }
 }
 
-fn distinct(axes: &[usize]) -> bool {
-    axes.iter().enumerate().all(|(at, axis)| !axes[..at].contains(axis))
+/// Whether no two of a few things are equal.
+pub(crate) fn distinct<T: PartialEq>(all: &[T]) -> bool {
+    all.iter().enumerate().all(|(at, one)| !all[..at].contains(one))
 }
 
 /// The patterns outside of which a statement is zero, where those of its operands are known.

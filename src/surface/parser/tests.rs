@@ -368,6 +368,8 @@ fn parse_reports_problems() {
         ("(x\n[i])", vec![("unexpected-token", "[")]),
         ("2(a)", vec![("unexpected-token", "(")]),
         ("A? + 1", vec![("unexpected-token", "+")]),
+        // One that does not end does so with its line.
+        ("x /* a */ + y /* b\n+ z /* c\n+ u", vec![("block-comment", "/*"); 3]),
         ("param x real\n0", vec![("unexpected-token", "real")]),
         ("param x : [n real\n0", vec![("unclosed-bracket", "[")]),
         ("param x : [n]\n0", vec![("missing-type", "[n]")]),
