@@ -15,12 +15,11 @@
 //! knows yet, index by index:
 //!
 //! 1. Loops of literal length are unrolled, tests that constants or the range of the loop decide are made.
-//! 2. A register that is added to becomes a new one each time; the first number added is the sum so far.
+//! 2. A register that is added to becomes a new one each time. A sum begins with 0, which is left out before what is never -0.
 //! 3. What a row stores and reads again is read from the register. Tensors that nobody else reads are gone.
 //! 4. What was loaded or computed before from the same is not loaded or computed again.
 //!
-//! **Why it is right.** These are the same operations on the same numbers, each at most as often; where a sum has no summand so far it is the number
-//! itself that is added, which differs in the sign of zero alone. What a row reads of the tensors of its own nest is at places that have the
+//! **Why it is right.** These are the same operations on the same numbers, each at most as often, but for sums and products with 0 that are known. What a row reads of the tensors of its own nest is at places that have the
 //! index of the row on one axis and constants on the others, as all places have that the nest stores to there: equal places are equal
 //! expressions, and no other row stores to them.
 //!
@@ -150,6 +149,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
         indices: BTreeMap::new(),
         reals: BTreeMap::new(),
         literals: BTreeMap::new(),
+        never_minus_zero: BTreeSet::new(),
         decided: BTreeMap::new(),
         lets: BTreeMap::new(),
         values: BTreeMap::new(),
@@ -165,8 +165,11 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
             Stmt::Fill(buffer) => {
                 row.filled.insert(*buffer);
             }
-            Stmt::Define(r, Real::Literal(x)) => {
+            Stmt::Define(r, real @ Real::Literal(x)) => {
                 row.literals.insert(*r, *x);
+                if row.is_never_minus_zero(real) {
+                    row.never_minus_zero.insert(*r);
+                }
                 let first = *row.values.entry(Key::Literal(x.to_bits())).or_insert(*r);
                 row.reals.insert(*r, if x.to_bits() == 0 { Value::Zero } else { Value::Register(first) });
             }
@@ -205,6 +208,7 @@ struct Row<'a> {
     indices: BTreeMap<IndexId, Affine>,
     reals: BTreeMap<RealId, Value>,
     literals: BTreeMap<RealId, f64>,
+    never_minus_zero: BTreeSet<RealId>,
     /// Conditions that were decided: whether an expression is not negative.
     decided: BTreeMap<Affine, Option<bool>>,
     lets: BTreeMap<(ArrayId, Affine), IndexId>,
@@ -401,32 +405,55 @@ impl Row<'_> {
         if let Real::Literal(x) = real {
             self.literals.insert(r, x);
         }
+        if self.is_never_minus_zero(&real) {
+            self.never_minus_zero.insert(r);
+        }
         self.out.push(Stmt::Define(r, real));
         self.values.insert(key, r);
         r
     }
 
+    /// Whether a number is never -0: a sum of two of them is, of which one is not.
+    fn is_never_minus_zero(&self, real: &Real) -> bool {
+        let never = |r: &RealId| self.never_minus_zero.contains(r);
+        match real {
+            Real::Literal(x) => x.to_bits() != (-0.0_f64).to_bits(),
+            Real::Index(_) => true,
+            Real::Add(a, b) => never(a) || never(b),
+            Real::Mul(a, b) => a == b,
+            Real::MulAdd(_, _, x) | Real::Select(_, x) => never(x),
+            Real::Load(_) | Real::Apply(..) => false,
+        }
+    }
+
     fn add(&mut self, a: Value, b: Value) -> Value {
         match (a, b) {
-            (Value::Zero, x) | (x, Value::Zero) => x,
-            (Value::Register(a), Value::Register(b)) => {
+            (Value::Zero, Value::Zero) => Value::Zero,
+            (Value::Zero, Value::Register(x)) | (Value::Register(x), Value::Zero)
+                if self.never_minus_zero.contains(&x) =>
+            {
+                Value::Register(x)
+            }
+            (a, b) => {
+                let (a, b) = (self.register(a), self.register(b));
                 Value::Register(self.define(Key::Add(a.min(b), a.max(b)), Real::Add(a, b)))
             }
         }
     }
 
-    /// Whether a product with 0 is 0: the other factor is a literal.
-    fn vanishes(&self, a: Value, b: Value) -> bool {
-        let finite = |x: Value| match x {
-            Value::Zero => true,
-            Value::Register(r) => self.literals.get(&r).is_some_and(|x| x.is_finite()),
+    /// The sign of a product of 0 and a literal, which is 0; nothing of other products.
+    fn sign_of_zero(&self, a: Value, b: Value) -> Option<f64> {
+        let literal = |x: Value| match x {
+            Value::Zero => Some(0.0),
+            Value::Register(r) => self.literals.get(&r).copied().filter(|x| x.is_finite()),
         };
-        let zero = |x: Value| matches!(x, Value::Zero);
-        (zero(a) && finite(b)) || (zero(b) && finite(a))
+        let is_zero = |x: Value| matches!(x, Value::Zero);
+        (is_zero(a) || is_zero(b)).then_some(())?;
+        Some((literal(a)? * literal(b)?).signum())
     }
 
     fn mul(&mut self, a: Value, b: Value) -> Value {
-        if self.vanishes(a, b) {
+        if self.sign_of_zero(a, b) == Some(1.0) {
             return Value::Zero;
         }
         let (a, b) = (self.register(a), self.register(b));
@@ -434,11 +461,11 @@ impl Row<'_> {
     }
 
     fn mul_add(&mut self, a: Value, b: Value, c: Value) -> Value {
-        match c {
-            _ if self.vanishes(a, b) => c,
-            Value::Zero => self.mul(a, b),
-            Value::Register(c) => {
-                let (a, b) = (self.register(a), self.register(b));
+        match self.sign_of_zero(a, b) {
+            Some(1.0) => self.add(Value::Zero, c),
+            Some(_) => c,
+            None => {
+                let (a, b, c) = (self.register(a), self.register(b), self.register(c));
                 Value::Register(self.define(Key::MulAdd(a.min(b), a.max(b), c), Real::MulAdd(a, b, c)))
             }
         }
