@@ -30,6 +30,17 @@ impl Dialect for crate::loops::Program {
     }
 }
 
+/// How far the results of a pass are those of before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exactness {
+    /// The same bits.
+    Exact,
+    /// A product and a sum may be rounded once where they were rounded twice; zeros may have another sign.
+    Contracts,
+    /// Sums and products may be in another order, too.
+    Reassociates,
+}
+
 /// Called with the name of each pass and what it produced.
 pub type Observer<'a> = dyn FnMut(&'static str, &dyn fmt::Display) + 'a;
 

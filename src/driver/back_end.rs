@@ -12,7 +12,8 @@ use crate::{loops, lower, prepare, schedule, tssa};
 
 /// The passes between Tensor-SSA and kernels, in their order, as [`Stages`] names them.
 pub fn passes() -> impl Iterator<Item = &'static str> {
-    prepare::passes().chain(["structure", "lower"]).chain(schedule::PASSES.iter().map(|pass| pass.name))
+    let before = prepare::PASSES.iter().map(|pass| pass.name);
+    before.chain(["structure", "lower"]).chain(schedule::PASSES.iter().map(|pass| pass.name))
 }
 
 /// The loop nests of a program.

@@ -25,7 +25,7 @@ use std::borrow::Cow;
 
 use crate::base::work;
 use crate::error::Result;
-use crate::stages::Stages;
+use crate::stages::{Exactness, Stages};
 use crate::tssa::Program;
 
 pub use patterns::{OnPatterns, Sparse, on_patterns};
@@ -42,29 +42,48 @@ pub struct Prepared {
 /// A program for one that means the same.
 type Rewrite = for<'a> fn(&'a Program) -> Result<Cow<'a, Program>>;
 
-/// The passes by their names, in their order.
-const PASSES: [(&str, Rewrite); 6] = [
-    ("truth-values", truth_values::kept),
-    ("per-target", per_target::shared),
-    ("group-sums", group_sums::grouped),
-    ("empty-sums", empty_sums::unguarded),
-    ("speculate", speculate::speculated),
-    ("demand", demand::demanded),
-];
-
-/// The names of the passes, in their order.
-pub fn passes() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name)
+/// A pass from Tensor-SSA to Tensor-SSA, for lowering.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name, as [`Stages`] have it.
+    pub name: &'static str,
+    /// How far results are those of before.
+    pub exactness: Exactness,
+    rewrite: Rewrite,
 }
+
+impl Pass {
+    /// The program after the pass.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
+    pub fn apply(&self, program: &Program) -> Result<Program> {
+        work::pass(program.stmts.len(), || Ok((self.rewrite)(program)?.into_owned()))
+    }
+}
+
+/// The passes, in their order.
+pub const PASSES: [Pass; 6] = {
+    use Exactness::{Exact, Reassociates};
+    const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
+        Pass { name, exactness, rewrite }
+    }
+    [
+        pass("truth-values", Exact, truth_values::kept),
+        pass("per-target", Exact, per_target::shared),
+        pass("group-sums", Reassociates, group_sums::grouped),
+        pass("empty-sums", Exact, empty_sums::unguarded),
+        pass("speculate", Exact, speculate::speculated),
+        pass("demand", Exact, demand::demanded),
+    ]
+};
 
 /// Runs the passes.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
-    let mut run = |(name, rewrite): (&'static str, Rewrite), program: &Program| {
-        stages.run(name, || work::pass(program.stmts.len(), || Ok(rewrite(program)?.into_owned())))
-    };
+    let mut run = |pass: Pass, program: &Program| stages.run(pass.name, || pass.apply(program));
     let [first, second, others @ ..] = PASSES;
     let unshared = run(first, program)?;
     let mut program = run(second, &unshared)?;

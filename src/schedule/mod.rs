@@ -19,7 +19,7 @@
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
 //! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
-//! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | sign of zero |
+//! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | exact |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
 //! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
@@ -96,24 +96,13 @@ mod vectorise;
 use crate::base::work;
 use crate::error::Result;
 use crate::loops::Program;
-use crate::stages::Stages;
+use crate::stages::{Exactness, Stages};
 
 pub use bins::in_bins;
 pub use hold::{Split, constants_by_name, hold};
 pub use scatter::{Sizes, scatter};
 pub use short_axes::{short_axes, with_sizes};
 pub use specialise::{Specialised, specialise};
-
-/// How far the results of a pass are those of before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exactness {
-    /// The same bits.
-    Exact,
-    /// A product and a sum may be rounded once where they were rounded twice; zeros may have another sign.
-    Contracts,
-    /// Sums and products may be in another order, too.
-    Reassociates,
-}
 
 /// A pass over loop nests.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +147,7 @@ pub const PASSES: [Pass; 32] = {
         pass("pack", Exact, pack::run),
         pass("layout", Exact, layout::run),
         pass("fuse", Exact, fuse::run),
-        pass("unroll", Contracts, unroll::run),
+        pass("unroll", Exact, unroll::run),
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
         pass("reciprocals", Reassociates, reciprocals::run),
