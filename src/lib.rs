@@ -60,7 +60,7 @@
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::passes`], that of the passes over loops
+//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::PASSES`], that of the passes over loops
 //! [`schedule::PASSES`], and that of the four that run at binding [`schedule::specialise`](fn@schedule::specialise). In debug builds a verifier
 //! runs after every pass, from let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
@@ -158,6 +158,8 @@
 //! | `D^T[e]`, adjoint derivative | adjoint | [`diff::adjoint()`] |
 //! | `<e0 \| e1>_[p]` | guarded inner product | [`diff::InnerProduct`] |
 //! | `$[e]` | cost, operation count | [`certificate::Cost`], [`mod@reference`] |
+
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod base;
 pub mod index;

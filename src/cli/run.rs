@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use iverson::driver::{Function, Mode};
+use iverson::driver::{Derived, Function, Mode};
 use iverson::kernel::{Engine, Kernel};
 use iverson::reference::{self, Counts, Limits, Partials};
 use iverson::stages::Stages;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::files::{InputArguments, read_seeds, write_result};
 use super::simplification::{SimplifyArguments, tell};
-use super::{Derivative, EngineName, Outcome, Output, Reader, json, print, progress};
+use super::{Derivative, EngineName, Failure, Outcome, Output, Reader, json, print, progress};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -102,42 +102,15 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
     let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
-    let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty());
-    let kernels = match arguments.engine {
-        Some(EngineName::Reference) => None,
-        None => (matrix.is_some() || !arguments.sparse.is_empty()).then_some(Engine::Interpreter),
-        Some(EngineName::Interpreter) => Some(Engine::Interpreter),
-        Some(EngineName::Native) => Some(Engine::Native),
-    };
-    let results = match (kernels, matrix) {
-        (None, _) if !arguments.single.is_empty() || !arguments.sparse.is_empty() => {
-            let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
-            return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());
-        }
-        (None, _) => evaluate(function, &inputs, arguments.limit)?,
-        (Some(engine), None) => stored(function, &mut inputs, arguments, engine)?,
-        (Some(_), Some(_)) if !arguments.sparse.is_empty() => {
-            return Err(
-                Error::Request("this derivative is one sparse matrix already, without --sparse".to_owned()).into()
-            );
-        }
-        (Some(engine), Some(derived)) => {
-            if let Some(name) = arguments.single.iter().find(|name| !inputs.store_in_single(name)) {
-                let message = format!("--single takes parameters where the result is a matrix, found `{name}`");
-                return Err(Error::Request(message).into());
-            }
-            let kernel = derived.matrix()?.bind(&inputs, engine)?;
-            tell_notes(kernel.kernel());
-            let (mut results, matrix) = kernel.call(&inputs)?;
-            let name = match request.as_ref().map(|request| request.mode) {
-                Some(Mode::Hessian) => "hessian",
-                Some(Mode::GaussNewton) => "gauss_newton",
-                _ => "jacobian",
-            };
-            results.push((name.to_owned(), Value::from(Tensor::from(matrix))));
-            results.into()
-        }
-    };
+    let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty()).map(|derived| {
+        let name = match request.as_ref().map(|request| request.mode) {
+            Some(Mode::Hessian) => "hessian",
+            Some(Mode::GaussNewton) => "gauss_newton",
+            _ => "jacobian",
+        };
+        (name, derived)
+    });
+    let results = results(function, matrix, &mut inputs, arguments)?;
     let for_people = arguments.format == Output::Text;
     if for_people {
         // Now, for what follows may fail.
@@ -165,6 +138,45 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         Output::Json => document(&results, &written, &counts)?,
     })?;
     Ok(true)
+}
+
+/// What a program gives, or a derivative that is one matrix, by the engine that is asked for.
+fn results(
+    function: &Function,
+    matrix: Option<(&str, &Derived)>,
+    inputs: &mut Inputs,
+    arguments: &Arguments,
+) -> std::result::Result<Results, Failure> {
+    let kernels = match arguments.engine {
+        Some(EngineName::Reference) => None,
+        None => (matrix.is_some() || !arguments.sparse.is_empty()).then_some(Engine::Interpreter),
+        Some(EngineName::Interpreter) => Some(Engine::Interpreter),
+        Some(EngineName::Native) => Some(Engine::Native),
+    };
+    Ok(match (kernels, matrix) {
+        (None, _) if !arguments.single.is_empty() || !arguments.sparse.is_empty() => {
+            let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
+            return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());
+        }
+        (None, _) => evaluate(function, inputs, arguments.limit)?,
+        (Some(engine), None) => stored(function, inputs, arguments, engine)?,
+        (Some(_), Some(_)) if !arguments.sparse.is_empty() => {
+            return Err(
+                Error::Request("this derivative is one sparse matrix already, without --sparse".to_owned()).into()
+            );
+        }
+        (Some(engine), Some((name, derived))) => {
+            if let Some(name) = arguments.single.iter().find(|name| !inputs.store_in_single(name)) {
+                let message = format!("--single takes parameters where the result is a matrix, found `{name}`");
+                return Err(Error::Request(message).into());
+            }
+            let kernel = derived.matrix()?.bind(inputs, engine)?;
+            tell_notes(kernel.kernel());
+            let (mut results, matrix) = kernel.call(inputs)?;
+            results.push((name.to_owned(), Value::from(Tensor::from(matrix))));
+            results.into()
+        }
+    })
 }
 
 /// How many operations programs take, a line for each.

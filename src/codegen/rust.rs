@@ -261,6 +261,7 @@ impl<'a> Emitter<'a> {
         jams.flat_map(|jam| (0..chunks).map(move |chunk| Copy { jam, chunk })).collect()
     }
 
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of statement")]
     fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
         let single = Copy::default();
         match stmt {

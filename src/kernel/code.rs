@@ -242,6 +242,7 @@ impl Compiler<'_> {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of statement")]
     fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
         let start = self.code.ops.len();
         match stmt {

@@ -193,6 +193,7 @@ impl Run<'_, '_, '_, '_> {
     }
 
     #[inline(always)]
+    #[allow(clippy::too_many_lines, reason = "an arm for each instruction")]
     fn step(&mut self, op: &Op, at: usize) -> Result<usize> {
         let next = at + 1;
         match op {

@@ -133,6 +133,11 @@ struct Effort {
 impl Effort {
     /// That of an element that is stored.
     const LOAD: Effort = Effort { work: 0, statements: 1, depth: 1, searches: false };
+
+    /// Whether an element takes few statements, which are not nested deeply.
+    fn is_small(self) -> bool {
+        self.statements <= MAX_INLINED && self.depth <= MAX_DEPTH
+    }
 }
 
 /// Decides for all statements. What a loop around would compute again and again, once readers are computed in place, is stored.
@@ -259,35 +264,11 @@ impl Plan {
             let effort = self.effort(program, stmt, &efforts);
             efforts.set(x, effort);
             let readers = uses.all(x);
-            let small = effort.statements <= MAX_INLINED && effort.depth <= MAX_DEPTH;
-            let tensor = || self.names.get(x);
-            let other_rows = matches!(readers.as_slice(), [once] if has_other_rows(program, x, once.user));
-            let in_place = match (&stmt.rhs, readers.as_slice()) {
-                _ if output.is_some() => None,
-                (Rhs::Number(_), _) => Some(None),
+            let in_place = match (output, &stmt.rhs) {
+                (Some(_), _) => None,
+                (None, Rhs::Number(_)) => Some(None),
                 _ if again.contains(&x) => None,
-                _ if small && effort.work <= 1 => Some(Some(Decision::View { tensor: tensor() })),
-                _ if small
-                    && effort.work <= CHEAP
-                    && !(divides(stmt) && self.pays(program, stmt, &readers))
-                    && !is_factor(program, stmt, effort, &readers, &outside) =>
-                {
-                    Some(Some(Decision::Cheap { tensor: tensor(), operations: effort.work }))
-                }
-                // What a loop finds out for a row at a time, a guard would look for at each element.
-                (_, [once])
-                    if small
-                        && reads_once(program, once)
-                        && !other_rows
-                        && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
-                {
-                    Some(Some(Decision::ReadOnce { tensor: tensor() }))
-                }
-                // It shares what is read again, which the effort counts again: there may be fewer statements.
-                (_, readers) if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, &outside) => {
-                    self.made_again(program, x, readers, &outside, beside.contains(&x)).map(Some)
-                }
-                _ => None,
+                _ => self.in_place(program, x, effort, &readers, &outside, beside.contains(&x)).map(Some),
             };
             match in_place {
                 Some(decision) => {
@@ -299,9 +280,9 @@ impl Plan {
                     let (operations, loops) = (work % LOOP, work / LOOP);
                     self.store(program, x, output, |stored| match (output, readers.len()) {
                         (Some(_), _) => Decision::Result { stored },
-                        _ if !small => Decision::Nested { stored, statements, levels },
+                        _ if !effort.is_small() => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
-                        _ if other_rows => Decision::OtherRows { stored },
+                        _ if is_of_other_rows(program, x, &readers) => Decision::OtherRows { stored },
                         (None, 1) => Decision::ReadAgain { stored, operations, loops },
                         (None, readers) => Decision::Shared { stored, readers },
                     });
@@ -422,9 +403,10 @@ fn is_asked(program: &Program, x: VarId, by: VarId) -> bool {
     found
 }
 
-/// Whether a sum over the rows of a relation is added to one over rows at another index: each of them has its own order of loops.
-fn has_other_rows(program: &Program, x: VarId, user: VarId) -> bool {
-    let Rhs::Add(sides) = &program.stmts[user].rhs else { return false };
+/// Whether a sum over the rows of a relation is only added to one over rows at another index: each of them has its own order of loops.
+fn is_of_other_rows(program: &Program, x: VarId, readers: &[&Use]) -> bool {
+    let [once] = readers else { return false };
+    let Rhs::Add(sides) = &program.stmts[once.user].rhs else { return false };
     let own = rows_at(&program.stmts[x]);
     let others = sides.iter().filter(|(_, y)| *y != x).map(|(_, y)| rows_at(&program.stmts[*y]));
     !own.is_empty() && others.into_iter().any(|other| !other.is_empty() && own.is_disjoint(&other))
@@ -579,6 +561,47 @@ impl Plan {
         self.placements.set(x, Placement::Given(stored));
     }
 
+    /// Why a tensor is computed where it is read; nothing where storing it is better.
+    fn in_place(
+        &self,
+        program: &Program,
+        x: VarId,
+        effort: Effort,
+        readers: &[&Use],
+        outside: &[&[Size]],
+        beside: bool,
+    ) -> Option<Decision> {
+        let stmt = &program.stmts[x];
+        let tensor = || self.names.get(x);
+        let small = effort.is_small();
+        let fits = !outgrows(stmt, outside) || self.is_beside_its_mask(program, stmt);
+        let is_factor = fits && is_factor(program, stmt, effort, readers);
+        match readers {
+            _ if small && effort.work <= 1 && !is_factor => Some(Decision::View { tensor: tensor() }),
+            _ if small
+                && effort.work <= CHEAP
+                && !(divides(stmt) && self.pays(program, stmt, readers))
+                && !is_factor =>
+            {
+                Some(Decision::Cheap { tensor: tensor(), operations: effort.work })
+            }
+            // What a loop finds out for a row at a time, a guard would look for at each element.
+            [once]
+                if small
+                    && reads_once(program, once)
+                    && !is_of_other_rows(program, x, readers)
+                    && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
+            {
+                Some(Decision::ReadOnce { tensor: tensor() })
+            }
+            // It shares what is read again, which the effort counts again: there may be fewer statements.
+            readers if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, outside) => {
+                self.made_again(program, x, readers, outside, beside)
+            }
+            _ => None,
+        }
+    }
+
     /// Why a large tensor is made again for each reader; nothing where storing it is better. `beside` says that what is made of it is stored.
     fn made_again(
         &self,
@@ -600,6 +623,18 @@ impl Plan {
             operations,
             readers: count,
         })
+    }
+
+    /// Whether a tensor is as large as one that is stored, by whose elements it is masked.
+    fn is_beside_its_mask(&self, program: &Program, stmt: &Stmt) -> bool {
+        let is_mask = |p: &Pred| match p {
+            Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, .. } => {
+                let is_stored = !matches!(self.placements[*var], Placement::Inline(_) | Placement::Dead);
+                is_stored && program.stmts[*var].dims.len() >= stmt.dims.len()
+            }
+            _ => false,
+        };
+        is_masked(stmt) && stmt.rhs.guards().any(|guard| guard.conjuncts().iter().any(is_mask))
     }
 
     /// Whether a large tensor takes so little work that it is made where it is read, of what is not large.
@@ -756,9 +791,8 @@ fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
     !shapes.iter().any(|dims| holds(dims))
 }
 
-/// Whether elements take some work, and some product reads each of them for all values of an index whose range grows with a size; and there are no
-/// more of them than of parameters or results.
-fn is_factor(program: &Program, stmt: &Stmt, effort: Effort, readers: &[&Use], outside: &[&[Size]]) -> bool {
+/// Whether elements take some work, or tests, and some product reads each of them for all values of an index whose range grows with a size.
+fn is_factor(program: &Program, stmt: &Stmt, effort: Effort, readers: &[&Use]) -> bool {
     let again = |read: &&Use| {
         let user = &program.stmts[read.user];
         let Rhs::Contract { sums, operands, .. } = &user.rhs else { return false };
@@ -770,7 +804,19 @@ fn is_factor(program: &Program, stmt: &Stmt, effort: Effort, readers: &[&Use], o
         let sum = sums.iter().any(grows);
         sum && operands.len() > 1 && repeated
     };
-    effort.work >= FACTOR && !effort.searches && readers.iter().any(again) && !outgrows(stmt, outside)
+    let takes_work = effort.work >= FACTOR && !effort.searches || is_masked(stmt);
+    takes_work && readers.iter().any(again)
+}
+
+/// Whether elements of a tensor are taken where a test holds that bounds of loops do not decide.
+fn is_masked(stmt: &Stmt) -> bool {
+    let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return false };
+    let tests = |p: &Pred| match p {
+        Pred::NonZero(a) => !a.is_size(),
+        Pred::Relation { relation: RelationRef::Computed { .. }, .. } | Pred::Relation { holds: false, .. } => true,
+        _ => false,
+    };
+    sums.is_empty() && operands.len() == 1 && guard.conjuncts().iter().any(tests)
 }
 
 /// Whether every element is a quotient or a root.

@@ -12,7 +12,7 @@ use super::needless::is_about_sizes;
 use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Parity, Primitive, Totality};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
@@ -192,6 +192,10 @@ impl Condition {
         }
         graph.consulted += u64::from(self.name.asks_classes());
         let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
+        let of_predicate = |at: usize| match value(at) {
+            Some(Value::Pred(_, p)) => Some(p.clone()),
+            _ => None,
+        };
         let result = match (self.name, value(0), value(1)) {
             (Name::Simplified, Some(Value::Pred(_, p)), _) => {
                 let simplified = graph.given(scope, &Pred::True, p)?;
@@ -217,17 +221,7 @@ impl Condition {
                 }
                 Some(Value::Integer(i64::from(k)))
             }
-            (Name::Later, Some(Value::Index(i)), Some(Value::Affine(s))) => {
-                let place = |i| scope.iter().position(|(j, _)| *j == i);
-                let Some(at) = place(*i) else { return Ok(false) };
-                let mut earlier = true;
-                s.visit(&mut |v| {
-                    if let crate::index::Var::Index(j) = v {
-                        earlier &= place(*j).is_some_and(|before| before < at);
-                    }
-                });
-                return Ok(earlier);
-            }
+            (Name::Later, Some(Value::Index(i)), Some(Value::Affine(s))) => return Ok(is_later(scope, *i, s)),
             (Name::Sparse, Some(Value::Expr(_, e)), _) => return Ok(graph.is_sparse(e)),
             (Name::Dense, Some(Value::Expr(_, e)), _) => return Ok(!graph.is_sparse(e)),
             (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
@@ -242,9 +236,7 @@ impl Condition {
                 graph.known_product(scope, a, b)?.map(|e| Value::Expr(params.clone(), e))
             }
             (Name::Reorder, Some(Value::Expr(_, a)), Some(Value::Expr(_, e))) => {
-                let Some(Value::Indices(inner)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
-                    return Ok(false);
-                };
+                let Some(Value::Indices(inner)) = value(2) else { return Ok(false) };
                 let all: Scope = scope.iter().chain(inner.iter()).cloned().collect();
                 return Ok(graph.model.reorders(&all, given, a, e, inner.len()));
             }
@@ -253,38 +245,14 @@ impl Condition {
                 let power_of_two = c.is_normal() && c.to_bits() << 12 == 0 && d.is_normal();
                 power_of_two.then_some(Value::Literal(d))
             }
-            (Name::Mixed, Some(Value::Expr(_, e)), _) => {
-                let Expr::Read(read) = e.clone() else { return Ok(false) };
-                let definitions = graph.definitions(&read)?;
-                return Ok(definitions.iter().any(|(_, e)| match e {
-                    Expr::Sum(terms) => {
-                        let sparse = terms.iter().filter(|e| graph.is_sparse(e)).count();
-                        0 < sparse && sparse < terms.len()
-                    }
-                    _ => false,
-                }));
-            }
+            (Name::Mixed, Some(Value::Expr(_, e)), _) => return is_mixed(graph, e),
             (Name::Count, Some(Value::Index(i)), Some(Value::Affine(n))) => {
-                let p = match self.args.get(2).and_then(|meta| bindings.get(*meta)) {
-                    Some(Value::Pred(_, p)) => p.clone(),
-                    _ => Pred::True,
-                };
+                let p = of_predicate(2).unwrap_or(Pred::True);
                 count(graph, scope, *i, n, &p)?.map(Value::Affine)
             }
             (Name::Somewhere, Some(Value::Index(i)), Some(Value::Affine(n))) => {
-                let Some(Value::Pred(_, p)) = self.args.get(2).and_then(|meta| bindings.get(*meta)) else {
-                    return Ok(false);
-                };
-                let entry = |p: &Pred| {
-                    matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }) && p.mentions(*i)
-                };
-                if p.is_true() || !p.conjuncts().iter().all(entry) {
-                    return Ok(false);
-                }
-                let (i, n, p) = (*i, n.clone(), p.clone());
-                let j = graph.fresh();
-                let body = p.substitute(&|k| (k == i).then(|| j.into()))?;
-                Some(Value::Pred(Params::new(), Pred::exists(j, n, body)))
+                let p = of_predicate(2).unwrap_or(Pred::True);
+                somewhere(graph, *i, n, &p)?.map(|p| Value::Pred(Params::new(), p))
             }
             (Name::Total, Some(Value::Expr(_, e)), _) => return Ok(is_total(graph, e, &mut BTreeMap::new())),
             (Name::Partial, Some(Value::Expr(_, e)), _) => return Ok(!is_total(graph, e, &mut BTreeMap::new())),
@@ -296,6 +264,44 @@ impl Condition {
             (_, None) => false,
         })
     }
+}
+
+/// Whether an index is bound inside of all that an index expression mentions.
+fn is_later(scope: &Scope, i: IndexId, s: &Affine) -> bool {
+    let place = |i| scope.iter().position(|(j, _)| *j == i);
+    let Some(at) = place(i) else { return false };
+    let mut earlier = true;
+    s.visit(&mut |v| {
+        if let Var::Index(j) = v {
+            earlier &= place(*j).is_some_and(|before| before < at);
+        }
+    });
+    earlier
+}
+
+/// Whether what is read is a sum of which some terms are sparse and some are not.
+fn is_mixed(graph: &mut Graph<'_>, e: &Expr) -> Result<bool> {
+    let Expr::Read(read) = e.clone() else { return Ok(false) };
+    let definitions = graph.definitions(&read)?;
+    Ok(definitions.iter().any(|(_, e)| match e {
+        Expr::Sum(terms) => {
+            let sparse = terms.iter().filter(|e| graph.is_sparse(e)).count();
+            0 < sparse && sparse < terms.len()
+        }
+        _ => false,
+    }))
+}
+
+/// That there is a value of an index at which a predicate holds, all of whose conjuncts are of entries that mention it.
+fn somewhere(graph: &mut Graph<'_>, i: IndexId, n: &Size, p: &Pred) -> Result<Option<Pred>> {
+    let entry =
+        |p: &Pred| matches!(p, Pred::Relation { relation: RelationRef::Input(_), holds: true, .. }) && p.mentions(i);
+    if p.is_true() || !p.conjuncts().iter().all(entry) {
+        return Ok(None);
+    }
+    let j = graph.fresh();
+    let body = p.substitute(&|k| (k == i).then(|| j.into()))?;
+    Ok(Some(Pred::exists(j, n.clone(), body)))
 }
 
 /// How many classes are looked at before an answer is no.

@@ -3,11 +3,13 @@
 //! `[[X]] = (g, e)`: the tensor `X` is `gen g. e`, where `e` is a literal, an index expression or an element of a class. Statements are met
 //! operands first, so every operand is known; each is put in normal form and closed.
 
-use super::expr::{Expr, Read};
+use std::collections::BTreeMap;
+
+use super::expr::{Expr, Read, rename_pred};
 use super::graph::{Graph, Scope, slots};
 use super::lang::{class_of, var_of};
 use super::rewrite::Rules;
-use crate::base::{Id as _, SideTable, VarId};
+use crate::base::{Id as _, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::Number;
@@ -115,55 +117,8 @@ impl Encoded {
             if !live[x] || partial[x] {
                 continue;
             }
-            let encoder = Encoder { meaning };
-            let open = builder.open_stmt(stmt)?;
             let gens: Scope = slots(&stmt.dims);
-            let fresh: Scope = open.sums.iter().map(|(_, n)| (graph.fresh(), n.clone())).collect();
-            let renamed: std::collections::BTreeMap<_, _> = open
-                .gens
-                .iter()
-                .chain(&open.sums)
-                .map(|(i, _)| *i)
-                .zip(gens.iter().chain(&fresh).map(|(i, _)| *i))
-                .collect();
-            let guard = |graph: &mut Graph<'_>, p: &Pred| encoder.guard(graph, &super::expr::rename_pred(p, &renamed)?);
-            let here = Affine::indices(&gens);
-            let e = match &open.rhs {
-                Rhs::Input { param, path } => {
-                    let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
-                    let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
-                    Expr::Read(Read { class, indices: here.as_slice().into() })
-                }
-                Rhs::Number(Number::Literal(x)) => Expr::number(*x),
-                Rhs::Number(Number::Index(a)) => {
-                    Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
-                }
-                Rhs::Add(_) => {
-                    let mut products = Vec::new();
-                    for (p, y) in terms(program, &partial, x) {
-                        // Their `gen` indices have the numbers of slots.
-                        let p = encoder.guard(graph, &builder.freshen(&p, &|_| None)?)?;
-                        products.push(Expr::product(Vec::new(), p, vec![encoder.element(y, &here)?]));
-                    }
-                    Expr::sum(products)
-                }
-                Rhs::Map { guard: p, function, args } => {
-                    let args = args.iter().map(|y| encoder.element(*y, &here)).collect::<Result<_>>()?;
-                    Expr::product(Vec::new(), guard(graph, p)?, vec![Expr::Apply(*function, args)])
-                }
-                Rhs::Contract { guard: p, operands, .. } => {
-                    let mut factors = Vec::new();
-                    for operand in operands {
-                        let at: Vec<Affine> = operand
-                            .indices
-                            .iter()
-                            .map(|i| Affine::index(renamed.get(i).copied().unwrap_or(*i)))
-                            .collect();
-                        factors.push(encoder.element(operand.var, &at)?);
-                    }
-                    Expr::product(fresh, guard(graph, p)?, factors)
-                }
-            };
+            let e = Encoder { meaning }.statement(graph, program, &partial, &mut builder, x)?;
             let (before, mut applied) = (e, Vec::new());
             let e = rules.normalise(graph, &gens, &before, &mut applied)?;
             let applied: Vec<String> = applied.into_iter().map(str::to_owned).collect();
@@ -174,7 +129,7 @@ impl Encoded {
             let e = graph.close(&gens, &e)?;
             if let Expr::Read(read) = &e
                 && !program.names[x].is_empty()
-                && *read.indices == *here
+                && *read.indices == *Affine::indices(&gens)
             {
                 names.push((read.class, program.names[x].clone()));
             }
@@ -240,6 +195,59 @@ struct Encoder<'e> {
 }
 
 impl Encoder<'_> {
+    /// A right-hand side at the slots of its axes.
+    fn statement(
+        &self,
+        graph: &mut Graph<'_>,
+        program: &Program,
+        partial: &SideTable<VarId, bool>,
+        builder: &mut Builder,
+        x: VarId,
+    ) -> Result<Expr> {
+        let stmt = &program.stmts[x];
+        let open = builder.open_stmt(stmt)?;
+        let gens: Scope = slots(&stmt.dims);
+        let fresh: Scope = open.sums.iter().map(|(_, n)| (graph.fresh(), n.clone())).collect();
+        let from = open.gens.iter().chain(&open.sums).map(|(i, _)| *i);
+        let to = gens.iter().chain(&fresh).map(|(i, _)| *i);
+        let renamed: BTreeMap<_, _> = from.zip(to).collect();
+        let guard = |graph: &mut Graph<'_>, p: &Pred| self.guard(graph, &rename_pred(p, &renamed)?);
+        let here = Affine::indices(&gens);
+        Ok(match &open.rhs {
+            Rhs::Input { param, path } => {
+                let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
+                let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
+                Expr::Read(Read { class, indices: here.as_slice().into() })
+            }
+            Rhs::Number(Number::Literal(x)) => Expr::number(*x),
+            Rhs::Number(Number::Index(a)) => {
+                Expr::index(a.substitute(&|i| renamed.get(&i).copied().map(Affine::index))?)
+            }
+            Rhs::Add(_) => {
+                let mut products = Vec::new();
+                for (p, y) in terms(program, partial, x) {
+                    // Their `gen` indices have the numbers of slots.
+                    let p = self.guard(graph, &builder.freshen(&p, &|_| None)?)?;
+                    products.push(Expr::product(Vec::new(), p, vec![self.element(y, &here)?]));
+                }
+                Expr::sum(products)
+            }
+            Rhs::Map { guard: p, function, args } => {
+                let args = args.iter().map(|y| self.element(*y, &here)).collect::<Result<_>>()?;
+                Expr::product(Vec::new(), guard(graph, p)?, vec![Expr::Apply(*function, args)])
+            }
+            Rhs::Contract { guard: p, operands, .. } => {
+                let index = |i: &IndexId| Affine::index(renamed.get(i).copied().unwrap_or(*i));
+                let mut factors = Vec::new();
+                for operand in operands {
+                    let at: Vec<Affine> = operand.indices.iter().map(index).collect();
+                    factors.push(self.element(operand.var, &at)?);
+                }
+                Expr::product(fresh, guard(graph, p)?, factors)
+            }
+        })
+    }
+
     /// An element of a statement.
     fn element(&self, x: VarId, at: &[Affine]) -> Result<Expr> {
         let Some((_, e)) = &self.meaning[x] else {
@@ -263,7 +271,7 @@ impl Encoder<'_> {
         if computed.is_empty() {
             return Ok(p.clone());
         }
-        let mut classes = std::collections::BTreeMap::new();
+        let mut classes = BTreeMap::new();
         for x in computed {
             let Some((gens, e)) = self.meaning[x].clone() else {
                 return Err(Error::bug("simplify", format!("{x} is used before it is defined")));

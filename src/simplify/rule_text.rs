@@ -75,6 +75,35 @@ type Complaint = (usize, String);
 /// The parts of a rule, as messages call several of them.
 const PARTS: [&str; 4] = ["left-hand sides", "right-hand sides", "lists of conditions", "examples"];
 
+/// The texts of the parts of a rule, and the lines on which they begin; 0 for those that there are not.
+fn parts(first: usize, body: &[&str]) -> Result<([String; 4], [usize; 4]), Complaint> {
+    let mut texts: [String; 4] = Default::default();
+    let mut lines = [first + 1, 0, 0, 0];
+    let mut part = 0;
+    for (at, line) in body.iter().enumerate() {
+        let line = line.trim();
+        let (next, rest) = if let Some(rest) = line.strip_prefix("=>") {
+            (1, rest)
+        } else if let Some(rest) = line.strip_prefix("where ") {
+            (2, rest)
+        } else if let Some(rest) = line.strip_prefix("example ") {
+            (3, rest)
+        } else {
+            (part, line)
+        };
+        if next > 0 && (next != part || line.starts_with("=>")) {
+            if lines[next] > 0 {
+                return Err((first + 1 + at, format!("there are two {}", PARTS[next])));
+            }
+            lines[next] = first + 1 + at;
+        }
+        part = next;
+        texts[part].push(' ');
+        texts[part].push_str(rest);
+    }
+    Ok((texts, lines))
+}
+
 /// A rule: the header and the indented lines below.
 fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]) -> Result<Rule, Complaint> {
     let header: Vec<&str> = header.split_whitespace().collect();
@@ -96,35 +125,7 @@ fn block(file: &str, first: usize, header: &str, body: &[&str], comment: &[&str]
     if comment.is_empty() {
         return Err((first, format!("the rule `{name}` has no comment")));
     }
-    let (mut lhs, mut rhs, mut conditions, mut example) = (String::new(), String::new(), String::new(), String::new());
-    let mut lines = [first + 1, 0, 0, 0];
-    let mut part = 0;
-    for (at, line) in body.iter().enumerate() {
-        let line = line.trim();
-        let (next, rest) = if let Some(rest) = line.strip_prefix("=>") {
-            (1, rest)
-        } else if let Some(rest) = line.strip_prefix("where ") {
-            (2, rest)
-        } else if let Some(rest) = line.strip_prefix("example ") {
-            (3, rest)
-        } else {
-            (part, line)
-        };
-        if next > 0 && (next != part || line.starts_with("=>")) {
-            if lines[next] > 0 {
-                return Err((first + 1 + at, format!("there are two {}", PARTS[next])));
-            }
-            lines[next] = first + 1 + at;
-        }
-        part = next;
-        let text = [&mut lhs, &mut rhs, &mut conditions, &mut example];
-        for (number, text) in text.into_iter().enumerate() {
-            if number == part {
-                text.push(' ');
-                text.push_str(rest);
-            }
-        }
-    }
+    let ([lhs, rhs, conditions, example], lines) = parts(first, body)?;
     for (text, part) in [(&lhs, "left-hand side"), (&rhs, "right-hand side"), (&example, "example")] {
         if text.trim().is_empty() {
             return Err((first, format!("the rule `{name}` has no {part}")));

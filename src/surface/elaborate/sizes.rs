@@ -202,34 +202,10 @@ impl<'a> Elaborator<'a> {
         args: &[(TypeId, Span)],
     ) -> Option<BTreeMap<&'a str, Size>> {
         let mut equations = Vec::new();
-        for (at, ((name, formal), (actual, span))) in def.params.iter().zip(args).enumerate() {
+        for (at, ((_, formal), (actual, span))) in def.params.iter().zip(args).enumerate() {
             let mut axes = Vec::new();
             if !self.match_type(def, formal, *actual, &mut axes, 0) {
-                let message = format!(
-                    "`{}` takes `{}` of type `{}`, found `{}`",
-                    def.name.text,
-                    name.text,
-                    show_formal(def.source, formal),
-                    self.show_type(*actual)
-                );
-                let mut diagnostic = Diagnostic::new("type-mismatch", *span, message);
-                let is_vector = matches!(&formal.kind, TypeKind::Tensor(dims, _) if dims.len() == 1);
-                if is_vector && self.program.types.peel(*actual).0.len() == 2 {
-                    let name = &def.name.text;
-                    let call = |part: &str| {
-                        let args = (0..def.params.len()).map(|other| if other == at { part } else { ".." });
-                        format!("{name}({})", args.collect::<Vec<_>>().join(", "))
-                    };
-                    let help = match foreign::of_matrix(name).filter(|_| def.library) {
-                        Some(help) => help.to_owned(),
-                        None => format!(
-                            "of each row it is `gen i < m. {}`, of each column `gen j < n. {}`",
-                            call("A[i, :]"),
-                            call("A[:, j]")
-                        ),
-                    };
-                    diagnostic = diagnostic.help(help);
-                }
+                let diagnostic = self.other_type(def, at, *actual, *span);
                 self.diagnose(diagnostic);
                 return None;
             }
@@ -244,32 +220,7 @@ impl<'a> Elaborator<'a> {
                     Solved::Yes => {}
                     Solved::Later => rest.push((at, formal, size)),
                     Solved::No => {
-                        let (name, ty) = &def.params[at];
-                        let (actual, span) = args[at];
-                        let known: Vec<String> = sizes
-                            .iter()
-                            .map(|(name, n)| (*name, self.show(n)))
-                            .filter(|(name, n)| name != n)
-                            .map(|(name, n)| format!("{name} = {n}"))
-                            .collect();
-                        let known =
-                            if known.is_empty() { String::new() } else { format!(" with {}", known.join(", ")) };
-                        let message = format!(
-                            "`{}` takes `{}` of type `{}`{known}, found `{}`",
-                            def.name.text,
-                            name.text,
-                            show_formal(def.source, ty),
-                            self.show_type(actual)
-                        );
-                        let mut diagnostic = Diagnostic::new("size-mismatch", span, message);
-                        let formal = resolve(&formal, |name, _| sizes.get(name).cloned());
-                        if let Some(Ok(n)) = formal
-                            && self.depth() == 0
-                            && !Pred::equal(&n, &size).is_ok_and(|p| p.is_false())
-                        {
-                            let (n, size) = (self.show(&n), self.show(&size));
-                            diagnostic = diagnostic.help(format!("if they are equal, say so: `assume {size} = {n}`"));
-                        }
+                        let diagnostic = self.other_size(def, at, args[at], (&formal, &size), &sizes);
                         self.diagnose(diagnostic);
                         return None;
                     }
@@ -289,6 +240,71 @@ impl<'a> Elaborator<'a> {
                 self.report("size-mismatch", args[at].1, message);
                 return None;
             }
+        }
+    }
+
+    /// That an argument has no type of the kind that its parameter has.
+    fn other_type(&self, def: &Definition<'a>, at: usize, actual: TypeId, span: Span) -> Diagnostic {
+        let (name, formal) = &def.params[at];
+        let message = format!(
+            "`{}` takes `{}` of type `{}`, found `{}`",
+            def.name.text,
+            name.text,
+            show_formal(def.source, formal),
+            self.show_type(actual)
+        );
+        let diagnostic = Diagnostic::new("type-mismatch", span, message);
+        let is_vector = matches!(&formal.kind, TypeKind::Tensor(dims, _) if dims.len() == 1);
+        if !is_vector || self.program.types.peel(actual).0.len() != 2 {
+            return diagnostic;
+        }
+        let name = &def.name.text;
+        let call = |part: &str| {
+            let args = (0..def.params.len()).map(|other| if other == at { part } else { ".." });
+            format!("{name}({})", args.collect::<Vec<_>>().join(", "))
+        };
+        diagnostic.help(match foreign::of_matrix(name).filter(|_| def.library) {
+            Some(help) => help.to_owned(),
+            None => format!(
+                "of each row it is `gen i < m. {}`, of each column `gen j < n. {}`",
+                call("A[i, :]"),
+                call("A[:, j]")
+            ),
+        })
+    }
+
+    /// That an axis of an argument has another size than others say.
+    fn other_size(
+        &self,
+        def: &Definition<'a>,
+        at: usize,
+        (actual, span): (TypeId, Span),
+        (formal, size): (&Linear<'a>, &Size),
+        sizes: &BTreeMap<&'a str, Size>,
+    ) -> Diagnostic {
+        let (name, ty) = &def.params[at];
+        let known: Vec<String> = sizes
+            .iter()
+            .map(|(name, n)| (*name, self.show(n)))
+            .filter(|(name, n)| name != n)
+            .map(|(name, n)| format!("{name} = {n}"))
+            .collect();
+        let known = if known.is_empty() { String::new() } else { format!(" with {}", known.join(", ")) };
+        let message = format!(
+            "`{}` takes `{}` of type `{}`{known}, found `{}`",
+            def.name.text,
+            name.text,
+            show_formal(def.source, ty),
+            self.show_type(actual)
+        );
+        let diagnostic = Diagnostic::new("size-mismatch", span, message);
+        let formal = resolve(formal, |name, _| sizes.get(name).cloned());
+        match formal {
+            Some(Ok(n)) if self.depth() == 0 && !Pred::equal(&n, size).is_ok_and(|p| p.is_false()) => {
+                let (n, size) = (self.show(&n), self.show(size));
+                diagnostic.help(format!("if they are equal, say so: `assume {size} = {n}`"))
+            }
+            _ => diagnostic,
         }
     }
 

@@ -21,6 +21,7 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of expression")]
     pub(super) fn unshared_value(&mut self, at: ExprId) {
         let span = self.span(at);
         match self.expr(at) {

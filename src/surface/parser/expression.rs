@@ -28,6 +28,7 @@ impl Parser<'_> {
     }
 
     /// Reads at a place where an operand must stand. Nothing if a frame was opened that still needs one.
+    #[allow(clippy::too_many_lines, reason = "an arm for each token that begins an operand")]
     fn operand(&mut self) -> Option<Operand> {
         let Lexeme { token, span, .. } = self.current;
         match token {

@@ -51,18 +51,7 @@ impl Parser<'_> {
             self.advance();
             return Next::Operand(operand);
         }
-        let expected = match self.frames.last() {
-            Some(Frame::LetValue { .. }) => "an operator, or a line break or `in` and the rest of the program",
-            Some(Frame::IfCondition { .. }) => "an operator, or `then`",
-            Some(Frame::IfThen { .. }) => "an operator, or `else`",
-            Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
-            Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
-            Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
-            Some(Frame::Guard { .. }) => "an operator or `]`",
-            Some(Frame::Access { .. }) => "an operator, `,` or `]`",
-            _ => "an operator, `,` or a closing bracket",
-        };
-        let message = format!("expected {expected}, found {}", self.found());
+        let message = format!("expected {}, found {}", self.expected(), self.found());
         let mut diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
         if let Some(help) = self.habit(operand) {
             self.report(diagnostic.help(help));
@@ -93,6 +82,21 @@ impl Parser<'_> {
             )
         });
         Next::Operand(operand)
+    }
+
+    /// What may be behind an operand.
+    fn expected(&self) -> &'static str {
+        match self.frames.last() {
+            Some(Frame::LetValue { .. }) => "an operator, or a line break or `in` and the rest of the program",
+            Some(Frame::IfCondition { .. }) => "an operator, or `then`",
+            Some(Frame::IfThen { .. }) => "an operator, or `else`",
+            Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
+            Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
+            Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
+            Some(Frame::Guard { .. }) => "an operator or `]`",
+            Some(Frame::Access { .. }) => "an operator, `,` or `]`",
+            _ => "an operator, `,` or a closing bracket",
+        }
     }
 
     /// Closes the groups on top that the current token cannot end.
