@@ -120,13 +120,13 @@ impl Pass<'_> {
 
     /// Each loop that sums up for the nest, and stores nothing, becomes part of the first one before it that it can join.
     fn sums(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
-        self.joined(body, |this, body, at| {
+        self.joined(body, |this, body, candidates, at| {
             let sums = |k: usize| {
                 let stmt = body.get(k)?;
                 let found = Simple::around(stmt, &this.vectors).or_else(|| Simple::of(stmt))?;
                 found.stores.is_empty().then_some(found)
             };
-            let found = (0..at).find_map(|first| {
+            let found = candidates.iter().copied().find_map(|first| {
                 let (one, other) = (sums(first)?, sums(at)?);
                 Some((first, this.needs_of(body, (first, &one), (at, &other))?))
             });
@@ -136,9 +136,9 @@ impl Pass<'_> {
 
     /// Each loop around others becomes part of the last one before it that it can join.
     fn outer(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
-        self.joined(body, |this, body, at| {
+        self.joined(body, |this, body, candidates, at| {
             let around = |k: usize| body.get(k).and_then(|stmt| Simple::around(stmt, &this.vectors));
-            let found = (0..at).rev().find_map(|first| {
+            let found = candidates.iter().rev().copied().find_map(|first| {
                 let (one, other) = (around(first)?, around(at).or_else(|| Simple::of(of_rows(body, first, at)?))?);
                 Some((first, this.needs_of(body, (first, &one), (at, &other))?))
             });
@@ -148,29 +148,38 @@ impl Pass<'_> {
 
     /// Each loop becomes part of the first one that it can join.
     fn body(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
-        self.joined(body, |this, body, at| {
-            let found = (0..at).find_map(|first| Some((first, this.needs(body, first, at)?)));
+        self.joined(body, |this, body, candidates, at| {
+            let found = candidates.iter().find_map(|first| Some((*first, this.needs(body, *first, at)?)));
             match found {
                 Some(found) => Ok(Some(found)),
-                None => this.unrolled(body, at),
+                None => this.unrolled(body, candidates, at),
             }
         })
     }
 
-    /// Each loop becomes part of the one before it that is found for it, with what it needs of what is between the two.
+    /// Each loop becomes part of the one before it that is found for it, with what it needs of what is between the two. Only loops that use a buffer
+    /// or an array alike can be one.
     fn joined(
         &mut self,
         body: &mut Vec<Stmt>,
-        find: impl Fn(&mut Self, &mut Vec<Stmt>, usize) -> Result<Option<(usize, BTreeSet<usize>)>>,
+        find: impl Fn(&mut Self, &mut Vec<Stmt>, &[usize], usize) -> Result<Option<(usize, BTreeSet<usize>)>>,
     ) -> Result<()> {
+        let mut uses: Vec<BTreeSet<Used>> = body.iter().map(used).collect();
         let mut at = 1;
         while at < body.len() {
             // Each is held against all before it.
             work::charge(1 + at);
             work::check()?;
-            match find(self, body, at)? {
+            let (before, rest) = uses.split_at(at);
+            let alike = |(k, there): (usize, &BTreeSet<Used>)| {
+                rest.first().is_some_and(|own| !own.is_disjoint(there)).then_some(k)
+            };
+            let candidates: Vec<usize> = before.iter().enumerate().filter_map(alike).collect();
+            match find(self, body, &candidates, at)? {
                 Some((first, needs)) => {
                     self.join(body, first, at, &needs)?;
+                    let own = taken(&mut uses, first, at, &needs);
+                    uses[first + needs.len()].extend(own);
                     self.merged += 1;
                 }
                 None => at += 1,
@@ -180,8 +189,13 @@ impl Pass<'_> {
     }
 
     /// The same where short loops inside of the two become statements, which is done then.
-    fn unrolled(&mut self, body: &mut Vec<Stmt>, second: usize) -> Result<Option<(usize, BTreeSet<usize>)>> {
-        for first in 0..second {
+    fn unrolled(
+        &mut self,
+        body: &mut Vec<Stmt>,
+        candidates: &[usize],
+        second: usize,
+    ) -> Result<Option<(usize, BTreeSet<usize>)>> {
+        for &first in candidates {
             let pair = [first, second];
             if !pair.iter().any(|at| body.get(*at).is_some_and(|stmt| stmt.body().iter().any(is_few))) {
                 continue;
@@ -288,9 +302,8 @@ impl Pass<'_> {
     }
 
     fn join(&mut self, body: &mut Vec<Stmt>, first: usize, second: usize, needs: &BTreeSet<usize>) -> Result<()> {
-        let Stmt::For { index: from, body: inside, .. } = body.remove(second) else { return Ok(()) };
-        let moved: Vec<Stmt> = needs.iter().rev().map(|at| body.remove(*at)).collect();
-        if let Some(Stmt::For { index, body, .. }) = body.get_mut(first) {
+        let Stmt::For { index: from, body: inside, .. } = taken(body, first, second, needs) else { return Ok(()) };
+        if let Some(Stmt::For { index, body, .. }) = body.get_mut(first + needs.len()) {
             self.names.again();
             let same = common((*index, body), (from, &inside));
             same.iter().for_each(|(there, here)| self.names.keep(*there, *here));
@@ -298,9 +311,39 @@ impl Pass<'_> {
             let rest: Vec<Stmt> = inside.iter().filter(is_new).cloned().collect();
             body.extend(self.names.body(&rest)?);
         }
-        body.splice(first..first, moved.into_iter().rev());
         Ok(())
     }
+}
+
+/// The second of two items of a list, which leaves it, after what it needs of those between the two has moved before the first.
+fn taken<T>(list: &mut Vec<T>, first: usize, second: usize, needs: &BTreeSet<usize>) -> T {
+    let item = list.remove(second);
+    let moved: Vec<T> = needs.iter().rev().map(|at| list.remove(*at)).collect();
+    list.splice(first..first, moved.into_iter().rev());
+    item
+}
+
+/// What a loop has from outside.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Used {
+    Buffer(BufferId),
+    Array(ArrayId),
+}
+
+/// What a loop uses; nothing of other statements.
+fn used(stmt: &Stmt) -> BTreeSet<Used> {
+    let mut found = BTreeSet::new();
+    if let Stmt::For { body, .. } = stmt {
+        found.extend(loads(body).into_iter().chain(stores(body)).map(|place| Used::Buffer(place.buffer)));
+        body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| match stmt {
+                Stmt::Let { array, .. } => found.extend([Used::Array(*array)]),
+                Stmt::Find { segment, .. } => found.extend([Used::Array(segment.pointers)]),
+                _ => {}
+            });
+        });
+    }
+    found
 }
 
 /// What may follow each row of an earlier loop around others: not where these become statements, as the two are innermost ones then.

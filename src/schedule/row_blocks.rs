@@ -46,16 +46,18 @@ use crate::loops::{
 
 /// Cuts sums along columns into those of blocks of rows.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    let mut uses = Uses::default();
+    program.nests.iter().for_each(|nest| uses.note(nest));
     let mut at = 0;
     while at < program.nests.len() {
         let joined = with_one_loop(&program.nests[at])?;
         let nest = joined.as_ref().unwrap_or(&program.nests[at]);
-        if let Some(columns) = Columns::of(nest).filter(|columns| !of_places(program, &columns.body)) {
+        if let Some(columns) = Columns::of(nest).filter(|columns| !of_places(program, &uses, &columns.body)) {
             if let Some(joined) = joined {
                 program.nests[at] = joined;
             }
             let rows = partner(program, at, &columns);
-            at += cut(program, at, rows)?;
+            at += cut(program, &mut uses, at, rows)?;
         }
         at += 1;
     }
@@ -101,19 +103,60 @@ fn join_loops(body: &mut Vec<Stmt>, names: &mut Fresh) -> Result<bool> {
 }
 
 /// Whether what is put at the place of an extremum is summed up: each row adds to one column, which [`scatter`](super::scatter()) finds at once.
-fn of_places(program: &Program, columns: &[Stmt]) -> bool {
+fn of_places(program: &Program, uses: &Uses, columns: &[Stmt]) -> bool {
     let is_found = |nest: &Nest, i: IndexId| {
         let mut found = false;
         let mut look = |stmt: &Stmt| found |= matches!(stmt, Stmt::Extremum { index, .. } if *index == i);
         nest.body.iter().for_each(|stmt| stmt.visit(&mut look));
         found
     };
-    loads(columns).iter().any(|place| {
+    loads(columns).iter().filter(|place| uses.filled.contains(&place.buffer)).any(|place| {
         program.nests.iter().any(|nest| {
             let store = only_store(nest, place.buffer);
             store.is_some_and(|store| store.at.iter().any(|a| a.as_index().is_some_and(|i| is_found(nest, i))))
         })
     })
+}
+
+/// Which nests use which buffers.
+#[derive(Default)]
+struct Uses {
+    /// How many nests load from a buffer, or store to it.
+    nests: BTreeMap<BufferId, usize>,
+    /// Those that some nest sets to 0.
+    filled: BTreeSet<BufferId>,
+}
+
+impl Uses {
+    fn note(&mut self, nest: &Nest) {
+        for buffer in used(nest) {
+            *self.nests.entry(buffer).or_default() += 1;
+        }
+        let fills = nest.body.iter().filter_map(|stmt| match stmt {
+            Stmt::Fill(buffer) => Some(*buffer),
+            _ => None,
+        });
+        self.filled.extend(fills);
+    }
+
+    /// A nest is to be another one.
+    fn forget(&mut self, nest: &Nest) {
+        for buffer in used(nest) {
+            self.nests.entry(buffer).and_modify(|count| *count = count.saturating_sub(1));
+        }
+    }
+
+    /// The buffers of a nest that no other one uses, and none sets to 0.
+    fn own(&self, nest: &Nest) -> Vec<BufferId> {
+        let used = used(nest);
+        let by_others = |b: &BufferId| self.nests.get(b).copied().unwrap_or(0) > usize::from(used.contains(b));
+        nest.buffers.iter().copied().filter(|b| !self.filled.contains(b) && !by_others(b)).collect()
+    }
+}
+
+/// The buffers that a nest loads from, and stores to.
+fn used(nest: &Nest) -> BTreeSet<BufferId> {
+    loads(&nest.body).into_iter().chain(stores(&nest.body)).map(|place| place.buffer).collect()
 }
 
 /// Loops over columns that sum up along them, the innermost one in lanes.
@@ -387,7 +430,7 @@ fn partner(program: &Program, at: usize, columns: &Columns) -> Option<usize> {
 }
 
 /// Puts the sums of blocks into the nest of the rows, or a nest of their own; how many nests come before this one for it.
-fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize> {
+fn cut(program: &mut Program, uses: &mut Uses, at: usize, partner: Option<usize>) -> Result<usize> {
     let Program { nests, buffers, .. } = program;
     let Some(columns) = nests.get(at).and_then(Columns::of) else { return Ok(0) };
     let last_row = columns.last_row.clone();
@@ -402,8 +445,11 @@ fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize
         let walk = walk(inserted.block, part, &last_row, Vec::new(), inserted.sums)?;
         let parts = parts(part, &last_row, [inserted.zeros, vec![walk]].concat())?;
         let body = [columns.before, vec![parts]].concat();
+        let before = Nest { buffers: sums, decisions: vec![decision], body };
+        uses.forget(&nests[at]);
+        [&added, &before].into_iter().for_each(|nest| uses.note(nest));
         nests[at] = added;
-        nests.insert(at, Nest { buffers: sums, decisions: vec![decision], body });
+        nests.insert(at, before);
         return Ok(1);
     };
     let mut names = Fresh::after(&nests[k].body);
@@ -411,13 +457,16 @@ fn cut(program: &mut Program, at: usize, partner: Option<usize>) -> Result<usize
     let Some(columns) = Columns::of(&renamed) else { return Ok(0) };
     let part = rows.inside.map_or_else(|| names.fresh_index(), |(_, part)| part);
     let inserted = columns.in_part(part, &sums, &mut names)?;
+    [k, at].into_iter().for_each(|k| uses.forget(&nests[k]));
     let nest = &mut nests[k];
     in_blocks(nest, &rows, part, inserted, &last_row)?;
     nest.body.splice(rows.at..rows.at, columns.before);
     nest.buffers.extend(sums);
     nest.decisions.push(decision);
     nests[at] = added;
-    shrink(nests, buffers, k)?;
+    [k, at].into_iter().for_each(|k| uses.note(&nests[k]));
+    let own = uses.own(&nests[k]);
+    shrink(&mut nests[k], &own, buffers)?;
     Ok(0)
 }
 
@@ -551,22 +600,9 @@ fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, la
     Ok(())
 }
 
-/// Workspaces of which only a block is read, by the nest that writes them, have room for one block in each part.
-fn shrink(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>, at: usize) -> Result<()> {
-    let mut elsewhere: BTreeSet<BufferId> = BTreeSet::new();
-    for (k, nest) in nests.iter().enumerate() {
-        let mut note = |buffer: BufferId| {
-            elsewhere.insert(buffer);
-        };
-        for stmt in &nest.body {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::Fill(buffer) => note(*buffer),
-                Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if k != at => note(place.buffer),
-                _ => {}
-            });
-        }
-    }
-    let Some(nest) = nests.get_mut(at) else { return Ok(()) };
+/// Workspaces of which only a block is read, by the nest that writes them, have room for one block in each part; of those given, which no other nest
+/// uses.
+fn shrink(nest: &mut Nest, own: &[BufferId], buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
     let Some(Stmt::For { index: part, body, .. }) = nest.body.last_mut() else { return Ok(()) };
     let Some(Stmt::For { index: block, body, .. }) =
         body.iter_mut().find(|stmt| matches!(stmt, Stmt::For { domain: Domain::Part { .. }, .. }))
@@ -584,8 +620,7 @@ fn shrink(nests: &mut [Nest], buffers: &mut Arena<BufferId, Buffer>, at: usize) 
             }
         });
     });
-    let own: Vec<BufferId> = nest.buffers.iter().copied().filter(|b| !elsewhere.contains(b)).collect();
-    for id in own {
+    for &id in own {
         let buffer = &mut buffers[id];
         if buffer.kind != BufferKind::Workspace || buffer.entries.is_some() {
             continue;
