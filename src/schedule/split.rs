@@ -46,14 +46,18 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Drops loops whose literal bounds leave them no values.
+/// Drops loops whose literal bounds leave them no values, and those in which nothing is left.
 fn drop_empty(body: &mut Vec<Stmt>) {
-    body.retain(|stmt| !matches!(stmt, Stmt::For { domain, .. } if literal(domain).is_some_and(|n| n <= 0)));
-    for stmt in body {
+    for stmt in body.iter_mut() {
         if let Stmt::For { body, .. } | Stmt::If { body, .. } = stmt {
             drop_empty(body);
         }
     }
+    let is_empty = |stmt: &Stmt| match stmt {
+        Stmt::For { domain, body, .. } => body.is_empty() || literal(domain).is_some_and(|n| n <= 0),
+        _ => false,
+    };
+    body.retain(|stmt| !is_empty(stmt));
 }
 
 fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<()> {

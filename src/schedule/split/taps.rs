@@ -35,7 +35,7 @@ use super::innermost::in_loops;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
-use crate::loops::predicate::assume;
+use crate::loops::predicate::{assume, under};
 use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, has_loop, stores};
 use crate::solver::Facts;
 
@@ -292,6 +292,10 @@ impl Cutter {
     fn by_taps(&mut self, body: &[Stmt], index: IndexId) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
+            if let Stmt::If { cond, body } = stmt {
+                out.push(Stmt::If { cond: cond.clone(), body: self.by_taps(body, index)? });
+                continue;
+            }
             let Stmt::For { index: k, domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt else {
                 out.push(stmt.clone());
                 continue;
@@ -432,6 +436,11 @@ fn without_borders(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle
 fn full(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle, any: &mut bool) -> Checked<Option<Vec<Stmt>>> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
+        if let Stmt::If { cond, body } = stmt {
+            let Some(body) = full(body, i, &under(known, cond)?, middle, any)? else { return Ok(None) };
+            out.push(Stmt::If { cond: cond.clone(), body });
+            continue;
+        }
         let Stmt::For { index, domain, body, .. } = stmt else {
             out.push(stmt.clone());
             continue;
