@@ -14,29 +14,27 @@
 //!
 //! Terms far apart in memory are in as many lines and pages as there are terms, of which each holds some for the next columns and rows too. Those of
 //! a block are still in the nearest caches then. A sum goes on from what is stored of it, so it has the same terms in the same order, and
-//! this changes no bit. It is refused where anything but the sum is stored.
+//! this changes no bit. What is computed of the sum, and stored in its place, is so behind the last block. It is refused where anything else is stored.
 
 use super::machine::{BLOCK_ROWS, BLOCK_TERMS, PANEL_PARTS};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Cond, Domain, Fresh, Place, Real, RealId, Stmt};
+use crate::loops::{Bound, Cond, Domain, Fresh, Place, Real, RealId, Stmt, changed};
 
 /// A product whose rows are cut into parts, each of which computes its sums in blocks; nothing where it cannot be.
-pub(super) fn in_blocks(rows: &Stmt, column: IndexId, summed: IndexId, names: &mut Fresh) -> Checked<Option<Stmt>> {
+pub(super) fn in_blocks(rows: &Stmt, column: IndexId, last: &Affine, names: &mut Fresh) -> Checked<Option<Stmt>> {
     let [part, block] = [(); 2].map(|()| names.fresh_index());
-    let before = names.fresh_real();
     let mut rows = rows.clone();
-    if !go_on(&mut rows, &Indices { column, summed, block }, before)? {
+    if !go_on(&mut rows, [column, block], last, names.fresh_real())? {
         return Ok(None);
     }
-    let Stmt::For { domain, parallel, body, .. } = &mut rows else { return Ok(None) };
-    let Some(last) = last_term(body, summed) else { return Ok(None) };
+    let Stmt::For { domain, parallel, .. } = &mut rows else { return Ok(None) };
     *parallel = false;
     let whole = Box::new(domain.clone());
     *domain = Domain::Part { whole, part: part.into(), parts: PANEL_PARTS, grain: BLOCK_ROWS };
     let blocks = Domain::Range {
         lower: vec![Bound::exact(Affine::constant(0))],
-        upper: vec![Bound { numerator: last, divisor: BLOCK_TERMS }],
+        upper: vec![Bound { numerator: last.clone(), divisor: BLOCK_TERMS }],
     };
     Ok(Some(Stmt::For {
         index: part,
@@ -48,56 +46,51 @@ pub(super) fn in_blocks(rows: &Stmt, column: IndexId, summed: IndexId, names: &m
     }))
 }
 
-struct Indices {
-    column: IndexId,
-    summed: IndexId,
-    block: IndexId,
-}
-
-/// The last term of the sum, of those that it had as a whole: the first of its ends.
-fn last_term(body: &[Stmt], summed: IndexId) -> Option<Affine> {
-    let mut found = None;
-    body.iter().for_each(|stmt| {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { index, domain: Domain::Range { upper, .. }, .. } = stmt
-                && *index == summed
-            {
-                found = upper.first().map(|bound| bound.numerator.clone());
-            }
-        });
-    });
-    found
-}
-
-/// Has the sum of a column take the terms of a block, and go on from what is stored. Whether it can.
-fn go_on(stmt: &mut Stmt, indices: &Indices, before: RealId) -> Checked<bool> {
+/// Has the sum of a column, whose last term is given, take the terms of a block, and go on from what is stored. Whether it can.
+fn go_on(stmt: &mut Stmt, [column, block]: [IndexId; 2], last: &Affine, before: RealId) -> Checked<bool> {
     let Stmt::For { index, body, .. } = stmt else { return Ok(false) };
-    if *index != indices.column {
+    if *index != column {
         let Some(inside) = body.iter_mut().find(|stmt| matches!(stmt, Stmt::For { .. })) else { return Ok(false) };
-        return go_on(inside, indices, before);
+        return go_on(inside, [column, block], last, before);
     }
-    let Some((sum, place)) = only_sum(body) else { return Ok(false) };
-    let block = Affine::index(indices.block);
-    for stmt in body.iter_mut() {
-        if let Stmt::For { index, domain: Domain::Range { lower, upper }, .. } = stmt
-            && *index == indices.summed
-        {
-            let first = block.scale(BLOCK_TERMS)?;
-            *lower = vec![Bound::exact(first.clone())];
-            upper.push(Bound::exact(first.add_constant(BLOCK_TERMS - 1)?));
+    let Some((at, sum, place)) = only_sum(body) else { return Ok(false) };
+    let block = Affine::index(block);
+    let first = block.scale(BLOCK_TERMS)?;
+    if let Some(Stmt::For { domain: Domain::Range { lower, upper }, .. }) = body.get_mut(at) {
+        *lower = vec![Bound::exact(first.clone())];
+        upper.push(Bound::exact(first.add_constant(BLOCK_TERMS - 1)?));
+    }
+    let then = body.split_off(at + 1);
+    let goes_on = vec![Stmt::Define(before, Real::Load(place.clone())), Stmt::Assign(sum, before)];
+    body.insert(at, Stmt::If { cond: Cond::NonNegative(block.add_constant(-1)?), body: goes_on });
+    match then.as_slice() {
+        [Stmt::Store(_, stored)] if *stored == sum => body.extend(then),
+        _ => {
+            let left = last.sub(&first)?.add_constant(-BLOCK_TERMS)?;
+            let ends = left.scale(-1)?.add_constant(-1)?;
+            body.push(Stmt::If { cond: Cond::NonNegative(left), body: vec![Stmt::Store(place, sum)] });
+            body.push(Stmt::If { cond: Cond::NonNegative(ends), body: then });
         }
     }
-    let goes_on = vec![Stmt::Define(before, Real::Load(place)), Stmt::Assign(sum, before)];
-    body.insert(1, Stmt::If { cond: Cond::NonNegative(block.add_constant(-1)?), body: goes_on });
     Ok(true)
 }
 
-/// The sum that is all that a column computes and stores, and its place.
-fn only_sum(body: &[Stmt]) -> Option<(RealId, Place)> {
-    match body {
-        [Stmt::Local(sum), Stmt::For { .. }, Stmt::Store(place, stored)] if sum == stored => {
-            Some((*sum, place.clone()))
-        }
-        _ => None,
+/// Where among the statements of a column the loop is whose sum alone it computes something of, the sum, and the place where that is stored.
+fn only_sum(body: &[Stmt]) -> Option<(usize, RealId, Place)> {
+    let (Stmt::Store(place, _), rest) = body.split_last()? else { return None };
+    let at = rest.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
+    let (before, after) = (&rest[..at], &rest[at + 1..]);
+    let plain =
+        |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..));
+    let declares = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_));
+    if !before.iter().all(declares) || !after.iter().all(plain) {
+        return None;
     }
+    let changed = changed(&rest[at..=at]);
+    let mut sums = before.iter().filter_map(|stmt| match stmt {
+        Stmt::Local(r) if changed.contains(r) => Some(*r),
+        _ => None,
+    });
+    let sum = sums.next()?;
+    sums.next().is_none().then(|| (at, sum, place.clone()))
 }

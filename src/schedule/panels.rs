@@ -119,7 +119,7 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     ];
     let long =
         [product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?, product.last_summed.add_constant(-PANEL_MOST_ROWS)?];
-    let in_blocks = blocks::in_blocks(product.rows, product.column, product.summed, &mut names)?;
+    let in_blocks = blocks::in_blocks(product.rows, product.column, product.last_summed, &mut names)?;
     let mut all = product.before.to_vec();
     let rows = product.rows.clone();
     let mut others = vec![any_fails(&limits)?];
