@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use super::layout::Last;
 use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
-use super::vectorise::{Traits, literal};
+use super::vectorise::{Traits, is_short, literal};
 use super::{panels, prefix_sums};
 use crate::base::{IndexId, work};
 use crate::error::Result;
@@ -304,7 +304,7 @@ impl Factors {
         let once_here = body.iter().filter_map(Stmt::load).any(at_all);
         let once_inside = body.iter().all(|stmt| match stmt {
             // A few terms, as the coordinates of a point, are no product of matrices.
-            Stmt::For { domain, .. } if literal(domain).is_some_and(|n| n < SHORT) => true,
+            Stmt::For { domain, body, .. } if is_short(domain) && !body.iter().any(has_loop) => true,
             Stmt::For { index, body, .. } => {
                 around.push(*index);
                 let factors = Factors::inside(body, around);
