@@ -71,16 +71,21 @@ pub(super) fn supports(program: &Program) -> Result<SideTable<VarId, Support>> {
 }
 
 /// A support as a predicate over `gen` indices, for loops to follow: its only clause, or an `or` of clauses each of which gives some index by
-/// an equation or a relation. What a clause says of the indices that it binds is left out, and what their ranges say.
+/// an equation or a relation. What a clause says of the indices that it binds is left out, and what their ranges say; so is what excludes single
+/// places, since loops with a hole are no products in blocks.
 pub(super) fn as_guard(program: &Program, support: &Support, dims: &[Size]) -> Pred {
     let rank = dims.len();
     let facts = LazyCell::new(|| {
         let ranges: Vec<(IndexId, Size)> = (0..).map(IndexId).zip(dims.iter().cloned()).collect();
         program.signature.facts().under(&ranges, [])
     });
-    let is_range = |p: &Pred| matches!(p, Pred::NonNegative(_)) && facts.proves(p);
+    let is_followed = |p: &Pred| match p {
+        Pred::NonNegative(_) => !facts.proves(p),
+        Pred::NonZero(_) | Pred::Relation { holds: false, .. } => false,
+        _ => true,
+    };
     let clause =
-        |clause: &Clause| Pred::all(clause.of_gens(rank).filter(|p| !is_range(p)).cloned().collect::<Vec<_>>());
+        |clause: &Clause| Pred::all(clause.of_gens(rank).filter(|p| is_followed(p)).cloned().collect::<Vec<_>>());
     match support.as_slice() {
         [only] => clause(only),
         all if all.len() > MAX_GUARDED => Pred::True,

@@ -19,9 +19,16 @@
 //!
 //! What sums such products further, or multiplies them by numbers, and is their only reader, is verified in their place: `f` is as small as it gets.
 //!
-//! **Where it is done.** For sums of unknown length of products of two dense tensors, all of whose elements are needed. The mask is about numbers, at
+//! A sum of numbers with a mask, as of the rows of `X` whose error for class `i` is positive, is a product with the mask:
+//!
+//! ```text
+//! gen i, j. sum k. [t[k, i] > 0] * X[k, j]   ==   let m = gen k, i. [t[k, i] > 0] * 1 in gen i, j. sum k. m[k, i] * X[k, j]
+//! ```
+//!
+//! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed. The
+//! mask is about numbers, that two indices differ, or that a relation of the data does not hold, at
 //! indices of one factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it stays.
-//! And there is some other index, so that the mask would be asked again and again.
+//! And there is some other index, so that the mask would be asked again and again. A mask is no factor where it holds at the place of an extremum alone.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::needs::wanted;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
-use crate::scalar::{Comparison, Op};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
+use crate::scalar::{Comparison, Number, Op};
 use crate::solver::solution;
 use crate::tssa::patterns::distinct;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
@@ -40,7 +47,10 @@ const REPEATED: i64 = 4;
 
 /// The program in which such products are computed without masks.
 pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
-    let product = |stmt| Masked::of(stmt).filter(|masked| masked.other.is_some() && masked.is_repeated(stmt));
+    let product = |stmt| {
+        let masked = Masked::of(stmt).filter(|masked| masked.other.is_some() && masked.is_repeated(stmt));
+        masked.filter(|masked| !masked.is_one_hot(program))
+    };
     if !program.stmts.values().any(|stmt| product(stmt).is_some()) {
         return Ok(Cow::Borrowed(program));
     }
@@ -59,21 +69,25 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
         if roles[x] == Role::Other
             && let Some(masked) = product(stmt).filter(|_| wanted[x])
         {
-            found.insert((masked.factor.var, masked.of_factor()?));
+            if let Factor::Operand(factor) = masked.factor {
+                found.insert((factor.var, masked.of_factor()?));
+            }
             roles.set(x, Role::Product);
         }
         if let (Role::Product | Role::Carrier, Some(y)) = (roles[x], carriers[x]) {
             roles.set(y, Role::Carrier);
         }
     }
-    if found.is_empty() {
+    if !program.stmts.ids().any(|x| roles[x] == Role::Product) {
         return Ok(Cow::Borrowed(program));
     }
     // Sums of a factor that is masked anyway need no mask.
     for (x, stmt) in program.stmts.iter() {
-        if let Some(masked) = Masked::of(stmt).filter(|masked| masked.other.is_none() && roles[x] == Role::Other) {
+        if let Some(masked) = Masked::of(stmt).filter(|masked| masked.other.is_none() && roles[x] == Role::Other)
+            && let Factor::Operand(factor) = masked.factor
+        {
             let mask = masked.of_factor()?;
-            if has(&program.stmts[masked.factor.var], &mask) || found.contains(&(masked.factor.var, mask)) {
+            if has(&program.stmts[factor.var], &mask) || found.contains(&(factor.var, mask)) {
                 roles.set(x, Role::Sum);
             }
         }
@@ -152,10 +166,17 @@ fn verified(builder: &mut Builder, dims: &[Size], [first, second]: [VarId; 2]) -
     builder.add(&gens, [(is_none(false), first), (is_none(true), second)])
 }
 
+/// A factor with a mask.
+enum Factor<'a> {
+    Operand(&'a Operand),
+    /// The mask itself, as a number, at these indices.
+    Mask(Vec<IndexId>),
+}
+
 /// A product with a mask.
 struct Masked<'a> {
     /// The factor whose indices the mask is about, and the other one, if there is one.
-    factor: &'a Operand,
+    factor: Factor<'a>,
     other: Option<&'a Operand>,
     sums: &'a [Size],
     guard: &'a Pred,
@@ -167,17 +188,64 @@ impl<'a> Masked<'a> {
     fn of(stmt: &'a Stmt) -> Option<Masked<'a>> {
         let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return None };
         let is_long = sums.iter().any(|n| n.as_constant().is_none());
-        let mut dense = is_long;
-        guard.visit_relations(&mut |relation| dense &= matches!(relation, RelationRef::Computed { .. }));
-        if !dense {
+        if !is_long || !guard.conjuncts().iter().all(is_dense) {
             return None;
         }
-        (0..operands.len()).find_map(|at| {
+        let all_at = |indices: &[IndexId]| -> Vec<(&'a Pred, Pred)> {
+            guard.conjuncts().iter().filter_map(|p| Some((p, at_factor(p, indices, guard)?))).collect()
+        };
+        let of_operand = (0..operands.len()).find_map(|at| {
             let factor = operands.get(at)?;
             let other = operands.iter().enumerate().find(|(k, _)| *k != at).map(|(_, other)| other);
-            let mask = guard.conjuncts().iter().filter_map(|p| Some((p, at_factor(p, factor, guard)?))).collect();
+            let mask = all_at(&factor.indices);
+            let factor = Factor::Operand(factor);
             Some(Masked { factor, other, sums, guard, mask }).filter(|masked| !masked.mask.is_empty())
+        });
+        of_operand.or_else(|| {
+            let [other] = operands.as_slice() else { return None };
+            // As large as a tensor that there is.
+            let indices = guard.conjuncts().iter().find_map(|p| match p {
+                Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, args, .. } => {
+                    args.iter().map(Affine::as_index).collect::<Option<Vec<IndexId>>>()
+                }
+                _ => None,
+            })?;
+            let is_summed = |i: &IndexId| i.index() >= stmt.dims.len();
+            let joins = indices.iter().any(|i| is_summed(i) && other.indices.contains(i));
+            let is_apart = indices.iter().any(|i| !is_summed(i))
+                && indices.iter().all(|i| is_summed(i) != !other.indices.contains(i));
+            let mask = all_at(&indices);
+            (joins && is_apart && !mask.is_empty()).then_some(Masked {
+                factor: Factor::Mask(indices),
+                other: Some(other),
+                sums,
+                guard,
+                mask,
+            })
         })
+    }
+
+    fn indices(&self) -> &[IndexId] {
+        match &self.factor {
+            Factor::Operand(factor) => &factor.indices,
+            Factor::Mask(indices) => indices,
+        }
+    }
+
+    /// Whether the mask as a number is 1 at one place of each row, that of an extremum: its sums are found in one pass over these places.
+    fn is_one_hot(&self, program: &Program) -> bool {
+        let of_extremum = |p: &Pred| {
+            let mut found = false;
+            p.visit_computed(&mut |x| {
+                for guard in program.stmts[x].rhs.guards() {
+                    guard.visit_relations(&mut |relation| {
+                        found |= matches!(relation, RelationRef::Computed { view: View::ArgMax | View::ArgMin, .. });
+                    });
+                }
+            });
+            found
+        };
+        matches!(self.factor, Factor::Mask(_)) && self.mask.iter().any(|(p, _)| of_extremum(p))
     }
 
     /// Whether the mask depends on what the result does, and is asked for several values of other indices.
@@ -220,27 +288,38 @@ impl<'a> Masked<'a> {
 
     /// The product of the factor where the mask holds.
     fn product(&self, stmt: &Stmt, builder: &mut Builder, guard: Pred) -> Result<Stmt> {
-        let masked = Operand { var: self.masked(builder)?, indices: self.factor.indices.clone() };
+        let masked = Operand { var: self.masked(stmt, builder)?, indices: self.indices().to_vec() };
         let operands = std::iter::once(&masked).chain(self.other).cloned().collect();
         Ok(Stmt { dims: stmt.dims.clone(), rhs: Rhs::Contract { sums: self.sums.to_vec(), guard, operands } })
     }
 
     /// The mask at the axes of the factor.
     fn of_factor(&self) -> Checked<Vec<Pred>> {
-        let axis = |i: IndexId| self.factor.indices.iter().position(|j| *j == i).map(|k| IndexId::from_index(k).into());
+        let axis = |i: IndexId| self.indices().iter().position(|j| *j == i).map(|k| IndexId::from_index(k).into());
         self.mask.iter().map(|(_, p)| p.substitute(&axis)).collect()
     }
 
     /// The factor where the mask holds.
-    fn masked(&self, builder: &mut Builder) -> Result<VarId> {
-        let (var, mask) = (self.factor.var, self.of_factor()?);
-        let stmt = builder.stmt(var);
-        if has(stmt, &mask) {
-            return Ok(var);
-        }
-        let dims = stmt.dims.clone();
-        let indices = (0..dims.len()).map(IndexId::from_index).collect();
-        let (sums, guard, operands) = (Vec::new(), Pred::all(mask), vec![Operand { var, indices }]);
+    fn masked(&self, stmt: &Stmt, builder: &mut Builder) -> Result<VarId> {
+        let mask = self.of_factor()?;
+        let (dims, operand) = match &self.factor {
+            Factor::Operand(Operand { var, .. }) => {
+                let factor = builder.stmt(*var);
+                if has(factor, &mask) {
+                    return Ok(*var);
+                }
+                let dims = factor.dims.clone();
+                let indices = (0..dims.len()).map(IndexId::from_index).collect();
+                (dims, Operand { var: *var, indices })
+            }
+            Factor::Mask(indices) => {
+                let extents: Vec<&Size> = stmt.dims.iter().chain(self.sums).collect();
+                let dims = indices.iter().filter_map(|i| extents.get(i.index()).copied().cloned()).collect();
+                let one = Stmt { dims: Vec::new(), rhs: Rhs::Number(Number::Literal(1.0)) };
+                (dims, Operand { var: builder.push(&one)?, indices: Vec::new() })
+            }
+        };
+        let (sums, guard, operands) = (Vec::new(), Pred::all(mask), vec![operand]);
         builder.push(&Stmt { dims, rhs: Rhs::Contract { sums, guard, operands } })
     }
 }
@@ -253,16 +332,40 @@ fn has(stmt: &Stmt, mask: &[Pred]) -> bool {
     }
 }
 
-/// What a conjunct says of numbers, whether they are zero, at indices of a factor, which has each of them once.
-fn at_factor(p: &Pred, factor: &Operand, guard: &Pred) -> Option<Pred> {
-    let Pred::Relation { relation: relation @ RelationRef::Computed { view: View::Support, .. }, args, holds } = p
-    else {
-        return None;
-    };
-    let indices = &factor.indices;
+/// Whether a conjunct holds at many places, as far as is known.
+fn is_dense(p: &Pred) -> bool {
+    let mut dense = true;
+    match p {
+        Pred::Relation { holds: false, .. } => {}
+        p => p.visit_relations(&mut |relation| dense &= matches!(relation, RelationRef::Computed { .. })),
+    }
+    dense
+}
+
+/// What a conjunct says at indices of a factor, which has each of them once: of numbers, whether they are zero, that indices differ, or that a relation
+/// does not hold.
+fn at_factor(p: &Pred, indices: &[IndexId], guard: &Pred) -> Option<Pred> {
     if !distinct(indices) {
         return None;
     }
+    let (relation, args, holds) = match p {
+        Pred::NonZero(a) => {
+            let is_own = |(v, _): &(Var, i64)| match v {
+                Var::Index(i) => indices.contains(i),
+                Var::Size(_) => true,
+                Var::Apply(_) => false,
+            };
+            let differ = indices.iter().filter(|i| a.mentions(**i)).count() >= 2;
+            return (differ && a.terms().iter().all(is_own)).then(|| p.clone());
+        }
+        Pred::Relation { relation: relation @ RelationRef::Computed { view: View::Support, .. }, args, holds } => {
+            (relation, args, holds)
+        }
+        Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds: holds @ false } => {
+            (relation, args, holds)
+        }
+        _ => return None,
+    };
     // An equation may give the value of an index of the factor.
     let named = |a: &Affine| match a.as_index() {
         Some(i) if indices.contains(&i) => Some(i),

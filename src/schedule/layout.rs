@@ -190,11 +190,11 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
             .map(|(depth, l)| {
                 let far = |place: &Place| apart(place, l.index, last);
                 let inside = places.iter().filter(|place| far(place)).count() as u64;
-                // After each round, lanes of a sum are added up, which takes as long as storing them on as many lines of the cache.
+                // After each round, lanes of a sum are added up, which takes a little longer than storing them on as many lines of the cache.
                 let outside = outside.iter().filter(|(_, stmt)| place(stmt).is_some_and(far));
                 let outside = total(outside.map(|(depth, _)| weight(*depth)));
                 let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
-                let after = folds.saturating_add(outside).saturating_mul(2);
+                let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5) / 2);
                 inside.saturating_mul(weight(around.len())).saturating_add(after)
             });
         // A loop without lanes does one number at a time.

@@ -41,7 +41,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                 paths(nest).into_iter().filter(|path| reads_all_again(path, param, &buffers[param])).collect();
             let gain = |axis: usize| total(paths.iter().map(|path| gain(path, param, axis)));
             let Some((most, Reverse(axis))) = (0..rank).map(|axis| (gain(axis), Reverse(axis))).max() else { continue };
-            if most >= GAIN * weight(DEPTH) && axes.insert(axis) {
+            if most > GAIN * weight(DEPTH) && axes.insert(axis) {
                 made.push(copied(param, axis, buffers)?);
             }
         }

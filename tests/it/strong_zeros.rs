@@ -48,6 +48,35 @@ const LOST: Datum = Vector(&[NAN, 0.5, INF, 2.0, -INF]);
 
 const CASES: &[Case] = &[
     (
+        "NaN where indices are the same",
+        "param p : [n, n] real\nparam q : [n, m] real\nsum i < n, j < m. (sum k < n. [i != k] * p[i, k] * q[k, j])^2",
+        &["p"],
+        &[
+            ("p", Matrix(3, 3, &[1.0, 2.0, 3.0, 4.0, NAN, 6.0, 7.0, 8.0, 9.0])),
+            ("q", Matrix(3, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])),
+        ],
+    ),
+    (
+        "NaN where a test of another tensor fails",
+        "param t : [n, c] real\nparam X : [n, d] real\nsum i < c, j < d. (sum k < n. [t[k, i] > 0] * X[k, j])^2",
+        &["X"],
+        &[
+            ("t", Matrix(3, 2, &[1.0, -1.0, -1.0, -1.0, -1.0, -1.0])),
+            ("X", Matrix(3, 2, &[1.0, 2.0, NAN, 4.0, INF, 6.0])),
+        ],
+    ),
+    (
+        "NaN at the target of a map, and where a test fails",
+        "param t : [n, c] real\nparam X : [n, d] real\nmap y : [n] -> [c]
+         sum i < c, j < d. (sum k < n. [y(k) != i and t[k, i] > 0] * X[k, j])^2",
+        &["X"],
+        &[
+            ("t", Matrix(3, 2, &[1.0, 1.0, -1.0, 1.0, -1.0, -1.0])),
+            ("X", Matrix(3, 2, &[1.0, 2.0, NAN, 4.0, INF, 6.0])),
+            ("y", Map(&[0, 1, 0], 2)),
+        ],
+    ),
+    (
         "NaN behind the mask of a factor",
         "param x : [n, l] real\nparam p : [n, l] real\nparam q : [l, m] real\ngen i < n, j < m. sum k < l. [x[i, k] > 0] * p[i, k] * q[k, j]",
         &[],
@@ -368,6 +397,13 @@ const SIGNS: &[SignCase] = &[
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0, -0.0, -0.0]))], &[INF]),
     ("param x : [n] real\natan2((sum i < n. x[i]), -1)", &[("x", Vector(&[-0.0, -0.0]))], &[std::f64::consts::PI]),
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[]))], &[INF]),
+    // In a row of much arithmetic too.
+    (
+        "param x : [n, 3] real\nmap f : [p] -> [n]\nlet t = gen o < p, a < 3. sum b < 3, c < 3.
+           (x[f(o), a] + 1) * (x[f(o), b] + 2) * (x[f(o), c] + a) * (b + 1)\nin gen o < p. 1 / (sum a < 3. x[f(o), a] * t[o, a])",
+        &[("x", Matrix(1, 3, &[-0.0, -0.0, -0.0])), ("f", Map(&[0, 0], 1))],
+        &[INF, INF],
+    ),
     // One that has one summand by accident is none that has it by an equation.
     ("param x : [n] real\n1 / (sum i < n. [i < 1] * x[i])", &[("x", Vector(&[-0.0, 1.0]))], &[INF]),
     ("param x : [n] real\ngen i < n. 1 / (sum k < n. [2 * k = i] * x[k])", &[("x", Vector(&[-0.0, 1.0]))], &[INF, INF]),
