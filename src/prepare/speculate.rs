@@ -213,7 +213,7 @@ impl<'a> Masked<'a> {
             let is_summed = |i: &IndexId| i.index() >= stmt.dims.len();
             let joins = indices.iter().any(|i| is_summed(i) && other.indices.contains(i));
             let is_apart = indices.iter().any(|i| !is_summed(i))
-                && indices.iter().all(|i| is_summed(i) != !other.indices.contains(i));
+                && indices.iter().all(|i| is_summed(i) == other.indices.contains(i));
             let mask = all_at(&indices);
             (joins && is_apart && !mask.is_empty()).then_some(Masked {
                 factor: Factor::Mask(indices),
