@@ -7,6 +7,7 @@
 //!
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
+mod apart;
 mod if_conversion;
 mod in_lanes;
 
@@ -120,6 +121,8 @@ pub(super) struct Emitter<'a> {
     conversion: Conversion,
     /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
+    /// Loops that become functions of their own.
+    apart: BTreeSet<IndexId>,
     registers: Registers,
 }
 
@@ -151,6 +154,7 @@ impl<'a> Emitter<'a> {
             private,
             conversion: Conversion::default(),
             parts: false,
+            apart: BTreeSet::new(),
             registers,
         }
     }
@@ -173,6 +177,7 @@ impl<'a> Emitter<'a> {
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
         self.conversion = Conversion::of(self.program, nest);
+        self.apart = apart::apart(nest);
         self.spare = Fresh::after(&nest.body).fresh_real();
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {
@@ -266,7 +271,13 @@ impl<'a> Emitter<'a> {
         let single = Copy::default();
         match stmt {
             Stmt::For { index, domain, lanes, jam, parallel, body } => {
-                return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
+                if !self.apart.contains(index) {
+                    return self.for_loop(*index, domain, [*lanes, *jam], *parallel, body);
+                }
+                self.open("apart(move || {");
+                self.for_loop(*index, domain, [*lanes, *jam], *parallel, body)?;
+                self.depth -= 1;
+                self.line("});");
             }
             Stmt::Let { index, array, at, step: _ } if self.varies(at) => {
                 self.know_ahead(*index, *array, at);
