@@ -574,14 +574,14 @@ impl Plan {
         let stmt = &program.stmts[x];
         let tensor = || self.names.get(x);
         let small = effort.is_small();
-        let fits = !outgrows(stmt, outside) || self.is_beside_its_mask(program, stmt);
-        let is_factor = fits && is_factor(program, stmt, effort, readers);
+        let fits = || !outgrows(stmt, outside) || self.is_beside_its_mask(program, stmt);
+        let is_factor = || is_factor(program, stmt, effort, readers) && fits();
         match readers {
-            _ if small && effort.work <= 1 && !is_factor => Some(Decision::View { tensor: tensor() }),
+            _ if small && effort.work <= 1 && !is_factor() => Some(Decision::View { tensor: tensor() }),
             _ if small
                 && effort.work <= CHEAP
                 && !(divides(stmt) && self.pays(program, stmt, readers))
-                && !is_factor =>
+                && !is_factor() =>
             {
                 Some(Decision::Cheap { tensor: tensor(), operations: effort.work })
             }

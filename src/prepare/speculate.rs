@@ -26,9 +26,9 @@
 //! ```
 //!
 //! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed. The
-//! mask is about numbers, that two indices differ, or that a relation of the data does not hold, at
-//! indices of one factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it stays.
-//! And there is some other index, so that the mask would be asked again and again. A mask is no factor where it holds at the place of an extremum alone.
+//! mask is about numbers, that two indices differ, or that a relation of the data does not hold, at indices of one factor, some of which the result
+//! has or determines; where it is about summed indices alone whole rows are left out, and it stays. And there is some other index, so that the mask
+//! would be asked again and again. A mask is no factor where it holds at the place of an extremum alone.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,8 @@
 //! What a compiler knows of loops it finds out anew for a whole function after each change of one of them, so a function of many loops takes longer than
 //! its length says: the nest of a convolution with pooling and of its gradient is compiled in 28 seconds as one function, and in 7 as nine.
 //!
-//! **Where it is done.** Among many statements, for loops that have others beside them, around which nothing has lanes or interleaved iterations. They change no register outside, so what they read of registers is copied.
+//! **Where it is done.** Among many statements, for loops that have others beside them, around which nothing has lanes or interleaved iterations. They
+//! change no register outside, so what they read of registers is copied.
 
 use std::collections::BTreeSet;
 
