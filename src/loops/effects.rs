@@ -9,6 +9,13 @@ pub(crate) fn has_loop(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::For { .. } | Stmt::Extremum { .. }) || stmt.body().iter().any(has_loop)
 }
 
+/// How many statements there are, with those inside.
+pub(crate) fn size<'a>(body: impl IntoIterator<Item = &'a Stmt>) -> usize {
+    let mut size = 0;
+    body.into_iter().for_each(|stmt| stmt.visit(&mut |_| size += 1));
+    size
+}
+
 /// Whether statements have functions of more than a few instructions.
 pub(crate) fn has_calls(body: &[Stmt]) -> bool {
     let mut found = false;

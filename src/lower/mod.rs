@@ -7,6 +7,7 @@
 //! | file | job |
 //! |---|---|
 //! | `plan` | which tensors are stored, dense or on the entries of a relation |
+//! | `readers` | who reads a tensor, where, and how often |
 //! | `straight` | how much work an element is where it is computed in place |
 //! | `support` | where the elements of a tensor may be other than 0 |
 //! | `scope` | the nest on the way: what is known, what has been read, what is open |
@@ -43,6 +44,7 @@ mod guard;
 mod matrix_order;
 mod plan;
 mod points;
+mod readers;
 mod rows;
 mod scope;
 mod straight;

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{FEW, LOOP, MAX_INLINED, Placement, collect_uses, guard_work};
+use super::plan::{LOOP, MAX_INLINED, Placement, guard_work};
+use super::readers::{FEW, collect_uses};
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::tssa::{Program, Rhs};
 

@@ -95,7 +95,7 @@ mod vectorise;
 
 use crate::base::work;
 use crate::error::Result;
-use crate::loops::Program;
+use crate::loops::{Program, size};
 use crate::stages::{Exactness, Stages};
 
 pub use bins::in_bins;
@@ -120,7 +120,7 @@ impl Pass {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
     pub fn apply(&self, mut program: Program) -> Result<Program> {
-        work::pass(statements(&program), || {
+        work::pass(size(program.nests.iter().flat_map(|nest| &nest.body)), || {
             (self.run)(&mut program)?;
             Ok(program)
         })
@@ -168,13 +168,6 @@ pub const PASSES: [Pass; 32] = {
         pass("searches", Exact, searches::run),
     ]
 };
-
-/// How many statements there are in all nests.
-fn statements(program: &Program) -> usize {
-    let mut count = 0;
-    program.nests.iter().flat_map(|nest| &nest.body).for_each(|stmt| stmt.visit(&mut |_| count += 1));
-    count
-}
 
 /// All passes, one after the other.
 ///

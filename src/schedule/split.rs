@@ -22,7 +22,7 @@ use super::vectorise::literal;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Program, Stmt, defined, has_loop, inside_of_loops};
+use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Program, Stmt, defined, has_loop, inside_of_loops, size};
 
 /// How many statements may be copied.
 const MAX_COPIED: usize = 64;
@@ -79,8 +79,7 @@ fn inside(body: &mut Vec<Stmt>, names: &mut Fresh, found: &mut bool) -> Checked<
 /// The two loops that a loop becomes.
 fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
     let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
-    let mut size = 0;
-    stmt.visit(&mut |_| size += 1);
+    let size = size([stmt]);
     let test = body.iter().find_map(|stmt| match stmt {
         Stmt::If { cond: Cond::NonNegative(a), body: inner } if inner.iter().any(has_loop) => {
             Some((a, ends(a, *index, body)?))

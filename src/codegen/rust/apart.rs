@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::IndexId;
-use crate::loops::{Nest, Stmt, changes_outside};
+use crate::loops::{Nest, Stmt, changes_outside, size};
 
 /// From how many statements on a nest is long.
 const LONG: usize = 96;
@@ -47,10 +47,4 @@ fn beside_others(body: &[Stmt], found: &mut BTreeSet<IndexId>) {
 fn own_function(stmt: &Stmt) -> Option<IndexId> {
     let Stmt::For { index, body, .. } = stmt else { return None };
     (size(body) >= LEAST && !changes_outside(body)).then_some(*index)
-}
-
-fn size(body: &[Stmt]) -> usize {
-    let mut size = 0;
-    body.iter().for_each(|stmt| stmt.visit(&mut |_| size += 1));
-    size
 }

@@ -36,7 +36,7 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
 use crate::loops::predicate::{assume, under};
-use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, has_loop, stores};
+use crate::loops::{Bound, Domain, Fresh, Nest, Stmt, changes_outside, has_loop, size, stores};
 use crate::solver::Facts;
 
 /// Cuts the loops of a nest around sums over a few places; whether there were any.
@@ -102,13 +102,6 @@ fn sums(index: IndexId, body: &[Stmt]) -> Vec<Sum<'_>> {
         });
     }
     found
-}
-
-/// How many statements there are, with those inside.
-fn size(body: &[Stmt]) -> usize {
-    let mut size = 0;
-    body.iter().for_each(|stmt| stmt.visit(&mut |_| size += 1));
-    size
 }
 
 struct Cutter {

@@ -1,0 +1,149 @@
+//! Who reads a tensor, where, and how often.
+
+use std::collections::BTreeSet;
+
+use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::solver::solutions;
+use crate::tssa::{Program, Rhs, Stmt};
+
+/// Loops over up to so many values become statements.
+pub(super) const FEW: i64 = 4;
+
+/// A use of a tensor.
+pub(super) struct Use {
+    pub user: VarId,
+    /// The indices of the user at which it is read; nothing where a guard reads it elsewhere.
+    pub indices: Option<Vec<IndexId>>,
+}
+
+/// Who reads tensors.
+pub(super) struct Readers {
+    uses: Vec<Use>,
+    of: SideTable<VarId, Vec<usize>>,
+}
+
+impl Readers {
+    pub fn of(program: &Program, live: &SideTable<VarId, bool>) -> Readers {
+        let mut of: SideTable<VarId, Vec<usize>> = SideTable::new(program.stmts.len(), Vec::new());
+        let mut uses: Vec<Use> = Vec::new();
+        for (user, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
+            collect_uses(stmt, &mut |x, indices| {
+                let known = of[x].iter().any(|k| uses.get(*k).is_some_and(|u| u.user == user && u.indices == indices));
+                if !known {
+                    of[x].push(uses.len());
+                    uses.push(Use { user, indices });
+                }
+            });
+        }
+        Readers { uses, of }
+    }
+
+    pub fn all(&self, x: VarId) -> Vec<&Use> {
+        self.of[x].iter().filter_map(|k| self.uses.get(*k)).collect()
+    }
+}
+
+/// Calls a function on what a statement reads, and at which of its indices; at none where a guard reads it at other places, or asks more of it than
+/// whether it is zero.
+pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
+    let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
+    // What `exists` binds is no loop of the statement.
+    let loops = stmt.dims.len() + stmt.rhs.sums().len();
+    let loop_of = |a: &Affine| a.as_index().filter(|i| i.index() < loops);
+    let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
+        p.visit_computed_at(&mut |x, at| add(x, at.and_then(|at| at.iter().map(loop_of).collect())));
+    };
+    match &stmt.rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => {}
+        Rhs::Add(sides) => {
+            for (p, x) in sides {
+                add(*x, aligned());
+                guard_reads(p, add);
+            }
+        }
+        Rhs::Map { guard, function: _, args } => {
+            args.iter().for_each(|x| add(*x, aligned()));
+            guard_reads(guard, add);
+        }
+        Rhs::Contract { sums: _, guard, operands } => {
+            operands.iter().for_each(|operand| add(operand.var, Some(operand.indices.clone())));
+            guard_reads(guard, add);
+        }
+    }
+}
+
+/// Whether a guard of a statement reads a tensor.
+pub(super) fn is_asked(program: &Program, x: VarId, by: VarId) -> bool {
+    let mut found = false;
+    program.stmts[by].rhs.guards().for_each(|p| p.visit_computed(&mut |y| found |= y == x));
+    found
+}
+
+/// Whether a sum over the rows of a relation is only added to one over rows at another index: each of them has its own order of loops.
+pub(super) fn is_of_other_rows(program: &Program, x: VarId, readers: &[&Use]) -> bool {
+    let [once] = readers else { return false };
+    let Rhs::Add(sides) = &program.stmts[once.user].rhs else { return false };
+    let own = rows_at(&program.stmts[x]);
+    let others = sides.iter().filter(|(_, y)| *y != x).map(|(_, y)| rows_at(&program.stmts[*y]));
+    !own.is_empty() && others.into_iter().any(|other| !other.is_empty() && own.is_disjoint(&other))
+}
+
+/// The axes that relations of the data tie to what is summed.
+fn rows_at(stmt: &Stmt) -> BTreeSet<IndexId> {
+    let mut axes = BTreeSet::new();
+    let Rhs::Contract { sums, guard, .. } = &stmt.rhs else { return axes };
+    let (rank, all) = (stmt.dims.len(), stmt.dims.len() + sums.len());
+    for p in guard.conjuncts() {
+        let Pred::Relation { relation: RelationRef::Input(_), .. } = p else { continue };
+        if (rank..all).any(|k| p.mentions(IndexId::from_index(k))) {
+            axes.extend((0..rank).map(IndexId::from_index).filter(|i| p.mentions(*i)));
+        }
+    }
+    axes
+}
+
+/// Whether a reader reads each element at most once: see the head of this file.
+pub(super) fn reads_once(program: &Program, read: &Use) -> bool {
+    let Some(indices) = &read.indices else { return false };
+    let stmt = &program.stmts[read.user];
+    let rank = stmt.dims.len();
+    let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
+    let sums = stmt.rhs.sums().len();
+    let all = (0..rank + sums).all(|k| indices.contains(&IndexId::from_index(k)));
+    let mut sorted: Vec<usize> = indices.iter().map(|i| i.index()).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
+    all || prefix
+}
+
+/// Whether a reader reads each element once, or once for each of a few values of a `gen` index beside one that grows, so that the sums over the
+/// elements become one loop.
+pub(super) fn reads_few_times(program: &Program, read: &Use) -> bool {
+    let Some(indices) = &read.indices else { return false };
+    let stmt = &program.stmts[read.user];
+    let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
+    let is_read = |k: usize| indices.contains(&IndexId::from_index(k));
+    let few = |n: &Size| n.as_constant().is_some_and(|n| n <= FEW);
+    let grows = |(k, n): (usize, &Size)| is_read(k) && n.as_constant().is_none();
+    let beside = |(k, n): (usize, &Size)| is_read(k) || few(n);
+    let sums = (stmt.dims.len()..).take(stmt.rhs.sums().len());
+    reads_once(program, read)
+        || stmt.dims.iter().enumerate().all(beside)
+            && stmt.dims.iter().enumerate().any(grows)
+            && sums.into_iter().all(is_read)
+}
+
+/// The `gen` index that an equation ties a `sum` index to, up to a shift; or the index itself.
+pub(super) fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
+    let Rhs::Contract { guard, .. } = &stmt.rhs else { return k };
+    let tied = |(_, _, value): (usize, IndexId, Affine)| {
+        let mut indices = value.terms().iter().filter(|(v, _)| matches!(v, Var::Index(_)));
+        match (indices.next(), indices.next()) {
+            (Some((Var::Index(i), 1 | -1)), None) if i.index() < stmt.dims.len() => Some(*i),
+            _ => None,
+        }
+    };
+    if k.index() < stmt.dims.len() { k } else { solutions(&[k], guard.conjuncts()).find_map(tied).unwrap_or(k) }
+}
