@@ -50,8 +50,8 @@ impl Presenter<'_> {
                 let mut summands = 0;
                 let mut guards = Vec::with_capacity(sides.len());
                 for (p, y) in sides {
-                    let guard = self.pred(p, &place)?;
-                    guards.push(if self.says(*y, p) { Pred::True } else { self.simplify(&guard, context) });
+                    let guard = self.pred(&self.unsaid(*y, p), &place)?;
+                    guards.push(self.simplify(&guard, context));
                 }
                 for (at, (_, y)) in sides.iter().enumerate().filter(|(at, _)| !guards[*at].is_false()) {
                     summands += 1;
@@ -98,11 +98,19 @@ impl Presenter<'_> {
         Ok(())
     }
 
-    /// Whether a tensor is a sum of which each side has a guard that is a case of `p`: then `p` need not be said again.
-    fn says(&self, x: VarId, p: &Pred) -> bool {
-        match &self.source.stmts[x].rhs {
-            Rhs::Add(sides) => sides.iter().all(|(q, _)| p.has_cases_of(q)),
-            _ => false,
+    /// What a guard around a tensor has to say: not that some place is summed, as a sum over no place is 0, nor what the guards of all terms of a
+    /// sum of two tensors are cases of.
+    fn unsaid(&self, x: VarId, p: &Pred) -> Pred {
+        let stmt = &self.source.stmts[x];
+        match &stmt.rhs {
+            Rhs::Add(sides) if sides.iter().all(|(q, _)| p.has_cases_of(q)) => Pred::True,
+            Rhs::Contract { sums, guard, .. } if !sums.is_empty() && !self.is_variable(x) => {
+                let rank = stmt.dims.len();
+                let indices = (rank..rank + sums.len()).map(IndexId::from_index).zip(sums.iter().cloned());
+                let summed = Pred::exists_each(indices, guard.clone());
+                Pred::all(p.conjuncts().iter().filter(|part| !summed.conjuncts().contains(part)).cloned())
+            }
+            _ => p.clone(),
         }
     }
 
