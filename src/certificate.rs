@@ -102,7 +102,13 @@ impl Shapes {
     /// The world that hints give for some `N`, if the program takes it.
     fn world(&self, hints: &Hints, n: u32) -> Option<Sample> {
         let (sizes, relations) = (self.signature.sizes.ids(), self.signature.relations.ids());
-        let world = Sample::new(hints, n, sizes, relations, self)?;
+        // What quotients are in this world follows from the other sizes.
+        let number = f64::from(n.max(1));
+        let own = |size| Some((hints.size(size) * number).round() as i64);
+        let mut hints = hints.clone();
+        let quotients = self.signature.quotient_values(own).ok()?;
+        hints.sizes.extend(quotients.into_iter().map(|(size, value)| (size, value as f64 / number)));
+        let world = Sample::new(&hints, n, sizes, relations, self)?;
         let assumed = self.signature.assumptions.iter().all(|p| holds(p, &world, &BTreeMap::new()) == Ok(true));
         assumed.then_some(world)
     }
@@ -271,7 +277,8 @@ impl Cost {
 
     /// How the work grows, where it is a formula of sizes and numbers of entries.
     pub fn growth(&self, hints: &Hints) -> Option<Growth> {
-        self.work.is_formula().then(|| self.work.estimate(hints, &self.shapes))
+        let hints = self.shapes.signature.with_quotients(hints);
+        self.work.is_formula().then(|| self.work.estimate(&hints, &self.shapes))
     }
 
     /// The work in a made-up world for some `N`, counted.

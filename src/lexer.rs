@@ -2,7 +2,7 @@
 //!
 //! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
 //! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
-//! is indented. Where `//` looks like a floor division, as in `n // 2`, it is refused.
+//! is indented. `//` behind an operand is a floor division where a number or, without blanks, another operand follows: `n // 2`.
 //! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}`
 //! are reported whole, and stand as one [`Token::Foreign`].
 //!
@@ -54,6 +54,9 @@ pub(crate) enum Token {
     Minus,
     Star,
     Slash,
+    /// `//` between operands.
+    SlashSlash,
+    Percent,
     Caret,
     /// `@`, the product of matrices.
     At,
@@ -148,6 +151,7 @@ fn symbol(c: char) -> Option<Token> {
         '-' | '−' => Token::Minus,
         '*' | '·' | '⋅' | '×' => Token::Star,
         '/' => Token::Slash,
+        '%' => Token::Percent,
         '^' => Token::Caret,
         '@' => Token::At,
         '<' => Token::Less,
@@ -238,7 +242,7 @@ impl<'a> Lexer<'a> {
                 }
                 continue;
             }
-            if c == '#' || self.rest().starts_with("//") && !self.divides(starts_line, diagnostics) {
+            if c == '#' || self.rest().starts_with("//") && !self.divides(starts_line) {
                 self.skip_while(|c| c != '\n');
                 continue;
             }
@@ -318,26 +322,14 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `//` stands where a floor division would, which is refused and read as `/`: behind an operand and in front of a number, or
-    /// without blanks between two operands.
-    fn divides(&mut self, starts_line: bool, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    /// Whether `//` is a floor division: behind an operand and in front of a number, or without blanks between two operands.
+    fn divides(&self, starts_line: bool) -> bool {
         let behind = self.rest().get(2..).unwrap_or("");
         let digit = behind.trim_start_matches([' ', '\t']).starts_with(|c: char| c.is_ascii_digit());
-        let before = self.text[..self.at].chars().next_back();
-        let tight = before.is_some_and(|c| continues_name(c) || matches!(c, ')' | ']'))
-            && behind.starts_with(|c: char| starts_name(c) || c == '(');
-        if starts_line || !(digit || tight) {
-            return false;
-        }
-        let span = Span::new(self.at, self.at + 2);
-        self.at += 1;
-        diagnostics.push(
-            Diagnostic::new("no-floor-division", span, "expected an operator, found `//`, which begins a comment").help(
-                "there is no floor division: places are `x[2*i]`, and `2*k = i` in a bracket says that `i` is even; a comment \
-                 that begins with a number begins with `#`",
-            ),
-        );
-        true
+        let operand = |c: char| continues_name(c) || matches!(c, ')' | ']');
+        let before = &self.text[..self.at];
+        let tight = before.ends_with(operand) && behind.starts_with(|c: char| starts_name(c) || c == '(');
+        !starts_line && (digit && before.trim_end_matches([' ', '\t']).ends_with(operand) || tight)
     }
 
     /// `/* .. */`, which is refused and left out.
@@ -407,6 +399,11 @@ impl<'a> Lexer<'a> {
             Token::Less if rest.starts_with('=') => {
                 self.at += 1;
                 Token::LessEqual
+            }
+            // What is no floor division is a comment, and was left out.
+            Token::Slash if rest.starts_with('/') => {
+                self.at += 1;
+                Token::SlashSlash
             }
             Token::Greater if rest.starts_with('=') => {
                 self.at += 1;

@@ -252,6 +252,13 @@ impl Affine {
         self.plus(other, -1)
     }
 
+    /// `(q, r)` with `self == k * q + r`, where all coefficients of `r` and its constant are at least 0 and less than `k`, which is positive.
+    pub fn div_rem(&self, k: i64) -> Checked<(Affine, Affine)> {
+        let divided = self.terms.iter().map(|(v, c)| (v.clone(), c.div_euclid(k)));
+        let quotient = Affine::from_terms(divided.filter(|(_, c)| *c != 0), self.constant.div_euclid(k))?;
+        Ok((quotient.clone(), self.sub(&quotient.scale(k)?)?))
+    }
+
     /// `k * self`.
     pub fn scale(&self, k: i64) -> Checked<Affine> {
         match k {

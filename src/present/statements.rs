@@ -2,14 +2,18 @@
 
 use super::largest::Largest;
 use super::sums::Contraction;
-use super::{Build, Context, Presenter, Task, bug};
+use super::{Build, Context, MAX_WEIGHT, Presenter, Task, bug};
 use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
+use crate::solver::Facts;
 use crate::term::{Term, TermId};
 use crate::tssa::{Operand, Rhs};
 use crate::ty::{Side, Type};
+
+/// More indices than a guard binds.
+const MAX_INDICES: usize = 1 << 20;
 
 impl Presenter<'_> {
     pub(super) fn visit(&mut self, x: VarId, place: Vec<Affine>, context: Context, out: &mut Vec<Task>) -> Result<()> {
@@ -105,13 +109,21 @@ impl Presenter<'_> {
         match &stmt.rhs {
             Rhs::Add(sides) if sides.iter().all(|(q, _)| p.has_cases_of(q)) => Pred::True,
             Rhs::Contract { sums, guard, .. } if !sums.is_empty() && !self.is_variable(x) => {
-                let rank = stmt.dims.len();
-                let indices = (rank..rank + sums.len()).map(IndexId::from_index).zip(sums.iter().cloned());
-                let summed = Pred::exists_each(indices, guard.clone());
-                Pred::all(p.conjuncts().iter().filter(|part| !summed.conjuncts().contains(part)).cloned())
+                let known = self.of_a_term(&stmt.dims, sums, guard);
+                let said = |part: &&Pred| known.as_ref().is_none_or(|known| !known.proves(part));
+                Pred::all(p.conjuncts().iter().filter(said).cloned())
             }
             _ => p.clone(),
         }
+    }
+
+    /// What is known at a term of a sum; nothing where that is too much. Indices of the sum have other numbers than those that a guard binds.
+    fn of_a_term(&self, dims: &[Size], sums: &[Size], guard: &Pred) -> Option<Facts> {
+        let shift = |at: usize| IndexId::from_index(if at < dims.len() { at } else { at + MAX_INDICES });
+        let guard = guard.renamed(&|i| shift(i.index())).ok().filter(|guard| guard.weight() <= MAX_WEIGHT)?;
+        let ranges: Vec<(IndexId, Size)> =
+            dims.iter().chain(sums).cloned().enumerate().map(|(at, n)| (shift(at), n)).collect();
+        Some(self.source.signature.facts().under(&ranges, [&guard]))
     }
 
     /// Where a sparse parameter is read, the atom of its pattern: with it the element is written `A[i, j]`.

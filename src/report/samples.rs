@@ -22,6 +22,9 @@ pub(super) fn inputs(signature: &Signature) -> Result<Option<Inputs>> {
         for (name, n) in signature.sizes.values().zip(sizes.iter().cycle()) {
             inputs.size(name.clone(), *n);
         }
+        for (size, value) in signature.quotient_values(|n| inputs.given_size(signature.sizes.get(n)?))? {
+            inputs.size(signature.sizes[size].clone(), value);
+        }
         match complete(signature, &mut inputs, MOST).and_then(|()| bind(signature, &inputs)) {
             Ok(_) => return Ok(Some(inputs)),
             // Other sizes may do.

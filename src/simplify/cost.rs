@@ -217,7 +217,7 @@ impl<'a> Model<'a> {
         for (r, relation) in signature.relations.iter() {
             found.entries.extend(hints.get(&relation.name).map(|multiple| (r, *multiple)));
         }
-        Model { signature, hints: found }
+        Model { signature, hints: signature.with_quotients(&found) }
     }
 
     /// About how many points of a box satisfy a guard.

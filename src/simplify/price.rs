@@ -77,7 +77,9 @@ pub(super) struct Pricing<'m, 'a> {
 impl<'m, 'a> Pricing<'m, 'a> {
     pub(super) fn new(signature: &'a Signature, model: &'m Model<'a>) -> Self {
         let world = |(sizes, half): &([i64; 4], bool)| {
-            let world = Small { signature, sizes: *sizes, half: *half };
+            let own = |n: SizeId| Some(sizes[n.index() % sizes.len()]);
+            let quotients = signature.quotient_values(own).unwrap_or_default();
+            let world = Small { signature, sizes: *sizes, quotients, half: *half };
             let holds = |p: &Pred| holds(p, &world, &BTreeMap::new()) == Ok(true);
             signature.assumptions.iter().all(holds).then_some(world)
         };
@@ -240,6 +242,7 @@ impl Counting<'_> {
 struct Small<'a> {
     signature: &'a Signature,
     sizes: [i64; 4],
+    quotients: Vec<(SizeId, i64)>,
     half: bool,
 }
 
@@ -291,7 +294,8 @@ impl Small<'_> {
 
 impl World for Small<'_> {
     fn size(&self, size: SizeId) -> i64 {
-        self.sizes[size.index() % self.sizes.len()]
+        let quotient = self.quotients.iter().find(|(n, _)| *n == size).map(|(_, value)| *value);
+        quotient.unwrap_or(self.sizes[size.index() % self.sizes.len()])
     }
 
     fn holds(&self, relation: RelationRef, tuple: &[i64]) -> bool {

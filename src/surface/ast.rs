@@ -131,6 +131,10 @@ pub enum BinaryOp {
     Sub,
     Mul,
     Div,
+    /// `a // k` of indices and sizes.
+    FloorDiv,
+    /// `a % k` of indices and sizes.
+    Rem,
     Pow,
     MatMul,
     Less,
@@ -228,6 +232,13 @@ pub enum Decl {
     Assume {
         /// The predicate on sizes.
         pred: ExprId,
+    },
+    /// `size h = n // 2`, or `size n` alone.
+    Size {
+        /// The size variable.
+        name: Name,
+        /// What it is, where it is not given from outside.
+        value: Option<ExprId>,
     },
     /// `def f(a : [k] real, b : real) : real = e`: expanded where it is called, generic in the sizes it mentions.
     Def {

@@ -314,7 +314,7 @@ impl Parser<'_> {
                     );
                 }
                 self.decl();
-            } else if self.import() {
+            } else if self.import() || self.size() {
             } else if let Some(keyword) = self.misspelt_declaration() {
                 self.ast.body = None;
                 self.decl_of(keyword);

@@ -32,6 +32,8 @@ fn head(expr: &Expr) -> String {
             BinaryOp::Sub => "-",
             BinaryOp::Mul => "*",
             BinaryOp::Div => "/",
+            BinaryOp::FloorDiv => "//",
+            BinaryOp::Rem => "%",
             BinaryOp::MatMul => "@",
             BinaryOp::Pow => "^",
             BinaryOp::Less => "<",
@@ -106,6 +108,10 @@ pub(super) fn decls(ast: &Ast) -> Vec<String> {
             format!("(map {} [{}] {})", name.text, list(ast, source), sexpr(ast, *target))
         }
         Decl::Assume { pred } => format!("(assume {})", sexpr(ast, *pred)),
+        Decl::Size { name, value } => {
+            let value = value.map_or_else(String::new, |value| format!(" {}", sexpr(ast, value)));
+            format!("(size {}{value})", name.text)
+        }
         Decl::Def { name, params, result, body } => {
             let params: Vec<_> = params.iter().map(|(name, t)| format!("{} {}", name.text, ty(ast, t))).collect();
             let result = result.as_ref().map_or_else(String::new, |t| format!("{} ", ty(ast, t)));

@@ -88,6 +88,15 @@ pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
             bindings.relations[id].is_map().map_err(|malformed| malformed.of(&relation.name))?;
         }
     }
+    for quotient in signature.quotients() {
+        let value = bindings.evaluate(&quotient.of)?.div_euclid(quotient.by);
+        let found = bindings.sizes.get(quotient.size).copied().filter(|found| *found != value);
+        if let (Some(found), Some(name)) = (found, signature.sizes.get(quotient.size)) {
+            let formula = quotient.text(&affine_text(signature, &quotient.of));
+            let sizes = sizes_text(signature, &bindings, &Pred::non_negative(quotient.of));
+            return Err(Error::data(name, format!("this size is {found}, but {formula} is {value}: {sizes}")));
+        }
+    }
     for assumption in &signature.assumptions {
         if !holds(signature, &bindings, assumption)? {
             return Err(Error::data(

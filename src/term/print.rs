@@ -68,6 +68,9 @@ impl Program {
     /// The program as text, ending in a line end.
     pub fn print(&self, style: Style) -> String {
         let mut printer = Printer::new(self, style);
+        if printer.typeset() {
+            printer.floor_quotients();
+        }
         if !printer.typeset() {
             printer.header();
         }
@@ -147,6 +150,8 @@ pub(super) struct Printer<'a> {
     indices: Vec<String>,
     /// The comparisons that are written in the bracket that uses them.
     folded: BTreeMap<VarId, TermId>,
+    /// The sizes that are written as quotients.
+    floors: BTreeMap<SizeId, String>,
     /// The terms of these comparisons.
     spelt: BTreeSet<TermId>,
     /// The terms written as largest elements, with their sums.
@@ -189,6 +194,7 @@ impl<'a> Printer<'a> {
             functions,
             vars,
             indices: Vec::new(),
+            floors: BTreeMap::new(),
             spelt: folded.values().copied().collect(),
             folded,
             folded_sums: largest.values().copied().collect(),
@@ -355,7 +361,19 @@ impl<'a> Printer<'a> {
     }
 
     fn size(&self, n: SizeId) -> String {
-        self.italic(name_of(&self.sizes, n))
+        self.floors.get(&n).cloned().unwrap_or_else(|| self.italic(name_of(&self.sizes, n)))
+    }
+
+    /// How quotients are written where there are no declarations that define them.
+    fn floor_quotients(&mut self) {
+        for quotient in self.program.signature.quotients() {
+            let (of, by) = (quotient.dividend(&self.affine(&quotient.of)), quotient.by);
+            let text = match self.style {
+                Style::Latex => format!("\\lfloor {of} / {by} \\rfloor"),
+                _ => format!("⌊{of} / {by}⌋"),
+            };
+            self.floors.insert(quotient.size, text);
+        }
     }
 
     fn italic(&self, name: String) -> String {
@@ -387,6 +405,7 @@ impl<'a> Printer<'a> {
             functions: signature.functions.values().map(|f| f.name().to_owned()).collect(),
             vars: program.variables.iter().map(|(id, x)| format!("{}{id}", x.name)).collect(),
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
+            floors: BTreeMap::new(),
             folded: BTreeMap::new(),
             spelt: BTreeSet::new(),
             largest: BTreeMap::new(),

@@ -1,10 +1,12 @@
 //! Types, and the signature of a program: what it takes from outside.
 
 mod precision;
+mod quotient;
 mod signature;
 
 pub use crate::base::{Capabilities, Format};
 pub use precision::Precision;
+pub use quotient::Quotient;
 pub use signature::{Param, Relation, RelationKind, Signature, Storage};
 
 use serde::{Deserialize, Serialize};

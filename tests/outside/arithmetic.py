@@ -116,8 +116,9 @@ class Arithmetic:
         if b[0] == 0.0:
             self.tainted = True
             if a[3] & STRUCTURAL:
-                # 0 / 0 of an engine that reads the zero, 0 of one that leaves out what is not stored.
-                return (0.0, INF, 0, STRUCTURAL | ANNIHILATED, steep(a, b))
+                # 0 / 0 of an engine that reads the zero, 0 of one that leaves out what is not stored; so are the derivatives of the dividend
+                # times the infinite slope.
+                return (0.0, INF, 0, STRUCTURAL | ANNIHILATED, UNDECIDED)
             # The sign of the zero is that of the quotient: left open here.
             v = NAN if a[0] == 0.0 or math.isnan(a[0]) else math.copysign(INF, a[0])
             return (v, INF, -1, f | ANNIHILATED, UNDECIDED if a[4] or b[4] else NONE)

@@ -10,9 +10,9 @@
 //! All tensors that one bracket compares have one shape, and so has what stands behind it, or it is a number.
 
 use super::super::ast::{Expr, ExprId};
-use super::computed::Anchor;
+use super::computed::{Anchor, Hoisted};
 use super::{Elaborator, OpenGuard};
-use crate::base::{IndexId, Span, VarId};
+use crate::base::{IndexId, Span};
 use crate::index::{Affine, Pred, Size};
 use crate::term::{Term, TermId};
 
@@ -45,17 +45,22 @@ impl Elaborator<'_> {
     pub(super) fn enter_guard(&mut self) {
         let pred = self.preds.pop().flatten();
         let axes = self.anchors.last_mut().and_then(|anchor| anchor.axes.take());
-        let lets = self.leave_anchor();
-        self.open_guard(pred, lets, axes);
+        let mut hoisted = self.leave_anchor();
+        let plain = pred.clone().filter(|_| !hoisted.quotients.is_empty()).map(|p| (p, hoisted.quotients.clone()));
+        let pred = self.with_quotients(pred, &mut hoisted);
+        self.open_guard(pred, hoisted, axes);
+        if let Some(guard) = self.guards.last_mut() {
+            guard.plain = plain;
+        }
     }
 
-    fn open_guard(&mut self, pred: Option<Pred>, lets: Vec<(VarId, TermId)>, axes: Option<Axes>) {
+    fn open_guard(&mut self, pred: Option<Pred>, hoisted: Hoisted, axes: Option<Axes>) {
         let facts = self.knowledge.len();
         match &pred {
             Some(p) => self.knowledge.enter_guard(&self.program, p),
             None => self.silent += 1,
         }
-        self.guards.push(OpenGuard { pred, lets, axes, facts });
+        self.guards.push(OpenGuard { pred, plain: None, hoisted, axes, facts });
     }
 
     fn close_guard(&mut self) -> Option<OpenGuard> {
@@ -70,27 +75,36 @@ impl Elaborator<'_> {
     pub(super) fn finish_iverson(&mut self, at: ExprId) {
         let span = self.span(at);
         let body = self.pop_value();
-        let Some(OpenGuard { pred, lets, axes, .. }) = self.close_guard() else { return };
+        let Some(OpenGuard { pred, hoisted, axes, .. }) = self.close_guard() else { return };
         let value = pred.zip(body).and_then(|(guard, body)| match axes {
             None => self.push(Term::Iverson { guard, body }, span),
             Some(axes) => self.at_each(&axes, &[body], "[..]", span, |this, elements| {
                 this.push(Term::Iverson { guard, body: *elements.first()? }, span)
             }),
         });
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
     /// `select(p, a, b)`: after `a`, where `p` holds, comes `b`, where it does not.
     pub(super) fn select_else(&mut self, at: ExprId) {
-        let Some(OpenGuard { pred, lets, axes, .. }) = self.close_guard() else { return };
-        self.anchors.push(Anchor { lets, axes, facts: self.knowledge.len(), ..Anchor::default() });
-        let opposite = pred.as_ref().and_then(|p| self.negated(at, p));
+        let Some(OpenGuard { pred, plain, hoisted, axes, .. }) = self.close_guard() else { return };
+        self.anchors.push(Anchor { lets: hoisted.lets, axes, facts: self.knowledge.len(), ..Anchor::default() });
+        let opposite = match plain {
+            // What is said of the one quotient there is does not hold.
+            Some((p, quotients)) => self.negated(at, &p).and_then(|p| {
+                let p = self.exists_quotients(&quotients, p)?;
+                let indices = &mut self.program.indices;
+                let renamed = p.rebind(&mut |i| indices.push(indices[i].clone()));
+                self.checked(at, renamed)
+            }),
+            None => pred.as_ref().and_then(|p| self.negated(at, p)),
+        };
         let axes = self.anchors.last_mut().and_then(|anchor| anchor.axes.take());
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         // The first guard waits below the second.
-        self.guards.push(OpenGuard { pred, lets, axes, facts: self.knowledge.len() });
-        self.open_guard(opposite, Vec::new(), None);
+        self.guards.push(OpenGuard { pred, plain: None, hoisted, axes, facts: self.knowledge.len() });
+        self.open_guard(opposite, Hoisted::default(), None);
     }
 
     pub(super) fn finish_select(&mut self, at: ExprId) {
@@ -118,7 +132,7 @@ impl Elaborator<'_> {
             let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
             self.either(a, b, &args[1..], span)
         });
-        let value = self.wrap(first.lets, value, span);
+        let value = self.wrap(first.hoisted, value, span);
         self.values.push(value);
     }
 
@@ -143,6 +157,6 @@ impl Elaborator<'_> {
         let elements = self.elements_at(values, &axes.indices, &mut lets, span)?;
         let body = make(self, elements)?;
         let tensor = self.gens(&axes.indices, &axes.shape, body, span);
-        self.wrap(lets, tensor, span)
+        self.wrap_lets(lets, tensor, span)
     }
 }

@@ -425,7 +425,7 @@ impl<'a> Elaborator<'a> {
         }
         let span = self.span(at);
         let body = self.pop_value().filter(|_| typed);
-        let value = self.wrap(lets, body, span);
+        let value = self.wrap_lets(lets, body, span);
         let value = self.around(stack, value, at);
         self.values.push(value);
     }

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::brackets::Axes;
 use super::names::{Binding, Meaning};
+use super::quotients::Quotient;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
@@ -43,7 +44,18 @@ pub(super) struct Anchor {
     pub(super) slots: Vec<Slot>,
     /// The places of the tensors that the bracket compares.
     pub(super) axes: Option<Axes>,
+    /// The quotients of indices in the bracket or the indices.
+    pub(super) quotients: Vec<Quotient>,
     /// How many facts are in force around the term.
+    pub(super) facts: usize,
+}
+
+/// What is wrapped around a term.
+#[derive(Default)]
+pub(super) struct Hoisted {
+    pub(super) lets: Vec<(VarId, TermId)>,
+    pub(super) quotients: Vec<Quotient>,
+    /// How many facts were in force in front of those about the quotients.
     pub(super) facts: usize,
 }
 
@@ -83,13 +95,24 @@ impl<'a> Elaborator<'a> {
         self.anchors.push(Anchor { facts, ..Anchor::default() });
     }
 
-    /// Closes the innermost anchor and gives its `let`s.
-    pub(super) fn leave_anchor(&mut self) -> Vec<(VarId, TermId)> {
-        self.anchors.pop().map(|a| a.lets).unwrap_or_default()
+    /// Closes the innermost anchor. What is known of its quotients stays known until the term is wrapped.
+    pub(super) fn leave_anchor(&mut self) -> Hoisted {
+        let anchor = self.anchors.pop().unwrap_or_default();
+        Hoisted { lets: anchor.lets, quotients: anchor.quotients, facts: anchor.facts }
+    }
+
+    /// A term with what its anchor has collected: `sum q < n. [p] * (let x0 = e0 in .. in body)`.
+    pub(super) fn wrap(&mut self, hoisted: Hoisted, body: Option<TermId>, span: Span) -> Option<TermId> {
+        let Hoisted { lets, quotients, facts } = hoisted;
+        if !quotients.is_empty() {
+            self.knowledge.leave(facts);
+        }
+        let body = self.wrap_lets(lets, body, span)?;
+        quotients.into_iter().rev().try_fold(body, |body, quotient| self.at_quotient(quotient, body, span))
     }
 
     /// `let x0 = e0 in .. in body`
-    pub(super) fn wrap(&mut self, lets: Vec<(VarId, TermId)>, body: Option<TermId>, span: Span) -> Option<TermId> {
+    pub(super) fn wrap_lets(&mut self, lets: Vec<(VarId, TermId)>, body: Option<TermId>, span: Span) -> Option<TermId> {
         lets.into_iter().rev().try_fold(body?, |body, (var, value)| self.push(Term::Let { var, value, body }, span))
     }
 
@@ -360,7 +383,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_largest_of(&mut self, at: ExprId, view: View, var: VarId, extent: Size, n: usize) {
         let span = self.span(at);
         let outer = self.pop_affines(n);
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let value = outer.and_then(|outer| {
             let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
             let what = self.program.variables[var].name.clone();
@@ -368,7 +391,7 @@ impl<'a> Elaborator<'a> {
             self.demand_in_bounds(at, &what, &args)?;
             self.largest_element(at, view, var, outer, extent)
         });
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
@@ -503,7 +526,7 @@ impl<'a> Elaborator<'a> {
             match step {
                 Step::Look(e) => match self.expr(e) {
                     Expr::Unary(UnaryOp::Neg, a) => steps.push(Step::Look(*a)),
-                    Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => {
+                    Expr::Binary(op, a, b) if super::quotients::is_of_indices(*op) => {
                         match self.index_like.get(&(place, e)) {
                             Some(known) => answers.push(*known),
                             None => steps.extend([Step::Combine(e), Step::Look(*b), Step::Look(*a)]),

@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::ast::{Ast, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
+use super::super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
 use super::bounds::Knowledge;
 use super::calls::{Definition, SPECIAL};
 use super::names::{Global, Scopes};
-use super::sizes::{declared_type, linear, resolve};
+use super::sizes::{Part, declared_type, linear, resolve};
 use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
-use crate::base::{FunctionId, Span, VarId};
+use crate::base::{FunctionId, SizeId, Span, VarId};
 use crate::error::Diagnostic;
-use crate::index::{Size, Var};
+use crate::index::{Overflow, Pred, Size, Var};
 use crate::scalar::{Op, UserFunction, check_functions};
 use crate::term::Program;
 use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, TypeId, Types};
@@ -62,6 +62,11 @@ impl<'a> Elaborator<'a> {
         imported.iter().for_each(|imported| declarations.imported(imported));
         declarations.sizes();
         for decl in &source.ast.decls {
+            if let Decl::Size { name, value: Some(value) } = decl {
+                declarations.defined_size(name, *value);
+            }
+        }
+        for decl in &source.ast.decls {
             declarations.declaration(decl);
         }
         declarations.assumed_sizes();
@@ -95,6 +100,8 @@ impl<'a> Elaborator<'a> {
             left_out: false,
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
+        let defined = elaborator.program.signature.assumptions.clone();
+        defined.into_iter().for_each(|p| elaborator.knowledge.assume(p));
         for decl in &source.ast.decls {
             if let Decl::Assume { pred } = decl {
                 elaborator.assumption(*pred);
@@ -122,14 +129,14 @@ impl<'a> Elaborator<'a> {
         self.enter_anchor();
         self.tasks.push(Task::Pred(e));
         self.run();
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let Some(p) = self.preds.pop().flatten() else {
             self.fail();
             // What it would have proved is not known.
             self.silent += 1;
             return;
         };
-        let mut sizes_only = lets.is_empty();
+        let mut sizes_only = hoisted.lets.is_empty() && hoisted.quotients.is_empty();
         p.visit_relations(&mut |_| sizes_only = false);
         p.visit_affine(&mut |a| a.visit(&mut |v| sizes_only &= matches!(v, Var::Size(_))));
         if !sizes_only {
@@ -243,6 +250,10 @@ impl<'a> Declarations<'a> {
                 Decl::Map { source, target, .. } => {
                     source.iter().chain([target]).for_each(|dim| self.size_variables(*dim));
                 }
+                Decl::Size { name, value } => {
+                    self.size_variable(&name.text);
+                    value.iter().for_each(|value| self.size_variables(*value));
+                }
                 Decl::Assume { .. } | Decl::Def { .. } | Decl::Fun { .. } => {}
             }
         }
@@ -251,10 +262,42 @@ impl<'a> Declarations<'a> {
     fn size_variables(&mut self, dim: ExprId) {
         // Problems are reported where the size is used.
         if let Ok(size) = linear(self.source, dim) {
-            for (name, ..) in size.terms {
+            for name in size.names() {
                 self.size_variable(name);
             }
         }
+    }
+
+    /// `size h = n // 2`: the size is this quotient from here on, or equal to what else it is.
+    fn defined_size(&mut self, name: &Name, value: ExprId) {
+        let Some(Global::Size(size)) = self.globals.get(name.text.as_str()).copied() else { return };
+        let divided = match &self.source.ast.exprs[value] {
+            Expr::Binary(BinaryOp::FloorDiv, of, by) => {
+                let by = self.source.constants.get(by.0 as usize).copied().flatten();
+                by.filter(|by| *by > 0).map(|by| (*of, by))
+            }
+            _ => None,
+        };
+        let found = match divided {
+            Some((of, by)) => self.size(of).and_then(|of| self.quotient(&of, by, Some(size))),
+            None => self.size(value),
+        };
+        let Some(equal) = found.map(|found| Pred::equal(&Size::size(size), &found)) else { return };
+        match equal {
+            Ok(p) => self.signature.assumptions.extend(Some(p).filter(|p| !p.is_true())),
+            Err(overflow) => self.overflow(value, overflow),
+        }
+    }
+
+    fn quotient(&mut self, of: &Size, by: i64, own: Option<SizeId>) -> Option<Size> {
+        let (signature, globals) = (&mut self.signature, &self.globals);
+        let found = signature.quotient(of, by, own, &|name| !globals.contains_key(name));
+        found.map(|(size, _)| size).ok()
+    }
+
+    fn overflow(&mut self, e: ExprId, overflow: Overflow) {
+        let span = self.source.ast.spans.get(e).copied().unwrap_or_default();
+        self.report(Diagnostic::new("overflow", span, overflow.to_string()));
     }
 
     fn size_variable(&mut self, name: &'a str) {
@@ -350,7 +393,7 @@ impl<'a> Declarations<'a> {
                 self.definitions.push(definition);
             }
             Decl::Fun { name, params, value, partials } => self.function(name, params, *value, partials),
-            Decl::Assume { .. } => {}
+            Decl::Assume { .. } | Decl::Size { .. } => {}
         }
     }
 
@@ -366,7 +409,6 @@ impl<'a> Declarations<'a> {
     }
 
     fn size(&mut self, e: ExprId) -> Option<Size> {
-        let span = self.source.ast.spans.get(e).copied().unwrap_or_default();
         let size = match linear(self.source, e) {
             Ok(size) => size,
             Err(diagnostic) => {
@@ -375,9 +417,12 @@ impl<'a> Declarations<'a> {
                 return None;
             }
         };
-        let size = resolve(&size, |name, _| match self.globals.get(name) {
-            Some(Global::Size(n)) => Some(Size::size(*n)),
-            _ => None,
+        let size = resolve(&size, |part| match part {
+            Part::Name(name, _) => match self.globals.get(name) {
+                Some(Global::Size(n)) => Some(Size::size(*n)),
+                _ => None,
+            },
+            Part::Quotient(of, by) => self.quotient(&of, by, None),
         });
         if size.is_none() {
             self.failed = true;
@@ -385,7 +430,7 @@ impl<'a> Declarations<'a> {
         match size? {
             Ok(size) => Some(size),
             Err(overflow) => {
-                self.report(Diagnostic::new("overflow", span, overflow.to_string()));
+                self.overflow(e, overflow);
                 None
             }
         }
@@ -525,7 +570,10 @@ impl<'a> Declarations<'a> {
                 ty,
                 &mut |source, dim| match linear(source, dim) {
                     Ok(size) => {
-                        sizes.extend(size.terms.iter().map(|(name, ..)| *name));
+                        sizes.extend(size.names());
+                        if !size.quotients.is_empty() && !std::ptr::eq(ty, result.unwrap_or(ty)) {
+                            problems.push(Some(not_solvable(source, dim)));
+                        }
                         Some(Size::default())
                     }
                     Err(diagnostic) => {
@@ -550,4 +598,12 @@ impl<'a> Declarations<'a> {
         self.failed |= failed;
         sound
     }
+}
+
+/// That an axis of a definition's parameter is no quotient.
+fn not_solvable(source: &Source<'_>, dim: ExprId) -> Diagnostic {
+    let span = source.ast.spans.get(dim).copied().unwrap_or_default();
+    let message = "a size of a definition does not follow from a quotient";
+    let help = "give the axis a name of its own: `def f(x : [n] real, y : [h] real) = ..`";
+    Diagnostic::new("not-affine", span, message).help(help)
 }

@@ -2,7 +2,7 @@
 //!
 //! A sum is taken apart from the top with the coefficient that its terms will get, so a sum of any length or shape takes one pass:
 //! `index(2 * (i + 1) - j)` collects `(i, 2), (1, 2), (j, -1)`. Map applications and `argmax` are left to further tasks.
-//! Refused: products of two indices, division, values.
+//! Refused: products of two indices, division but by integers, values.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::names::Meaning;
@@ -18,7 +18,7 @@ use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 struct Sum {
     terms: Vec<(Var, i64)>,
     constant: i64,
-    /// Map applications and their coefficients.
+    /// Map applications, quotients and their coefficients.
     pending: Vec<(ExprId, i64)>,
     /// What is left to collect, with its coefficient.
     stack: Vec<(ExprId, i64)>,
@@ -112,13 +112,14 @@ impl<'a> Elaborator<'a> {
                 }
             },
             Expr::Call { .. } | Expr::Access { .. } if self.applied_map(e).is_some() => sum.pending.push((e, k)),
-            Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. } => sum.pending.push((e, k)),
+            Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. }
+            | Expr::Binary(BinaryOp::FloorDiv | BinaryOp::Rem, ..) => sum.pending.push((e, k)),
             Expr::Error => return Err(None),
             other => {
                 let (found, help) = match other {
                     Expr::Number { .. } => ("a number that is not a 64-bit integer", None),
                     Expr::Binary(BinaryOp::Div, ..) => {
-                        (noun(other), Some("instead of `x[i / 2]` write `sum k < n. [2*k = i] * x[k]`"))
+                        (noun(other), Some("the quotient of indices and sizes is written `i // 2`, and the remainder `i % 2`"))
                     }
                     Expr::All => (noun(other), Some("a whole axis is `x[i, :]`")),
                     // The arithmetic of indices is above.
@@ -175,6 +176,7 @@ impl<'a> Elaborator<'a> {
             return;
         }
         match self.expr(at) {
+            Expr::Binary(..) => self.quotient(at),
             Expr::Binder { kind, .. } => {
                 let view = if *kind == BinderKind::ArgMin { View::ArgMin } else { View::ArgMax };
                 self.arg_of(at, view, prove);

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `names` | scopes: local bindings, declarations, suggestions |
 //! | `sizes` | sizes, types, matching the types of arguments |
+//! | `quotients` | floor division and remainders of indices |
 //! | `values` | values |
 //! | `brackets` | brackets around values, selects |
 //! | `indices` | index expressions, maps |
@@ -44,6 +45,7 @@ mod formulas;
 mod indices;
 mod names;
 mod predicates;
+mod quotients;
 mod sharing;
 mod sizes;
 mod stacks;
@@ -61,7 +63,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::bounds::Knowledge;
 use self::calls::Definition;
-use self::computed::{Anchor, Hoist};
+use self::computed::{Anchor, Hoist, Hoisted};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
 use self::stacks::Stack;
@@ -144,6 +146,8 @@ impl<'a> Source<'a> {
                     BinaryOp::Add => a.checked_add(b),
                     BinaryOp::Sub => a.checked_sub(b),
                     BinaryOp::Mul => a.checked_mul(b),
+                    BinaryOp::FloorDiv if b > 0 => Some(a.div_euclid(b)),
+                    BinaryOp::Rem if b > 0 => Some(a.rem_euclid(b)),
                     _ => None,
                 }),
                 _ => None,
@@ -168,7 +172,9 @@ struct Frame<'a> {
 /// A bracket whose body is being elaborated.
 struct OpenGuard {
     pred: Option<Pred>,
-    lets: Vec<(VarId, TermId)>,
+    /// The bracket without the quotients in it, and these.
+    plain: Option<(Pred, Vec<quotients::Quotient>)>,
+    hoisted: Hoisted,
     /// The places at which it asks, where it compares tensors.
     axes: Option<brackets::Axes>,
     /// How many facts were known before the bracket.
@@ -278,6 +284,7 @@ enum Task<'a> {
         constant: i64,
         coefficients: Vec<i64>,
     },
+    Quotient(ExprId),
     MapApplication {
         at: ExprId,
         map: RelationRef,
@@ -441,6 +448,7 @@ impl<'a> Elaborator<'a> {
             Task::Affine { at, terms, constant, coefficients } => {
                 self.finish_affine(at, terms, constant, &coefficients);
             }
+            Task::Quotient(at) => self.finish_quotient(at),
             Task::MapApplication { at, map, n, prove } => self.finish_map_application(at, map, n, prove),
             Task::ArgOf { at, view, index, extent } => self.finish_arg_of(at, view, index, extent),
         }

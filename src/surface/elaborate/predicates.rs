@@ -209,6 +209,8 @@ impl<'a> Elaborator<'a> {
             anchor.slots.pop();
         }
         let body = self.preds.pop().flatten();
+        let quotients = self.take_quotients_of(index);
+        let body = body.and_then(|body| self.exists_quotients(&quotients, body));
         let exists = body.zip(extent).map(|(body, extent)| Pred::exists(index, extent, body));
         let exists = self.negate_if(at, negated, exists);
         self.push_pred(at, exists);

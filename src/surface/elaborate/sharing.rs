@@ -238,7 +238,7 @@ impl<'a> Elaborator<'a> {
             lets.extend(var.zip(value));
         }
         let complete = lets.len() == shared.len();
-        let value = self.wrap(lets, body.filter(|_| complete), span);
+        let value = self.wrap_lets(lets, body.filter(|_| complete), span);
         self.values.push(value);
     }
 

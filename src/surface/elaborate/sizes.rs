@@ -23,15 +23,38 @@ const MAX_TYPE_NESTING: usize = 64;
 /// How many parts a size may have.
 const MAX_SIZE_NODES: usize = 1_000_000;
 
-/// `constant + sum of coefficient * name`
+/// How deep floor divisions of a size may nest.
+const MAX_QUOTIENT_NESTING: usize = 16;
+
+/// `constant + sum of coefficient * name + sum of coefficient * floor(size / by)`
 pub(super) struct Linear<'a> {
     pub(super) terms: Vec<(&'a str, i64, Span)>,
+    pub(super) quotients: Vec<(Linear<'a>, i64, i64)>,
     pub(super) constant: i64,
 }
 
-/// A size as written, without recursion.
+impl<'a> Linear<'a> {
+    /// The names in it, in the order of the text but for those in quotients, which come last.
+    pub(super) fn names(&self) -> Vec<&'a str> {
+        let inner = self.quotients.iter().flat_map(|(of, ..)| of.names());
+        self.terms.iter().map(|(name, ..)| *name).chain(inner).collect()
+    }
+}
+
+/// A part of a size as written, for which a meaning is asked.
+pub(super) enum Part<'a> {
+    Name(&'a str, Span),
+    /// `floor(size / by)`
+    Quotient(Size, i64),
+}
+
+/// A size as written. Only quotients nest.
 pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, Option<Diagnostic>> {
-    let mut size = Linear { terms: Vec::new(), constant: 0 };
+    linear_within(source, e, 0)
+}
+
+fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Linear<'a>, Option<Diagnostic>> {
+    let mut size = Linear { terms: Vec::new(), quotients: Vec::new(), constant: 0 };
     let mut stack = vec![(e, 1i64)];
     let mut steps = 0;
     while let Some((e, k)) = stack.pop() {
@@ -64,6 +87,22 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
                     return Err(Some(Diagnostic::new("not-affine", span, message).help(help)));
                 }
             },
+            Expr::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::Rem), a, b) => {
+                let Some(by) = constant(b).filter(|by| *by > 0) else { return Err(Some(not_a_divisor(span))) };
+                if depth >= MAX_QUOTIENT_NESTING {
+                    let message = format!("floor divisions nest to a depth of at most {MAX_QUOTIENT_NESTING}");
+                    return Err(Some(Diagnostic::new("too-deep", span, message)));
+                }
+                let factor = match op {
+                    BinaryOp::FloorDiv => k,
+                    // a % b  ==  a - b * (a // b)
+                    _ => {
+                        stack.push((*a, k));
+                        k.checked_neg().and_then(|k| k.checked_mul(by)).ok_or_else(overflow)?
+                    }
+                };
+                size.quotients.push((linear_within(source, *a, depth + 1)?, by, factor));
+            }
             Expr::Error => return Err(None),
             other => {
                 let message = format!("a size is built from size variables and integers, found {}", noun(other));
@@ -74,25 +113,45 @@ pub(super) fn linear<'a>(source: &Source<'a>, e: ExprId) -> Result<Linear<'a>, O
     Ok(size)
 }
 
-/// The linear form with a meaning for every name.
+/// That `//` and `%` take a positive integer.
+pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
+    Diagnostic::new("not-affine", span, "the divisor of `//` and `%` is a positive integer literal")
+        .help("as in `n // 2` and `i % 3`; numbers are divided by `/`")
+}
+
+/// The linear form with a meaning for every name and quotient.
 pub(super) fn resolve<'a>(
     size: &Linear<'a>,
-    mut meaning: impl FnMut(&'a str, Span) -> Option<Size>,
+    mut meaning: impl FnMut(Part<'a>) -> Option<Size>,
+) -> Option<Checked<Size>> {
+    resolve_by(size, &mut meaning)
+}
+
+fn resolve_by<'a>(
+    size: &Linear<'a>,
+    meaning: &mut dyn FnMut(Part<'a>) -> Option<Size>,
 ) -> Option<Checked<Size>> {
     let mut terms = Vec::new();
     let mut constant = Affine::constant(size.constant);
     // All names are looked up, so that all unknown ones are reported.
     let mut complete = true;
     let mut sum = || -> Checked<()> {
+        let mut add = |n: Option<Size>, k: i64| -> Checked<()> {
+            let Some(n) = n else {
+                complete = false;
+                return Ok(());
+            };
+            let n = n.scale(k)?;
+            constant = constant.add_constant(n.offset())?;
+            terms.extend(n.terms().iter().cloned());
+            Ok(())
+        };
         for (name, k, span) in &size.terms {
-            match meaning(name, *span) {
-                Some(n) => {
-                    let n = n.scale(*k)?;
-                    constant = constant.add_constant(n.offset())?;
-                    terms.extend(n.terms().iter().cloned());
-                }
-                None => complete = false,
-            }
+            add(meaning(Part::Name(name, *span)), *k)?;
+        }
+        for (of, by, k) in &size.quotients {
+            let of = resolve_by(of, meaning).transpose()?;
+            add(of.and_then(|of| meaning(Part::Quotient(of, *by))), *k)?;
         }
         Ok(())
     };
@@ -116,22 +175,32 @@ impl<'a> Elaborator<'a> {
                 return None;
             }
         };
-        let size = resolve(&size, |name, span| self.size_named(name, span))?;
+        let size = resolve(&size, |part| self.size_part(part))?;
         self.checked(e, size)
     }
 
     /// Whether the range of a binder ends at an index.
     pub(super) fn is_below_index(&self, e: ExprId) -> bool {
         let size = linear(self.frame.source, e);
-        size.is_ok_and(|size| size.terms.iter().any(|(name, ..)| self.index_named(name).is_some()))
+        size.is_ok_and(|size| size.names().iter().any(|name| self.index_named(name).is_some()))
     }
 
     /// An end of a range that is made of indices, and the largest value that it has; an index alone stands for its own range.
     pub(super) fn bound_by_index(&mut self, e: ExprId) -> Option<(Affine, Size)> {
         let size = linear(self.frame.source, e).ok()?;
-        let bound = resolve(&size, |name, span| match self.index_named(name) {
-            Some(index) => Some(Affine::index(index)),
-            None => self.size_named(name, span),
+        let span = self.span(e);
+        let bound = resolve(&size, |part| match part {
+            Part::Name(name, span) => match self.index_named(name) {
+                Some(index) => Some(Affine::index(index)),
+                None => self.size_named(name, span),
+            },
+            Part::Quotient(of, _) if of.terms().iter().any(|(v, _)| matches!(v, Var::Index(_))) => {
+                let message = "a range does not end at the quotient of an index";
+                let help = "guard the body: `sum j < n. [j < i // 2] * ..`";
+                self.diagnose(Diagnostic::new("index-in-extent", span, message).help(help));
+                None
+            }
+            part => self.size_part(part),
         })?;
         let bound = self.checked(e, bound)?;
         let mut complete = true;
@@ -153,6 +222,29 @@ impl<'a> Elaborator<'a> {
             return None;
         }
         Some((bound, self.checked(e, largest)?))
+    }
+
+    /// What a name or a quotient means in a size.
+    fn size_part(&mut self, part: Part<'_>) -> Option<Size> {
+        match part {
+            Part::Name(name, span) => self.size_named(name, span),
+            Part::Quotient(of, by) => match self.size_quotient(&of, by) {
+                Ok(size) => Some(size),
+                Err(overflow) => {
+                    self.report("overflow", Span::default(), overflow.to_string());
+                    None
+                }
+            },
+        }
+    }
+
+    /// `floor(of / by)` of a size.
+    pub(super) fn size_quotient(&mut self, of: &Size, by: i64) -> Checked<Size> {
+        let Elaborator { globals, program, knowledge, .. } = self;
+        let signature = std::sync::Arc::make_mut(&mut program.signature);
+        let (size, added) = signature.quotient(of, by, None, &|name| !globals.contains_key(name))?;
+        added.into_iter().for_each(|p| knowledge.assume(p));
+        Ok(size)
     }
 
     /// What a name means in a size.
@@ -298,7 +390,10 @@ impl<'a> Elaborator<'a> {
             self.show_type(actual)
         );
         let diagnostic = Diagnostic::new("size-mismatch", span, message);
-        let formal = resolve(formal, |name, _| sizes.get(name).cloned());
+        let formal = resolve(formal, |part| match part {
+            Part::Name(name, _) => sizes.get(name).cloned(),
+            Part::Quotient(..) => None,
+        });
         match formal {
             Some(Ok(n)) if self.depth() == 0 && !Pred::equal(&n, size).is_ok_and(|p| p.is_false()) => {
                 let (n, size) = (self.show(&n), self.show(size));
@@ -315,9 +410,12 @@ impl<'a> Elaborator<'a> {
         let mut axes = Vec::new();
         let mut same = self.match_type(&definition, result, actual, &mut axes, 0);
         for (formal, size) in axes {
-            let formal = resolve(&formal, |name, _| match self.meaning(name) {
-                Meaning::Size(n) => Some(n),
-                _ => None,
+            let formal = resolve(&formal, |part| match part {
+                Part::Name(name, _) => match self.meaning(name) {
+                    Meaning::Size(n) => Some(n),
+                    _ => None,
+                },
+                Part::Quotient(of, by) => self.size_quotient(&of, by).ok(),
             });
             same &= match formal {
                 Some(Ok(n)) => n == size || Pred::equal(&n, &size).is_ok_and(|goal| self.proves(&goal)),
@@ -467,10 +565,15 @@ pub(super) fn show_formal(source: &Source<'_>, ty: &TypeExpr) -> String {
 }
 
 fn show_size(source: &Source<'_>, e: ExprId) -> String {
-    let Ok(size) = linear(source, e) else { return "..".into() };
+    linear(source, e).map_or_else(|_| "..".into(), |size| show_linear(&size))
+}
+
+fn show_linear(size: &Linear<'_>) -> String {
     let mut text = String::new();
-    for (name, k, _) in &size.terms {
-        let sign = match (text.is_empty(), *k < 0) {
+    let names = size.terms.iter().map(|(name, k, _)| ((*name).to_owned(), *k));
+    let quotients = size.quotients.iter().map(|(of, by, k)| (format!("(({}) // {by})", show_linear(of)), *k));
+    for (name, k) in names.chain(quotients) {
+        let sign = match (text.is_empty(), k < 0) {
             (true, false) => "",
             (true, true) => "-",
             (false, false) => " + ",
@@ -478,7 +581,7 @@ fn show_size(source: &Source<'_>, e: ExprId) -> String {
         };
         text.push_str(sign);
         match k.unsigned_abs() {
-            1 => text.push_str(name),
+            1 => text.push_str(&name),
             k => text.push_str(&format!("{k}*{name}")),
         }
     }

@@ -85,6 +85,6 @@ impl<'a> Elaborator<'a> {
         let Some(Stack { indices, shape, lets }) = stack else { return value };
         let span = self.span(at);
         let tensor = self.gens(&indices, &shape, value?, span);
-        self.wrap(lets, tensor, span)
+        self.wrap_lets(lets, tensor, span)
     }
 }

@@ -229,7 +229,7 @@ impl<'a> Elaborator<'a> {
         let elements = self.elements_at(&values, &indices, &mut lets, span)?;
         let body = operation(self, elements)?;
         let tensor = self.gens(&indices, &shape, body, span);
-        self.wrap(lets, tensor, span)
+        self.wrap_lets(lets, tensor, span)
     }
 
     /// The elements of some tensors at indices, of which those of fewer axes have the last ones. The `let`s around them go to the others.
@@ -365,7 +365,7 @@ impl<'a> Elaborator<'a> {
                 total = self.push(Term::Apply(Function::from(Op::Div), vec![total, n]), span)?;
             }
         }
-        self.wrap(lets, Some(total), span)
+        self.wrap_lets(lets, Some(total), span)
     }
 
     /// The extremum over the last axis, then over the one before.
@@ -390,7 +390,7 @@ impl<'a> Elaborator<'a> {
             let element = self.largest_element(at, view, var, places, extent)?;
             tensor = self.gens(&outer, &shape, element, span)?;
         }
-        self.wrap(lets, Some(tensor), span)
+        self.wrap_lets(lets, Some(tensor), span)
     }
 
     /// `a @ b`
@@ -442,7 +442,7 @@ impl<'a> Elaborator<'a> {
         let body = self.push(Term::Mul(a, b), span)?;
         let body = self.push(Term::Sum { index: k, extent: inner, body }, span)?;
         let value = self.gens(&names, &shape, body, span);
-        self.wrap(lets, value, span)
+        self.wrap_lets(lets, value, span)
     }
 
     /// `A'`
@@ -471,7 +471,7 @@ impl<'a> Elaborator<'a> {
         let element = self.element_at(value, &indices, span)?;
         indices.reverse();
         let value = self.gens(&indices, &[n, m], element, span);
-        self.wrap(lets, value, span)
+        self.wrap_lets(lets, value, span)
     }
 
     /// The places of an access: an index each, nothing for a whole axis. Whole axes at the end are left out.

@@ -34,7 +34,10 @@ fn show(program: &Program, a: &Affine) -> String {
 fn show_var(program: &Program, v: &Var) -> String {
     match v {
         Var::Index(i) => program.indices.get(*i).cloned().unwrap_or_else(|| i.to_string()),
-        Var::Size(n) => program.signature.sizes.get(*n).cloned().unwrap_or_else(|| n.to_string()),
+        Var::Size(n) => match program.signature.quotients().into_iter().find(|quotient| quotient.size == *n) {
+            Some(quotient) => format!("({})", quotient.text(&show(program, &quotient.of))),
+            None => program.signature.sizes.get(*n).cloned().unwrap_or_else(|| n.to_string()),
+        },
         Var::Apply(application) => {
             let args: Vec<String> = application.args.iter().map(|a| show(program, a)).collect();
             format!("{}({})", show_relation(program, application.map), args.join(", "))
@@ -106,7 +109,8 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
             BinaryOp::Add => "a sum",
             BinaryOp::Sub => "a difference",
             BinaryOp::Mul | BinaryOp::MatMul => "a product",
-            BinaryOp::Div => "a quotient",
+            BinaryOp::Div | BinaryOp::FloorDiv => "a quotient",
+            BinaryOp::Rem => "a remainder",
             BinaryOp::Pow => "a power",
             BinaryOp::And | BinaryOp::Or => "a predicate",
             _ => "a comparison",
@@ -137,6 +141,8 @@ pub(super) fn symbol(op: BinaryOp) -> &'static str {
         BinaryOp::Sub => "-",
         BinaryOp::Mul => "*",
         BinaryOp::Div => "/",
+        BinaryOp::FloorDiv => "//",
+        BinaryOp::Rem => "%",
         BinaryOp::MatMul => "@",
         BinaryOp::Pow => "^",
         BinaryOp::Less => "<",

@@ -68,6 +68,7 @@ impl<'a> Elaborator<'a> {
             Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div), a, b) => {
                 self.arithmetic(at, *op, *a, *b);
             }
+            Expr::Binary(BinaryOp::FloorDiv | BinaryOp::Rem, ..) => self.index_value(at),
             // As a number, a comparison of reals is 1 where it holds and 0 elsewhere.
             Expr::Binary(op, a, b) if !matches!(op, BinaryOp::And | BinaryOp::Or) && !self.compares_indices(*a, *b) => {
                 self.arithmetic(at, *op, *a, *b);
@@ -342,7 +343,7 @@ impl<'a> Elaborator<'a> {
         let Expr::Access { array, indices } = self.expr(at) else { return };
         let places = self.given_places(indices);
         let value = self.pop_value();
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let value = value.and_then(|value| {
             let axes = self.axes(value, indices.len(), *array, span)?;
             let places: Vec<(Option<Affine>, Size)> = places?.into_iter().zip(axes).collect();
@@ -355,7 +356,7 @@ impl<'a> Elaborator<'a> {
             self.demand_in_bounds(at, what, &args)?;
             self.slice(value, places, span)
         });
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
@@ -392,7 +393,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Access { indices, .. } = self.expr(at) else { return };
         let places = self.given_places(indices);
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
         let value = if n > rank {
             self.too_many_indices(n, rank, self.program.variables[var].ty, span);
@@ -400,7 +401,7 @@ impl<'a> Elaborator<'a> {
         } else {
             places.and_then(|places| self.stored_elements(var, places, span))
         };
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
@@ -439,7 +440,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_stored_access(&mut self, at: ExprId, var: VarId, n: usize) {
         let span = self.span(at);
         let places = self.pop_affines(n);
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let value = places.and_then(|places| {
             let goal = Pred::relation(self.sparse(var)?, places.clone());
             if !self.proves(&goal) {
@@ -455,7 +456,7 @@ impl<'a> Elaborator<'a> {
             }
             self.stored(var, &places, span)
         });
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
@@ -469,9 +470,9 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_index_value(&mut self, at: ExprId) {
         let span = self.span(at);
         let index = self.pop_affine();
-        let lets = self.leave_anchor();
+        let hoisted = self.leave_anchor();
         let value = index.and_then(|a| self.push(Term::Number(Number::Index(a)), span));
-        let value = self.wrap(lets, value, span);
+        let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 

@@ -64,6 +64,30 @@ impl Parser<'_> {
         true
     }
 
+    /// `size h = n // 2`. The word is no keyword: it begins a declaration where a name stands behind it.
+    pub(super) fn size(&mut self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let behind = lexer.next(&mut Vec::new());
+        let word = self.text.get(self.current.span.range());
+        if self.token() != Token::Name || word != Some("size") || behind.token != Token::Name || behind.starts_line {
+            return false;
+        }
+        let start = self.current.span;
+        self.indent = Some(self.current.indent);
+        self.advance();
+        if let Some(name) = self.name("the name of a size") {
+            let value = self.eat(Token::Equal).map(|_| self.expression(&[]).id);
+            self.ast.decls.push(Decl::Size { name, value });
+        }
+        self.indent = None;
+        if self.ast.body.is_some() {
+            let message = "expected the end of the text behind the program's body, found the declaration of a size";
+            let help = "declarations come before the body";
+            self.push_diagnostic(Diagnostic::new("misplaced-declaration", start, message).help(help));
+        }
+        true
+    }
+
     pub(super) fn decl(&mut self) {
         let keyword = self.advance().token;
         self.decl_of(keyword);

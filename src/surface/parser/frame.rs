@@ -150,6 +150,8 @@ pub(super) fn infix(token: Token) -> Option<(BinaryOp, u8)> {
         Token::Minus => (BinaryOp::Sub, SUM),
         Token::Star => (BinaryOp::Mul, PRODUCT),
         Token::Slash => (BinaryOp::Div, PRODUCT),
+        Token::SlashSlash => (BinaryOp::FloorDiv, PRODUCT),
+        Token::Percent => (BinaryOp::Rem, PRODUCT),
         Token::At => (BinaryOp::MatMul, PRODUCT),
         Token::Caret => (BinaryOp::Pow, POWER),
         _ => return None,
@@ -180,7 +182,7 @@ impl Frame {
                 | BinaryOp::Equal
                 | BinaryOp::NotEqual => COMPARE,
                 BinaryOp::Add | BinaryOp::Sub => SUM,
-                BinaryOp::Mul | BinaryOp::Div | BinaryOp::MatMul => PRODUCT,
+                BinaryOp::Mul | BinaryOp::Div | BinaryOp::FloorDiv | BinaryOp::Rem | BinaryOp::MatMul => PRODUCT,
                 BinaryOp::Pow => POWER,
             },
             Frame::LetValue { .. }

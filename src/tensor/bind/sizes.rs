@@ -1,11 +1,12 @@
-//! Sizes from the equations of the axes: an unknown at a time, then as a linear system.
+//! Sizes from the equations of the axes: an unknown at a time, then as a linear system. What is left open may follow from the assumptions, where
+//! they leave one value: `n // 2`, or `assume m = 2*n`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::text::affine_text;
 use crate::base::{Arena, Id, SizeId};
 use crate::error::{Error, Result};
-use crate::index::{Size, Var};
+use crate::index::{Pred, Size, Var};
 use crate::solver::polynomial::Rational;
 use crate::solver::{self, Unsolved};
 use crate::ty::Signature;
@@ -95,7 +96,7 @@ impl<'a> Solver<'a> {
                     self.assign(v, k, row.constant, row.reasons, &mut queue)?;
                 }
             }
-            if queue.is_empty() {
+            if queue.is_empty() && !self.assumed(&mut queue)? {
                 break;
             }
         }
@@ -120,6 +121,48 @@ impl<'a> Solver<'a> {
             self.check(at)?;
         }
         Ok(self.known.into_iter().flatten().map(|(n, _)| n).collect())
+    }
+
+    /// Gives a value to sizes for which the assumptions leave one; whether there is such a size.
+    fn assumed(&mut self, queue: &mut Vec<usize>) -> Result<bool> {
+        let signature = self.signature;
+        let mut ranges: BTreeMap<usize, (i128, i128, BTreeSet<usize>)> = BTreeMap::new();
+        for p in signature.assumptions.iter().flat_map(Pred::conjuncts) {
+            let (Pred::NonNegative(a) | Pred::Zero(a)) = p else { continue };
+            let (mut open, mut rest, mut from) = (None, i128::from(a.offset()), BTreeSet::new());
+            let mut alone = true;
+            for (v, k) in a.terms() {
+                let Var::Size(n) = v else { continue };
+                match self.known.get(n.index()) {
+                    Some(Some((value, reasons))) => {
+                        rest = rest.checked_add(i128::from(*k) * i128::from(*value)).ok_or(Error::Overflow)?;
+                        from.extend(reasons.iter().copied());
+                    }
+                    _ => alone &= open.replace((n.index(), i128::from(*k))).is_none(),
+                }
+            }
+            self.step(a.terms().len())?;
+            let Some((n, k)) = open.filter(|_| alone) else { continue };
+            let (low, high, reasons) = ranges.entry(n).or_insert((0, i128::MAX, BTreeSet::new()));
+            // k * n + rest >= 0
+            let bound = -rest.div_euclid(k.abs());
+            match k > 0 {
+                true => *low = (*low).max(bound),
+                false => *high = (*high).min(rest.div_euclid(-k)),
+            }
+            if matches!(p, Pred::Zero(_)) {
+                match k > 0 {
+                    true => *high = (*high).min((-rest).div_euclid(k)),
+                    false => *low = (*low).max(-(-rest).div_euclid(-k)),
+                }
+            }
+            reasons.extend(from);
+        }
+        let found: Vec<_> = ranges.into_iter().filter(|(_, (low, high, _))| low == high).collect();
+        for (n, (value, _, from)) in &found {
+            self.assign(*n, 1, *value, from.clone(), queue)?;
+        }
+        Ok(!found.is_empty())
     }
 
     fn step(&mut self, count: usize) -> Result<()> {

@@ -1,9 +1,12 @@
 //! The declarations in front of a program: parameters, relations, maps, registered functions, assumptions.
 
+use std::collections::BTreeSet;
+
 use super::{Level, Printer, Task};
-use crate::base::{Id, RelationId};
-use crate::index::Size;
-use crate::scalar::{self, UserValue};
+use crate::base::{Id, RelationId, SizeId};
+use crate::index::{Affine, Pred, Size, Var};
+use crate::scalar::{self, Number, UserValue};
+use crate::term::{Program, Term};
 use crate::ty::{RelationKind, Storage, Type, TypeId};
 
 impl Printer<'_> {
@@ -61,12 +64,55 @@ impl Printer<'_> {
             };
             self.declare(&text);
         }
+        for size in self.given_sizes() {
+            let text = format!("size {}", self.affine(&Size::size(size)));
+            self.declare(&text);
+        }
+        let quotients = signature.quotients();
+        for quotient in &quotients {
+            let value = quotient.text(&self.affine(&quotient.of));
+            let text = format!("size {} = {value}", self.affine(&Size::size(quotient.size)));
+            self.declare(&text);
+        }
+        let said: Vec<Pred> = quotients.iter().filter_map(|quotient| quotient.definition().ok()).flatten().collect();
         for p in &signature.assumptions {
+            let rest = Pred::all(p.conjuncts().iter().filter(|p| !said.contains(p)).cloned());
+            if rest.is_true() {
+                continue;
+            }
+            let p = &rest;
             let mut tasks = vec![Task::text("assume ")];
             self.pred(p, Level::Open, &mut tasks);
             tasks.push(Task::Hard);
             self.run(tasks);
         }
+    }
+
+    /// The sizes in the program that no other declaration mentions.
+    fn given_sizes(&self) -> BTreeSet<SizeId> {
+        let Program { signature, terms, .. } = self.program;
+        let (mut used, mut said) = (BTreeSet::new(), BTreeSet::new());
+        let sizes_of = |a: &Affine, into: &mut BTreeSet<SizeId>| {
+            a.visit(&mut |v| {
+                if let Var::Size(n) = v {
+                    into.insert(*n);
+                }
+            });
+        };
+        for term in terms.values() {
+            match term {
+                Term::Gen { extent: a, .. } | Term::Sum { extent: a, .. } => sizes_of(a, &mut used),
+                Term::Access { index: a, .. } | Term::Number(Number::Index(a)) => sizes_of(a, &mut used),
+                Term::Iverson { guard, .. } => guard.visit_affine(&mut |a| sizes_of(a, &mut used)),
+                _ => {}
+            }
+        }
+        let leaves = signature.params.values().filter_map(|param| signature.types.leaves(param.ty).ok()).flatten();
+        let relations = signature.relations.values().flat_map(|relation| relation.shape.iter().cloned());
+        leaves.flat_map(|leaf| leaf.dims).chain(relations).for_each(|n| sizes_of(&n, &mut said));
+        signature.assumptions.iter().for_each(|p| p.visit_affine(&mut |a| sizes_of(a, &mut said)));
+        used.retain(|n| !said.contains(n));
+        used
     }
 
     /// The name of an argument of a registered function, unlike all global names.

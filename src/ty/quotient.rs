@@ -1,0 +1,174 @@
+//! Floor division of sizes by positive integers.
+//!
+//! ```text
+//! floor((k*q + r) / k)  ==  q + floor(r / k)            where 0 <= c < k for all coefficients c of r
+//! h = floor(r / k)      <=>  k*h <= r  and  r <= k*h + k - 1
+//! ```
+//!
+//! A quotient is a size of its own, which two assumptions define; so all that proves, counts and binds knows of it what it knows of other
+//! assumptions. There is one for each remainder and divisor, so equal quotients are equal sizes, and one that has no remainder is none.
+
+use std::collections::BTreeSet;
+
+use super::Signature;
+use crate::base::integers::gcd;
+use crate::base::SizeId;
+use crate::index::{Affine, Checked, Overflow, Pred, Size, Var};
+use crate::solver::estimate::Hints;
+
+/// `size = floor(of / by)`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quotient {
+    /// The quotient.
+    pub size: SizeId,
+    /// What is divided: sizes with positive factors, and an integer that is not negative.
+    pub of: Size,
+    /// The divisor, at least 2.
+    pub by: i64,
+}
+
+impl Quotient {
+    /// How it is written, given how what it divides is: `n // 2`, `(n + m) // 2`.
+    pub(crate) fn text(&self, of: &str) -> String {
+        format!("{} // {}", self.dividend(of), self.by)
+    }
+
+    /// What it divides, in parentheses if it has several terms.
+    pub(crate) fn dividend(&self, of: &str) -> String {
+        match self.of.terms().len() == 1 && self.of.offset() == 0 {
+            true => of.to_owned(),
+            false => format!("({of})"),
+        }
+    }
+
+    /// What defines it.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub fn definition(&self) -> Checked<[Pred; 2]> {
+        let multiple = Affine::size(self.size).scale(self.by)?;
+        let rest = self.of.sub(&multiple)?;
+        let below = Affine::constant(self.by - 1).sub(&rest)?;
+        Ok([Pred::non_negative(rest), Pred::non_negative(below)])
+    }
+}
+
+impl Signature {
+    /// The sizes that assumptions define as quotients, in the order of the assumptions.
+    pub fn quotients(&self) -> Vec<Quotient> {
+        let known: BTreeSet<&Pred> = self.assumptions.iter().flat_map(Pred::conjuncts).collect();
+        let mut found: Vec<Quotient> = Vec::new();
+        for p in self.assumptions.iter().flat_map(Pred::conjuncts) {
+            let Pred::NonNegative(rest) = p else { continue };
+            for (v, k) in rest.terms() {
+                let (Var::Size(size), Some(by)) = (v, k.checked_neg().filter(|by| *by >= 2)) else { continue };
+                let of = Affine::size(*size).scale(by).and_then(|multiple| rest.add(&multiple));
+                let Ok(quotient) = of.map(|of| Quotient { size: *size, of, by }) else { continue };
+                let positive = quotient.of.offset() >= 0 && quotient.of.terms().iter().all(|(_, k)| *k > 0);
+                let defined = quotient.definition().is_ok_and(|both| both.iter().all(|p| known.contains(p)));
+                if positive && defined && found.iter().all(|other| other.size != *size) {
+                    found.push(quotient);
+                }
+            }
+        }
+        found
+    }
+
+    /// The values of quotients, where those of all other sizes are known.
+    ///
+    /// # Errors
+    /// [`Overflow`].
+    pub fn quotient_values(&self, value: impl Fn(SizeId) -> Option<i64>) -> Checked<Vec<(SizeId, i64)>> {
+        let mut known: Vec<(SizeId, i64)> = Vec::new();
+        for Quotient { size, of, by } in self.quotients() {
+            let found = of.evaluate(&mut |v| match v {
+                Var::Size(n) => known.iter().find(|(m, _)| m == n).map(|(_, k)| *k).or_else(|| value(*n)),
+                Var::Index(_) | Var::Apply(_) => None,
+            });
+            if let Some(found) = found {
+                known.push((size, found?.div_euclid(by)));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Hints with what they imply for quotients of which nothing is said.
+    pub(crate) fn with_quotients(&self, hints: &Hints) -> Hints {
+        let mut hints = hints.clone();
+        for Quotient { size, of, by } in self.quotients() {
+            let multiple = |(v, k): &(Var, i64)| match v {
+                Var::Size(n) => *k as f64 * hints.size(*n),
+                Var::Index(_) | Var::Apply(_) => 0.0,
+            };
+            let multiple = of.terms().iter().map(multiple).sum::<f64>() / by as f64;
+            hints.sizes.entry(size).or_insert(multiple);
+        }
+        hints
+    }
+
+    /// `floor(of / by)`, and the assumptions that were added: where no size is this quotient, `own` becomes it, or a new one whose name is free.
+    /// `by` is positive.
+    pub(crate) fn quotient(
+        &mut self,
+        of: &Size,
+        by: i64,
+        own: Option<SizeId>,
+        is_free: &dyn Fn(&str) -> bool,
+    ) -> Checked<(Size, Vec<Pred>)> {
+        let quotients = self.quotients();
+        let (mut whole, mut rest, mut by) = (Affine::constant(0), of.clone(), by);
+        loop {
+            let (quotient, remainder) = rest.div_rem(by)?;
+            whole = whole.add(&quotient)?;
+            rest = remainder;
+            let common = rest.terms().iter().fold(by.unsigned_abs(), |g, (_, k)| {
+                gcd(u128::from(g), u128::from(k.unsigned_abs())) as u64
+            });
+            let common = i64::try_from(common).map_err(|_| Overflow)?;
+            if common > 1 {
+                by /= common;
+                rest = rest.div_rem(common)?.0;
+            }
+            if rest.terms().is_empty() {
+                // What is left is less than the divisor.
+                return Ok((whole, Vec::new()));
+            }
+            // floor((floor(n / a) + c) / b)  ==  floor((n + a*c) / (a*b))
+            let inner = rest.add_constant(rest.offset().checked_neg().ok_or(Overflow)?)?.as_size();
+            match quotients.iter().find(|quotient| Some(quotient.size) == inner) {
+                Some(inner) => {
+                    let shift = inner.by.checked_mul(rest.offset()).ok_or(Overflow)?;
+                    rest = inner.of.add_constant(shift)?;
+                    by = by.checked_mul(inner.by).ok_or(Overflow)?;
+                }
+                None => break,
+            }
+        }
+        if let Some(found) = quotients.iter().find(|quotient| quotient.of == rest && quotient.by == by) {
+            return Ok((whole.add(&Affine::size(found.size))?, Vec::new()));
+        }
+        let size = match own.filter(|own| whole == Size::default() && rest.coefficient(&Var::Size(*own)) == 0) {
+            Some(own) => own,
+            None => self.sizes.push(self.quotient_name(&rest, by, is_free)),
+        };
+        let definition = Quotient { size, of: rest, by }.definition()?;
+        self.assumptions.extend(definition.iter().cloned());
+        Ok((whole.add(&Affine::size(size))?, definition.to_vec()))
+    }
+
+    /// `n_2` for `n // 2`.
+    fn quotient_name(&self, of: &Size, by: i64, is_free: &dyn Fn(&str) -> bool) -> String {
+        let sizes = of.terms().iter().filter_map(|(v, _)| match v {
+            Var::Size(n) => self.sizes.get(*n).map(String::as_str),
+            Var::Index(_) | Var::Apply(_) => None,
+        });
+        let stem = sizes.collect::<Vec<_>>().join("_");
+        let stem = format!("{stem}_{by}");
+        let taken = |name: &str| !is_free(name) || self.sizes.values().any(|size| size == name);
+        let mut name = stem.clone();
+        while taken(&name) {
+            name.push('\'');
+        }
+        name
+    }
+}
