@@ -583,18 +583,17 @@ mod tests {
         assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
     }
 
-    /// The extractor of `egg` chooses the cheapest tree, where shared work counts as often as it is read. So its programs cost more; the
-    /// documentation of the pass says by how much.
+    /// The extractor of `egg` chooses the cheapest tree, where shared work counts as often as it is read. None of its programs costs less, and
+    /// some cost more. How many and by how much depends on the rules; the documentation of the pass says what is the least of both here.
     #[test]
     fn trees_cost_more_than_shared_programs() {
-        let (mut all, mut dearer, mut worst) = (0, 0, 1.0_f64);
-        for (name, [_, derivative]) in programs() {
+        let programs = programs();
+        let (all, mut dearer, mut worst) = (programs.len(), 0, 1.0_f64);
+        for (name, [_, derivative]) in programs {
             let (program, options) = (&derivative, Options::default());
             let rules = rules_of(options.tier).unwrap();
             let (run, _) = run(program, &options, false, &rules, Answers::default()).unwrap();
-            if run.large {
-                continue;
-            }
+            assert!(!run.large, "{name} is not searched");
             let extractor = Extractor::new(&run.graph.egraph, Tree(&run.model));
             let nodes: Vec<(Id, Node)> = run
                 .graph
@@ -610,12 +609,12 @@ mod tests {
             let cost = |selection: &Selection| run.table.total(selection, &roots).unwrap().1;
             let (trees, own) = (cost(&run.table.selection(&nodes)), cost(&run.selection));
             assert_ne!(trees.compare(&own), Ordering::Less, "{name}");
-            all += 1;
             let ratio = trees.at(1000.0) / own.at(1000.0).max(1.0);
             dearer += usize::from(ratio > 1.0 + 1e-9);
             worst = worst.max(ratio);
         }
         println!("of {all} derivatives {dearer} cost more, at worst {worst:.2} times");
-        assert!(dearer > 0, "trees are as good: the extractor of egg would do");
+        assert!(5 * dearer >= all, "fewer than one in five");
+        assert!(worst >= 1.25, "none by a quarter");
     }
 }

@@ -26,8 +26,9 @@
 //! - its *patterns*: they match constructors of fixed arity. A left-hand side here matches some factors of a product in any order, under guards
 //!   that are proved, and binds indices;
 //! - its *runner*: it looks at limits between rounds, and one round may exceed them any number of times. Here they are looked at before each result;
-//! - its *extractor*: it chooses the cheapest tree, where a tensor that is read twice costs twice. On the 23 derivatives of `tests/programs` by all
-//!   parameters the programs that it chooses cost more in 7 cases, up to 1.33 times, and never less; a test of [`extract`](self) counts that;
+//! - its *extractor*: it chooses the cheapest tree, where a tensor that is read twice costs twice. Its choice is cheaper for none of the
+//!   derivatives of `tests/programs` by all parameters. It is dearer for at least one in five of them, and for one by a quarter or more; a test of
+//!   [`extract`](self) counts that;
 //! - its *explanations*: they are chains of terms that patterns rewrite. Here both sides of a step are expressions with indices.
 //!
 //! | file | job |

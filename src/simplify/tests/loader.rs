@@ -1,7 +1,7 @@
 //! What the loader refuses, and where it says it is.
 
 use crate::simplify::conditions::Name;
-use crate::simplify::{read, read_all};
+use crate::simplify::{BUILT_IN, read, read_all, rules};
 
 /// A rule file with one thing wrong, and the message.
 const BAD: &[(&str, &str)] = &[
@@ -150,12 +150,48 @@ fn names_of_rules_are_unique_in_all_files() {
     assert_eq!(error.to_string(), "g:2: there are two rules `x`");
 }
 
+/// The rows of the table of `rules/README.md` that has this header.
+fn rows(header: &str) -> Vec<Vec<&'static str>> {
+    let lines = include_str!("../../../rules/README.md").lines();
+    let table = lines.skip_while(|line| *line != header).skip(2).take_while(|line| line.starts_with('|'));
+    table.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
 #[test]
-fn every_condition_is_described() {
-    let described = include_str!("../../../rules/README.md");
+fn conditions_are_described() {
+    let rows = rows("| condition | holds if, or gives |");
+    let described: Vec<Name> = rows
+        .iter()
+        .map(|row| {
+            let call = row[0].trim_matches('`');
+            let name = call.rsplit(":= ").next().and_then(|call| call.split('(').next()).and_then(Name::parse);
+            let name = name.unwrap_or_else(|| panic!("there is no condition `{call}`"));
+            let (args, result) = name.signature();
+            assert_eq!((call.contains(":="), call.split(',').count()), (result.is_some(), args.len()), "{call}");
+            name
+        })
+        .collect();
     for name in Name::ALL {
-        let ways = [format!("| `{}(", name.text()), format!(":= {}(", name.text())];
-        assert!(ways.iter().any(|way| described.contains(way)), "rules/README.md does not mention `{}`", name.text());
+        let count = described.iter().filter(|other| *other == name).count();
+        assert_eq!(count, 1, "rules/README.md describes `{}` so many times", name.text());
         assert_eq!(Name::parse(name.text()), Some(*name));
     }
+}
+
+#[test]
+fn conditions_are_used() {
+    let is_used = |name: &Name| rules().unwrap().iter().any(|rule| rule.conditions.iter().any(|c| c.name == *name));
+    let idle: Vec<&str> = Name::ALL.iter().filter(|name| !is_used(name)).map(|name| name.text()).collect();
+    assert!(idle.is_empty(), "no rule asks for these: {idle:?}");
+}
+
+#[test]
+fn steps_that_are_no_rules_are_described() {
+    let described: Vec<(&str, &str)> =
+        rows("| step | says | certified by |").iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
+    let sorted = |mut steps: Vec<(&'static str, &'static str)>| {
+        steps.sort_unstable();
+        steps
+    };
+    assert_eq!(sorted(described), sorted(BUILT_IN.to_vec()));
 }

@@ -1,7 +1,8 @@
 //! What open expressions mean, by definition: the oracle of the rules.
 //!
-//! Nothing here is shared with the pass but the data types. A read of a class is an element of one of its nodes. A false guard gives 0
-//! whatever stands behind it, and a sum over nothing is 0. Products are those of the numbers, NaN and infinities among them.
+//! Nothing here is shared with the pass but the data types, and what a node says at given indices ([`lang::open`]). A read of a class is an
+//! element of one of its nodes. A false guard gives 0 whatever stands behind it, and a sum over nothing is 0. Products are those of the numbers,
+//! NaN and infinities among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
