@@ -211,14 +211,14 @@ impl Function {
     /// # use iverson::Function;
     /// use iverson::builder::{Builder, Formula, Op, UserFunction, sum};
     ///
-    /// // The derivative of the softplus is 1 - exp(-result).
+    /// // The derivative of ln(1 + exp(x)) is 1 - exp(-result).
     /// let slope = 1.0 - Op::Exp.of([&-Formula::Result]);
-    /// let softplus = UserFunction::native("softplus", 1, |x| x[0].exp().ln_1p(), vec![slope])?;
+    /// let smooth_relu = UserFunction::native("smooth_relu", 1, |x| x[0].exp().ln_1p(), vec![slope])?;
     /// let b = Builder::new();
     /// let n = b.size("n");
     /// let x = b.param("x", n);
-    /// let program = b.finish(sum(n, |i| b.call("softplus", [x[i]])))?;
-    /// let gradient = Function::build_with(&program, &[softplus])?.gradient(["x"])?;
+    /// let program = b.finish(sum(n, |i| b.call("smooth_relu", [x[i]])))?;
+    /// let gradient = Function::build_with(&program, &[smooth_relu])?.gradient(["x"])?;
     /// let slope = gradient.eval(&iverson::inputs! { "x" => [0.0] })?;
     /// assert_eq!(slope["grad_x"].as_slice(), Some(&[0.5][..]));
     /// # Ok::<(), iverson::Error>(())

@@ -120,6 +120,13 @@ impl Request {
     }
 
     /// The same derivative, for which simplification may search so many times as far as by default.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let request = Request::new(Mode::Gradient, &["x"]).effort(4);
+    /// assert_eq!(request.simplify.map(|options| options.budget.nodes), Some(1600));
+    /// ```
     pub fn effort(self, times: usize) -> Self {
         let budget = simplify::Budget::default().times(times);
         let simplify = self.simplify.map(|options| simplify::Options { budget, ..options });
