@@ -8,8 +8,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use iverson::codegen::vector::{self, V};
-use iverson::scalar::Op;
+use iverson::ir::codegen::vector::{self, V};
+use iverson::ir::scalar::Op;
 
 const COUNT: usize = 1024;
 const ROUNDS: usize = 400;

@@ -8,11 +8,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use iverson::codegen::compile::{Library, library};
-use iverson::codegen::source::{Target, source};
-use iverson::driver::{Mode, Request};
-use iverson::stages::Stages;
-use iverson::{Function, loops};
+use iverson::ir::codegen::compile::{Library, library};
+use iverson::ir::codegen::source::{Target, source};
+use iverson::ir::loops;
+use iverson::ir::stages::Stages;
+use iverson::{Function, Mode, Request};
 
 const RUNS: usize = 5;
 
@@ -31,11 +31,10 @@ fn compile(text: &str) -> iverson::Result<Run> {
     let parsed = start.elapsed();
     let names: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
-    let derive =
-        |mode| primal.derive(&Request { with_value: true, ..Request::new(mode, &wrt).raw() }, &mut Stages::new());
+    let derive = |mode| primal.derive(&Request { with_value: true, ..Request::new(mode, &wrt).raw() });
     let raw = derive(Mode::Gradient).or_else(|_| derive(Mode::Adjoint))?.function;
     let derived = start.elapsed();
-    let function = raw.simplify(&Default::default())?.function;
+    let function = raw.simplify()?;
     let simplified = start.elapsed();
     let loops = function.loops(&mut Stages::new())?;
     let lowered = start.elapsed();

@@ -6,11 +6,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
-use iverson::simplify::{Options, simplify};
-use iverson::stages::Stages;
-use iverson::tssa::Program;
+use iverson::ir::simplify::{Options, simplify};
+use iverson::ir::tssa::Program;
+use iverson::{Function, Mode, Request};
 
 const RUNS: usize = 5;
 
@@ -33,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let primal = Function::parse(&std::fs::read_to_string(&file)?)?;
         let names: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
         let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
-        let derive = |mode| primal.derive(&Request::new(mode, &wrt).raw(), &mut Stages::new());
+        let derive = |mode| primal.derive(&Request::new(mode, &wrt).raw());
         let derivative = derive(Mode::Gradient).or_else(|_| derive(Mode::Adjoint))?.function;
         for (what, function) in [("", &primal), (", derivative", &derivative)] {
             let time = measure(&format!("{name}{what}"), function.tensor_ssa())?;

@@ -6,11 +6,8 @@
 use std::error::Error;
 use std::io::Write;
 
-use iverson::scalar::{Expr, UserFunction};
-use iverson::stages::Stages;
-use iverson::surface::builder::{Builder, sum};
-use iverson::tensor::{Inputs, Value};
-use iverson::{Error as ProgramError, Function, reference, surface};
+use iverson::builder::{Builder, Formula, UserFunction, sum};
+use iverson::prelude::*;
 
 /// What was computed.
 pub struct Summary {
@@ -22,25 +19,25 @@ pub struct Summary {
 
 /// Builds, derives, prints and evaluates.
 pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
-    let slope = Expr::Arg(0) / (Expr::Result + Expr::Number(1.0));
+    let slope = Formula::Arg(0) / (Formula::Result + Formula::Number(1.0));
     let bend = UserFunction::native("bend", 1, |a| (1.0 + a[0] * a[0]).sqrt() - 1.0, vec![slope])?;
 
     let b = Builder::new();
     let n = b.size("n");
     let x = b.param("x", [n]);
-    let ast = b.finish(sum(n - 1, |i| b.call("bend", [x.at([i + 1]) - x.at([i])])))?;
-    let program = surface::elaborate(&ast, &[bend]).map_err(ProgramError::Program)?;
+    let program = b.finish(sum(n - 1, |i| b.call("bend", [x[i + 1] - x[i]])))?;
 
-    let energy = Function::compile(program, &mut Stages::new())?;
+    let energy = Function::build_with(&program, &[bend])?;
     let gradient = energy.gradient(["x"])?;
     let hessian = gradient.forward(["x"])?;
     writeln!(out, "The energy:\n\n{energy}\nIts gradient:\n\n{gradient}\nIts Hessian times dx:\n\n{hessian}")?;
 
     let (point, direction) = ([0.0, 0.5, 0.25, 2.0, 1.0], [1.0, 0.0, -1.0, 0.5, 2.0]);
-    let product = vector(&hessian, &[("x", &point), ("dx", &direction)])?;
+    let product = vector(&hessian, &inputs! { "x" => point, "dx" => direction })?;
     let moved = |h: f64| -> Vec<f64> { point.iter().zip(direction).map(|(x, dx)| x + h * dx).collect() };
     let h = 1e-5;
-    let (ahead, behind) = (vector(&gradient, &[("x", &moved(h))])?, vector(&gradient, &[("x", &moved(-h))])?);
+    let (ahead, behind) =
+        (vector(&gradient, &inputs! { "x" => moved(h) })?, vector(&gradient, &inputs! { "x" => moved(-h) })?);
     let differences: Vec<f64> = ahead.iter().zip(&behind).map(|(a, b)| (a - b) / (2.0 * h)).collect();
 
     writeln!(out, "     product  differences")?;
@@ -51,13 +48,8 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
 }
 
 /// The one result of a program, a vector.
-fn vector(function: &Function, values: &[(&str, &[f64])]) -> Result<Vec<f64>, Box<dyn Error>> {
-    let mut inputs = Inputs::new();
-    for (name, value) in values {
-        inputs.value(*name, Value::vector(value.to_vec()));
-    }
-    let results = reference::evaluate(function.tensor_ssa(), &inputs)?;
-    Ok(results[0].1.as_tensor().ok_or("a vector is expected")?.data().to_vec())
+fn vector(function: &Function, inputs: &Inputs) -> Result<Vec<f64>, Box<dyn Error>> {
+    Ok(function.eval(inputs)?[0].1.as_slice().ok_or("a vector is expected")?.to_vec())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,11 +1,14 @@
 //! Prints a program with pairs at every stage of the compiler, its derivatives, and how its adjoint was derived.
+//!
+//! It looks inside of the compiler, hence its use of `iverson::ir`.
 
 use std::error::Error;
 use std::io::Write;
 
-use iverson::driver::{Mode, Request, Stage, lower};
-use iverson::stages::Stages;
-use iverson::{Function, surface, term::Style};
+use iverson::ir::driver::{Stage, lower};
+use iverson::ir::stages::Stages;
+use iverson::ir::surface;
+use iverson::{Function, Mode, Request, Style};
 
 const PROGRAM: &str = include_str!("programs/points.iv");
 
@@ -36,9 +39,9 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let function = Function::compile(program, &mut Stages::new())?;
     writeln!(out, "# Forward derivative, by the points\n\n{}", function.forward(["p"])?)?;
     let request = Request { derivation: true, ..Request::new(Mode::Gradient, &["p", "c"]) };
-    let gradient = function.derive(&request, &mut Stages::new())?;
-    let term = gradient.function.term()?;
-    writeln!(out, "# Gradient\n\n{term}\n# The same, as on paper\n\n{}", term.print(Style::Unicode))?;
+    let gradient = function.derive(&request)?;
+    let paper = gradient.function.print(Style::Unicode)?;
+    writeln!(out, "# Gradient\n\n{}\n# The same, as on paper\n\n{paper}", gradient.function)?;
     let derivation = gradient.derivation.ok_or("a derivation was asked for")?;
     write!(out, "# How it was derived\n\n{derivation}")?;
     Ok(Summary { stages, steps: derivation.steps.len() })

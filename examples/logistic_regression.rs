@@ -8,7 +8,6 @@ use std::error::Error;
 use std::io::Write;
 
 use iverson::prelude::*;
-use iverson::reference;
 use iverson::tensor::io::read_value;
 
 use fit::fit;
@@ -29,8 +28,10 @@ pub struct Summary {
 pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let mut inputs = Inputs::new();
     inputs.value("table", read_value(DATA)?.into_dense("table")?);
-    let standardised = reference::evaluate(Function::parse(STANDARDISE)?.tensor_ssa(), &inputs)?;
-    let [table, labels] = standardised[0].1.leaves() else { return Err("a table and its labels are expected".into()) };
+    let standardised = Function::parse(STANDARDISE)?.eval(&inputs)?;
+    let [table, labels] = standardised["value"].leaves() else {
+        return Err("a table and its labels are expected".into());
+    };
     let (n, d) = (table.shape()[0], table.shape()[1]);
 
     let loss = Function::parse(LOSS)?;

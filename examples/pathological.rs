@@ -1,15 +1,16 @@
 //! Programs that derivatives by tapes and dense arrays make expensive, and what their gradients cost here.
 //!
-//! Operations are counted as in Figs 6 and 17 of the paper; memory is free there.
+//! Operations are counted as in Figs 6 and 17 of the paper; memory is free there. The counter is that of the reference evaluator, a part of
+//! `iverson::ir`.
 
 use std::error::Error;
 use std::io::Write;
 use std::sync::Arc;
 
 use iverson::Function;
-use iverson::reference::{self, Partials};
+use iverson::ir::reference::{self, Partials};
+use iverson::ir::ty::Types;
 use iverson::tensor::{Dense, Inputs, Value};
-use iverson::ty::Types;
 
 /// The programs, each with the sizes to count at; a product of matrices costs `n^3`.
 const PROGRAMS: [(&str, &[usize]); 7] = [

@@ -8,7 +8,6 @@ use std::error::Error;
 use std::io::Write;
 
 use iverson::prelude::*;
-use iverson::reference;
 use iverson::tensor::io::read_value;
 
 use fit::fit;
@@ -36,10 +35,8 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     let inputs = inputs! { "X" => table.clone(), "y" => labels, "w" => vec![0.0; table.cols()] };
     let fit = fit("sparse_logistic_regression", loss.objective(&inputs, ["w"])?, (50, 1e-6, 10), out)?;
 
-    let by_table = reference::evaluate(loss.gradient(["X"])?.tensor_ssa(), &fit.objective.at(&fit.point)?)?;
-    let Some(Tensor::Csr(gradient)) = by_table[0].1.as_tensor() else {
-        return Err("a CSR gradient is expected".into());
-    };
+    let by_table = loss.gradient(["X"])?.eval(&fit.objective.at(&fit.point)?)?;
+    let gradient = by_table["grad_X"].as_csr().ok_or("a CSR gradient is expected")?;
     let same_pattern = gradient.pattern() == table.pattern();
     let stored = gradient.data().len();
     let places = gradient.rows() * gradient.cols();

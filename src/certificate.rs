@@ -505,7 +505,6 @@ mod tests {
     use super::print::LABEL;
     use super::*;
     use crate::driver::{Function, Mode, Request};
-    use crate::stages::Stages;
 
     fn rows(program: &str) -> Vec<String> {
         let cost = Function::parse(program).unwrap().cost().unwrap();
@@ -550,12 +549,12 @@ mod tests {
         for (program, constant, function) in cases {
             let primal = Function::parse(program).unwrap();
             let request = Request::new(Mode::Gradient, &["x"]);
-            let derived = primal.derive(&request, &mut Stages::new()).unwrap().function;
+            let derived = primal.derive(&request).unwrap().function;
             let Certificate { bound, ratio, .. } = primal.certify(&derived, request.mode).unwrap();
             assert_eq!((bound.constant, bound.function.as_deref()), (constant, function), "{program}");
             assert!(ratio.samples.iter().all(|s| s.ratio().is_some_and(|ratio| ratio <= constant as f64)), "{ratio:?}");
             let opaque = Request { expand_partials: false, ..request };
-            let derived = primal.derive(&opaque, &mut Stages::new()).unwrap().function;
+            let derived = primal.derive(&opaque).unwrap().function;
             let Certificate { bound, derivative, .. } = primal.certify(&derived, opaque.mode).unwrap();
             assert!(!bound.expanded && !derivative.operations.partials.is_zero(), "{program}");
             assert_eq!(bound.constant, if function == Some("f") { 6 } else { 4 }, "{program}");

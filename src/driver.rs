@@ -22,9 +22,12 @@ use crate::base::work;
 use crate::certificate::{self, Certificate, Cost};
 use crate::diff::Dependent;
 use crate::error::{Diagnostic, Error, Result};
+use crate::scalar::UserFunction;
+use crate::simplify::Explanation;
 use crate::solver::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
+use crate::term::Style;
 use crate::{normalize, present, simplify, surface, term, tssa};
 
 pub use back_end::passes;
@@ -153,20 +156,20 @@ impl Function {
     /// # Errors
     /// [`Error::Program`] with every problem in the text, and those of [`lower`].
     pub fn parse(text: &str) -> Result<Function> {
-        Function::parse_with(text, &mut |_, _| {
+        Function::parse_with(text, &[], &mut |_, _| {
             Err("`Function::parse` reads no other texts, `Function::parse_with` does".to_owned())
         })
     }
 
-    /// Compiles a program text whose imports a loader finds: from the name of the text that imports, empty for the program itself, and the
-    /// path as written.
+    /// Compiles a program text that may call scalar functions of the user, and whose imports a loader finds: from the name of the text that imports,
+    /// empty for the program itself, and the path as written.
     ///
     /// ```
     /// # use iverson::Function;
-    /// use iverson::surface::Import;
+    /// use iverson::Import;
     ///
     /// let text = "import \"squares.iv\"\nparam x : [n] real\nsquares(x)";
-    /// let function = Function::parse_with(text, &mut |_, path| match path {
+    /// let function = Function::parse_with(text, &[], &mut |_, path| match path {
     ///     "squares.iv" => Ok(Import { name: path.to_owned(), text: "def squares(a : [n] real) = sum(a^2)".to_owned() }),
     ///     _ => Err("there is no such library".to_owned()),
     /// })?;
@@ -176,8 +179,8 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::parse`].
-    pub fn parse_with(text: &str, loader: &mut surface::Loader<'_>) -> Result<Function> {
-        let surface::Reading { program, warnings } = surface::read_with(text, &[], loader)?;
+    pub fn parse_with(text: &str, functions: &[UserFunction], loader: &mut surface::Loader<'_>) -> Result<Function> {
+        let surface::Reading { program, warnings } = surface::read_with(text, functions, loader)?;
         Ok(Function { warnings, ..Function::compile(program, &mut Stages::new())? })
     }
 
@@ -199,7 +202,32 @@ impl Function {
     /// # Errors
     /// As [`Function::parse`].
     pub fn build(ast: &Ast) -> Result<Function> {
-        Function::compile(surface::elaborate(ast, &[]).map_err(Error::Program)?, &mut Stages::new())
+        Function::build_with(ast, &[])
+    }
+
+    /// Compiles a program made by the Rust builder that calls scalar functions of the user.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// use iverson::builder::{Builder, Formula, Op, UserFunction, sum};
+    ///
+    /// // The derivative of ln(1 + exp(x)) is 1 - exp(-result).
+    /// let slope = 1.0 - Op::Exp.of([&-Formula::Result]);
+    /// let smooth_relu = UserFunction::native("smooth_relu", 1, |x| x[0].exp().ln_1p(), vec![slope])?;
+    /// let b = Builder::new();
+    /// let n = b.size("n");
+    /// let x = b.param("x", n);
+    /// let program = b.finish(sum(n, |i| b.call("smooth_relu", [x[i]])))?;
+    /// let gradient = Function::build_with(&program, &[smooth_relu])?.gradient(["x"])?;
+    /// let slope = gradient.eval(&iverson::inputs! { "x" => [0.0] })?;
+    /// assert_eq!(slope["grad_x"].as_slice(), Some(&[0.5][..]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::parse`].
+    pub fn build_with(ast: &Ast, functions: &[UserFunction]) -> Result<Function> {
+        Function::compile(surface::elaborate(ast, functions).map_err(Error::Program)?, &mut Stages::new())
     }
 
     /// Compiles a typed program.
@@ -292,6 +320,22 @@ impl Function {
         }
     }
 
+    /// The program in one of the ways in which it is written; [`Display`](fmt::Display) writes the canonical text.
+    ///
+    /// ```
+    /// use iverson::{Function, Style};
+    ///
+    /// let program = Function::parse("param x : [n] real\nsum i < n. 2 * x[i]")?;
+    /// assert_eq!(program.print(Style::Unicode)?, "param x : [n] real\nΣ i < n. 2 · x[i]\n");
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::term`].
+    pub fn print(&self, style: Style) -> Result<String> {
+        Ok(self.term()?.print(style))
+    }
+
     /// The program in matrix notation, `2 X' (X w - y) / n`, as it was written or else as it is presented: a line for each variable and result.
     ///
     /// ```
@@ -335,14 +379,37 @@ impl Function {
         certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
     }
 
-    /// The same function with no more work.
+    /// The same function with no more work. Derivatives come simplified.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// let program = Function::parse("param x : [n] real\nsum i < n. sum j < n. [i = j] * x[j]")?;
+    /// assert_eq!(program.simplify()?.to_string(), "param x : [n] real\nsum i < n. x[i]\n");
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Overflow`] and [`Error::Bug`].
-    pub fn simplify(&self, options: &simplify::Options) -> Result<Simplification> {
+    pub fn simplify(&self) -> Result<Function> {
+        Ok(self.simplify_with(&simplify::Options::default())?.function)
+    }
+
+    /// The same with options, and with how it went.
+    ///
+    /// # Errors
+    /// As [`Function::simplify`].
+    pub fn simplify_with(&self, options: &simplify::Options) -> Result<Simplification> {
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
         let function = Function { source: None, tssa: program, ..self.clone() };
         Ok(Simplification { function, report })
+    }
+
+    /// The equations that lead from the program to the [simplified](Function::simplify) one, each with the rules that it follows from.
+    ///
+    /// # Errors
+    /// As [`Function::simplify`].
+    pub fn explain(&self) -> Result<Explanation> {
+        simplify::explain(&self.tssa, &simplify::Options::default())
     }
 }
 

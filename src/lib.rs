@@ -37,6 +37,18 @@
 //! The theory is that of *Differentiating a Tensor Language* by Bernstein, Mara, Li, Maclaurin and Ragan-Kelley, called *the paper* here;
 //! numbers such as 5.6 or 6.28 are its rules.
 //!
+//! | where | what |
+//! |---|---|
+//! | [`tutorial`], [`language`] | chapters for learners; how programs are written: documentation only |
+//! | [`prelude`] | the names that most programs need |
+//! | [`tensor`], [`kernel`] | values, sparse formats and files; what is bound, and what calls take and give |
+//! | [`builder`] | programs made in Rust, and scalar functions of your own |
+//! | [`report`] | a page about a program and its derivative |
+//! | [`error`] | errors, and how they are drawn |
+//! | [`ir`] | the compiler from inside. Programs that use the library do not need it, and any version may change it |
+//!
+//! The rest of this page is about the inside.
+//!
 //! # The pipeline
 //!
 //! ```text
@@ -60,19 +72,19 @@
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
 //!
-//! [`driver`] knows this order; that of the passes between Tensor-SSA and loops is [`prepare::PASSES`], that of the passes over loops
-//! [`schedule::PASSES`], and that of the four that run at binding [`schedule::specialise`](fn@schedule::specialise). In debug builds a verifier
+//! [`ir::driver`] knows this order; that of the passes between Tensor-SSA and loops is [`ir::prepare::PASSES`], that of the passes over loops
+//! [`ir::schedule::PASSES`], and that of the four that run at binding [`ir::schedule::specialise`](fn@ir::schedule::specialise). In debug builds a verifier
 //! runs after every pass, from let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
 //! # The intermediate representations
 //!
 //! | IR | what it is | what it guarantees |
 //! |---|---|---|
-//! | [`surface::ast`] | what was written | nothing |
-//! | [`term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
-//! | [`tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
-//! | [`loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
-//! | [`diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
+//! | [`ir::surface::ast`] | what was written | nothing |
+//! | [`ir::term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
+//! | [`ir::tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
+//! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
+//! | [`ir::diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
 //! Expressions, terms and statements lie in arenas, operands before their users. A pass is a loop forwards, or backwards and then forwards;
 //! nothing recurses on the depth of a program, so a million nested `let`s need no more stack than one.
@@ -81,33 +93,31 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer; counted work and its budgets |
-//! | [`index`] | sizes, affine index expressions, predicates |
-//! | [`solver`] | a prover, quantifier elimination, enumeration and counting of points |
-//! | [`scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
-//! | [`ty`], [`error`] | types and signatures; errors by who is to blame |
-//! | [`language`] | how programs are written: documentation only |
-//! | [`surface`] | text and Rust builder to [`term`] |
-//! | [`normalize`] | the four normal forms |
-//! | [`diff`] | derivatives, and the derivation of an adjoint as a list of rules |
-//! | [`mod@simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
-//! | [`present`] | Tensor-SSA to [`term`], for reading |
-//! | [`certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
+//! | [`ir::base`] | typed ids, arenas, side tables, spans, text layout, the GraphViz writer; counted work and its budgets |
+//! | [`ir::index`] | sizes, affine index expressions, predicates |
+//! | [`ir::solver`] | a prover, quantifier elimination, enumeration and counting of points |
+//! | [`ir::scalar`] | the operator table: value, partial derivatives, domain and facts of each scalar function, one row each |
+//! | [`ir::ty`], [`error`] | types and signatures; errors by who is to blame |
+//! | [`ir::surface`], [`builder`] | text to [`ir::term`]; Rust to [`ir::surface::ast`] |
+//! | [`ir::normalize`] | the four normal forms |
+//! | [`ir::diff`] | derivatives, and the derivation of an adjoint as a list of rules |
+//! | [`mod@ir::simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
+//! | [`ir::present`] | Tensor-SSA to [`ir::term`], for reading |
+//! | [`ir::certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, CSC, COO, relations; binding sizes to shapes; files |
-//! | [`loops`] | loop nests, what they mean, and their verifier |
-//! | [`prepare`], [`mod@lower`] | Tensor-SSA to loop nests: what is stored and what is computed in place, how guards become loops |
-//! | [`mod@schedule`] | loop nests to loop nests: interchange, fusion, layouts, lanes, parts; constants and bins |
+//! | [`ir::loops`] | loop nests, what they mean, and their verifier |
+//! | [`ir::prepare`], [`mod@ir::lower`] | Tensor-SSA to loop nests: what is stored and what is computed in place, how guards become loops |
+//! | [`mod@ir::schedule`] | loop nests to loop nests: interchange, fusion, layouts, lanes, parts; constants and bins |
 //! | [`kernel`] | programs bound to sizes and relations: the interpreter, memory, calls |
-//! | [`codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
-//! | [`mod@reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
-//! | [`stages`], [`driver`] | running, showing, checking and timing passes; the pipeline |
+//! | [`ir::codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
+//! | [`mod@ir::reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
+//! | [`ir::stages`], [`ir::driver`] | running, showing, checking and timing passes; the pipeline |
 //! | [`report`] | a page about a program and its derivative |
-//! | [`prelude`] | the names that most users need |
-//! | [`tutorial`] | chapters for learners: documentation only |
 //!
 //! # Who uses whom
 //!
-//! Every module may use [`base`]; of the others it uses these, and there is no circle:
+//! Every module may use [`ir::base`]; of the others it uses these, and there is no circle. Inside of the crate modules are named without `ir`, which
+//! is their name for others and so has no row:
 //!
 //! | module | uses |
 //! |---|---|
@@ -120,6 +130,7 @@
 //! | `foreign` | |
 //! | `lexer` | `foreign` |
 //! | `surface` | `foreign`, `index`, `lexer`, `scalar`, `solver`, `term`, `ty` |
+//! | `builder` | `lexer`, `scalar`, `surface` |
 //! | `term` | `index`, `scalar`, `solver`, `ty` |
 //! | `normalize` | `index`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `tssa` | `index`, `lexer`, `scalar`, `solver`, `ty` |
@@ -136,68 +147,104 @@
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
 //! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `loops`, `term`, `tssa` |
-//! | `driver` | `certificate`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `driver` | `certificate`, `codegen`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
 //! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
-//! | `prelude` | `driver`, `kernel`, `surface`, `tensor` |
+//! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
 //!
 //! # Glossary
 //!
 //! | the paper writes | we call it | type |
 //! |---|---|---|
-//! | `⊞ i<n. e`, tensor generation | `gen` | [`term::Term::Gen`] |
-//! | `Σ i<n. e` | `sum` | [`term::Term::Sum`] |
-//! | `[p] · e`, Iverson bracket | bracket, its predicate a guard; always a *select* | [`term::Term::Iverson`], [`index::Pred`] |
-//! | `R(a, ..)`, data predicate | relation; a *map* has one target for each source | [`index::RelationRef`] |
-//! | `a`, affine index | index expression | [`index::Affine`] |
-//! | `n`, size variable | size | [`index::Size`] |
-//! | `π0 e`, `π1 e` | `fst e`, `snd e` | [`term::Term::Fst`] |
-//! | `E`, right-hand side of Tensor-SSA | right-hand side | [`tssa::Rhs`] |
-//! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`tssa::Rhs::Contract`] |
-//! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`diff::forward`] |
-//! | `D^T[e]`, adjoint derivative | adjoint | [`diff::adjoint()`] |
-//! | `<e0 \| e1>_[p]` | guarded inner product | [`diff::InnerProduct`] |
-//! | `$[e]` | cost, operation count | [`certificate::Cost`], [`mod@reference`] |
+//! | `⊞ i<n. e`, tensor generation | `gen` | [`ir::term::Term::Gen`] |
+//! | `Σ i<n. e` | `sum` | [`ir::term::Term::Sum`] |
+//! | `[p] · e`, Iverson bracket | bracket, its predicate a guard; always a *select* | [`ir::term::Term::Iverson`], [`ir::index::Pred`] |
+//! | `R(a, ..)`, data predicate | relation; a *map* has one target for each source | [`ir::index::RelationRef`] |
+//! | `a`, affine index | index expression | [`ir::index::Affine`] |
+//! | `n`, size variable | size | [`ir::index::Size`] |
+//! | `π0 e`, `π1 e` | `fst e`, `snd e` | [`ir::term::Term::Fst`] |
+//! | `E`, right-hand side of Tensor-SSA | right-hand side | [`ir::tssa::Rhs`] |
+//! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
+//! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
+//! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |
+//! | `<e0 \| e1>_[p]` | guarded inner product | [`ir::diff::InnerProduct`] |
+//! | `$[e]` | cost, operation count | [`ir::certificate::Cost`], [`mod@ir::reference`] |
 
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
-pub mod base;
-pub mod index;
-pub mod scalar;
-pub mod solver;
-pub mod ty;
+// The files of these modules lie beside this one.
+#[path = ""]
+pub mod ir {
+    //! The compiler from inside: representations and passes, for whoever looks at what becomes of a program. Programs that use the library need
+    //! none of it, but for what is at the root as well, and any version may change it. The [documentation of the crate](crate#the-pipeline) is the tour.
 
+    pub mod base;
+    pub mod index;
+    pub mod scalar;
+    pub mod solver;
+    pub mod ty;
+
+    pub mod surface;
+    pub mod term;
+
+    pub mod normalize;
+    pub mod tssa;
+
+    pub mod certificate;
+    pub mod diff;
+    pub mod present;
+    pub mod simplify;
+
+    pub mod loops;
+    pub mod lower;
+    pub mod prepare;
+    pub mod schedule;
+
+    pub mod codegen;
+
+    pub mod reference;
+
+    pub mod stages;
+
+    pub mod driver {
+        //! The pipeline: which passes run, and in which order. [`Function`](crate::Function) and what its methods take and give are at the root.
+
+        pub use crate::driver::{Names, Nests, Simplification, Stage, Staged, lower, passes};
+    }
+}
+
+// Inside of the crate no path goes through `ir`.
+use ir::{
+    base, certificate, codegen, diff, index, loops, lower, normalize, prepare, present, reference, scalar, schedule,
+    simplify, solver, stages, surface, term, tssa, ty,
+};
+
+mod driver;
 mod foreign;
-pub mod language;
 mod lexer;
-pub mod surface;
-pub mod term;
 
-pub mod normalize;
-pub mod tssa;
+pub mod error {
+    //! Errors, by who is to blame: the user's program, the user's data, a limit, a missing feature, or the compiler; and how they are drawn.
+    //!
+    //! An error is one line for each problem, with the line and column where it is. The alternate form `{:#}` draws the lines of a program text, each
+    //! with a caret under the place:
+    //!
+    //! ```
+    //! let error = iverson::Function::parse("param x : [n] real\nsum i < n. x[i + 1]").unwrap_err();
+    //! assert!(error.to_string().starts_with("line 2, column 12: "), "{error}");
+    //! assert!(format!("{error:#}").contains("2 │ sum i < n. x[i + 1]"), "{error:#}");
+    //! ```
 
-pub mod certificate;
-pub mod diff;
-pub mod present;
-pub mod simplify;
+    pub use crate::base::error::{Diagnostic, Error, Origin, Result, render, render_error, render_warnings};
+}
 
-pub mod tensor;
-
-pub mod loops;
-pub mod lower;
-pub mod prepare;
-pub mod schedule;
-
-pub mod codegen;
+pub mod builder;
 pub mod kernel;
-
-pub mod reference;
-
-pub mod driver;
-pub mod stages;
+pub mod tensor;
 
 pub mod report;
 
+pub mod language;
 pub mod prelude;
 pub mod tutorial;
 
@@ -206,8 +253,12 @@ pub mod tutorial;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use base::error;
-pub use driver::Function;
+pub use driver::{Derived, Function, KernelBuilder, Mode, Objective, Request, Residuals};
 pub use error::{Diagnostic, Error, Origin, Result};
+#[doc(inline)]
+pub use surface::Import;
+#[doc(inline)]
+pub use term::Style;
+
 pub use ndarray;
 pub use sprs;

@@ -15,13 +15,13 @@
 //!
 //! | to | there are |
 //! |---|---|
-//! | write programs | [`Function`], or [`Builder`] with [`generate`], [`sum`], [`max`], [`min`], [`argmax`], [`argmin`], [`select`], [`exists`] |
+//! | write programs | [`Function`]; those in Rust are made in [`builder`](crate::builder) |
+//! | differentiate them | methods of [`Function`] such as `gradient`; with options, [`Request`] and [`Mode`] |
 //! | give them data | [`inputs!`], [`Inputs`], [`Value`], [`Tensor`], [`Dense`], [`Csr`], [`Csc`], [`Coo`], [`Relation`] |
 //! | run them | [`KernelBuilder`], [`Kernel`], [`Engine`], [`Results`] |
 //! | minimise them | [`Objective`] |
 
-pub use crate::driver::{Function, KernelBuilder, Objective};
 pub use crate::inputs;
 pub use crate::kernel::{Engine, Kernel};
-pub use crate::surface::builder::{Builder, argmax, argmin, exists, generate, max, min, select, sum};
 pub use crate::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Results, Tensor, Value};
+pub use crate::{Function, KernelBuilder, Mode, Objective, Request};

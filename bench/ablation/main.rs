@@ -34,10 +34,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use iverson::ir::schedule::PASSES;
+use iverson::ir::stages::Stages;
+use iverson::ir::{loops, lower, prepare};
 use iverson::kernel::{Engine, Kernel};
-use iverson::schedule::PASSES;
-use iverson::stages::Stages;
-use iverson::{Function, Result, loops, lower, prepare};
+use iverson::{Function, Result};
 
 use harness::{Case, Table, Timed, assert_close, lengths, run};
 

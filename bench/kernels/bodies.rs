@@ -3,7 +3,7 @@
 //! By hand each pair is taken once, coordinates lie one after the other, and eight partners of a point are taken at a time.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::harness::{Run, Table, random, sparse};
 use crate::program::Program;

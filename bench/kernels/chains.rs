@@ -1,7 +1,7 @@
 //! Chains of probabilities, and tensors of observed entries.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 use iverson::tensor::Coo;
 
 use crate::factorisation::{Row, add, products, residuals, row, times};

@@ -1,7 +1,7 @@
 //! Convolutions of networks.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Run, Table, random};

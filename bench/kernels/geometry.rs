@@ -1,7 +1,7 @@
 //! Points, cameras and triangles. What depends on no other element is computed for eight of them at a time.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive, random_below};

@@ -1,7 +1,7 @@
 //! Graphs, as sparse matrices and as lists of edges.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::factorisation::{Row, add, products, row};
 use crate::harness::{Run, Table, random, sparse};

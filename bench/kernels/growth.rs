@@ -86,7 +86,7 @@ pub fn run(table: &mut Table) -> Result<Vec<Growth>> {
         ),
     ];
     for (name, text, setup, sizes, by_hand) in programs {
-        let value = Function::parse(text)?.simplify(&Default::default())?.function;
+        let value = Function::parse(text)?.simplify()?;
         let gradient = Function::parse(text)?.gradient(["x"])?;
         let (mut ours, mut theirs) = ([[0.0; 2]; 2], [0.0; 2]);
         for (at, n) in sizes.into_iter().enumerate() {

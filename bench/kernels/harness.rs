@@ -104,7 +104,7 @@ impl Table {
     /// Measures a program, simplified, beside hand-written kernels of its value, and of its value and gradient.
     pub fn compare(&mut self, case: Case<'_>, value: Run<'_>, gradient: Run<'_>) -> Result<()> {
         let primal = Function::parse(case.text)?;
-        let simple = primal.simplify(&Default::default())?.function;
+        let simple = primal.simplify()?;
         let both = primal.value_and_gradient(case.wrt)?;
         if let Some(instead) = &mut self.instead {
             return instead(&case, [&simple, &both]);

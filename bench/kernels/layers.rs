@@ -7,7 +7,7 @@ use crate::program::Program;
 use crate::simd::{Lanes, dot};
 use crate::stencils::sum;
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 pub fn run(table: &mut Table) -> Result<()> {
     recurrent(table, [64, 64, 64])?;

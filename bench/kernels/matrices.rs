@@ -2,11 +2,9 @@
 
 use std::time::Instant;
 
-use iverson::driver::{Mode, Request};
 use iverson::kernel::{Engine, MatrixKernel, Status};
-use iverson::stages::Stages;
 use iverson::tensor::{CsrPattern, Dense, Inputs, Relation, Value};
-use iverson::{Function, Result};
+use iverson::{Function, Mode, Request, Result};
 use serde::Serialize;
 
 use crate::harness::{Run, Table, random};
@@ -37,7 +35,7 @@ pub fn run(table: &mut Table) -> Result<Vec<Binding>> {
         inputs.value("x", Value::vector(random(n, 81)));
         let loss = Function::parse(CHAIN)?;
         let mut marks = vec![Instant::now()];
-        let hessian = loss.derive(&Request::new(Mode::Hessian, &["x"]), &mut Stages::new())?;
+        let hessian = loss.derive(&Request::new(Mode::Hessian, &["x"]))?;
         marks.push(Instant::now());
         let matrix = hessian.matrix()?;
         marks.push(Instant::now());
@@ -69,7 +67,7 @@ struct Case<'a> {
 }
 
 fn compare(table: &mut Table, case: &Case<'_>, pattern: &CsrPattern, by_hand: &mut ByHand<'_>) -> Result<()> {
-    let derived = Function::parse(case.text)?.derive(&case.request, &mut Stages::new())?;
+    let derived = Function::parse(case.text)?.derive(&case.request)?;
     let matrix = derived.matrix()?;
     let [native, interpreter] = [Engine::Native, Engine::Interpreter].map(|engine| matrix.bind(case.inputs, engine));
     let (native, interpreter) = (native?, interpreter?);

@@ -4,7 +4,7 @@
 //! tiles that stay in registers. The gradient computes images anew: that is cheaper than reading all of them from memory.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::harness::{Case, Run, Table, random};

@@ -1,7 +1,7 @@
 //! K6 and K11: networks.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 use iverson::tensor::{Dense, Inputs, Value};
 
 use crate::gemm::{Matrix, multiply, packed};

@@ -1,7 +1,7 @@
 //! Filters of pictures.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive};

@@ -1,6 +1,6 @@
 //! K3, K4 and K13: losses over sparse matrices.
 
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 use iverson::tensor::{Csr, Dense, Inputs, Value};
 use iverson::{Function, Result};
 

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use iverson::codegen::vector::V;
+use iverson::ir::codegen::vector::V;
 
 #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
 mod registers {

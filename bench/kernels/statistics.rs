@@ -1,7 +1,7 @@
 //! Likelihoods and losses of tables of numbers.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Run, Table, random};

@@ -1,7 +1,7 @@
 //! Sparse tables, and embeddings that are looked up by maps.
 
 use iverson::Result;
-use iverson::codegen::vector;
+use iverson::ir::codegen::vector;
 use iverson::tensor::{Csr, CsrPattern};
 
 use crate::factorisation::{Row, add, products, residuals, row};

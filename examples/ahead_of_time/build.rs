@@ -3,15 +3,12 @@
 use std::path::Path;
 
 use iverson::Function;
-use iverson::codegen::source::{Target, source};
-use iverson::stages::Stages;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = "../programs/deconvolution.iv";
     println!("cargo::rerun-if-changed={program}");
     let loss = Function::parse(&std::fs::read_to_string(program)?)?;
-    let nests = loss.value_and_gradient(&["w"])?.loops(&mut Stages::new())?;
-    let text = source(&nests, Target::Included)?.text;
+    let text = loss.value_and_gradient(&["w"])?.rust_source()?;
     let directory = std::env::var("OUT_DIR")?;
     Ok(std::fs::write(Path::new(&directory).join("kernel.rs"), text)?)
 }

@@ -11,7 +11,7 @@ use argmin::core::{CostFunction, Executor, Gradient, KV, State};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use indicatif::ProgressBar;
-use iverson::driver::Objective;
+use iverson::Objective;
 
 /// A loss that is to be minimised.
 pub trait Problem:

@@ -3,11 +3,9 @@
 use std::error::Error;
 use std::time::Instant;
 
-use iverson::diff::Part;
-use iverson::driver::{Function, Mode, Request};
 use iverson::kernel::{Assembly, Engine, Kernel, Leaf};
-use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs};
+use iverson::{Function, Mode, Request};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -66,7 +64,7 @@ pub fn dense(function: &Function) -> Result<Assembly> {
 
 /// A program that was written, simplified as derivatives are.
 pub fn simple(function: &Function) -> Result<Assembly> {
-    dense(&function.simplify(&Default::default())?.function)
+    dense(&function.simplify()?)
 }
 
 fn with_gradient(names: [&'static str; 2], text: &str, wrt: &[&str]) -> Result<Vec<(&'static str, Assembly)>> {
@@ -306,9 +304,8 @@ fn gmm(mut task: Task<'_>) -> Result<Outcome> {
 fn kmeans_functions() -> Result<Vec<(&'static str, Assembly)>> {
     let cost = Function::parse(include_str!("kmeans.iv"))?;
     // The Hessian is diagonal. It is derived from the gradient, and shares the work for it.
-    let diagonal =
-        Request { part: Part::Diagonal(usize::MAX), with_value: true, ..Request::new(Mode::Hessian, &["centroids"]) };
-    let both = cost.derive(&diagonal, &mut Stages::new())?.function;
+    let diagonal = Request { with_value: true, ..Request::new(Mode::Hessian, &["centroids"]).diagonal() };
+    let both = cost.derive(&diagonal)?.function;
     Ok(vec![("cost", simple(&cost)?), ("dir", dense(&both)?)])
 }
 

@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 
-/// A typed index into an arena; see [`define_id!`](crate::define_id).
+/// A typed index into an arena; see `define_id!`.
 pub trait Id: Copy + Eq {
     /// The id of the item at `index`.
     fn from_index(index: usize) -> Self;

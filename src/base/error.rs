@@ -1,19 +1,12 @@
 //! Errors, by who is to blame: the user's program, the user's data, a limit, a missing feature, or the compiler.
-//!
-//! An error is one line for each problem, with the line and column where it is. The alternate form `{:#}` draws the lines of a program text, each with a
-//! caret under the place:
-//!
-//! ```
-//! let error = iverson::Function::parse("param x : [n] real\nsum i < n. x[i + 1]").unwrap_err();
-//! assert!(error.to_string().starts_with("line 2, column 12: "), "{error}");
-//! assert!(format!("{error:#}").contains("2 │ sum i < n. x[i + 1]"), "{error:#}");
-//! ```
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
 use super::{Span, diagnostics};
+
+pub use super::diagnostics::{render, render_error, render_warnings};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

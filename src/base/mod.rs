@@ -4,7 +4,7 @@
 mod arena;
 mod diagnostics;
 pub mod dot;
-pub mod error;
+pub(crate) mod error;
 mod format;
 pub(crate) mod integers;
 pub mod layout;
@@ -14,12 +14,11 @@ pub mod work;
 pub mod xml;
 
 pub use arena::{Arena, Id, Interner, SideTable};
-pub use diagnostics::{locate, render, render_error, render_warnings};
+pub use diagnostics::locate;
 pub use format::{Capabilities, Format};
 pub use span::{MAX_TEXT, Span};
 
 /// Declares an id type: a `u32` newtype that indexes one arena and prints as its prefix and number.
-#[macro_export]
 macro_rules! define_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -50,6 +49,8 @@ macro_rules! define_id {
         }
     };
 }
+
+pub(crate) use define_id;
 
 define_id!(
     /// A size variable of a program, such as the `n` of `x : [n] real`.

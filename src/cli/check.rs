@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use iverson::surface::Reading;
-use iverson::term::Program;
-use iverson::ty::RelationKind;
+use iverson::ir::surface::Reading;
+use iverson::ir::term::Program;
+use iverson::ir::ty::RelationKind;
 use serde_json::json;
 
 use super::files::read_text;

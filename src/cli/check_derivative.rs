@@ -4,16 +4,15 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use iverson::base::ParamId;
-use iverson::diff;
-use iverson::driver::{Function, Mode, Request};
+use iverson::ir::base::ParamId;
+use iverson::ir::diff;
+use iverson::ir::reference::check::{self, Figure, Judge};
+use iverson::ir::reference::{Environment, Leaf, Limits, eval_tssa, leaves_of};
+use iverson::ir::stages::Stages;
+use iverson::ir::tssa::Program;
 use iverson::kernel::{Engine, Kernel};
-use iverson::reference::check::{self, Figure, Judge};
-use iverson::reference::{Environment, Leaf, Limits, eval_tssa, leaves_of};
-use iverson::stages::Stages;
 use iverson::tensor::bind;
-use iverson::tssa::Program;
-use iverson::{Error, Result};
+use iverson::{Error, Function, Mode, Request, Result};
 
 use super::files::InputArguments;
 use super::simplification::{SimplifyArguments, tell};
@@ -77,7 +76,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     // What a derivative adds, and the derivative.
     let derive = |mode: Mode| {
         let request = Request { wrt: wrt.clone(), simplify: simplify.clone(), ..Request::new(mode, &[]) };
-        let derived = function.derive(&request, &mut Stages::new())?;
+        let derived = function.derive(&request)?;
         derived.simplification.iter().for_each(tell);
         let derivative = derived.function.tensor_ssa().clone();
         let added = match derived.added.as_slice() {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use iverson::codegen::source::{Target, source};
-use iverson::stages::Stages;
+use iverson::ir::codegen::source::{Target, source};
+use iverson::ir::stages::Stages;
 
 use super::simplification::{SimplifyArguments, compiled};
 use super::{Derivative, Outcome, Reader, print};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::Path;
 
+use iverson::ir::ty::Signature;
 use iverson::tensor::io::{FileValue, read_value_and_notes, write_value};
 use iverson::tensor::{Inputs, Value};
-use iverson::ty::Signature;
 use iverson::{Error, Result};
 
 use super::shown;
@@ -16,7 +16,7 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
     let subject = shown(path);
     let failed = |error: std::io::Error| Error::data(&subject, format!("this file cannot be read: {error}"));
     let mut bytes = Vec::new();
-    let most = iverson::surface::MAX_TEXT as u64 + 1;
+    let most = iverson::ir::surface::MAX_TEXT as u64 + 1;
     // One byte over the limit is enough for the parser to refuse the text.
     if path == Path::new("-") {
         std::io::stdin().take(most).read_to_end(&mut bytes).map_err(failed)?;

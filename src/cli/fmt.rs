@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iverson::surface;
+use iverson::ir::surface;
 use iverson::tensor::io::write_whole;
 
 use super::files::read_text;

@@ -4,9 +4,10 @@
 //! its entries as `indices`, and their `values`. NaN and infinities, which JSON has not, are the texts `"NaN"`, `"Infinity"` and `"-Infinity"`. A
 //! result of several components is a list of them.
 
+use iverson::Error;
 use iverson::error::{Diagnostic, Origin};
+use iverson::ir::surface;
 use iverson::tensor::{Tensor, Value};
-use iverson::{Error, surface};
 use serde_json::{Value as Json, json};
 
 /// A number, of what is no number its name.

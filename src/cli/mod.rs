@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use iverson::diff::Part;
-use iverson::driver::{Mode, Request};
-use iverson::stages::Stages;
-use iverson::{Error, Function, kernel, reference, simplify, surface};
+use iverson::ir::diff::Part;
+use iverson::ir::stages::Stages;
+use iverson::ir::{reference, simplify, surface};
+use iverson::{Error, Function, Mode, Request, error, kernel};
 
 /// Purely functional, sparse derivatives of tensor programs written with Iverson brackets.
 #[derive(Debug, Parser)]
@@ -163,7 +163,7 @@ impl Given {
     /// The program with the derivatives that are given; what depends on others comes after them.
     fn of(
         &self,
-        program: iverson::term::Program,
+        program: iverson::ir::term::Program,
         reader: &Reader,
         stages: &mut Stages<'_>,
     ) -> Result<Function, Failure> {
@@ -228,7 +228,7 @@ impl Derivative {
     /// The request for a program, if a derivative is wanted.
     fn request(
         &self,
-        signature: &iverson::ty::Signature,
+        signature: &iverson::ir::ty::Signature,
         simplify: Option<simplify::Options>,
     ) -> Result<Option<Request>, Error> {
         let Some(kind) = self.derivative else {
@@ -247,7 +247,7 @@ impl Derivative {
 }
 
 /// The names given, or those of all parameters.
-fn all_or(names: &[String], signature: &iverson::ty::Signature) -> Vec<String> {
+fn all_or(names: &[String], signature: &iverson::ir::ty::Signature) -> Vec<String> {
     match names {
         [] => signature.params.values().map(|p| p.name.clone()).collect(),
         names => names.to_vec(),
@@ -284,10 +284,10 @@ struct Reader {
 
 impl Reader {
     /// Reads, parses and checks a program file with the files that it imports, and prints warnings; `-` is standard input.
-    fn load(&self, path: &Path) -> Result<iverson::term::Program, Failure> {
+    fn load(&self, path: &Path) -> Result<iverson::ir::term::Program, Failure> {
         let text = files::read_text(path)?;
         let surface::Reading { program, warnings } = self.read(path, &text)?;
-        let drawn = surface::render_warnings(&shown(path), &text, &warnings, self.color);
+        let drawn = error::render_warnings(&shown(path), &text, &warnings, self.color);
         // With standard error gone there is nobody left to tell.
         let _ = std::io::stderr().write_all(drawn.as_bytes());
         Ok(program)
@@ -368,7 +368,7 @@ fn completions(shell: clap_complete::Shell) -> Outcome {
 fn tell(failure: &Failure, color: bool) {
     let text = match (&failure.error, &failure.source) {
         (error @ (Error::Program(_) | Error::Limitation { span: Some(_), .. }), Some((file, text))) => {
-            surface::render_error(file, text, error, color)
+            error::render_error(file, text, error, color)
         }
         (Error::Limit { what: reference::STEPS | kernel::ITERATIONS, .. }, _) => {
             format!("error: {}; --limit sets another\n", failure.error)

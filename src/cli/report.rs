@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use iverson::ir::stages::Stages;
+use iverson::ir::surface::Reading;
 use iverson::report::{Options, html};
-use iverson::stages::Stages;
-use iverson::surface::Reading;
 use iverson::tensor::io::write_whole;
 
 use super::files::{InputArguments, read_text};

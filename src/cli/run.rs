@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use iverson::driver::{Derived, Function, Mode};
+use iverson::ir::reference::{self, Counts, Limits, Partials};
+use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
-use iverson::reference::{self, Counts, Limits, Partials};
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Results, Tensor, Value};
-use iverson::{Error, Result};
+use iverson::{Derived, Error, Function, Mode, Result};
 use serde_json::json;
 
 use super::files::{InputArguments, read_seeds, write_result};
@@ -84,7 +83,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     }
     let primal = arguments.derivative.given.of(program, reader, &mut stages)?;
     let derived = match &request {
-        Some(request) => Some(primal.derive(request, &mut stages)?),
+        Some(request) => Some(primal.derive_in(request, &mut stages)?),
         None => None,
     };
     if let Some(report) = derived.as_ref().and_then(|derived| derived.simplification.as_ref()) {

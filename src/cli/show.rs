@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use iverson::Error;
-use iverson::driver::{Function, Nests, Request, Stage, Staged, lower, passes};
-use iverson::loops::Program;
-use iverson::simplify::{self, Options};
-use iverson::stages::Stages;
-use iverson::term::{self, Style};
+use iverson::ir::driver::{Nests, Stage, Staged, lower, passes};
+use iverson::ir::loops::Program;
+use iverson::ir::simplify::{self, Options};
+use iverson::ir::stages::Stages;
+use iverson::ir::term::{self, Style};
+use iverson::{Error, Function, Request};
 
 use super::simplification::{SimplifyArguments, compiled, tell};
 use super::{Derivative, Outcome, Reader, print};
@@ -146,7 +146,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         Some(request) => {
             let request = Request { derivation: arguments.derivation, ..request };
             let function = arguments.derivative.given.of(program, reader, &mut stages)?;
-            let derived = function.derive(&request, &mut stages)?;
+            let derived = function.derive_in(&request, &mut stages)?;
             derived.simplification.iter().for_each(tell);
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
@@ -170,7 +170,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             derived.function
         }
         None if arguments.simplify || stage == Stage::Simplify => {
-            let simplified = Function::compile(program, &mut stages)?.simplify(&options.unwrap_or_default())?;
+            let simplified = Function::compile(program, &mut stages)?.simplify_with(&options.unwrap_or_default())?;
             tell(&simplified.report);
             if arguments.cost {
                 print(&simplified.function.cost()?.to_string())?;
@@ -238,7 +238,7 @@ fn inspect(arguments: &Arguments, program: term::Program, reader: &Reader, optio
     let request = arguments.derivative.request(&program.signature, None)?;
     let mut function = arguments.derivative.given.of(program, reader, &mut stages)?;
     if let Some(request) = request {
-        function = function.derive(&request, &mut stages)?.function;
+        function = function.derive_in(&request, &mut stages)?.function;
     }
     print(&match arguments.explain {
         true => simplify::explain(function.tensor_ssa(), options)?.to_string(),

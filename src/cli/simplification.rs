@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use iverson::driver::Function;
-use iverson::simplify::{Budget, Options, Report, Stop, Tier};
-use iverson::stages::Stages;
-use iverson::ty::{Block, Signature};
-use iverson::{Error, Result, term};
+use iverson::ir::simplify::{Budget, Options, Report, Stop, Tier};
+use iverson::ir::stages::Stages;
+use iverson::ir::term;
+use iverson::ir::ty::{Block, Signature};
+use iverson::{Error, Function, Result};
 
 use super::{Derivative, Failure, Reader};
 
@@ -120,12 +120,12 @@ pub(super) fn compiled(
     let request = derivative.request(&program.signature, options.clone())?;
     let function = derivative.given.of(program, reader, &mut stages)?;
     if let Some(request) = request {
-        let derived = function.derive(&request, &mut stages)?;
+        let derived = function.derive_in(&request, &mut stages)?;
         derived.simplification.iter().for_each(tell);
         return Ok((derived.function, derived.blocks));
     }
     let Some(options) = options else { return Ok((function, Vec::new())) };
-    let simplified = function.simplify(&options)?;
+    let simplified = function.simplify_with(&options)?;
     tell(&simplified.report);
     Ok((simplified.function, Vec::new()))
 }

@@ -22,7 +22,7 @@ use super::{NewParams, expand_partials};
 use crate::base::{IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
-use crate::scalar::{Comparison, Expr, Function, Number, Op, Partial};
+use crate::scalar::{Comparison, Formula, Function, Number, Op, Partial};
 use crate::solver::exists_all;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
@@ -200,7 +200,7 @@ pub(super) fn partial_factor(
             let relation = RelationRef::Computed { var: factor, view: View::Support };
             (guard.and(Pred::Relation { relation, args: Affine::indices(gens), holds }), None)
         }
-        Partial::Zero | Partial::Expr(_) => (guard, Some(factor)),
+        Partial::Zero | Partial::Formula(_) => (guard, Some(factor)),
     }))
 }
 
@@ -215,7 +215,8 @@ fn alone(
     if !args.get(usize::from(literal)).is_some_and(is_literal) {
         return Ok(None);
     }
-    let Partial::Indicator(comparison, Expr::Arg(a), Expr::Arg(b)) = partial(function, literal, builder.signature())?
+    let Partial::Indicator(comparison, Formula::Arg(a), Formula::Arg(b)) =
+        partial(function, literal, builder.signature())?
     else {
         return Ok(None);
     };

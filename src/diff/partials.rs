@@ -7,7 +7,7 @@
 use crate::base::{IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Pred, Size};
-use crate::scalar::{self, Expr, Function, Number, Op, Primitive};
+use crate::scalar::{self, Formula, Function, Number, Op, Primitive};
 use crate::tssa::{Builder, Operand, Program, Rhs};
 
 use super::forward::{aligned, product};
@@ -46,25 +46,25 @@ struct Expansion<'a> {
 
 impl Expansion<'_> {
     /// `[[e]] = X` with `X[g] = [p] e(X0[g], ..)`. Table expressions nest to a bounded depth.
-    fn expr(&mut self, e: &Expr) -> Result<VarId> {
+    fn expr(&mut self, e: &Formula) -> Result<VarId> {
         match e {
-            Expr::Arg(at) => match self.args.get(usize::from(*at)) {
+            Formula::Arg(at) => match self.args.get(usize::from(*at)) {
                 Some(x) => Ok(*x),
                 None => Err(Error::bug("expand-partials", "a partial derivative reads an argument that is not there")),
             },
-            Expr::Result => self.apply(Function::Value(self.primitive), self.args.to_vec()),
-            Expr::Number(c) => self.builder.number(self.gens, Number::Literal(*c)),
-            Expr::Add(a, b) if self.is_zero(b) => self.expr(a),
-            Expr::Add(a, b) => {
+            Formula::Result => self.apply(Function::Value(self.primitive), self.args.to_vec()),
+            Formula::Number(c) => self.builder.number(self.gens, Number::Literal(*c)),
+            Formula::Add(a, b) if self.is_zero(b) => self.expr(a),
+            Formula::Add(a, b) => {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
                 let guard = || self.guard.clone();
                 self.builder.add(self.gens, [(guard(), a), (guard(), b)])
             }
-            Expr::Mul(a, b) => {
+            Formula::Mul(a, b) => {
                 let operands = vec![self.factor(a)?, self.factor(b)?];
                 product(self.builder, self.gens, &[], self.guard.clone(), operands)
             }
-            Expr::Apply(primitive, args) => {
+            Formula::Apply(primitive, args) => {
                 let args = args.iter().map(|a| self.expr(a)).collect::<Result<_>>()?;
                 self.apply(Function::Value(*primitive), args)
             }
@@ -72,24 +72,24 @@ impl Expansion<'_> {
     }
 
     /// Whether a term is 0 by the arguments that are literals: a product of comparisons, one of which fails.
-    fn is_zero(&self, e: &Expr) -> bool {
-        let literal = |e: &Expr| match e {
-            Expr::Number(c) => Some(*c),
-            Expr::Arg(at) => match self.builder.stmt(*self.args.get(usize::from(*at))?).rhs {
+    fn is_zero(&self, e: &Formula) -> bool {
+        let literal = |e: &Formula| match e {
+            Formula::Number(c) => Some(*c),
+            Formula::Arg(at) => match self.builder.stmt(*self.args.get(usize::from(*at))?).rhs {
                 Rhs::Number(Number::Literal(c)) => Some(c),
                 _ => None,
             },
             _ => None,
         };
-        let comparison = |e: &Expr| match e {
-            Expr::Apply(Primitive::Op(Op::Compare(k)), args) => match args.as_slice() {
+        let comparison = |e: &Formula| match e {
+            Formula::Apply(Primitive::Op(Op::Compare(k)), args) => match args.as_slice() {
                 [a, b] => Some(literal(a).zip(literal(b)).map(|(a, b)| k.holds(a, b))),
                 _ => None,
             },
             _ => None,
         };
         match e {
-            Expr::Mul(a, b) => match (comparison(a), comparison(b)) {
+            Formula::Mul(a, b) => match (comparison(a), comparison(b)) {
                 (Some(a), Some(b)) => a == Some(false) || b == Some(false),
                 _ => false,
             },
@@ -98,9 +98,9 @@ impl Expansion<'_> {
     }
 
     /// A factor of a product; numbers need no axes.
-    fn factor(&mut self, e: &Expr) -> Result<Operand> {
+    fn factor(&mut self, e: &Formula) -> Result<Operand> {
         Ok(match e {
-            Expr::Number(c) => aligned(&[], self.builder.number(&[], Number::Literal(*c))?),
+            Formula::Number(c) => aligned(&[], self.builder.number(&[], Number::Literal(*c))?),
             e => aligned(self.gens, self.expr(e)?),
         })
     }

@@ -113,6 +113,25 @@ impl Request {
     pub fn raw(self) -> Self {
         Request { simplify: None, ..self }
     }
+
+    /// The diagonal of the same Jacobian or Hessian.
+    pub fn diagonal(self) -> Self {
+        Request { part: Part::Diagonal(usize::MAX), ..self }
+    }
+
+    /// The same derivative, for which simplification may search so many times as far as by default.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let request = Request::new(Mode::Gradient, &["x"]).effort(4);
+    /// assert_eq!(request.simplify.map(|options| options.budget.nodes), Some(1600));
+    /// ```
+    pub fn effort(self, times: usize) -> Self {
+        let budget = simplify::Budget::default().times(times);
+        let simplify = self.simplify.map(|options| simplify::Options { budget, ..options });
+        Request { simplify, ..self }
+    }
 }
 
 /// What differentiation gives: the program, the parameters that were added, and what else was asked for.
@@ -152,11 +171,30 @@ impl Derived {
 }
 
 impl Function {
-    /// A derivative.
+    /// A derivative with options. [`gradient`](Function::gradient), [`jacobian`](Function::jacobian) and so on are short for the common ones.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let loss = Function::parse("param x : [n] real\nsum i < n. x[i]^4")?;
+    /// let request = Request { with_value: true, ..Request::new(Mode::Hessian, &["x"]).diagonal() };
+    /// let results = loss.derive(&request)?.function.eval(&inputs! { "x" => [1.0, 2.0] })?;
+    /// assert_eq!(results["value"].as_scalar(), Some(17.0));
+    /// assert_eq!(results["hessian_x_x"].as_slice(), Some(&[12.0, 48.0][..]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
-    pub fn derive(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
+    pub fn derive(&self, request: &Request) -> Result<Derived> {
+        self.derive_in(request, &mut Stages::new())
+    }
+
+    /// The same, with its passes shown.
+    ///
+    /// # Errors
+    /// As [`Function::derive`].
+    pub fn derive_in(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
         request.check()?;
         let Raw { program, added, mut blocks, derivation } = self.differentiate(request, stages)?;
         let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
@@ -257,7 +295,7 @@ impl Function {
             simplify: request.simplify.clone(),
             ..Request::new(Mode::Gradient, &[])
         };
-        Ok(self.derive(&gradient, stages)?.function)
+        Ok(self.derive_in(&gradient, stages)?.function)
     }
 
     /// The gradient by some parameters, simplified, as are all derivatives that [`Function::derive`] is not told to leave as they are.
@@ -333,7 +371,7 @@ impl Function {
     /// # Errors
     /// As [`Function::derive`].
     pub fn hessian_diagonal(&self, wrt: impl Names) -> Result<Function> {
-        self.of(Request { part: Part::Diagonal(usize::MAX), ..request(Mode::Hessian, wrt) })
+        self.of(request(Mode::Hessian, wrt).diagonal())
     }
 
     /// The Hessian times a vector: takes a tangent `dx` of each parameter `x`, and has a result `hessian_x`.
@@ -370,7 +408,7 @@ impl Function {
     }
 
     fn of(&self, request: Request) -> Result<Function> {
-        Ok(self.derive(&request, &mut Stages::new())?.function)
+        Ok(self.derive(&request)?.function)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Function, Names, back_end};
+use crate::codegen::source::{Target, source};
 use crate::error::Result;
 use crate::kernel::{Assembly, Engine, Kernel, Matrix};
 use crate::schedule::{Specialised, constants_by_name, specialise};
@@ -45,6 +46,22 @@ impl Function {
     pub fn dense(mut self) -> Function {
         self.sparse.clear();
         self
+    }
+
+    /// A kernel of the program as Rust source for `include!` within a module, which needs `core` alone: for what is compiled ahead of time, where a
+    /// build script writes the source. All results are dense; its head says how it is called, its end what it is given.
+    ///
+    /// ```
+    /// # use iverson::Function;
+    /// let loss = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
+    /// assert!(loss.rust_source()?.contains("pub unsafe fn run(call: &Call)"));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Function::loops`].
+    pub fn rust_source(&self) -> Result<String> {
+        Ok(source(&self.loops(&mut Stages::new())?, Target::Included)?.text)
     }
 
     /// The program as loop nests, with all results dense.

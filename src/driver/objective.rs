@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Function, Mode, Names, Request};
 use crate::error::Result;
 use crate::kernel::{Engine, Kernel, MatrixKernel};
-use crate::stages::Stages;
 use crate::tensor::{Csr, Inputs};
 use unknowns::{Unknowns, leaf_by_leaf};
 
@@ -124,7 +123,7 @@ impl Objective {
             Some(kernel) => kernel,
             None => {
                 let request = Request::new(Mode::Hessian, &self.unknowns.names());
-                let derived = self.function.derive(&request, &mut Stages::new())?;
+                let derived = self.function.derive(&request)?;
                 let constants = self.unknowns.constants(&derived.function);
                 let kernel = derived.matrix()?.bind_with_constants(&inputs, &constants, Engine::Auto)?;
                 let kernel = Arc::new(kernel);

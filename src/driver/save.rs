@@ -34,7 +34,7 @@ impl Serialize for Function {
             return Err(ser::Error::custom("a function with parameters that depend on others cannot be saved"));
         }
         let functions = self.tssa.signature.functions.values();
-        if let Some(native) = functions.into_iter().find(|f| !matches!(f.value(), UserValue::Expr(_))) {
+        if let Some(native) = functions.into_iter().find(|f| !matches!(f.value(), UserValue::Formula(_))) {
             return Err(ser::Error::custom(format!("the native function `{}` cannot be saved", native.name())));
         }
         let saved = match &self.source {

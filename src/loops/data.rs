@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::Decision;
-use crate::base::{Arena, IndexId, RelationId};
-use crate::define_id;
+use crate::base::{Arena, IndexId, RelationId, define_id};
 use crate::index::{Affine, Checked, Size, View};
 use crate::scalar::Function;
 use crate::ty::Precision;

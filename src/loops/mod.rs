@@ -60,7 +60,8 @@
 //! could mistake for something else is in quotes: `"r1"`.
 //!
 //! ```
-//! use iverson::{Function, loops, stages::Stages};
+//! use iverson::Function;
+//! use iverson::ir::{loops, stages::Stages};
 //!
 //! let nests = Function::parse("param x : [n] real\ngen i < n. x[i] * x[i]")?.loops(&mut Stages::new())?;
 //! let text = nests.explained();

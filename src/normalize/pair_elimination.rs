@@ -66,7 +66,7 @@ pub fn eliminate_pairs(program: &Program) -> Result<Program> {
     elimination.run()
 }
 
-crate::define_id!(
+crate::base::define_id!(
     /// A path, interned.
     PathId,
     "path"

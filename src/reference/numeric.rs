@@ -21,7 +21,7 @@ use num_complex::Complex64;
 
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
-use crate::scalar::{self, Comparison, Expr, Function, Op, Partial, Primitive, UserFunction, UserValue};
+use crate::scalar::{self, Comparison, Formula, Function, Op, Partial, Primitive, UserFunction, UserValue};
 
 /// The scalar functions registered by the user.
 pub type Users = Arena<FunctionId, UserFunction>;
@@ -84,7 +84,7 @@ pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[
     match function {
         Function::Value(Primitive::Op(op)) => unsupported(op.name(), "these numbers"),
         Function::Value(Primitive::User(id)) => match users.get(id).map(UserFunction::value) {
-            Some(UserValue::Expr(body)) => formula(body, args, None, users),
+            Some(UserValue::Formula(body)) => formula(body, args, None, users),
             Some(UserValue::Native(_) | UserValue::Unregistered) | None => {
                 unsupported("a registered function without a formula", "these numbers")
             }
@@ -101,15 +101,15 @@ pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[
 }
 
 /// The value of a formula. Recursion is on formulas, whose nesting is limited, as is that of calls.
-fn formula<T: Numeric>(e: &Expr, args: &[T], result: Option<&T>, users: &Users) -> Result<T> {
+fn formula<T: Numeric>(e: &Formula, args: &[T], result: Option<&T>, users: &Users) -> Result<T> {
     let missing = || Error::bug("evaluate", "a formula mentions an argument or a result that is not there");
     match e {
-        Expr::Arg(k) => args.get(usize::from(*k)).cloned().ok_or_else(missing),
-        Expr::Result => result.cloned().ok_or_else(missing),
-        Expr::Number(x) => T::literal(*x),
-        Expr::Add(a, b) => Ok(formula(a, args, result, users)?.add(&formula(b, args, result, users)?)),
-        Expr::Mul(a, b) => Ok(formula(a, args, result, users)?.mul(&formula(b, args, result, users)?)),
-        Expr::Apply(g, operands) => {
+        Formula::Arg(k) => args.get(usize::from(*k)).cloned().ok_or_else(missing),
+        Formula::Result => result.cloned().ok_or_else(missing),
+        Formula::Number(x) => T::literal(*x),
+        Formula::Add(a, b) => Ok(formula(a, args, result, users)?.add(&formula(b, args, result, users)?)),
+        Formula::Mul(a, b) => Ok(formula(a, args, result, users)?.mul(&formula(b, args, result, users)?)),
+        Formula::Apply(g, operands) => {
             let values = operands.iter().map(|e| formula(e, args, result, users)).collect::<Result<Vec<T>>>()?;
             T::apply(Function::Value(*g), users, &values)
         }
@@ -262,7 +262,7 @@ impl<T: Numeric> Numeric for Dual<T> {
                 Partial::Zero => T::zero(),
                 Partial::Indicator(..) | Partial::Otherwise(_) if partial.is_zero()? => T::zero(),
                 Partial::Indicator(..) | Partial::Otherwise(_) => da.clone(),
-                Partial::Expr(_) => partial.mul(da),
+                Partial::Formula(_) => partial.mul(da),
             };
             tangent = add_tangents(tangent, Some(term));
         }

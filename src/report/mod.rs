@@ -54,7 +54,7 @@ pub struct Options {
 /// The page of a function.
 ///
 /// ```
-/// use iverson::driver::{Mode, Request};
+/// use iverson::{Mode, Request};
 /// use iverson::{Function, report};
 ///
 /// let function = Function::parse("param x : [n] real\nsum i < n. x[i]^2")?;
@@ -74,7 +74,7 @@ pub fn html(function: &Function, options: &Options) -> Result<String> {
             let derivation = matches!(request.mode, Mode::Adjoint | Mode::Gradient);
             let request = Request { derivation, ..request.clone() };
             let mut stages = Stages::observed(|pass, program| passes.push((pass, program.to_string())));
-            Some(function.derive(&request, &mut stages)?)
+            Some(function.derive_in(&request, &mut stages)?)
         }
         None => None,
     };

@@ -1,7 +1,7 @@
 //! Values of scalar functions and of their partial derivatives at numbers.
 
 use super::user::{MAX_CALLS, MAX_STEPS, unregistered, wrong_arity};
-use super::{Expr, Function, Primitive, UserFunction, UserValue, partial_formula};
+use super::{Formula, Function, Primitive, UserFunction, UserValue, partial_formula};
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
 
@@ -33,7 +33,7 @@ pub fn try_evaluate(function: Function, users: &Arena<FunctionId, UserFunction>,
 }
 
 /// Evaluates formulas within counted limits, so that no set of functions, checked or not, can hang it or exhaust the stack: the depth
-/// is at most [`Expr::MAX_NESTING`] times the nesting of calls.
+/// is at most [`Formula::MAX_NESTING`] times the nesting of calls.
 pub(super) struct Evaluator<'a> {
     users: &'a Arena<FunctionId, UserFunction>,
     calls: usize,
@@ -59,7 +59,7 @@ impl<'a> Evaluator<'a> {
         match user.value() {
             UserValue::Native(f) => Ok(f(args)),
             UserValue::Unregistered => Err(unregistered(user.name())),
-            UserValue::Expr(body) => {
+            UserValue::Formula(body) => {
                 self.calls += 1;
                 if self.calls > MAX_CALLS {
                     let (limit, found) = (MAX_CALLS as u64, self.calls as u64);
@@ -73,23 +73,23 @@ impl<'a> Evaluator<'a> {
     }
 
     /// `[[arg k]] = args[k]`, `[[result]] = result`, `[[g(e, ..)]] = g([[e]], ..)`.
-    pub(super) fn expr(&mut self, e: &Expr, args: &[f64], result: f64) -> Result<f64> {
+    pub(super) fn expr(&mut self, e: &Formula, args: &[f64], result: f64) -> Result<f64> {
         self.steps += 1;
         if self.steps > MAX_STEPS {
             return Err(Error::Limit { what: "the steps of a scalar function", limit: MAX_STEPS, found: self.steps });
         }
         Ok(match e {
-            Expr::Arg(k) => match args.get(usize::from(*k)) {
+            Formula::Arg(k) => match args.get(usize::from(*k)) {
                 Some(x) => *x,
                 None => {
                     return Err(Error::Request(format!("argument {} of {} is missing", u32::from(*k) + 1, args.len())));
                 }
             },
-            Expr::Result => result,
-            Expr::Number(x) => *x,
-            Expr::Add(a, b) => self.expr(a, args, result)? + self.expr(b, args, result)?,
-            Expr::Mul(a, b) => self.expr(a, args, result)? * self.expr(b, args, result)?,
-            Expr::Apply(g, operands) => {
+            Formula::Result => result,
+            Formula::Number(x) => *x,
+            Formula::Add(a, b) => self.expr(a, args, result)? + self.expr(b, args, result)?,
+            Formula::Mul(a, b) => self.expr(a, args, result)? * self.expr(b, args, result)?,
+            Formula::Apply(g, operands) => {
                 let values = operands.iter().map(|e| self.expr(e, args, result)).collect::<Result<Vec<f64>>>()?;
                 self.primitive(*g, &values)?
             }

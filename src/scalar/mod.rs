@@ -4,7 +4,7 @@
 //! domain, algebraic facts, and complex value for checks. Everything else reads the table. Users register further functions with their
 //! partial derivatives ([`UserFunction`]); both kinds are a [`Primitive`].
 //!
-//! Partial derivatives are formulas ([`Expr`]) in the arguments and the value, or indicators ([`Partial::Indicator`]), or their opposites, that select. The
+//! Partial derivatives are formulas ([`Formula`]) in the arguments and the value, or indicators ([`Partial::Indicator`]), or their opposites, that select. The
 //! built-in functions are closed under partial derivatives, so derivatives of any order exist.
 //!
 //! Values come from the pure Rust crate `libm` and the code here, so they are the same bits on every platform.
@@ -13,7 +13,7 @@
 
 mod complex;
 mod evaluate;
-mod expr;
+mod formula;
 pub(crate) mod names;
 mod number;
 mod partial;
@@ -26,7 +26,7 @@ mod user;
 mod value;
 
 pub use evaluate::{evaluate, try_evaluate};
-pub use expr::{Expr, Names};
+pub use formula::{Formula, Names};
 pub use number::Number;
 pub use partial::{Partial, expanded_cost, expansion_cost, partial, partial_formula};
 pub use table::{CALL, Facts, Monotone, Op, Parity, Row, Totality, complex};

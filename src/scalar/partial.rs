@@ -1,6 +1,6 @@
 //! Partial derivatives of scalar functions, and what they cost.
 
-use super::{Comparison, Expr, Op, Primitive, UserFunction};
+use super::{Comparison, Formula, Op, Primitive, UserFunction};
 use crate::base::{Arena, FunctionId};
 
 /// A partial derivative of a scalar function, as a formula.
@@ -9,24 +9,24 @@ pub enum Partial {
     /// 0 everywhere.
     Zero,
     /// A formula in the arguments and the value.
-    Expr(Expr),
+    Formula(Formula),
     /// 1 where the comparison holds, else 0. It *selects* the derivative that comes in: where the comparison does not hold the result is 0
     /// even if that derivative is infinite or NaN.
-    Indicator(Comparison, Expr, Expr),
+    Indicator(Comparison, Formula, Formula),
     /// 1 where the partial derivative by the argument of this number, an [indicator](Partial::Indicator), is 0, else 0: of two arguments one is
     /// selected. So nothing is asked twice, and that one of both is selected needs no comparison.
     Otherwise(u8),
 }
 
-impl From<Expr> for Partial {
-    fn from(e: Expr) -> Partial {
-        Partial::Expr(e)
+impl From<Formula> for Partial {
+    fn from(e: Formula) -> Partial {
+        Partial::Formula(e)
     }
 }
 
-impl From<&Expr> for Partial {
-    fn from(e: &Expr) -> Partial {
-        Partial::Expr(e.clone())
+impl From<&Formula> for Partial {
+    fn from(e: &Formula) -> Partial {
+        Partial::Formula(e.clone())
     }
 }
 
@@ -36,7 +36,7 @@ impl Partial {
         match self {
             Partial::Zero => 0,
             Partial::Otherwise(_) => 1,
-            Partial::Expr(e) => e.cost(),
+            Partial::Formula(e) => e.cost(),
             Partial::Indicator(_, a, b) => 1 + a.cost() + b.cost(),
         }
     }
@@ -50,20 +50,20 @@ pub fn partial(primitive: Primitive, arg: u8, users: &Arena<FunctionId, UserFunc
         Primitive::Op(op) => op.partials().into_iter().nth(arg).unwrap_or(Partial::Zero),
         Primitive::User(id) => match users.get(id) {
             Some(user) => user.partials().get(arg).map_or(Partial::Zero, Partial::from),
-            None => Partial::Expr(Expr::Number(f64::NAN)),
+            None => Partial::Formula(Formula::Number(f64::NAN)),
         },
     }
 }
 
 /// The same as a formula: comparisons are functions, 1 where they hold and 0 elsewhere.
-pub fn partial_formula(primitive: Primitive, arg: u8, users: &Arena<FunctionId, UserFunction>) -> Expr {
+pub fn partial_formula(primitive: Primitive, arg: u8, users: &Arena<FunctionId, UserFunction>) -> Formula {
     match partial(primitive, arg, users) {
-        Partial::Zero => Expr::Number(0.0),
-        Partial::Expr(e) => e,
-        Partial::Indicator(comparison, a, b) => Expr::Apply(Op::Compare(comparison).into(), vec![a, b]),
+        Partial::Zero => Formula::Number(0.0),
+        Partial::Formula(e) => e,
+        Partial::Indicator(comparison, a, b) => Formula::Apply(Op::Compare(comparison).into(), vec![a, b]),
         Partial::Otherwise(other) => {
-            let sides = vec![partial_formula(primitive, other, users), Expr::Number(0.0)];
-            Expr::Apply(Op::Compare(Comparison::Equal).into(), sides)
+            let sides = vec![partial_formula(primitive, other, users), Formula::Number(0.0)];
+            Formula::Apply(Op::Compare(Comparison::Equal).into(), sides)
         }
     }
 }
@@ -84,6 +84,6 @@ pub fn expanded_cost(primitive: Primitive, users: &Arena<FunctionId, UserFunctio
         Primitive::User(id) => users.get(id).map_or(Vec::new(), |f| f.partials().iter().map(Partial::from).collect()),
     };
     let summands = partials.iter().filter(|p| **p != Partial::Zero).count() as u64;
-    let products = partials.iter().filter(|p| matches!(p, Partial::Expr(_))).count() as u64;
+    let products = partials.iter().filter(|p| matches!(p, Partial::Formula(_))).count() as u64;
     1 + partials.iter().map(Partial::cost).sum::<u64>() + products + summands.saturating_sub(1)
 }

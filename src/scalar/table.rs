@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
-use super::{Comparison, Expr, Partial, complex as z, polygamma::polygamma, value as v};
+use super::{Comparison, Formula, Partial, complex as z, polygamma::polygamma, value as v};
 
 /// What a function does with the sign of its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +125,14 @@ pub struct Row {
 }
 
 /// The arguments, for writing partial derivatives.
-fn arguments<const N: usize>() -> [Expr; N] {
+fn arguments<const N: usize>() -> [Formula; N] {
     // Rows have few arguments.
-    std::array::from_fn(|k| Expr::Arg(k as u8))
+    std::array::from_fn(|k| Formula::Arg(k as u8))
 }
 
 /// `[e = 0]`.
-fn is_zero(e: &Expr) -> Expr {
-    Op::Compare(Comparison::Equal).of([e, &Expr::Number(0.0)])
+fn is_zero(e: &Formula) -> Formula {
+    Op::Compare(Comparison::Equal).of([e, &Formula::Number(0.0)])
 }
 
 /// The [work](Op::work) of a function that is more than a few instructions.
@@ -187,7 +187,7 @@ macro_rules! operators {
                 match self {
                     $( Op::$op $(($k))? => {
                         let [$($arg),+] = &arguments();
-                        let $y = &Expr::Result;
+                        let $y = &Formula::Result;
                         vec![$($partial.into()),+]
                     } )+
                 }
@@ -269,7 +269,7 @@ operators! {
         complex: Some(z::powi(a, k)),
         partials: |y| [match (k, k.checked_sub(1)) {
             (0, _) => Partial::Zero,
-            (1, _) => Expr::Number(1.0).into(),
+            (1, _) => Formula::Number(1.0).into(),
             (_, Some(less)) => (f64::from(k) * a.powi(less)).into(),
             // The exponent has no predecessor.
             (_, None) => (f64::from(k) * (y / a)).into(),
@@ -654,9 +654,9 @@ operators! {
         value: polygamma(k, a),
         complex: None,
         partials: |_| [match k.checked_add(1) {
-            Some(more) => Partial::Expr(Op::Polygamma(more).of([a])),
+            Some(more) => Partial::Formula(Op::Polygamma(more).of([a])),
             // Nobody differentiates 2^32 times.
-            None => Expr::Number(f64::NAN).into(),
+            None => Formula::Number(f64::NAN).into(),
         }],
         domain: "all a but 0, -1, -2, ..",
         facts: Facts::NONE,

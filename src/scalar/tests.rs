@@ -131,20 +131,20 @@ fn partials_agree_with_complex_steps() {
 
 /// `D[arg j] = [i = j]`, `D[result] = partial`, sum, product and chain rule with the operator table's own partial derivatives.
 /// Nothing where an indicator stands.
-fn differentiate(e: &Expr, i: u8, result: &Expr) -> Option<Expr> {
+fn differentiate(e: &Formula, i: u8, result: &Formula) -> Option<Formula> {
     Some(match e {
-        Expr::Arg(j) => Expr::Number(f64::from(u8::from(i == *j))),
-        Expr::Number(_) => Expr::Number(0.0),
-        Expr::Result => result.clone(),
-        Expr::Add(a, b) => differentiate(a, i, result)? + differentiate(b, i, result)?,
-        Expr::Mul(a, b) => differentiate(a, i, result)? * &**b + &**a * differentiate(b, i, result)?,
-        Expr::Apply(g, args) => {
-            let mut sum = Expr::Number(0.0);
+        Formula::Arg(j) => Formula::Number(f64::from(u8::from(i == *j))),
+        Formula::Number(_) => Formula::Number(0.0),
+        Formula::Result => result.clone(),
+        Formula::Add(a, b) => differentiate(a, i, result)? + differentiate(b, i, result)?,
+        Formula::Mul(a, b) => differentiate(a, i, result)? * &**b + &**a * differentiate(b, i, result)?,
+        Formula::Apply(g, args) => {
+            let mut sum = Formula::Number(0.0);
             for (k, arg) in args.iter().enumerate() {
                 let inner = differentiate(arg, i, result)?;
                 match partial(*g, k as u8, &no_users()) {
                     Partial::Zero => {}
-                    Partial::Expr(outer) => sum = sum + instantiate(&outer, args, e) * inner,
+                    Partial::Formula(outer) => sum = sum + instantiate(&outer, args, e) * inner,
                     Partial::Indicator(..) | Partial::Otherwise(_) => return None,
                 }
             }
@@ -154,15 +154,15 @@ fn differentiate(e: &Expr, i: u8, result: &Expr) -> Option<Expr> {
 }
 
 /// The formula with arguments and result filled in.
-fn instantiate(e: &Expr, args: &[Expr], result: &Expr) -> Expr {
+fn instantiate(e: &Formula, args: &[Formula], result: &Formula) -> Formula {
     match e {
-        Expr::Arg(k) => args[usize::from(*k)].clone(),
-        Expr::Result => result.clone(),
-        Expr::Number(x) => Expr::Number(*x),
-        Expr::Add(a, b) => instantiate(a, args, result) + instantiate(b, args, result),
-        Expr::Mul(a, b) => instantiate(a, args, result) * instantiate(b, args, result),
-        Expr::Apply(g, operands) => {
-            Expr::try_apply(*g, operands.iter().map(|e| instantiate(e, args, result)).collect()).unwrap()
+        Formula::Arg(k) => args[usize::from(*k)].clone(),
+        Formula::Result => result.clone(),
+        Formula::Number(x) => Formula::Number(*x),
+        Formula::Add(a, b) => instantiate(a, args, result) + instantiate(b, args, result),
+        Formula::Mul(a, b) => instantiate(a, args, result) * instantiate(b, args, result),
+        Formula::Apply(g, operands) => {
+            Formula::try_apply(*g, operands.iter().map(|e| instantiate(e, args, result)).collect()).unwrap()
         }
     }
 }
@@ -173,12 +173,12 @@ fn second_partials_exist_and_agree_with_differences() {
     for op in Op::all() {
         for k in 0..op.arity() {
             for i in 0..op.arity() {
-                let (Partial::Expr(first), by) =
+                let (Partial::Formula(first), by) =
                     (partial(op.into(), k, &no_users()), partial(op.into(), i, &no_users()))
                 else {
                     continue;
                 };
-                let Partial::Expr(by) = by else { continue };
+                let Partial::Formula(by) = by else { continue };
                 let second = differentiate(&first, i, &by).unwrap();
                 for args in domain_points(op) {
                     let exact = second.evaluate(&args, op.value(&args), &no_users());
@@ -200,7 +200,7 @@ fn second_partials_exist_and_agree_with_differences() {
 #[test]
 fn mixed_partials_of_powers() {
     let users = no_users();
-    let [Partial::Expr(by_a), Partial::Expr(by_b)] = [0, 1].map(|k| partial(Op::Pow.into(), k, &users)) else {
+    let [Partial::Formula(by_a), Partial::Formula(by_b)] = [0, 1].map(|k| partial(Op::Pow.into(), k, &users)) else {
         panic!()
     };
     let mixed = differentiate(&by_a, 1, &by_b).unwrap();
@@ -337,7 +337,7 @@ fn names_are_read_back() {
         assert_eq!(Op::from_name(&op.name()), word.then_some(op));
         let also_infix = matches!(op, Op::Pow | Op::Compare(_));
         assert_eq!(op.infix().is_some(), !word || also_infix, "{op:?}");
-        let name = Expr::try_apply(op.into(), vec![Expr::Arg(0); op.arity().into()]).unwrap().to_string();
+        let name = Formula::try_apply(op.into(), vec![Formula::Arg(0); op.arity().into()]).unwrap().to_string();
         assert!(name.contains(op.infix().unwrap_or(&op.name())), "{name}");
     }
     for (name, op) in [
@@ -423,7 +423,7 @@ fn partials_print_as_formulas() {
         (Op::Lgamma, 0, "digamma(a)"),
         (Op::Polygamma(1), 0, "polygamma2(a)"),
     ] {
-        let Partial::Expr(e) = partial(op.into(), k, &no_users()) else { panic!("{op:?}") };
+        let Partial::Formula(e) = partial(op.into(), k, &no_users()) else { panic!("{op:?}") };
         assert_eq!(e.to_string(), text);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Expr, Function, Op, Primitive};
+use super::{Formula, Function, Op, Primitive};
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
 
@@ -16,7 +16,7 @@ pub type Native = Arc<dyn Fn(&[f64]) -> f64 + Send + Sync>;
 #[derive(Clone)]
 pub enum UserValue {
     /// A formula; it mentions arguments, built-in functions and functions registered before.
-    Expr(Expr),
+    Formula(Formula),
     /// Rust code. In files only the name of the function remains.
     Native(Native),
     /// What a native function is after it was read from a file, until [`register`] gives it its code back.
@@ -25,7 +25,7 @@ pub enum UserValue {
 
 /// A scalar function registered by the user, with one partial derivative for each argument.
 ///
-/// Partial derivatives are formulas in the arguments and the value ([`Expr::Result`]); they may mention any registered function.
+/// Partial derivatives are formulas in the arguments and the value ([`Formula::Result`]); they may mention any registered function.
 /// Two functions are equal if they have the same name, arity, partial derivatives and formula; native code is not compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
@@ -33,7 +33,7 @@ pub struct UserFunction {
     name: String,
     arity: u8,
     value: UserValue,
-    partials: Vec<Expr>,
+    partials: Vec<Formula>,
 }
 
 /// The form in files.
@@ -43,8 +43,8 @@ struct Parts {
     arity: u8,
     /// Absent for native functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    value: Option<Expr>,
-    partials: Vec<Expr>,
+    value: Option<Formula>,
+    partials: Vec<Formula>,
 }
 
 impl UserFunction {
@@ -53,19 +53,19 @@ impl UserFunction {
     /// # Errors
     /// [`Error::Request`] if the name is not an identifier or is a built-in function, if the number of partial derivatives is not the
     /// arity, if a formula mentions an argument that is not there, or if the value mentions itself.
-    pub fn expr(name: impl Into<String>, arity: u8, value: Expr, partials: Vec<Expr>) -> Result<Self> {
-        UserFunction { name: name.into(), arity, value: UserValue::Expr(value), partials }.checked()
+    pub fn formula(name: impl Into<String>, arity: u8, value: Formula, partials: Vec<Formula>) -> Result<Self> {
+        UserFunction { name: name.into(), arity, value: UserValue::Formula(value), partials }.checked()
     }
 
     /// A function given by Rust code. It is called with `arity` arguments, and must give the same result for the same arguments.
     ///
     /// # Errors
-    /// As [`UserFunction::expr`].
+    /// As [`UserFunction::formula`].
     pub fn native(
         name: impl Into<String>,
         arity: u8,
         value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static,
-        partials: Vec<Expr>,
+        partials: Vec<Formula>,
     ) -> Result<Self> {
         UserFunction { name: name.into(), arity, value: UserValue::Native(Arc::new(value)), partials }.checked()
     }
@@ -86,7 +86,7 @@ impl UserFunction {
     }
 
     /// Its partial derivatives, one for each argument.
-    pub fn partials(&self) -> &[Expr] {
+    pub fn partials(&self) -> &[Formula] {
         &self.partials
     }
 
@@ -111,16 +111,16 @@ impl UserFunction {
             return wrong(format!("needs one partial derivative for each of its {n} arguments and has {k}"));
         }
         let body = match &self.value {
-            UserValue::Expr(e) => Some(e),
+            UserValue::Formula(e) => Some(e),
             UserValue::Native(_) | UserValue::Unregistered => None,
         };
-        if body.is_some_and(Expr::mentions_result) {
+        if body.is_some_and(Formula::mentions_result) {
             return wrong("mentions its own `result` in its value".into());
         }
         let mut beyond = None;
         for e in body.into_iter().chain(&self.partials) {
             e.visit(&mut |e| match e {
-                Expr::Arg(k) if *k >= self.arity => beyond = Some(*k),
+                Formula::Arg(k) if *k >= self.arity => beyond = Some(*k),
                 _ => {}
             });
         }
@@ -134,7 +134,7 @@ impl UserFunction {
 impl fmt::Debug for UserValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UserValue::Expr(e) => write!(f, "{e}"),
+            UserValue::Formula(e) => write!(f, "{e}"),
             UserValue::Native(_) => f.write_str("native"),
             UserValue::Unregistered => f.write_str("unregistered"),
         }
@@ -144,8 +144,8 @@ impl fmt::Debug for UserValue {
 impl PartialEq for UserValue {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (UserValue::Expr(a), UserValue::Expr(b)) => a == b,
-            (UserValue::Expr(_), _) | (_, UserValue::Expr(_)) => false,
+            (UserValue::Formula(a), UserValue::Formula(b)) => a == b,
+            (UserValue::Formula(_), _) | (_, UserValue::Formula(_)) => false,
             (UserValue::Native(_) | UserValue::Unregistered, UserValue::Native(_) | UserValue::Unregistered) => true,
         }
     }
@@ -154,7 +154,7 @@ impl PartialEq for UserValue {
 impl TryFrom<Parts> for UserFunction {
     type Error = Error;
     fn try_from(Parts { name, arity, value, partials }: Parts) -> Result<Self> {
-        let value = value.map_or(UserValue::Unregistered, UserValue::Expr);
+        let value = value.map_or(UserValue::Unregistered, UserValue::Formula);
         UserFunction { name, arity, value, partials }.checked()
     }
 }
@@ -162,7 +162,7 @@ impl TryFrom<Parts> for UserFunction {
 impl From<UserFunction> for Parts {
     fn from(UserFunction { name, arity, value, partials }: UserFunction) -> Parts {
         let value = match value {
-            UserValue::Expr(e) => Some(e),
+            UserValue::Formula(e) => Some(e),
             UserValue::Native(_) | UserValue::Unregistered => None,
         };
         Parts { name, arity, value, partials }
@@ -181,7 +181,7 @@ pub fn register(
     let Some(id) = users.ids().find(|id| users[*id].name == name) else {
         return Err(Error::Request(format!("the program has no function `{name}` to register")));
     };
-    if let UserValue::Expr(_) = users[id].value {
+    if let UserValue::Formula(_) = users[id].value {
         return Err(Error::Request(format!("the function `{name}` is given by a formula and needs no code")));
     }
     users[id].value = UserValue::Native(Arc::new(value));
@@ -212,7 +212,7 @@ pub fn check_functions(users: &Arena<FunctionId, UserFunction>) -> Result<()> {
         }
         let mut cost = (0, 1);
         match &user.value {
-            UserValue::Expr(body) => {
+            UserValue::Formula(body) => {
                 for callee in called(body, users)? {
                     if callee.0 >= id.0 {
                         let callee = &users[callee].name;
@@ -259,10 +259,10 @@ fn within_limits((calls, steps): (usize, u64)) -> Result<()> {
 }
 
 /// The user's functions that a formula calls, each of which is there and takes that many arguments.
-fn called(e: &Expr, users: &Arena<FunctionId, UserFunction>) -> Result<Vec<FunctionId>> {
+fn called(e: &Formula, users: &Arena<FunctionId, UserFunction>) -> Result<Vec<FunctionId>> {
     let mut calls = Vec::new();
     e.visit(&mut |e| {
-        if let Expr::Apply(Primitive::User(id), args) = e {
+        if let Formula::Apply(Primitive::User(id), args) = e {
             calls.push((*id, args.len()));
         }
     });
@@ -273,11 +273,11 @@ fn called(e: &Expr, users: &Arena<FunctionId, UserFunction>) -> Result<Vec<Funct
 }
 
 /// Calls nested and steps taken by the evaluation of a formula, where the costs of all functions it calls are known.
-fn steps(e: &Expr, costs: &[(usize, u64)]) -> (usize, u64) {
+fn steps(e: &Formula, costs: &[(usize, u64)]) -> (usize, u64) {
     let mut total = (0, 0_u64);
     e.visit(&mut |e| {
         total.1 = total.1.saturating_add(1);
-        if let Expr::Apply(Primitive::User(id), _) = e {
+        if let Formula::Apply(Primitive::User(id), _) = e {
             let (calls, steps) = costs.get(id.0 as usize).copied().unwrap_or_default();
             total = (total.0.max(calls), total.1.saturating_add(steps));
         }
@@ -328,22 +328,23 @@ mod tests {
 
     type Users = Arena<FunctionId, UserFunction>;
 
-    fn a() -> Expr {
-        Expr::Arg(0)
+    fn a() -> Formula {
+        Formula::Arg(0)
     }
 
     fn user(id: u32) -> Primitive {
         Primitive::User(FunctionId(id))
     }
 
-    fn call(id: u32, args: &[Expr]) -> Expr {
-        Expr::try_apply(user(id), args.to_vec()).unwrap()
+    fn call(id: u32, args: &[Formula]) -> Formula {
+        Formula::try_apply(user(id), args.to_vec()).unwrap()
     }
 
     /// `swish(a) = a * sigmoid(a)`, and `log2`, written in Rust.
     fn swish_and_log2() -> Users {
         let sigmoid = Op::Sigmoid.of([&a()]);
-        let swish = UserFunction::expr("swish", 1, a() * &sigmoid, vec![&sigmoid + Expr::Result * (1.0 - &sigmoid)]);
+        let swish =
+            UserFunction::formula("swish", 1, a() * &sigmoid, vec![&sigmoid + Formula::Result * (1.0 - &sigmoid)]);
         let log2 = UserFunction::native("log2", 1, |x| x[0].log2(), vec![std::f64::consts::LOG2_E / a()]);
         [swish.unwrap(), log2.unwrap()].into_iter().collect()
     }
@@ -377,19 +378,19 @@ mod tests {
             ("polygamma9", 1, a(), vec![a()], "the function `polygamma9` is built in"),
             ("f", 0, 1.0.into(), vec![], "the function `f` has no arguments"),
             ("f", 2, a(), vec![a()], "one partial derivative for each of its 2 arguments and has 1"),
-            ("f", 1, Expr::Arg(1), vec![a()], "mentions argument 2 of 1"),
-            ("f", 1, a(), vec![a() + Expr::Arg(255)], "mentions argument 256 of 1"),
-            ("f", 1, a() * Expr::Result, vec![a()], "mentions its own `result`"),
+            ("f", 1, Formula::Arg(1), vec![a()], "mentions argument 2 of 1"),
+            ("f", 1, a(), vec![a() + Formula::Arg(255)], "mentions argument 256 of 1"),
+            ("f", 1, a() * Formula::Result, vec![a()], "mentions its own `result`"),
         ] {
-            let error = UserFunction::expr(name, arity, value, partials).unwrap_err().to_string();
+            let error = UserFunction::formula(name, arity, value, partials).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
     }
 
     #[test]
     fn check_refuses() {
-        let f = |name: &str, value: Expr| UserFunction::expr(name, 1, value, vec![1.0.into()]).unwrap();
-        let with_partial = |partial: Expr| UserFunction::expr("f", 1, a(), vec![partial]).unwrap();
+        let f = |name: &str, value: Formula| UserFunction::formula(name, 1, value, vec![1.0.into()]).unwrap();
+        let with_partial = |partial: Formula| UserFunction::formula("f", 1, a(), vec![partial]).unwrap();
         for (users, message) in [
             (vec![f("f", call(0, &[a()]))], "the value of `f` calls `f`, which is not registered before it"),
             (
@@ -428,8 +429,8 @@ mod tests {
     #[test]
     fn evaluation_is_limited() {
         // f calls itself; a doubling chain; a chain of calls, each under formulas of full depth.
-        let endless = vec![UserFunction::expr("f", 1, call(0, &[a()]), vec![1.0.into()]).unwrap()];
-        let step = |k: u32, value: Expr| UserFunction::expr(format!("f{k}"), 1, value, vec![1.0.into()]).unwrap();
+        let endless = vec![UserFunction::formula("f", 1, call(0, &[a()]), vec![1.0.into()]).unwrap()];
+        let step = |k: u32, value: Formula| UserFunction::formula(format!("f{k}"), 1, value, vec![1.0.into()]).unwrap();
         let doubling = |k: u32| {
             let inner = call(k.saturating_sub(1), &[a()]);
             let twice = (0..5).fold(inner, |e, _| &e + &e);

@@ -597,11 +597,10 @@ fn stored(graph: &Graph<'_>, guard: Pred, leaves: &[Expr]) -> Pred {
 mod tests {
     use super::*;
     use crate::driver::{Function, Mode, Request};
-    use crate::stages::Stages;
 
     fn explanation() -> Explanation {
         let primal = Function::parse(include_str!("../../tests/programs/e12_rosenbrock.iv")).unwrap();
-        let raw = primal.derive(&Request::new(Mode::Gradient, &["x"]).raw(), &mut Stages::new()).unwrap().function;
+        let raw = primal.derive(&Request::new(Mode::Gradient, &["x"]).raw()).unwrap().function;
         explain(raw.tensor_ssa(), &Options::default()).unwrap()
     }
 

@@ -524,7 +524,6 @@ mod tests {
     use crate::simplify::graph::Answers;
     use crate::simplify::price::Pricing;
     use crate::simplify::{Options, rules_of, run, simplify};
-    use crate::stages::Stages;
 
     /// What a tree of nodes costs for sizes of 1000: a node that is read twice counts twice.
     struct Tree<'m>(&'m Model<'m>);
@@ -550,7 +549,7 @@ mod tests {
             let primal = Function::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
             let names: Vec<String> = primal.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
             let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
-            let derive = |mode| primal.derive(&Request::new(mode, &wrt).raw(), &mut Stages::new());
+            let derive = |mode| primal.derive(&Request::new(mode, &wrt).raw());
             let derivative = derive(Mode::Gradient).or_else(|_| derive(Mode::Adjoint)).unwrap().function;
             (file.display().to_string(), [primal, derivative].map(|function| function.tensor_ssa().clone()))
         };

@@ -8,7 +8,7 @@ use std::panic::Location;
 use crate::base::{Arena, Format, Span};
 use crate::error::{Diagnostic, Origin};
 
-crate::define_id!(
+crate::base::define_id!(
     /// An expression of an [`Ast`].
     ExprId,
     "a"

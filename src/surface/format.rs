@@ -32,7 +32,7 @@ const INDENT: &str = "  ";
 ///
 /// ```
 /// let text = "param x:[n] real # a signal\nsum i<n-1 .\n(x[i+1]-x[i])^2";
-/// let laid_out = iverson::surface::format(text)?;
+/// let laid_out = iverson::ir::surface::format(text)?;
 /// assert_eq!(laid_out, "param x : [n] real  # a signal\nsum i < n - 1.\n  (x[i + 1] - x[i])^2\n");
 /// # Ok::<(), iverson::Error>(())
 /// ```

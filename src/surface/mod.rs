@@ -1,15 +1,15 @@
-//! From text, or from Rust, to typed terms.
+//! From text to typed terms.
 //!
 //! ```text
 //! text --lexer, parser--> ast --elaborate--> term
-//! Rust --builder--------> ast
 //! ```
+//!
+//! What is [built](crate::builder) in Rust is an [`ast`] as well.
 //!
 //! | file | job |
 //! |---|---|
 //! | [`ast`] | what was written |
 //! | `parser`, `parser/` | text to [`ast`] |
-//! | [`builder`], `builder/` | closures and operators of Rust to [`ast`] |
 //! | `elaborate/` | [`ast`] to terms: names, sizes and types resolved, accesses proved in bounds |
 //! | `format` | white space of a text, as others expect it |
 //! | `import` | a program with the texts that it imports |
@@ -17,7 +17,6 @@
 //! | `sexpr` | trees as text, for tests |
 
 pub mod ast;
-pub mod builder;
 #[cfg(test)]
 mod editors;
 mod elaborate;
@@ -25,9 +24,9 @@ mod format;
 mod import;
 mod parser;
 #[cfg(test)]
-mod sexpr;
+pub(crate) mod sexpr;
 
-pub use crate::base::{MAX_TEXT, locate, render, render_error, render_warnings};
+pub use crate::base::{MAX_TEXT, locate};
 pub use crate::ty::MAX_NESTING as MAX_TYPE_NESTING;
 pub use elaborate::elaborate;
 pub use format::format;

@@ -3,7 +3,7 @@
 use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 
 /// The operands of an expression from left to right.
-pub(super) fn operands(expr: &Expr) -> Vec<ExprId> {
+pub fn operands(expr: &Expr) -> Vec<ExprId> {
     match expr {
         Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => vec![],
         Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => vec![*a],
@@ -56,7 +56,7 @@ fn head(expr: &Expr) -> String {
 }
 
 /// An expression in prefix notation; real literals end in `r`.
-pub(super) fn sexpr(ast: &Ast, root: ExprId) -> String {
+pub fn sexpr(ast: &Ast, root: ExprId) -> String {
     enum Work {
         Open(ExprId),
         Close,
@@ -97,7 +97,7 @@ fn ty(ast: &Ast, t: &TypeExpr) -> String {
 }
 
 /// The declarations, each in prefix notation.
-pub(super) fn decls(ast: &Ast) -> Vec<String> {
+pub fn decls(ast: &Ast) -> Vec<String> {
     let text = |decl: &Decl| match decl {
         Decl::Param { name, storage, like, ty: t } => {
             let like = like.as_ref().map_or_else(String::new, |a| format!("({})", a.text));

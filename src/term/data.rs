@@ -10,7 +10,7 @@ use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number};
 use crate::ty::{Signature, Type, TypeId, Types};
 
-crate::define_id!(
+crate::base::define_id!(
     /// A term of a program.
     TermId,
     "e"

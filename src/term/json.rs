@@ -96,7 +96,7 @@ pub(super) mod guard {
         Exists { index: IndexId, extent: Size, body: usize },
     }
 
-    pub(in crate::term) fn serialize<S: Serializer>(p: &Pred, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::ir::term) fn serialize<S: Serializer>(p: &Pred, serializer: S) -> Result<S::Ok, S::Error> {
         let mut nodes = Vec::new();
         write(p, &mut nodes);
         nodes.serialize(serializer)
@@ -122,7 +122,7 @@ pub(super) mod guard {
         nodes.len() - 1
     }
 
-    pub(in crate::term) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pred, D::Error> {
+    pub(in crate::ir::term) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pred, D::Error> {
         let nodes = Vec::<Node>::deserialize(deserializer)?;
         let broken = || D::Error::custom("the nodes of a guard are not in order");
         // What was read and not used yet, with its nesting.

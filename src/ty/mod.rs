@@ -18,7 +18,7 @@ use crate::index::Size;
 /// The deepest nesting of a type; the components of a tuple nest to the right.
 pub const MAX_NESTING: usize = 64;
 
-crate::define_id!(
+crate::base::define_id!(
     /// A type in a [`Types`] table.
     TypeId,
     "t"

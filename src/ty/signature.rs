@@ -116,6 +116,17 @@ pub enum RelationKind {
     Pattern(ParamId),
 }
 
+impl RelationKind {
+    /// The word that declares it; a pattern is declared with its parameter.
+    pub fn keyword(self) -> Option<&'static str> {
+        match self {
+            RelationKind::Free => Some("rel"),
+            RelationKind::Map => Some("map"),
+            RelationKind::Pattern(_) => None,
+        }
+    }
+}
+
 impl Signature {
     /// The sparse parameter of which a relation is the pattern; nothing for other relations.
     pub fn pattern_owner(&self, relation: RelationId) -> Option<&Param> {

@@ -27,7 +27,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use iverson::term::Program;
+use iverson::ir::term::Program;
 
 use self::matcher::{Matcher, Strictness, is_one};
 use self::reader::Reader;

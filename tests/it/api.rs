@@ -1,7 +1,8 @@
-//! The library as a newcomer's first guess has it: programs from an empty crate, and the names of the prelude.
+//! The library as a newcomer's first guess has it: programs from an empty crate.
 
 use std::collections::BTreeSet;
 
+use iverson::builder::{Builder, generate, sum};
 use iverson::prelude::*;
 use iverson::tensor::{IntoValue, Slice};
 use iverson::{Error, Origin, ndarray, sprs};
@@ -112,23 +113,9 @@ fn results_have_names_and_print() -> Result<(), Error> {
     Ok(())
 }
 
-/// The names of the prelude, as its snapshot lists them.
-#[test]
-fn the_prelude_is_what_is_listed() {
-    let text = include_str!("../../src/prelude.rs");
-    let uses = text.split("pub use crate::").skip(1).filter_map(|rest| rest.split(';').next());
-    let names = uses.flat_map(|path| {
-        let list = path.split_once('{').map_or(path.rsplit("::").next().unwrap_or(path), |(_, list)| list);
-        list.trim_end().trim_end_matches('}').split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
-    });
-    let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
-    names.sort();
-    insta::assert_snapshot!(names.join("\n"));
-}
-
 /// A program that the builder makes, and the text that means the same.
 #[track_caller]
-fn builds(build: impl for<'b> FnOnce(&'b Builder<'b>) -> iverson::surface::builder::Expr<'b>, text: &str) {
+fn builds(build: impl for<'b> FnOnce(&'b Builder<'b>) -> iverson::builder::Expr<'b>, text: &str) {
     let b = Builder::new();
     let ast = b.finish(build(&b)).and_then(|ast| Function::build(&ast));
     let expected = Function::parse(text).expect("it is a program");
@@ -210,8 +197,8 @@ fn operands_of_the_builder_mix() {
         |b| {
             let n = b.size("n");
             let x = b.param("x", n);
-            let squares: iverson::surface::builder::Expr<'_> = (1..=3).map(|k| sum(n, |i| x[i].powi(k))).sum();
-            2.0 * n * squares + [x.dot(x), b.real(1.5)].iter().sum::<iverson::surface::builder::Expr<'_>>()
+            let squares: iverson::builder::Expr<'_> = (1..=3).map(|k| sum(n, |i| x[i].powi(k))).sum();
+            2.0 * n * squares + [x.dot(x), b.real(1.5)].iter().sum::<iverson::builder::Expr<'_>>()
         },
         &format!(
             "{x}2 * real(n) * ((sum i < n. x[i]^1) + (sum j < n. x[j]^2) + (sum k < n. x[k]^3)) + (dot(x, x) + 1.5)"
@@ -519,7 +506,7 @@ fn errors_say_where_they_are() {
 }
 
 /// The number of a line below, and what the builder says.
-fn refused(b: &'static Builder<'static>, body: iverson::surface::builder::Expr<'static>) -> Vec<(u32, String)> {
+fn refused(b: &'static Builder<'static>, body: iverson::builder::Expr<'static>) -> Vec<(u32, String)> {
     let Err(Error::Program(problems)) = b.finish(body).and_then(|ast| Function::build(&ast)) else {
         panic!("it is refused")
     };
@@ -580,11 +567,11 @@ fn errors_of_the_builder_say_which_line_of_rust_is_to_blame() {
     let (b, start) = (new(), line!());
     let x = b.param("x", 2);
     let terms = [0_i64, 5].map(|k| x[k]);
-    let body: iverson::surface::builder::Expr<'_> = terms.iter().sum();
+    let body: iverson::builder::Expr<'_> = terms.iter().sum();
     assert_eq!(lines(&refused(b, body), start), [2]);
     let (b, start) = (new(), line!());
     let x = b.param("x", 2);
     let y = b.param("y", 3);
-    let body: iverson::surface::builder::Expr<'_> = [x, y].iter().sum();
+    let body: iverson::builder::Expr<'_> = [x, y].iter().sum();
     assert_eq!(lines(&refused(b, body), start), [2]);
 }

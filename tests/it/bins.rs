@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use iverson::codegen::source::{Target, source};
+use iverson::ir::codegen::source::{Target, source};
+use iverson::ir::loops::{Bins, Program};
+use iverson::ir::reference;
+use iverson::ir::schedule::in_bins;
+use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{Bins, Program};
-use iverson::schedule::in_bins;
-use iverson::stages::Stages;
-use iverson::{Error, Function, reference};
+use iverson::{Error, Function};
 
 use crate::kernels::{fitting, numbers};
 use crate::support::Numbers;

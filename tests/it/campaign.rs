@@ -18,14 +18,14 @@ mod simplification;
 
 use std::collections::BTreeMap;
 
-use iverson::base::VarId;
-use iverson::certificate::{self, Operations};
-use iverson::driver::{Stage, Staged, lower};
-use iverson::reference::count::{cost_io, count_term, count_tssa};
-use iverson::reference::{Elements, Environment, Leaf, Limits, Partials};
-use iverson::simplify::Budget;
-use iverson::stages::{Stages, check};
-use iverson::{normalize, surface, term, tssa};
+use iverson::ir::base::VarId;
+use iverson::ir::certificate::{self, Operations};
+use iverson::ir::driver::{Stage, Staged, lower};
+use iverson::ir::reference::count::{cost_io, count_term, count_tssa};
+use iverson::ir::reference::{Elements, Environment, Leaf, Limits, Partials};
+use iverson::ir::simplify::Budget;
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::{normalize, surface, term, tssa};
 
 use self::known::Known;
 pub use self::simplification::SMALL;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fastrand::Rng;
-use iverson::base::{RelationId, SizeId};
-use iverson::certificate::Certificate;
-use iverson::driver::{Mode, Request};
-use iverson::index::{RelationRef, Size};
-use iverson::reference;
-use iverson::solver::estimate::Hints;
-use iverson::solver::{Sample, World};
-use iverson::stages::Stages;
+use iverson::ir::base::{RelationId, SizeId};
+use iverson::ir::certificate::Certificate;
+use iverson::ir::index::{RelationRef, Size};
+use iverson::ir::reference;
+use iverson::ir::solver::estimate::Hints;
+use iverson::ir::solver::{Sample, World};
+use iverson::ir::stages::Stages;
+use iverson::ir::surface;
+use iverson::ir::ty::{RelationKind, Signature};
 use iverson::tensor::{Coo, Inputs, Relation, Tensor, Value};
-use iverson::ty::{RelationKind, Signature};
-use iverson::{Function, surface};
+use iverson::{Function, Mode, Request};
 
 use crate::generate;
 use crate::support::{Numbers, compile};
@@ -117,7 +117,7 @@ fn certificates(name: &str, function: &Function) -> usize {
     for mode in [Mode::Forward, Mode::Adjoint] {
         let request = Request { with_value: true, ..Request::new(mode, &wrt) }.raw();
         for request in [request.clone(), Request { expand_partials: false, ..request }] {
-            let derived = function.derive(&request, &mut Stages::new()).expect("it is derived").function;
+            let derived = function.derive(&request).expect("it is derived").function;
             let certificate = function.certify(&derived, mode).expect("a theorem bounds it");
             judged += judge(name, &certificate);
         }
@@ -185,7 +185,7 @@ fn inputs(signature: &Signature, world: &Sample, seed: u64) -> Option<Inputs> {
     for param in signature.params.values() {
         let leaves = signature.types.leaves(param.ty).expect("few leaves");
         let Some(pattern) = param.storage.pattern() else {
-            let leaf = |leaf: &iverson::ty::Leaf| {
+            let leaf = |leaf: &iverson::ir::ty::Leaf| {
                 let shape = shape(&leaf.dims)?;
                 let data = numbers.vector(shape.iter().product());
                 let dense = iverson::tensor::Dense::new(&shape, data).expect("the data fill the shape");

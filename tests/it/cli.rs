@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use iverson::driver;
+use iverson::ir::driver;
+use iverson::ir::{surface, term, tssa};
 use iverson::tensor::io::{FileValue, read_value, write_value};
 use iverson::tensor::{Coo, Csr, Dense};
-use iverson::{surface, term, tssa};
 use tempfile::TempDir;
 
 const BLUR: &str = "\

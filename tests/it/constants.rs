@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use iverson::driver::{Mode, Request};
+use iverson::ir::loops::{BufferKind, Part, Program};
+use iverson::ir::schedule::Split;
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::surface;
+use iverson::ir::ty::RelationKind;
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{BufferKind, Part, Program};
-use iverson::schedule::Split;
-use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Precision, Slice, Tensor, Value, bind};
-use iverson::ty::RelationKind;
-use iverson::{Error, Function, surface};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::kernel_memory::{Flush, guarded};
 use crate::support::{Numbers, compile, setting};
@@ -112,7 +112,7 @@ fn with_gradient(function: &Function, simplify: bool) -> Option<Function> {
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) };
     let request = if simplify { request } else { request.raw() };
-    function.derive(&request, &mut Stages::new()).ok().map(|derived| derived.function)
+    function.derive(&request).ok().map(|derived| derived.function)
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn matrices() {
             let (constants, wrt) = (subset(&names, which), subset(&names, !which));
             let request = Request::new(Mode::Hessian, &wrt);
             // Of several results there is no Hessian.
-            let Ok(derived) = function.derive(&request, &mut Stages::new()) else { continue };
+            let Ok(derived) = function.derive(&request) else { continue };
             let matrix = derived.matrix().expect("it is a matrix");
             for size in [0, 3] {
                 let mut numbers = Numbers::new(size as u64, false);

@@ -1,13 +1,13 @@
 //! Matrices that are stored column by column: the same numbers as row by row, and columns that are walked as rows are.
 
-use iverson::driver::{Mode, Request};
+use iverson::builder::{Builder, generate, sum};
+use iverson::ir::loops::{Bins, Part};
+use iverson::ir::stages::Stages;
+use iverson::ir::ty::Storage;
+use iverson::ir::{loops, term, tssa};
 use iverson::kernel::{Engine, Leaf};
-use iverson::loops::{Bins, Part};
-use iverson::stages::Stages;
-use iverson::surface::builder::{Builder, generate, sum};
 use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Precision, Tensor, Value};
-use iverson::ty::Storage;
-use iverson::{Function, loops, term, tssa};
+use iverson::{Function, Mode, Request};
 
 use crate::support::compile;
 
@@ -66,7 +66,7 @@ fn bits(data: &[f64]) -> Vec<u64> {
 fn functions(text: &str) -> Vec<Function> {
     let function = compile(text);
     let loss = match function.tensor_ssa().outputs[0].ty {
-        iverson::ty::Types::REAL => function.clone(),
+        iverson::ir::ty::Types::REAL => function.clone(),
         _ => {
             let (declared, body) = text.split_at(text.rfind('\n').map_or(0, |end| end + 1));
             let axes = body.split(". ").next().expect("a body").trim_start_matches("gen ");
@@ -125,7 +125,7 @@ fn gradients_lie_by_columns() {
         kernel.call_into((csc.data(), &vectors[0], &vectors[1]), &mut values).expect("it fits");
         assert_eq!(bits(&values), bits(found.data()));
     }
-    let reference = iverson::reference::evaluate(gradient.tensor_ssa(), &inputs).expect("it runs");
+    let reference = iverson::ir::reference::evaluate(gradient.tensor_ssa(), &inputs).expect("it runs");
     let found =
         gradient.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|k| k.call(&inputs)).expect("it runs");
     assert_eq!(reference[0].1, found[0].1);
@@ -200,7 +200,7 @@ fn matrices_of_derivatives() {
     for (body, wrt, mode) in cases {
         let text = format!("{DECLARED}{body}");
         let run = |text: &str, inputs: &Inputs| {
-            let derived = compile(text).derive(&Request::new(mode, &wrt), &mut Stages::new()).expect(body);
+            let derived = compile(text).derive(&Request::new(mode, &wrt)).expect(body);
             let kernel = derived.matrix().and_then(|m| m.bind(inputs, Engine::Interpreter)).expect(body);
             let (others, matrix) = kernel.call(inputs).expect(body);
             let blocks = derived
@@ -244,11 +244,11 @@ fn constants_by_columns() {
 #[test]
 fn texts_and_json_are_read_back() {
     for body in BODIES {
-        let source = iverson::surface::read(&by_columns(&format!("{DECLARED}{body}")), &[]).expect(body);
+        let source = iverson::ir::surface::read(&by_columns(&format!("{DECLARED}{body}")), &[]).expect(body);
         assert!(matches!(source.signature.params.values().next().map(|p| p.storage), Some(Storage::Sparse(..))));
         let printed = source.to_string();
         assert!(printed.contains("param A : csc [m, n] real"), "{printed}");
-        let again = iverson::surface::read(&printed, &[]).expect(&printed);
+        let again = iverson::ir::surface::read(&printed, &[]).expect(&printed);
         assert_eq!(again.to_string(), printed);
         let json = source.to_json().expect("it is written");
         assert_eq!(term::Program::from_json(&json).expect("it is read").to_string(), printed);
@@ -293,7 +293,7 @@ fn shared_patterns_have_one_order() {
 #[test]
 fn other_orders_are_refused() {
     let text = "param A : csc [m, n] real\nparam B : csc(A) [m, n] real\nsum i < m, j < n. A[i, j]^2 * B[i, j]";
-    let source = iverson::surface::read(text, &[]).expect("it is sound");
+    let source = iverson::ir::surface::read(text, &[]).expect("it is sound");
     let json = source.to_json().expect("it is written");
     let error =
         term::Program::from_json(&json.replacen("\"csc\"", "\"csr\"", 1)).expect_err("another order").to_string();

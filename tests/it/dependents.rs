@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use iverson::diff::Sweep;
-use iverson::driver::{Mode, Request};
-use iverson::index::{Size, Var};
+use iverson::ir::diff::Sweep;
+use iverson::ir::index::{Size, Var};
+use iverson::ir::stages::check;
+use iverson::ir::ty::{Signature, Types};
 use iverson::kernel::Engine;
-use iverson::stages::{Stages, check};
 use iverson::tensor::{Csr, CsrPattern, Dense, Inputs, Value};
-use iverson::ty::{Signature, Types};
-use iverson::{Error, Function};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::support::{Numbers, compile};
 
@@ -160,9 +159,8 @@ fn agree(case: &Case, adjoint: bool, seed: u64) {
         modes.extend([Mode::Gradient, Mode::Hessian, Mode::HessianProduct]);
     }
     let request = |request: Request| {
-        let derived = |function: &Function| {
-            function.derive(&request, &mut Stages::new()).unwrap_or_else(|error| panic!("{error}\n{function}"))
-        };
+        let derived =
+            |function: &Function| function.derive(&request).unwrap_or_else(|error| panic!("{error}\n{function}"));
         let (expected, found) = (derived(&whole), derived(&given));
         assert_eq!(found.added, expected.added, "{request:?}\n{}", found.function);
         let mut values = Values::new();
@@ -214,8 +212,7 @@ fn residuals_give_derivatives() {
     let values = [("x", x), ("w", w), ("y", y)].map(|(name, data)| (name.to_owned(), Value::vector(data)));
     let values = BTreeMap::from(values);
     for mode in [Mode::Gradient, Mode::Hessian] {
-        let derived =
-            |f: &Function| f.derive(&Request::new(mode, &["x", "w"]), &mut Stages::new()).expect("derived").function;
+        let derived = |f: &Function| f.derive(&Request::new(mode, &["x", "w"])).expect("derived").function;
         assert_eq!(results(&derived(&f), &values), results(&derived(&solved), &values), "{}", derived(&f));
     }
 }

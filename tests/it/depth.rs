@@ -14,15 +14,15 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use iverson::diff::{self, Options, Seed};
-use iverson::reference::count::{cost_io, count_term, count_tssa};
-use iverson::reference::{Environment, Limits, Partials};
-use iverson::stages::check;
-use iverson::surface::ast::Ast;
-use iverson::surface::builder::{Builder, Expr, generate, let_, sum};
+use iverson::builder::{Builder, Expr, generate, let_, sum};
+use iverson::ir::diff::{self, Options, Seed};
+use iverson::ir::reference::count::{cost_io, count_term, count_tssa};
+use iverson::ir::reference::{Environment, Limits, Partials};
+use iverson::ir::stages::check;
+use iverson::ir::surface::ast::Ast;
+use iverson::ir::{normalize, present, surface, term, tssa};
 use iverson::tensor::{Inputs, Value, bind};
-use iverson::term::Style;
-use iverson::{Error, normalize, present, surface, term, tssa};
+use iverson::{Error, Style};
 
 use crate::support::{compile, evaluate, evaluate_term, flat, on_small_stack};
 
@@ -83,7 +83,7 @@ impl Clock {
     }
 }
 
-fn env(signature: &iverson::ty::Signature, inputs: &Inputs) -> Environment<f64> {
+fn env(signature: &iverson::ir::ty::Signature, inputs: &Inputs) -> Environment<f64> {
     Environment::from_bindings(&bind(signature, inputs).unwrap()).unwrap()
 }
 
@@ -153,7 +153,7 @@ fn journey(case: Case, clock: &mut Clock) {
         let mut expected = vec![value];
         if step == "forward" {
             let dx = vec![1.0; gradient.len()];
-            let scalar = derivative.signature.params[x].ty == iverson::ty::Types::REAL;
+            let scalar = derivative.signature.params[x].ty == iverson::ir::ty::Types::REAL;
             inputs.value(format!("d{x_name}"), if scalar { Value::scalar(1.0) } else { Value::vector(dx) });
             expected.push(gradient.iter().sum());
         } else {

@@ -4,21 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fastrand::Rng;
-use iverson::driver::{Mode, Request};
-use iverson::reference::{Environment, Leaf};
-use iverson::stages::Stages;
+use iverson::ir::reference::{Environment, Leaf};
+use iverson::ir::stages::Stages;
+use iverson::ir::tssa::Rhs;
+use iverson::ir::ty::{Param, Signature};
+use iverson::ir::{surface, tssa};
 use iverson::tensor::{Dense, Inputs, Value, bind};
-use iverson::term::Style;
-use iverson::tssa::Rhs;
-use iverson::ty::{Param, Signature};
-use iverson::{Function, surface, tssa};
+use iverson::{Function, Mode, Request, Style};
 
 use crate::support::{Numbers, compile, dot, evaluate, flat, inputs, like};
 use crate::{expected, generate};
 
-fn derive(function: &Function, wrt: &[&str]) -> iverson::diff::Derivation {
+fn derive(function: &Function, wrt: &[&str]) -> iverson::ir::diff::Derivation {
     let request = Request { derivation: true, ..Request::new(Mode::Adjoint, wrt) };
-    let derived = function.derive(&request, &mut Stages::new()).expect("it has an adjoint");
+    let derived = function.derive(&request).expect("it has an adjoint");
     derived.derivation.expect("a derivation was asked for")
 }
 
@@ -47,7 +46,7 @@ fn elements_of_one_parameter() {
                    x[0] + 2 * x[2] + x[3] + A[1, 2] * x[1] + A[2, 1] * x[1]";
     insta::assert_snapshot!(derive(&compile(program), &["x", "A"]).to_string());
     let request = Request::new(Mode::Gradient, &["x", "A"]).raw();
-    let gradient = compile(program).derive(&request, &mut Stages::new()).expect("it has a gradient").function;
+    let gradient = compile(program).derive(&request).expect("it has a gradient").function;
     let additions = gradient.tensor_ssa().stmts.values().filter(|stmt| matches!(stmt.rhs, Rhs::Add(_))).count();
     // Two terms have x[1]; x[0] and x[3] have one adjoint, x[1] and x[2] one each; A has one.
     assert_eq!(additions, 3, "{}", gradient.tensor_ssa());
@@ -507,7 +506,7 @@ impl Draw<'_> {
             return like(&self.at.params[same.expect("a pattern is that of a parameter")], &mut self.numbers);
         }
         let leaves = signature.types.leaves(param.ty).expect("few leaves");
-        let leaf = |leaf: &iverson::ty::Leaf| {
+        let leaf = |leaf: &iverson::ir::ty::Leaf| {
             let dims = self.at.extents(&leaf.dims).expect("sizes are bound");
             let len = dims.iter().product::<u64>() as usize;
             Leaf::dense(dims, self.numbers.vector(len)).expect("it fits")
@@ -528,14 +527,14 @@ fn same_values(function: &Function, wrt: &[&str], at: &Environment<f64>, seed: u
         at.params.extend(extra.iter().cloned());
         at
     };
-    let adjoint = function.derive(&Request::new(Mode::Adjoint, wrt).raw(), &mut Stages::new()).ok()?.function;
+    let adjoint = function.derive(&Request::new(Mode::Adjoint, wrt).raw()).ok()?.function;
     let first = derivation.desugar(&derivation.steps[0].form).expect("a form desugars");
     let mut draw = Draw { primal: &primal.signature, at, numbers: Numbers::new(seed, true) };
     let extra: Vec<Vec<Leaf<f64>>> =
         first.signature.params.values().skip(count).map(|param| draw.param(&first.signature, param)).collect();
     let (seeds, tangents) = extra.split_at(extra.len() - wrt.len());
 
-    let forward = function.derive(&Request::new(Mode::Forward, wrt).raw(), &mut Stages::new()).ok()?.function;
+    let forward = function.derive(&Request::new(Mode::Forward, wrt).raw()).ok()?.function;
     let tangent = flat(&evaluate(forward.tensor_ssa(), &with(tangents)).expect("it evaluates"));
     let expected = dot(&flat(&seeds.concat()), &tangent);
     if !tangent.iter().all(is_exact) || !is_exact(&expected) {
@@ -621,7 +620,7 @@ fn derivations_can_be_checked() {
 
 /// Whether integers stay integers.
 fn is_polynomial(program: &tssa::Program) -> bool {
-    use iverson::scalar::{Function, Op, Primitive};
+    use iverson::ir::scalar::{Function, Op, Primitive};
     program.stmts.values().all(|stmt| match &stmt.rhs {
         Rhs::Map { function, .. } => {
             matches!(function, Function::Value(Primitive::Op(Op::Powi(k))) if *k >= 0)
@@ -652,7 +651,7 @@ fn derivations_of_random_programs_can_be_checked() {
             terms += same_values(&function, &wrt, &environment, seed).unwrap_or(0);
         }
         let wrt: Vec<&str> = signature.params.values().map(|p| p.name.as_str()).collect();
-        if let Ok(gradient) = function.derive(&Request::new(Mode::Gradient, &wrt).raw(), &mut Stages::new())
+        if let Ok(gradient) = function.derive(&Request::new(Mode::Gradient, &wrt).raw())
             && gradient.function.tensor_ssa().stmts.len() <= 40
         {
             second += same_values(&gradient.function, &wrt, &environment, seed).unwrap_or(0);
@@ -701,7 +700,7 @@ fn forward_rules_have_the_derivatives_of_books() {
     for (rule, wrt, primal, tangent) in cases {
         let names: Vec<&str> = wrt.split(", ").collect();
         let request = Request::new(Mode::Forward, &names).raw();
-        let derived = program(primal, wrt).derive(&request, &mut Stages::new()).expect("it is derived").function;
+        let derived = program(primal, wrt).derive(&request).expect("it is derived").function;
         let values = |function: &Function| {
             let signature = &function.tensor_ssa().signature;
             let mut inputs = Inputs::new();
@@ -711,7 +710,7 @@ fn forward_rules_have_the_derivatives_of_books() {
                 let seed = param.name.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte));
                 let mut numbers = Numbers::new(seed, true);
                 let leaves = signature.types.leaves(param.ty).expect("few leaves");
-                let leaf = |leaf: &iverson::ty::Leaf| {
+                let leaf = |leaf: &iverson::ir::ty::Leaf| {
                     let shape = vec![3; leaf.dims.len()];
                     let data = numbers.vector(shape.iter().product());
                     std::sync::Arc::new(iverson::tensor::Tensor::Dense(Dense::new(&shape, data).expect("it fits")))

@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use fastrand::Rng;
-use iverson::driver::{Mode, Request};
 use iverson::error::Diagnostic;
-use iverson::stages::Stages;
+use iverson::ir::stages::Stages;
+use iverson::ir::{surface, term, tssa};
 use iverson::tensor::io::{FileValue, read_value, write_value};
 use iverson::tensor::{Coo, Csr, Dense, Inputs, Value, bind};
-use iverson::{Error, Function, Result, surface, term, tssa};
+use iverson::{Error, Function, Mode, Request, Result};
 
 use crate::support::setting;
 
@@ -53,7 +53,7 @@ fn problems(name: &str, text: &str) -> Vec<Diagnostic> {
 fn bad_programs() {
     let mut all = String::new();
     for (name, text) in programs() {
-        all.push_str(&surface::render(name, text, &problems(name, text), false));
+        all.push_str(&iverson::error::render(name, text, &problems(name, text), false));
         all.push('\n');
     }
     insta::assert_snapshot!(all);
@@ -90,7 +90,7 @@ fn bad_programs_that_are_made() {
     let mut all = String::new();
     for (name, text) in &cases {
         let found = problems(name, text);
-        let shown = surface::render(name, text, &found[..found.len().min(3)], false);
+        let shown = iverson::error::render(name, text, &found[..found.len().min(3)], false);
         let more = found.len().saturating_sub(3);
         all.push_str(&shown);
         all.push_str(&if more > 0 { format!("and {more} more\n\n") } else { "\n".to_owned() });
@@ -396,7 +396,7 @@ fn compile(text: &str, program: term::Program, reads_back: bool) {
     let params: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     for mode in [Mode::Forward, Mode::Adjoint] {
         let request = Request { wrt: params.clone(), ..Request::new(mode, &[]) };
-        match function.derive(&request, &mut stages) {
+        match function.derive_in(&request, &mut stages) {
             Ok(derived) => match derived.function.term() {
                 Ok(term) => {
                     let printed = term.to_string();
@@ -431,7 +431,7 @@ fn mutated_programs() {
             }
             Err(Error::Program(_)) => {
                 wrong += 1;
-                surface::render("mutated", &text, &problems("mutated", &text), false);
+                iverson::error::render("mutated", &text, &problems("mutated", &text), false);
             }
             Err(error) => panic!("{error:?}\n{text}"),
         }

@@ -17,18 +17,17 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use fastrand::Rng;
-use iverson::base::Id;
-use iverson::driver::{Mode, Request};
-use iverson::index::{Pred, Size, Var};
-use iverson::reference::numeric::Users;
-use iverson::reference::{Environment, Leaf, Numeric};
-use iverson::scalar::{Function as ScalarFunction, Number, Op, Primitive};
-use iverson::simplify::Options;
-use iverson::stages::Stages;
+use iverson::ir::base::Id;
+use iverson::ir::index::{Pred, Size, Var};
+use iverson::ir::reference::numeric::Users;
+use iverson::ir::reference::{Environment, Leaf, Numeric};
+use iverson::ir::scalar::{Function as ScalarFunction, Number, Op, Primitive};
+use iverson::ir::stages::Stages;
+use iverson::ir::tssa::Rhs;
+use iverson::ir::ty::{RelationKind, Signature, Storage};
+use iverson::ir::{surface, term, tssa};
 use iverson::tensor::{Coo, Dense, Inputs, Relation, Tensor, Value, bind};
-use iverson::tssa::Rhs;
-use iverson::ty::{RelationKind, Signature, Storage};
-use iverson::{Function, surface, term, tssa};
+use iverson::{Function, Mode, Request};
 
 use crate::alike::{same_in_essence, same_up_to_renaming};
 use crate::hygiene::faults;
@@ -104,7 +103,7 @@ impl Expectation {
     /// The program after all steps, simplified.
     fn simplified(&self) -> Function {
         let derived = self.derived(simplified_derivative);
-        derived.simplify(&Options::default()).unwrap_or_else(|error| panic!("{}: {error}", self.name)).function
+        derived.simplify().unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 
     /// The program after all steps.
@@ -170,7 +169,7 @@ fn simplified_derivative(function: &Function, mode: Mode, wrt: &[&str]) -> Funct
 }
 
 fn requested(function: &Function, request: &Request) -> Function {
-    let derived = function.derive(request, &mut Stages::new());
+    let derived = function.derive(request);
     derived.unwrap_or_else(|error| panic!("{error}\n{function}")).function
 }
 
@@ -309,7 +308,7 @@ pub fn inputs(signature: &Signature, sizes: &[i64], numbers: &mut Numbers, rng: 
     for param in signature.params.values() {
         let leaves = signature.types.leaves(param.ty).expect("few leaves");
         if param.storage == Storage::Dense {
-            let leaf = |leaf: &iverson::ty::Leaf| {
+            let leaf = |leaf: &iverson::ir::ty::Leaf| {
                 let shape = shape(&leaf.dims, sizes);
                 let data = numbers.vector(shape.iter().product());
                 Arc::new(Tensor::Dense(Dense::new(&shape, data).expect("the data fill the shape")))

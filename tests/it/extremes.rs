@@ -1,8 +1,9 @@
 //! Integers at the ends of their range: guards with them read back as they were, hold where they should, or are refused as an overflow.
 
 use fastrand::Rng;
+use iverson::ir::{reference, surface, tssa};
 use iverson::tensor::{Inputs, Value};
-use iverson::{Error, Function, reference, surface, tssa};
+use iverson::{Error, Function};
 
 use crate::kernels::{judge_itself, numbers};
 

@@ -2,13 +2,13 @@
 //! zeros that are stored. A matrix that is stored column by column has a gradient that is.
 
 use fastrand::Rng;
-use iverson::driver::{Mode, Request};
+use iverson::ir::reference::{Environment, Leaf};
+use iverson::ir::stages::Stages;
+use iverson::ir::surface;
+use iverson::ir::ty::Types;
 use iverson::kernel::Engine;
-use iverson::reference::{Environment, Leaf};
-use iverson::stages::Stages;
 use iverson::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Results, Tensor, Value, bind};
-use iverson::ty::Types;
-use iverson::{Function, surface};
+use iverson::{Function, Mode, Request};
 
 use crate::generate::{self, Family, Generated, ParamKind};
 use crate::jacobians::energy;
@@ -110,7 +110,7 @@ fn functions(text: &str, wrt: &[&str]) -> iverson::Result<[Function; 2]> {
     let single = function.tensor_ssa().outputs.iter().all(|output| output.ty == Types::REAL);
     let loss = if single { function.clone() } else { Function::from_tensor_ssa(energy(function.tensor_ssa())?) };
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, wrt) }.raw();
-    Ok([function, loss.derive(&request, &mut Stages::new())?.function])
+    Ok([function, loss.derive(&request)?.function])
 }
 
 fn judge(seed: u64, family: Family, tally: &mut Tally) -> Result<usize, String> {
@@ -199,14 +199,7 @@ fn gradients(seed: u64) -> Result<usize, String> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let run = |text: &str, inputs: &Inputs| -> iverson::Result<Vec<(String, Value)>> {
         let [_, gradient] = functions(text, &names)?;
-        gradient
-            .simplify(&Default::default())?
-            .function
-            .kernel(inputs)
-            .engine(Engine::Interpreter)
-            .build()?
-            .call(inputs)
-            .map(Results::into_vec)
+        gradient.simplify()?.kernel(inputs).engine(Engine::Interpreter).build()?.call(inputs).map(Results::into_vec)
     };
     let expected = run(&generated.text, &given).map_err(words)?;
     let found = run(&text, &columns).map_err(words)?;

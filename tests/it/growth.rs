@@ -1,7 +1,7 @@
 //! How the loops of values and gradients grow with the sizes of a program, all of them alike: as the sums that were written, and no faster.
 
+use iverson::ir::stages::Stages;
 use iverson::kernel::Engine;
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Relation};
 use iverson::{Error, Function};
 

@@ -1,10 +1,8 @@
 //! Guards that repeat each other: one of them is needless where another one stands, and not all of them are.
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
-use iverson::reference::Environment;
-use iverson::stages::Stages;
+use iverson::ir::reference::Environment;
 use iverson::tensor::{Inputs, Relation, Value, bind};
+use iverson::{Function, Mode, Request};
 
 use crate::support::{Numbers, compile, evaluate, flat};
 
@@ -55,12 +53,10 @@ fn guards_that_repeat_each_other_leave_one() {
             }
             let text = format!("param x : [n] real\nrel R : [n, n]\n{body}");
             let function = compile(&text);
-            let simplified = function.simplify(&Default::default()).expect("it is simplified").function;
+            let simplified = function.simplify().expect("it is simplified");
             let mut pairs = vec![(function.clone(), simplified)];
             if shape.contains("in sum") {
-                let gradient = |request: Request| {
-                    function.derive(&request, &mut Stages::new()).expect("it has a gradient").function
-                };
+                let gradient = |request: Request| function.derive(&request).expect("it has a gradient").function;
                 let request = Request::new(Mode::Gradient, &["x"]);
                 pairs.push((gradient(request.clone().raw()), gradient(request)));
             }

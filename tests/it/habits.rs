@@ -13,10 +13,11 @@
 //! # refused: `where` is written `if c then a else b`
 //! ```
 
-use iverson::reference::{self, Limits};
-use iverson::stages::check;
+use iverson::ir::reference::{self, Limits};
+use iverson::ir::stages::check;
+use iverson::ir::surface;
 use iverson::tensor::{Dense, Inputs, Relation, Value};
-use iverson::{Error, Function, surface};
+use iverson::{Error, Function};
 use serde_json::Value as Json;
 
 /// A file of the folder.
@@ -100,7 +101,7 @@ fn judge(habit: &Habit) -> Result<(), String> {
     let function = Function::parse(&habit.text).map_err(|error| error.to_string())?;
     let expected: Json = serde_json::from_str(habit.lines("value: ").next().expect("a value")).expect("a value");
     let (shape, expected) = numbers(&expected);
-    for function in [&function, &function.simplify(&Default::default()).map_err(|error| error.to_string())?.function] {
+    for function in [&function, &function.simplify().map_err(|error| error.to_string())?] {
         let results =
             reference::evaluate_within(function.tensor_ssa(), &habit.inputs(), Limits::default(), &mut |_, _| {})
                 .map_err(|error| error.to_string())?;

@@ -18,12 +18,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iverson::base::{IndexId, VarId};
-use iverson::index::{Affine, Pred, RelationRef, Size, Var, View};
-use iverson::scalar::{Comparison, Function, Number, Op, Primitive};
-use iverson::solver::Facts;
-use iverson::term::{Program, Term, TermId, VariableKind};
-use iverson::ty::{RelationKind, Type};
+use iverson::ir::base::{IndexId, VarId};
+use iverson::ir::index::{Affine, Pred, RelationRef, Size, Var, View};
+use iverson::ir::scalar::{Comparison, Function, Number, Op, Primitive};
+use iverson::ir::solver::Facts;
+use iverson::ir::term::{Program, Term, TermId, VariableKind};
+use iverson::ir::ty::{RelationKind, Type};
 
 /// What is wrong with a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

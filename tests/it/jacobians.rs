@@ -13,19 +13,20 @@ mod transposition;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iverson::base::ParamId;
-use iverson::certificate::compare_work;
-use iverson::diff::{self, Jacobian, Options, Seed, Sweep};
-use iverson::driver::{Mode, Request, Stage, Staged, lower};
-use iverson::index::{Pred, RelationRef};
+use iverson::ir::base::ParamId;
+use iverson::ir::certificate::compare_work;
+use iverson::ir::diff::{self, Jacobian, Options, Seed, Sweep};
+use iverson::ir::driver::{Stage, Staged, lower};
+use iverson::ir::index::{Pred, RelationRef};
+use iverson::ir::reference::check::extend;
+use iverson::ir::reference::{Environment, Leaf, Numeric, Rounded};
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::surface;
+use iverson::ir::tssa::{Builder, Operand, Output, Program};
+use iverson::ir::ty::{Storage, Types};
 use iverson::kernel::Engine;
-use iverson::reference::check::extend;
-use iverson::reference::{Environment, Leaf, Numeric, Rounded};
-use iverson::stages::{Stages, check};
 use iverson::tensor::{Inputs, Tensor};
-use iverson::tssa::{Builder, Operand, Output, Program};
-use iverson::ty::{Storage, Types};
-use iverson::{Function, surface};
+use iverson::{Function, Mode, Request};
 
 use crate::generate;
 use crate::judge::{Expected, Ways, numbers_as};
@@ -120,7 +121,7 @@ fn agree(what: &str, found: &[Vec<f64>], expected: &[Matrix]) -> Judgement {
 /// `sum of f^2` over all elements of all outputs.
 pub fn energy(program: &Program) -> iverson::Result<Program> {
     let mut builder = Builder::resume(program);
-    let mut total = builder.number(&[], iverson::scalar::Number::Literal(0.0))?;
+    let mut total = builder.number(&[], iverson::ir::scalar::Number::Literal(0.0))?;
     for x in program.outputs.iter().flat_map(|output| &output.leaves) {
         let sums = builder.fresh_indices(&program.stmts[*x].dims);
         let operand = Operand { var: *x, indices: sums.iter().map(|(i, _)| *i).collect() };
@@ -265,7 +266,7 @@ fn judge(report: &mut Report, seed: u64) -> Judgement {
         cheapest = Some(jacobian);
     }
     if let Some(jacobian) = cheapest {
-        let simplified = Function::from_tensor_ssa(jacobian).simplify(&Default::default()).map_err(words)?.function;
+        let simplified = Function::from_tensor_ssa(jacobian).simplify().map_err(words)?;
         let found = results(simplified.tensor_ssa(), &environment)?;
         let judgement = agree("jacobian", &found, &expected).map_err(|e| format!("{e}\n{}", simplified.tensor_ssa()));
         report.judge("simplified", judgement)?;
@@ -357,7 +358,7 @@ fn in_full(value: &iverson::tensor::Value) -> Vec<f64> {
 
 fn derived(text: &str, request: Request) -> Result<String, String> {
     let function = Function::parse(text).map_err(words)?;
-    let derived = function.derive(&request, &mut Stages::new()).map_err(words)?.function;
+    let derived = function.derive(&request).map_err(words)?.function;
     Ok(crate::support::declarations(&derived.to_string()).1)
 }
 
@@ -451,7 +452,7 @@ fn diagonals_of_jacobians() {
         inputs.value(name, iverson::tensor::Dense::new(&[n, k], numbers.vector(n * k)).expect("it fits"));
     }
     let run = |request: &Request| {
-        let derived = function.derive(request, &mut Stages::new()).expect("it derives").function.dense();
+        let derived = function.derive(request).expect("it derives").function.dense();
         derived
             .kernel(&inputs)
             .engine(Engine::Interpreter)
@@ -559,8 +560,8 @@ fn gauss_newton_matrices_are_products() {
                 diff::gauss_newton(&program, &[], &wrt, sweep, false, &compare_work).expect("it derives");
             check("gauss-newton", &product).unwrap_or_else(|e| panic!("{e}\n{product}"));
             agree("J' J", &results(&product, &at).expect("it runs"), &expected).expect(text);
-            let simplified = Function::from_tensor_ssa(product).simplify(&Default::default()).expect("it simplifies");
-            let found = results(simplified.function.tensor_ssa(), &at).expect("it runs");
+            let simplified = Function::from_tensor_ssa(product).simplify().expect("it simplifies");
+            let found = results(simplified.tensor_ssa(), &at).expect("it runs");
             agree("simplified J' J", &found, &expected).expect(text);
         }
     }

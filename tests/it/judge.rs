@@ -12,10 +12,10 @@
 //! Engines are compared by no other tolerance. Where a comparison may go either way the element is *undecided*, and is counted; where a bracket or
 //! an extremum tests one, all elements are.
 
-use iverson::reference::{Environment, Leaf, Masked, Numeric, Rounded, eval_tssa};
+use iverson::ir::reference::{Environment, Leaf, Masked, Numeric, Rounded, eval_tssa};
+use iverson::ir::term;
+use iverson::ir::tssa::Program;
 use iverson::tensor::{Inputs, Tensor, Value, bind};
-use iverson::term;
-use iverson::tssa::Program;
 
 use crate::support::{evaluate, evaluate_term};
 

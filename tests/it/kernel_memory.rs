@@ -93,10 +93,10 @@ pub fn inputs(function: &Function, n: usize, m: usize, numbers: &mut Numbers) ->
     let mut inputs = Inputs::new();
     for param in signature.params.values() {
         let leaf = &signature.types.leaves(param.ty).expect("a type")[0];
-        let length = |size: &iverson::index::Size| {
+        let length = |size: &iverson::ir::index::Size| {
             let value = |name: &str| if name == "m" { m } else { n } as i64;
             let terms = size.terms().iter().map(|(v, k)| match v {
-                iverson::index::Var::Size(id) => k * value(&signature.sizes[*id]),
+                iverson::ir::index::Var::Size(id) => k * value(&signature.sizes[*id]),
                 _ => 0,
             });
             usize::try_from(size.offset() + terms.sum::<i64>()).unwrap_or(0)

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use iverson::base::RelationId;
-use iverson::codegen::source::{Target, source};
-use iverson::driver::{Mode, Request};
-use iverson::index::{Size, Var};
+use iverson::ir::base::RelationId;
+use iverson::ir::codegen::source::{Target, source};
+use iverson::ir::index::{Size, Var};
+use iverson::ir::loops::{Bins, Program};
+use iverson::ir::reference::Environment;
+use iverson::ir::stages::Stages;
+use iverson::ir::ty::{RelationKind, Storage, Types};
+use iverson::ir::{simplify, surface, tssa};
 use iverson::kernel::{Engine, Kernel, Status};
-use iverson::loops::{Bins, Program};
-use iverson::reference::Environment;
-use iverson::stages::Stages;
 use iverson::tensor::{Coo, Dense, Inputs, Relation, Tensor, Value};
-use iverson::ty::{RelationKind, Storage, Types};
-use iverson::{Function, simplify, surface, tssa};
+use iverson::{Function, Mode, Request};
 
 use crate::campaign;
 use crate::generate::{self, Family};
@@ -134,7 +134,7 @@ fn judge_simplified(
     inputs: &Inputs,
 ) -> Result<Tally, String> {
     let options = simplify::Options { budget: campaign::SMALL, ..simplify::Options::default() };
-    let simplified = function.simplify(&options).map_err(|error| error.to_string())?.function;
+    let simplified = function.simplify_with(&options).map_err(|error| error.to_string())?.function;
     settles(function.tensor_ssa(), simplified.tensor_ssa(), &options)?;
     let found =
         evaluate(simplified.tensor_ssa(), at).map_err(|error| format!("{error}\n{}", simplified.tensor_ssa()))?;
@@ -187,7 +187,7 @@ fn judge_program(report: &mut Report, seed: u64, Campaign { family, simplify }: 
     };
     let wrt: Vec<&str> = loss.tensor_ssa().signature.params.values().map(|p| p.name.as_str()).collect();
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) }.raw();
-    let gradient = loss.derive(&request, &mut Stages::new()).map_err(words)?.function;
+    let gradient = loss.derive(&request).map_err(words)?.function;
     let value = expected;
     let expected = Expected::at(gradient.tensor_ssa(), &at)?.with_signs_of(gradient.tensor_ssa(), &at)?;
     report.judge(what("gradient"), &expected, judge(&gradient, &expected, &inputs, Ways::Raw, false));
@@ -391,7 +391,7 @@ fn workloads() {
         let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
         let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) };
         let gradient = primal.value_and_gradient(&wrt).ok();
-        let raw = primal.derive(&request.raw(), &mut Stages::new()).ok().map(|derived| derived.function);
+        let raw = primal.derive(&request.raw()).ok().map(|derived| derived.function);
         // The unrolled hole reads a thousand places. The largest size is more than the lanes of any loop.
         let sizes: &[i64] = match name.as_str() {
             "e06_unrolled_hole" => &[1003],
@@ -538,7 +538,7 @@ fn native_programs() {
         let inputs = inputs(&generated, &mut Numbers::new(first, family != Family::Smooth));
         let loss = Function::from_tensor_ssa(energy(function.tensor_ssa()).expect("small"));
         let wrt: Vec<&str> = loss.tensor_ssa().signature.params.values().map(|p| p.name.as_str()).collect();
-        let gradient = loss.derive(&Request::new(Mode::Gradient, &wrt).raw(), &mut Stages::new()).expect("one real");
+        let gradient = loss.derive(&Request::new(Mode::Gradient, &wrt).raw()).expect("one real");
         for function in [&function, &gradient.function] {
             let judged = judge_itself(function, &inputs, true);
             tally.add(judged.unwrap_or_else(|complaint| panic!("{complaint}\n{}", generated.text)));
@@ -679,7 +679,7 @@ fn full() {
 fn extrema_are_looked_for_once_for_each_row() {
     let text = "param x : [n, d] real\nparam c : [k, d] real\nsum i < n. min j < k. sum a < d. (x[i, a] - c[j, a])^2";
     let gradient = crate::support::compile(text).gradient(["x", "c"]).expect("it has a gradient");
-    let loops = gradient.loops(&mut iverson::stages::Stages::new()).expect("it lowers").to_string();
+    let loops = gradient.loops(&mut iverson::ir::stages::Stages::new()).expect("it lowers").to_string();
     let places: Vec<&str> = loops.lines().filter(|line| line.contains("= argmin")).collect();
     // In one loop, over the points, which gives `grad_x` its centroids and notes them for `grad_c`.
     let depth = |line: &&str| (line.len() - line.trim_start().len()) / 2 - 1;

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use iverson::driver::{Mode, Request};
+use iverson::ir::loops::{self, Bins, Decision, Program, StoredAs};
+use iverson::ir::schedule::in_bins;
+use iverson::ir::stages::Stages;
+use iverson::ir::surface;
+use iverson::ir::ty::{Signature, Storage};
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{self, Bins, Decision, Program, StoredAs};
-use iverson::schedule::in_bins;
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Precision, Value};
-use iverson::ty::{Signature, Storage};
-use iverson::{Error, Function, surface};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::generate::{self, Family};
 use crate::kernels::fitting;
@@ -86,7 +86,7 @@ fn derivative(function: &Function, simplify: bool) -> Option<Function> {
     [Mode::Gradient, Mode::Adjoint].into_iter().find_map(|mode| {
         let request = Request { with_value: true, ..Request::new(mode, &wrt) };
         let request = if simplify { request } else { request.raw() };
-        function.derive(&request, &mut Stages::new()).ok().map(|derived| derived.function)
+        function.derive(&request).ok().map(|derived| derived.function)
     })
 }
 
@@ -186,7 +186,7 @@ fn matrices_are_read_back() {
         ("param x : [n] real\nparam y : [n] real\nsum i < n. x[i]^2 * y[i]", Mode::Hessian, &["x", "y"]),
         ("param x : [n] real\nparam y : [n] real\ngen i < n. x[i] * y[n - 1 - i]", Mode::Jacobian, &["x", "y"]),
     ] {
-        let derived = compile(text).derive(&Request::new(mode, wrt), &mut Stages::new()).expect("it has a derivative");
+        let derived = compile(text).derive(&Request::new(mode, wrt)).expect("it has a derivative");
         let matrix = derived.matrix().expect("its blocks fit");
         let assembly = matrix.assembly();
         round_trip(assembly.structure());
@@ -344,7 +344,7 @@ fn problems_have_places() {
         assert_eq!(diagnostics[0].message, message, "{text}");
         assert_eq!(diagnostics[0].span.start as usize, at, "{text}\n{message}");
         // It can be shown.
-        assert!(surface::render("nests", &text, &diagnostics, false).contains(&message[..8]));
+        assert!(iverson::error::render("nests", &text, &diagnostics, false).contains(&message[..8]));
     }
 }
 

@@ -4,7 +4,8 @@
 //! `INSTA_UPDATE=always cargo test --test it losses` writes the third ones anew.
 
 use fastrand::Rng;
-use iverson::{Function, reference};
+use iverson::Function;
+use iverson::ir::reference;
 
 use crate::expected::{inputs, judge};
 use crate::support::{Numbers, compile, declarations};

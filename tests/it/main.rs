@@ -44,6 +44,7 @@ mod precise;
 mod products;
 mod programs;
 mod proofs;
+mod public;
 mod regressions;
 mod report;
 mod scatter;

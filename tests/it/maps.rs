@@ -1,12 +1,13 @@
 //! Functions of what is read through a map: computed once for each target in use, with the same bits, and never for more. Gradients by what
 //! is read through a map: the rows in use alone. What a pass does with maps it does with no other relation.
 
+use iverson::Function;
+use iverson::ir::loops::Decision;
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::ty::RelationKind;
+use iverson::ir::{reference, tssa};
 use iverson::kernel::Engine;
-use iverson::loops::Decision;
-use iverson::stages::{Stages, check};
 use iverson::tensor::{Dense, Inputs, Relation, Tensor, Value};
-use iverson::ty::RelationKind;
-use iverson::{Function, reference, tssa};
 
 use crate::jacobians::energy;
 use crate::judge::{Expected, Ways};

@@ -2,7 +2,7 @@
 //! were bound, and loops over one relation after the other, find what the reference evaluator finds, on both engines, exactly on integers.
 
 use iverson::Function;
-use iverson::stages::Stages;
+use iverson::ir::stages::Stages;
 
 use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;

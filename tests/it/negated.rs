@@ -2,9 +2,10 @@
 //! as they are printed.
 
 use fastrand::Rng;
+use iverson::Function;
+use iverson::ir::{reference, surface};
 use iverson::kernel::Engine;
 use iverson::tensor::{Inputs, Relation, Value};
-use iverson::{Function, reference, simplify, surface};
 
 use crate::kernels::{judge_itself, numbers};
 use crate::support::compile;
@@ -125,7 +126,7 @@ fn random_brackets() {
         let back = surface::read(&source.to_string(), &[]).unwrap_or_else(|e| panic!("{e}\n{source}"));
         assert!(back.same(&source), "{text}\n{source}\n{back}");
         let function = compile(&text);
-        let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
+        let simplified = function.simplify().expect("it is simplified");
         let forward = function.forward(["x"]).expect("it has a derivative");
         for n in [1, 4] {
             let world = World::new(n, &mut rng);

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use iverson::driver::{Mode, Request};
+use iverson::ir::loops::{self, Program};
+use iverson::ir::reference::Environment;
+use iverson::ir::schedule::PASSES;
+use iverson::ir::stages::{Exactness, Stages, check};
+use iverson::ir::tssa::vanishing::without_vanishing;
+use iverson::ir::{lower, prepare, tssa};
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{self, Program};
-use iverson::reference::Environment;
-use iverson::schedule::PASSES;
-use iverson::stages::{Exactness, Stages, check};
 use iverson::tensor::{self, Dense, Inputs};
-use iverson::tssa::vanishing::without_vanishing;
-use iverson::{Function, lower, prepare, tssa};
+use iverson::{Function, Mode, Request};
 
 use crate::generate::{self, Family};
 use crate::judge::{Expected, Ways, numbers};
@@ -151,7 +151,7 @@ fn with_gradients(function: Function) -> Vec<Function> {
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
     let request = Request { with_value: true, ..Request::new(Mode::Adjoint, &wrt) };
-    let derived = |request: &Request| function.derive(request, &mut Stages::new()).expect("it has one").function;
+    let derived = |request: &Request| function.derive(request).expect("it has one").function;
     vec![derived(&request.clone().raw()), derived(&request), function]
 }
 
@@ -223,7 +223,7 @@ fn passes_keep_programs() {
     }
     // A product whose nest is joined by another one, and gets other lanes.
     let layers = include_str!("../programs/k06_graph_convolution.iv");
-    let function = compile(layers).simplify(&Default::default()).expect("it is simplified").function;
+    let function = compile(layers).simplify().expect("it is simplified");
     judge("k06, simplified", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
     println!("{changes:?}");
     let names = prepare::PASSES.iter().map(|pass| pass.name).chain(PASSES.iter().map(|pass| pass.name));

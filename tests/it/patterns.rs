@@ -2,8 +2,8 @@
 //! element that is not zero, and for no other. All numbers are positive, so that what is not zero says where the places are.
 
 use fastrand::Rng;
+use iverson::ir::reference;
 use iverson::kernel::Engine;
-use iverson::reference;
 use iverson::tensor::{Inputs, Relation, Tensor, Value};
 
 use crate::judge::dense;

@@ -1,9 +1,8 @@
 //! `x^y` where both are given at run time: values and derivatives at 0, of both orders, the same on all engines, simplified or not.
 
-use iverson::driver::{Mode, Request};
-use iverson::stages::Stages;
+use iverson::ir::reference;
 use iverson::tensor::{Inputs, Value};
-use iverson::{Function, reference};
+use iverson::{Function, Mode, Request};
 
 use crate::kernels::{judge_itself, numbers};
 use crate::support::compile;
@@ -31,7 +30,7 @@ fn inputs() -> Inputs {
 fn derivative(function: &Function, mode: Mode, wrt: &[&str], simplify: bool) -> Function {
     let request = Request::new(mode, wrt);
     let request = if simplify { request } else { request.raw() };
-    function.derive(&request, &mut Stages::new()).expect("it has a derivative").function
+    function.derive(&request).expect("it has a derivative").function
 }
 
 #[test]

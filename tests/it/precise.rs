@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 
 use astro_float_num::{BigFloat, Consts, RoundingMode};
-use iverson::diff::{self, Options, Seed};
-use iverson::driver::{Stage, Staged, lower};
-use iverson::reference::numeric::Users;
-use iverson::reference::{Masked, Numeric, Rounded};
-use iverson::scalar::{Comparison, Function, Op, Primitive};
-use iverson::stages::Stages;
-use iverson::ty::Types;
-use iverson::{Error, Result, surface, tssa};
+use iverson::ir::diff::{self, Options, Seed};
+use iverson::ir::driver::{Stage, Staged, lower};
+use iverson::ir::reference::numeric::Users;
+use iverson::ir::reference::{Masked, Numeric, Rounded};
+use iverson::ir::scalar::{Comparison, Function, Op, Primitive};
+use iverson::ir::stages::Stages;
+use iverson::ir::ty::Types;
+use iverson::ir::{surface, tssa};
+use iverson::{Error, Result};
 
 use crate::generate::{self, Family};
 use crate::jacobians::energy;

@@ -2,8 +2,8 @@
 //! are compared exactly with sums that are written down here; both engines, any number of threads, buffers that end where memory ends.
 
 use iverson::Function;
+use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
-use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs};
 
 use crate::kernel_memory::{Flush, guarded};

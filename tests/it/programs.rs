@@ -1,11 +1,12 @@
 //! The small programs with known answers: every stage and the derivative as a snapshot, and the derivative's value against the known
 //! one, exactly, on integers.
 
-use iverson::driver::{Function, Mode, Request, Stage, lower};
-use iverson::reference::{self, Environment, Limits, count::count_tssa};
-use iverson::stages::Stages;
+use iverson::ir::driver::{Stage, lower};
+use iverson::ir::reference::{self, Environment, Limits, count::count_tssa};
+use iverson::ir::stages::Stages;
+use iverson::ir::{surface, tssa};
 use iverson::tensor::{Dense, Inputs, Value, bind};
-use iverson::{simplify, surface, tssa};
+use iverson::{Function, Mode, Request};
 
 use crate::support::{Numbers, compile, evaluate, flat};
 
@@ -107,9 +108,9 @@ fn text(file: &str) -> String {
 /// Integers for every parameter of a program, at given sizes.
 fn integers(program: &tssa::Program, sizes: &[(&str, i64)], numbers: &mut Numbers) -> Inputs {
     let signature = &program.signature;
-    let value = |n: &iverson::index::Size| {
+    let value = |n: &iverson::ir::index::Size| {
         let value = n.evaluate(&mut |v| match v {
-            iverson::index::Var::Size(n) => {
+            iverson::ir::index::Var::Size(n) => {
                 sizes.iter().find(|(name, _)| *name == signature.sizes[*n]).map(|(_, k)| *k)
             }
             _ => None,
@@ -173,7 +174,7 @@ fn elided(text: &str) -> String {
 
 /// A derivative as the rules of differentiation give it.
 fn raw(function: &Function, mode: Mode, wrt: &[&str]) -> Function {
-    let derived = function.derive(&Request::new(mode, wrt).raw(), &mut Stages::new());
+    let derived = function.derive(&Request::new(mode, wrt).raw());
     derived.expect("it has a derivative").function
 }
 
@@ -187,13 +188,13 @@ fn simplified_programs() {
     let mut shown = String::new();
     for file in files {
         let function = compile(&text(file));
-        let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
+        let simplified = function.simplify().expect("it is simplified");
         shown.push_str(&format!("== {file}\n{}\n", elided(&body(&simplified))));
         for known in KNOWN.iter().filter(|known| known.file == file) {
             let wrt: Vec<&str> = known.wrt.split(',').collect();
             for (what, mode) in [("forward", Mode::Forward), ("adjoint", Mode::Adjoint)] {
                 let request = Request::new(mode, &wrt);
-                let derived = function.derive(&request, &mut Stages::new()).expect("it has a derivative").function;
+                let derived = function.derive(&request).expect("it has a derivative").function;
                 shown.push_str(&format!("-- {what} by {}\n{}\n", known.wrt, elided(&body(&derived))));
             }
         }
@@ -271,7 +272,7 @@ fn probe(program: &tssa::Program, environment: &Environment<f64>, tangent: usize
         .map(|j| {
             let mut at = environment.clone();
             let one_hot = (0..n).map(|i| f64::from(u8::from(i == j))).collect();
-            at.params[tangent] = vec![iverson::reference::Leaf::dense(vec![n as u64], one_hot).expect("a vector")];
+            at.params[tangent] = vec![iverson::ir::reference::Leaf::dense(vec![n as u64], one_hot).expect("a vector")];
             flat(&evaluate(program, &at).expect("it runs"))
         })
         .collect()
@@ -284,7 +285,7 @@ fn hessians_by_probing() {
     let hessian = |file: &str| {
         let gradient = compile(&text(file)).gradient(["x"]).expect("it has a gradient");
         let request = Request::new(Mode::Forward, &["x"]);
-        let hvp = gradient.derive(&request, &mut Stages::new()).expect("a gradient has a derivative").function;
+        let hvp = gradient.derive(&request).expect("a gradient has a derivative").function;
         let program = hvp.tensor_ssa().clone();
         let inputs = integers(&program, &[("n", n as i64)], &mut Numbers::new(3, true));
         let bindings = bind(&program.signature, &inputs).expect("the inputs fit");

@@ -1,8 +1,8 @@
 //! Places are proved to be in bounds, and iterations that run at the same time not to meet, in all programs of the tests after all passes.
 
-use iverson::driver::{Mode, Request};
-use iverson::stages::Stages;
-use iverson::{Function, loops};
+use iverson::ir::loops;
+use iverson::ir::stages::Stages;
+use iverson::{Function, Mode, Request};
 
 use crate::generate::{self, Family};
 use crate::support::{compile, setting};
@@ -26,7 +26,7 @@ fn what_is_not_proved() {
             let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
             let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
             let request = Request { with_value: true, ..Request::new(Mode::Adjoint, &wrt) };
-            let derived = function.derive(&request, &mut Stages::new()).expect("it has a derivative").function;
+            let derived = function.derive(&request).expect("it has a derivative").function;
             for (what, function) in [("", &function), (" adjoint", &derived)] {
                 let nests = function.loops(&mut Stages::new()).expect("it lowers");
                 count += 1;

@@ -1,9 +1,10 @@
 //! Programs that once went wrong, one file each: they pass every stage down to loops, differentiate, everything printed is read back, and
 //! their kernels give what the reference evaluator gives, simplified or not.
 
-use iverson::driver::{Mode, Request, Stage, Staged, lower};
-use iverson::stages::{Stages, check};
-use iverson::{Function, simplify, surface};
+use iverson::ir::driver::{Stage, Staged, lower};
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::surface;
+use iverson::{Function, Mode, Request};
 
 use crate::judge::{Expected, Ways};
 use crate::kernels::{fitting, judge};
@@ -35,7 +36,7 @@ fn regressions() {
         let function = Function::compile(source, &mut Stages::new()).expect("it compiles");
         function.loops(&mut Stages::new()).expect("it lowers");
         let simplified = |function: &Function| {
-            let simplified = function.simplify(&simplify::Options::default()).expect("it is simplified").function;
+            let simplified = function.simplify().expect("it is simplified");
             check("simplify", simplified.tensor_ssa()).expect("well formed");
             simplified
         };
@@ -44,7 +45,7 @@ fn regressions() {
         surface::read(&once.to_string(), &[]).unwrap_or_else(|error| panic!("{error}\n{once}"));
         let raw = |mode| {
             let request = Request::new(mode, &wrt).raw();
-            function.derive(&request, &mut Stages::new()).expect("it has a derivative").function
+            function.derive(&request).expect("it has a derivative").function
         };
         for source in [&function, &raw(Mode::Forward), &raw(Mode::Adjoint)] {
             let simplified = simplified(source);

@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
 use iverson::report::{Options, html};
-use iverson::stages::Stages;
 use iverson::tensor::{Csr, Inputs, Value};
-use iverson::term::Style;
+use iverson::{Function, Mode, Request, Style};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::support::compile;
@@ -158,7 +155,7 @@ fn mathml_is_well_formed() {
         // The derivation of a program is quadratic in its statements.
         let derivation = function.tensor_ssa().stmts.len() < 100;
         let request = Request { derivation, ..adjoint(&function) };
-        let derived = function.derive(&request, &mut Stages::new()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let derived = function.derive(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mathml = derived.function.term().expect("a term").print(Style::MathMl);
         check_mathml(&name, parsed(&name, &mathml).root_element());
         if let Some(derivation) = derived.derivation {
@@ -185,8 +182,7 @@ fn mathml_of_derivatives() {
     let mut all = String::new();
     for (name, text, mode, wrt) in cases {
         let request = Request::new(mode, &wrt);
-        let derived =
-            compile(text).derive(&request, &mut Stages::new()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let derived = compile(text).derive(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
         let term = derived.function.term().expect("a term");
         all += &format!("{name}\n{}{}\n", term.print(Style::Unicode), term.print(Style::MathMl));
     }

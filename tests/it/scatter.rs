@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use iverson::ir::loops::{Decision, Program};
+use iverson::ir::schedule::{Sizes, scatter};
+use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
-use iverson::loops::{Decision, Program};
-use iverson::schedule::{Sizes, scatter};
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, bind};
 use iverson::{Error, Function};
 

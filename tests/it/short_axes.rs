@@ -1,10 +1,8 @@
 //! Axes that are short where a program is bound: they are literals in its nests, and results are those of the language.
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
-use iverson::loops::{Domain, Stmt};
-use iverson::stages::Stages;
+use iverson::ir::loops::{Domain, Stmt};
 use iverson::tensor::Inputs;
+use iverson::{Function, Mode, Request};
 
 use crate::kernels::{fitting_sizes, judge_itself};
 use crate::support::{Numbers, compile};
@@ -45,7 +43,7 @@ fn with_gradients(text: &str) -> Function {
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     let wrt: Vec<&str> = names.iter().map(String::as_str).collect();
     let request = Request { with_value: true, ..Request::new(Mode::Adjoint, &wrt) };
-    function.derive(&request, &mut Stages::new()).expect("it has gradients").function
+    function.derive(&request).expect("it has gradients").function
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use iverson::base::ParamId;
-use iverson::codegen::source::{Target, source};
-use iverson::driver::{Mode, Request};
+use iverson::ir::base::ParamId;
+use iverson::ir::codegen::source::{Target, source};
+use iverson::ir::loops::BufferKind;
+use iverson::ir::stages::Stages;
+use iverson::ir::{reference, surface};
 use iverson::kernel::{Copied, Engine, Input, Kernel};
-use iverson::loops::BufferKind;
-use iverson::stages::Stages;
 use iverson::tensor::{Csr, Dense, Inputs, Precision, Relation, Slice, SliceMut, Tensor, Value, bind};
-use iverson::{Error, Function, reference, surface};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::kernel_memory::{Flush, Guarded, PROGRAMS, lengths};
 use crate::support::{Numbers, compile};
@@ -67,7 +67,7 @@ fn judge(function: &Function, inputs: &Inputs, exact: bool, engines: &[Engine]) 
 fn with_gradient(function: &Function) -> Option<Function> {
     let wrt: Vec<&str> = function.tensor_ssa().signature.params.values().map(|p| p.name.as_str()).collect();
     let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) }.raw();
-    function.derive(&request, &mut Stages::new()).ok().map(|derived| derived.function)
+    function.derive(&request).ok().map(|derived| derived.function)
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn assembled_results() {
 #[test]
 fn jacobians() {
     let function = compile("param x : [n] real\ngen i < n - 1. x[i + 1]^2 * x[i]");
-    let derived = function.derive(&Request::new(Mode::Jacobian, &["x"]), &mut Stages::new()).expect("it has one");
+    let derived = function.derive(&Request::new(Mode::Jacobian, &["x"])).expect("it has one");
     let x = iverson::ndarray::Array1::from_vec(vec![0.1_f32, 0.2, 0.3, 0.4, 0.5]);
     let reversed = x.slice(iverson::ndarray::s![..;-1]);
     let mut inputs = Inputs::new();

@@ -2,8 +2,8 @@
 //! again.
 
 use iverson::Function;
-use iverson::loops::Decision;
-use iverson::stages::Stages;
+use iverson::ir::loops::Decision;
+use iverson::ir::stages::Stages;
 
 use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
@@ -141,9 +141,9 @@ fn sums_over_rows_are_not_repeated_for_columns() {
     }
 }
 
-fn nests_of(body: &[iverson::loops::Stmt]) -> usize {
+fn nests_of(body: &[iverson::ir::loops::Stmt]) -> usize {
     body.iter()
-        .map(|stmt| usize::from(matches!(stmt, iverson::loops::Stmt::For { .. })) + nests_of(stmt.body()))
+        .map(|stmt| usize::from(matches!(stmt, iverson::ir::loops::Stmt::For { .. })) + nests_of(stmt.body()))
         .max()
         .unwrap_or(0)
 }

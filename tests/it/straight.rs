@@ -2,12 +2,12 @@
 //! on integers, with any number of rows, on both engines.
 
 use fastrand::Rng;
-use iverson::driver::{Derived, Mode, Request};
+use iverson::ir::loops::Decision;
+use iverson::ir::reference;
+use iverson::ir::stages::Stages;
 use iverson::kernel::Engine;
-use iverson::loops::Decision;
-use iverson::stages::Stages;
 use iverson::tensor::{Dense, Inputs, Relation, Value};
-use iverson::{Function, reference};
+use iverson::{Derived, Function, Mode, Request};
 
 use crate::kernels::{fitting, judge_itself};
 use crate::support::Numbers;
@@ -83,7 +83,7 @@ fn other_rows_stay() {
 /// Residuals of two kinds, and their Jacobian by some parameters.
 fn jacobian(text: &str, wrt: &[&str]) -> Derived {
     let request = Request::new(Mode::Jacobian, wrt);
-    Function::parse(text).and_then(|f| f.derive(&request, &mut Stages::new())).expect("it derives")
+    Function::parse(text).and_then(|f| f.derive(&request)).expect("it derives")
 }
 
 /// As many cameras as points, and observations of them.
@@ -176,7 +176,7 @@ fn rows_in_steps() {
     ];
     for (body, step) in bodies {
         let function = Function::parse(&format!("param x : [n] real\n{body}")).expect("a program");
-        let derived = function.derive(&Request::new(Mode::Hessian, &["x"]), &mut Stages::new()).expect("it derives");
+        let derived = function.derive(&Request::new(Mode::Hessian, &["x"])).expect("it derives");
         let matrix = derived.matrix().expect("a matrix");
         let nests = matrix.assembly().values().to_string();
         if let Some(step) = step {

@@ -5,13 +5,13 @@
 //! engine gives, simplified or not, with its gradient beside it or not, and equal to it; and where the gradient is finite as the rules of
 //! differentiation give it, so is the simplified one.
 
-use iverson::driver::{Mode, Request};
+use iverson::ir::reference;
+use iverson::ir::simplify::{Options, Tier};
+use iverson::ir::{reference::Environment, reference::Limits, reference::eval_term, term};
 use iverson::kernel::Engine;
-use iverson::reference;
-use iverson::simplify::{Options, Tier};
-use iverson::stages::Stages;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, Value};
-use iverson::{Function, reference::Environment, reference::Limits, reference::eval_term, tensor::bind, term};
+use iverson::{Function, tensor::bind};
+use iverson::{Mode, Request};
 
 use crate::judge::{Expected, Ways};
 use crate::kernels::numbers;
@@ -367,21 +367,21 @@ fn masked_numbers_stay_behind_their_masks() {
         };
         judge("as it is", &written, &function, Ways::Raw);
         for (form, tier) in [("simplified", Tier::Finite), ("strict", Tier::Exact)] {
-            let simplified = function.simplify(&options(tier)).expect("it simplifies").function;
+            let simplified = function.simplify_with(&options(tier)).expect("it simplifies").function;
             judge(form, &written, &simplified, Ways::Simplified);
         }
         if wrt.is_empty() {
             continue;
         }
         let request = || Request { with_value: true, ..Request::new(Mode::Gradient, wrt) };
-        let derived = |request: &Request| function.derive(request, &mut Stages::new()).expect("it has a gradient");
+        let derived = |request: &Request| function.derive(request).expect("it has a gradient");
         let raw = derived(&request().raw()).function;
         let given = expected(&raw, &inputs);
         let beside = written.compare("beside the gradient", &given.values()[..values.len()], Ways::Raw);
         beside.unwrap_or_else(|complaint| panic!("{what}: {complaint}"));
         judge("raw gradient", &given, &raw, Ways::Raw);
         judge("gradient", &given, &derived(&request()).function, Ways::Simplified);
-        let strict = raw.simplify(&options(Tier::Exact)).expect("it simplifies").function;
+        let strict = raw.simplify_with(&options(Tier::Exact)).expect("it simplifies").function;
         judge("strict gradient", &given, &strict, Ways::Simplified);
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
@@ -469,7 +469,7 @@ fn zeros_have_the_same_sign_everywhere() {
     for (text, data, expected) in SIGNS {
         let function = compile(text);
         let inputs = inputs(data);
-        let strict = function.simplify(&options(Tier::Exact)).expect("it simplifies").function;
+        let strict = function.simplify_with(&options(Tier::Exact)).expect("it simplifies").function;
         let mut found = vec![("term", as_written(&function, &inputs))];
         found.extend(engines(&function, &inputs, native));
         found.extend(engines(&strict, &inputs, native).into_iter().map(|(_, numbers)| ("strict", numbers)));

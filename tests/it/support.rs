@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use iverson::reference::{Environment, Leaf, Limits, Numeric, eval_term, eval_tssa};
+use iverson::ir::reference::{Environment, Leaf, Limits, Numeric, eval_term, eval_tssa};
+use iverson::ir::{term, tssa};
 use iverson::tensor::{Bindings, Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
-use iverson::{Function, Result, term, tssa};
+use iverson::{Function, Result};
 
 use crate::generate::{Extent, Generated, ParamKind, Ty};
 

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use iverson::driver::{Mode, Request};
-use iverson::stages::Stages;
-use iverson::tssa::{self, Program};
-use iverson::{Error, Function};
+use iverson::ir::tssa::{self, Program};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::generate;
 use crate::support::compile;
@@ -28,7 +26,7 @@ fn round_trips(function: &Function) {
     for mode in [Mode::Forward, Mode::Adjoint] {
         for expand_partials in [false, true] {
             let request = Request { expand_partials, with_value: true, ..Request::new(mode, &wrt) };
-            let derived = function.derive(&request, &mut Stages::new()).expect("it has a derivative").function;
+            let derived = function.derive(&request).expect("it has a derivative").function;
             round_trip(derived.tensor_ssa());
         }
     }
@@ -74,7 +72,7 @@ const DECLARATIONS: &str = "
     map f : [n] -> [m]
 ";
 
-fn signature() -> Arc<iverson::ty::Signature> {
+fn signature() -> Arc<iverson::ir::ty::Signature> {
     compile(&format!("{DECLARATIONS}x")).tensor_ssa().signature.clone()
 }
 

@@ -1,9 +1,9 @@
 //! What is zero for the sizes alone: a table of programs and sizes, and the statements that are left.
 
 use iverson::Function;
+use iverson::ir::tssa::vanishing::without_vanishing;
 use iverson::kernel::Engine;
 use iverson::tensor::{Csr, Inputs, Precision, Tensor, Value};
-use iverson::tssa::vanishing::without_vanishing;
 
 /// A body, values of `n` and `m`, and whether it is zero for them.
 type Case = (&'static str, &'static [(i64, i64)], bool);

@@ -11,14 +11,15 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use iverson::base::work;
-use iverson::driver::{self, Mode, Request};
+use iverson::ir::base::work;
+use iverson::ir::driver;
+use iverson::ir::reference::{self, Limits};
+use iverson::ir::simplify::{self, Stop};
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::surface;
 use iverson::kernel::{Engine, Kernel};
-use iverson::reference::{self, Limits};
-use iverson::simplify::{self, Stop};
-use iverson::stages::{Stages, check};
 use iverson::tensor::Inputs;
-use iverson::{Error, Function, surface};
+use iverson::{Error, Function, Mode, Request};
 
 use crate::generate;
 use crate::support::{Numbers, environment, evaluate, flat, inputs, setting};
@@ -196,14 +197,14 @@ fn journey(text: &str, options: &simplify::Options) -> (Vec<Taken>, String) {
     let promised = work::budget(function.tensor_ssa().stmts.len());
     // Differentiating, and expanding partial derivatives, of which there are not many more.
     let request = Request::new(Mode::Gradient, &wrt).raw();
-    let derived = stage(&mut taken, "derive", 8 * promised, || function.derive(&request, &mut Stages::new()));
+    let derived = stage(&mut taken, "derive", 8 * promised, || function.derive(&request));
     let derived = match derived {
         Ok(derived) => derived.function,
         Err(error) => return (taken, ended(error)),
     };
     let statements = derived.tensor_ssa().stmts.len();
     let promised = options.work.unwrap_or(work::budget(statements));
-    let simplified = stage(&mut taken, "simplify", promised, || derived.simplify(options));
+    let simplified = stage(&mut taken, "simplify", promised, || derived.simplify_with(options));
     let simplified = simplified.unwrap_or_else(|error| panic!("{error}\n{text}"));
     if let Err(error) = check("simplify", simplified.function.tensor_ssa()) {
         panic!("{error}\n{text}");
@@ -252,7 +253,7 @@ fn random_texts_keep_the_promise() {
         let function = Function::compile(read, &mut Stages::new()).unwrap();
         let mut taken = Vec::new();
         let promised = 1 << 15;
-        stage(&mut taken, "simplify", promised, || function.simplify(&options)).unwrap();
+        stage(&mut taken, "simplify", promised, || function.simplify_with(&options)).unwrap();
     }
 }
 
@@ -294,16 +295,16 @@ fn programs_on_small_budgets() {
             evaluate(function.tensor_ssa(), &environment).iter().map(|leaves| flat(leaves)).collect()
         };
         let expected = value(&function);
-        let whole = function.simplify(&simplify::Options::default()).unwrap().report.work;
+        let whole = function.simplify_with(&simplify::Options::default()).unwrap().report.work;
         // Of shares of what the whole takes, some end while a form is chosen.
         let shares = (1..8).map(|k| whole * k / 8);
         for units in [0, 1 << 8, 1 << 11, 1 << 14, 1 << 17].into_iter().chain(shares) {
             let options = simplify::Options { work: Some(units), ..simplify::Options::default() };
-            let simplified = function.simplify(&options).unwrap();
+            let simplified = function.simplify_with(&options).unwrap();
             check("simplify", simplified.function.tensor_ssa()).unwrap();
             assert_eq!(value(&simplified.function), expected, "seed {seed}, {units} units:\n{}", generated.text);
             assert!(simplified.report.stop == Stop::Work || simplified.report.work < units);
-            let again = function.simplify(&options).unwrap();
+            let again = function.simplify_with(&options).unwrap();
             assert_eq!(again.function.tensor_ssa(), simplified.function.tensor_ssa());
             assert_eq!(again.report.work, simplified.report.work);
         }
@@ -318,7 +319,7 @@ fn usual_programs_are_far_from_their_budgets() {
         let before = work::spent();
         let function = Function::parse(&text).unwrap();
         assert!(work::spent() - before < work::BASE / 8, "{path:?} takes {} to check", work::spent() - before);
-        let simplified = function.simplify(&simplify::Options::default()).unwrap();
+        let simplified = function.simplify_with(&simplify::Options::default()).unwrap();
         assert!(simplified.report.work < work::BASE / 8, "{path:?} takes {}", simplified.report.work);
         assert_ne!(simplified.report.stop, Stop::Work);
     }

@@ -13,11 +13,9 @@ use faer::sparse::linalg::matmul::{
 };
 use faer::sparse::{SparseColMatMut, SparseColMatRef, SymbolicSparseColMat};
 use faer::{Accum, Par};
-use iverson::Function;
-use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
-use iverson::stages::Stages;
 use iverson::tensor::{CsrPattern, Dense, Inputs, Relation};
+use iverson::{Function, Mode, Request};
 
 use crate::{Summary, System, milliseconds, norm, timed};
 
@@ -120,7 +118,7 @@ pub fn run(out: &mut dyn Write, [n, m, each]: [usize; 3], engine: Engine) -> Res
     let residuals = Function::parse(RESIDUALS)?;
     let start = Instant::now();
     let jacobian = Request { with_value: true, ..Request::new(Mode::Jacobian, &["cam", "x"]) };
-    let jacobian = residuals.derive(&jacobian, &mut Stages::new())?;
+    let jacobian = residuals.derive(&jacobian)?;
     let derived = start.elapsed();
 
     let rng = &mut fastrand::Rng::with_seed(1);

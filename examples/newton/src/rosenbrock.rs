@@ -6,11 +6,9 @@ use std::error::Error;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Value};
+use iverson::{Function, Mode, Request};
 
 use crate::{Summary, System, milliseconds, norm, timed};
 
@@ -27,7 +25,7 @@ pub fn run(out: &mut dyn Write, n: usize, engine: Engine) -> Result<Summary, Box
     let loss = Function::parse(LOSS)?;
     let start = Instant::now();
     let slope = loss.value_and_gradient(&["x"])?;
-    let hessian = loss.derive(&Request::new(Mode::Hessian, &["x"]), &mut Stages::new())?;
+    let hessian = loss.derive(&Request::new(Mode::Hessian, &["x"]))?;
     let derived = start.elapsed();
     writeln!(out, "The loss:\n\n{loss}\nIts Hessian:\n\n{}", hessian.function)?;
 

@@ -1,6 +1,6 @@
 //! Errors as Python raises them: an exception by who is to blame, with the problems, their places and the drawing.
 
-use iverson::surface::{render_error, render_warnings};
+use iverson::error::{render_error, render_warnings};
 use iverson::{Diagnostic, Error};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

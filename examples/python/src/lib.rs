@@ -16,12 +16,8 @@ mod inputs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use iverson::driver::{Mode, Request};
 use iverson::kernel::Engine;
-use iverson::stages::Stages;
-use iverson::surface::Import;
-use iverson::term::Style;
-use iverson::ty::RelationKind;
+use iverson::{Import, Mode, Request, Style};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -60,7 +56,7 @@ impl Program {
             None => Err("a text from nowhere has no place to look for others; read the program from a path".to_owned()),
         };
         let text = Text { file, text };
-        let function = py.detach(|| iverson::Function::parse_with(&text.text, &mut loader));
+        let function = py.detach(|| iverson::Function::parse_with(&text.text, &[], &mut loader));
         let function = function.map_err(|error| text.error(py, &error))?;
         let drawing = text.warnings(function.warnings());
         let warnings = problems(&text.text, function.warnings());
@@ -88,10 +84,10 @@ impl Program {
             "transpose" => Mode::Transpose,
             _ => return Err(PyValueError::new_err(format!("there is no derivative `{mode}`"))),
         };
-        let part = if diagonal { iverson::diff::Part::Diagonal(usize::MAX) } else { iverson::diff::Part::Whole };
         let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
-        let request = Request { with_value, part, ..Request::new(mode, &wrt) };
-        let derived = py.detach(|| self.function.derive(&request, &mut Stages::new()));
+        let request = Request { with_value, ..Request::new(mode, &wrt) };
+        let request = if diagonal { request.diagonal() } else { request };
+        let derived = py.detach(|| self.function.derive(&request));
         let derived = derived.map_err(|error| errors::error(py, &error))?;
         Ok(Program { function: derived.function, added: derived.added })
     }
@@ -103,9 +99,9 @@ impl Program {
 
     /// The same function with no more work.
     fn simplify(&self, py: Python<'_>) -> PyResult<Program> {
-        let simplified = py.detach(|| self.function.simplify(&iverson::simplify::Options::default()));
-        let simplified = simplified.map_err(|error| errors::error(py, &error))?;
-        Ok(Program { function: simplified.function, added: self.added.clone() })
+        let simplified = py.detach(|| self.function.simplify());
+        let function = simplified.map_err(|error| errors::error(py, &error))?;
+        Ok(Program { function, added: self.added.clone() })
     }
 
     /// The program as text, in unicode or in LaTeX.
@@ -116,8 +112,7 @@ impl Program {
             "latex" => Style::Latex,
             _ => return Err(PyValueError::new_err(format!("there is no style `{style}`"))),
         };
-        let term = self.function.term().map_err(|error| errors::error(py, &error))?;
-        Ok(term.print(style))
+        self.function.print(style).map_err(|error| errors::error(py, &error))
     }
 
     /// The parameters in order, then the relations and maps.
@@ -129,10 +124,8 @@ impl Program {
             declared.push((param.name.clone(), param.storage.name(), leaves.len()));
         }
         for relation in signature.relations.values() {
-            match relation.kind {
-                RelationKind::Free => declared.push((relation.name.clone(), "rel", 1)),
-                RelationKind::Map => declared.push((relation.name.clone(), "map", 1)),
-                RelationKind::Pattern(_) => {}
+            if let Some(keyword) = relation.kind.keyword() {
+                declared.push((relation.name.clone(), keyword, 1));
             }
         }
         Ok(declared)
@@ -164,9 +157,8 @@ impl Program {
             }
         };
         let inputs = inputs::inputs(py, values, sizes, &constants)?;
-        let kernel = py.detach(|| {
-            self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine).build()
-        });
+        let kernel =
+            py.detach(|| self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine).build());
         Ok(BoundKernel { kernel: Arc::new(kernel.map_err(|error| errors::error(py, &error))?) })
     }
 }

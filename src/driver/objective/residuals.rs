@@ -9,7 +9,6 @@ use super::super::{Function, Mode, Names, Request};
 use super::unknowns::{Unknowns, check_length, leaf_by_leaf};
 use crate::error::{Error, Result};
 use crate::kernel::{Engine, MatrixKernel, Output};
-use crate::stages::Stages;
 use crate::tensor::{CsrPattern, Inputs};
 
 /// Residuals as a function of one vector, with their Jacobian, which is sparse: its rows are the residuals in order, its columns the numbers of a point.
@@ -61,7 +60,7 @@ impl Function {
     pub fn residuals(&self, inputs: &Inputs, wrt: impl Names) -> Result<Residuals> {
         let unknowns = Unknowns::new(self, inputs, wrt)?;
         let request = Request { with_value: true, ..Request::new(Mode::Jacobian, &unknowns.names()) };
-        let derived = self.derive(&request, &mut Stages::new())?;
+        let derived = self.derive(&request)?;
         let constants = unknowns.constants(&derived.function);
         let kernel = derived.matrix()?.bind_with_constants(&unknowns.inputs, &constants, Engine::Auto)?;
         let residuals = Residuals {

@@ -7,7 +7,7 @@ use crate::index::Var;
 use crate::loops::{BufferId, Nest, RealId, Stmt};
 
 /// A statement in its nest.
-pub(in crate::schedule) struct Node<'a> {
+pub(in crate::ir::schedule) struct Node<'a> {
     pub nest: usize,
     pub stmt: &'a Stmt,
     /// The loop, test or extremum around it.
@@ -17,11 +17,11 @@ pub(in crate::schedule) struct Node<'a> {
 }
 
 /// A register of a nest.
-pub(in crate::schedule) type Register = (usize, RealId);
+pub(in crate::ir::schedule) type Register = (usize, RealId);
 /// An index of a nest.
-pub(in crate::schedule) type Index = (usize, IndexId);
+pub(in crate::ir::schedule) type Index = (usize, IndexId);
 
-pub(in crate::schedule) struct Graph<'a> {
+pub(in crate::ir::schedule) struct Graph<'a> {
     pub nodes: Vec<Node<'a>>,
     /// What declares a register, adds to it or assigns it.
     writers: BTreeMap<Register, Vec<usize>>,
@@ -115,7 +115,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-pub(in crate::schedule) fn index(v: &Var) -> Option<IndexId> {
+pub(in crate::ir::schedule) fn index(v: &Var) -> Option<IndexId> {
     match v {
         Var::Index(i) => Some(*i),
         Var::Size(_) | Var::Apply(_) => None,

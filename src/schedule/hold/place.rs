@@ -204,7 +204,7 @@ fn copied(program: &Program, graph: &Graph<'_>, first: usize, home: &Home) -> Op
 }
 
 /// Whether a loop runs over all nodes of a level of a view, together with the loops that it follows from.
-pub(in crate::schedule) fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool {
+pub(in crate::ir::schedule) fn visits_all(program: &Program, graph: &Graph<'_>, (nest, node): Index) -> bool {
     let domain = |i: IndexId| match graph.definer((nest, i)).map(|at| graph.nodes[at].stmt) {
         Some(Stmt::For { domain, .. }) => Some(domain.whole_of()),
         _ => None,

@@ -62,7 +62,7 @@ impl Sum {
 }
 
 /// The only store to a buffer in a nest.
-pub(in crate::schedule) struct OnlyStore {
+pub(in crate::ir::schedule) struct OnlyStore {
     /// The number of the statement of the nest that it is in.
     pub top: usize,
     pub at: Vec<Affine>,
@@ -70,7 +70,7 @@ pub(in crate::schedule) struct OnlyStore {
 }
 
 /// The only store to a buffer that a nest makes zero before, in loops that take one value at a time, of which the outermost is parallel.
-pub(in crate::schedule) fn only_store(nest: &Nest, buffer: BufferId) -> Option<OnlyStore> {
+pub(in crate::ir::schedule) fn only_store(nest: &Nest, buffer: BufferId) -> Option<OnlyStore> {
     nest.body.iter().any(|stmt| *stmt == Stmt::Fill(buffer)).then_some(())?;
     let holds = |stmt: &Stmt| stores([stmt]).iter().any(|place| place.buffer == buffer);
     let top = nest.body.iter().position(holds)?;

@@ -16,7 +16,7 @@ const MAX_WEIGHT: usize = 24;
 
 /// What is left of predicates given others: a matter of the signature, not of an e-graph, since relations are but names.
 #[derive(Default)]
-pub(in crate::simplify) struct Answers {
+pub(in crate::ir::simplify) struct Answers {
     /// Under canonical names.
     canonical: FxHashMap<(Vec<Size>, Pred, Pred), Pred>,
     /// Under the names that were asked for, with the ranges of those that occur: most questions come again.
@@ -25,7 +25,7 @@ pub(in crate::simplify) struct Answers {
 
 impl Graph<'_> {
     /// What is left of `p` where `given` holds and the indices are in their ranges.
-    pub(in crate::simplify) fn given(&mut self, scope: &[(IndexId, Size)], given: &Pred, p: &Pred) -> Result<Pred> {
+    pub(in crate::ir::simplify) fn given(&mut self, scope: &[(IndexId, Size)], given: &Pred, p: &Pred) -> Result<Pred> {
         let large_union = matches!(p, Pred::Any(_)) && given.is_true();
         if p.is_true() || p.is_false() || given.weight() > MAX_WEIGHT || p.weight() > MAX_WEIGHT && !large_union {
             return Ok(p.clone());

@@ -16,7 +16,7 @@ use crate::tssa::exchanges::{Exchanges, order};
 
 impl Graph<'_> {
     /// `e` as an element of a class: `T[g]` with `T = gen g. e`.
-    pub(in crate::simplify) fn close(&mut self, scope: &[(IndexId, Size)], e: &Expr) -> Result<Expr> {
+    pub(in crate::ir::simplify) fn close(&mut self, scope: &[(IndexId, Size)], e: &Expr) -> Result<Expr> {
         match e {
             Expr::Number(_) | Expr::Index(_) | Expr::Read(_) => return Ok(e.clone()),
             Expr::Product(_) | Expr::Sum(_) | Expr::Apply(..) => {}
@@ -28,7 +28,7 @@ impl Graph<'_> {
     }
 
     /// The class of `gen g. e` for given axes `g`.
-    pub(in crate::simplify) fn close_over(&mut self, gens: &[(IndexId, Size)], e: &Expr) -> Result<Id> {
+    pub(in crate::ir::simplify) fn close_over(&mut self, gens: &[(IndexId, Size)], e: &Expr) -> Result<Id> {
         match e {
             // gen g. T[g]  ==  T
             Expr::Read(read) if self.is_whole(gens, read) => Ok(self.egraph.find(read.class)),
@@ -166,7 +166,7 @@ impl Graph<'_> {
     }
 
     /// `a * b` as an element of the class that holds these products, if there is one.
-    pub(in crate::simplify) fn known_product(&mut self, scope: &Scope, a: &Expr, b: &Expr) -> Result<Option<Expr>> {
+    pub(in crate::ir::simplify) fn known_product(&mut self, scope: &Scope, a: &Expr, b: &Expr) -> Result<Option<Expr>> {
         let (Expr::Read(x), Expr::Read(y)) = (a, b) else { return Ok(None) };
         let (x, y) = (self.egraph.find(x.class), self.egraph.find(y.class));
         let multiplies = |id: Id| {

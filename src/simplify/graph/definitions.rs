@@ -15,7 +15,7 @@ use crate::index::{Affine, Pred};
 const MAX_DEFINITIONS: usize = 2;
 
 /// The nodes of a class as expressions.
-pub(in crate::simplify) type Definitions = Rc<[(Form, Expr)]>;
+pub(in crate::ir::simplify) type Definitions = Rc<[(Form, Expr)]>;
 
 /// The nodes of a class, and what its reads stand for, by their indices.
 #[derive(Default)]
@@ -59,14 +59,14 @@ impl Graph<'_> {
     }
 
     /// Whether a class has a usable node of some kind.
-    pub(in crate::simplify) fn has_node(&mut self, class: Id, is_one: impl Fn(&Head) -> bool) -> bool {
+    pub(in crate::ir::simplify) fn has_node(&mut self, class: Id, is_one: impl Fn(&Head) -> bool) -> bool {
         let class = self.egraph.find(class);
         self.nodes(class).iter().any(|node| is_one(&node.head))
     }
 
     /// The expressions that a read stands for, one for each usable node of its class, for looking at: those of the same read bind the same
     /// indices each time.
-    pub(in crate::simplify) fn definitions(&mut self, read: &Read) -> Result<Definitions> {
+    pub(in crate::ir::simplify) fn definitions(&mut self, read: &Read) -> Result<Definitions> {
         self.consulted += 1;
         let class = self.egraph.find(read.class);
         let nodes = self.nodes(class);
@@ -97,7 +97,7 @@ impl Graph<'_> {
 
     /// The element that a read stands for under less of a guard: `[p and q] * e` as `[q] * e`, where `p` follows from what is given; also
     /// inside `e`.
-    pub(in crate::simplify) fn unguarded(
+    pub(in crate::ir::simplify) fn unguarded(
         &mut self,
         scope: &Scope,
         given: &Pred,
@@ -189,7 +189,7 @@ impl Graph<'_> {
 
     /// Whether an expression over the indices of a scope [annihilates](crate::tssa::vanishing) for all sizes for which a predicate about sizes
     /// fails. What is read at a place that only the predicate keeps in range needs it.
-    pub(in crate::simplify) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
+    pub(in crate::ir::simplify) fn vanishes(&mut self, scope: &Scope, e: &Expr, p: &Pred) -> Result<bool> {
         let Some(fails) = p.negate() else { return Ok(false) };
         Ok(match e {
             Expr::Index(a) => a.is_size() && self.given(&[], &fails, &Pred::zero((**a).clone()))?.is_true(),

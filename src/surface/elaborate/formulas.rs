@@ -41,7 +41,7 @@ impl<'a> Declarations<'a> {
         let partials: Vec<_> =
             partials.iter().map(|e| self.formula(*e, params, Some((&name.text, id, arity)))).collect();
         let formulas = value.zip(partials.into_iter().collect::<Option<Vec<_>>>());
-        let function = formulas.map(|(value, partials)| UserFunction::expr(&name.text, arity, value, partials));
+        let function = formulas.map(|(value, partials)| UserFunction::formula(&name.text, arity, value, partials));
         match function {
             // The caller may register the functions of a program that it reads.
             Some(Ok(function)) if self.is_registered(&function) => {}
@@ -69,9 +69,9 @@ impl<'a> Declarations<'a> {
         }
     }
 
-    fn formula(&mut self, e: ExprId, params: &[Name], own: Option<(&str, FunctionId, u8)>) -> Option<scalar::Expr> {
+    fn formula(&mut self, e: ExprId, params: &[Name], own: Option<(&str, FunctionId, u8)>) -> Option<scalar::Formula> {
         let mut steps = vec![Step::Read(e)];
-        let mut done: Vec<scalar::Expr> = Vec::new();
+        let mut done: Vec<scalar::Formula> = Vec::new();
         let mut taken = 0;
         while let Some(step) = steps.pop() {
             taken += 1;
@@ -107,16 +107,16 @@ impl<'a> Declarations<'a> {
         params: &[Name],
         in_partial: bool,
         steps: &mut Vec<Step>,
-    ) -> Result<Option<scalar::Expr>, Option<Diagnostic>> {
+    ) -> Result<Option<scalar::Formula>, Option<Diagnostic>> {
         let refuse = |message: String| Err(Some(Diagnostic::new("bad-function", Span::default(), message)));
         let operands: &[ExprId] = match &self.source.ast.exprs[e] {
-            Expr::Number { value, .. } => return Ok(Some(scalar::Expr::Number(*value))),
+            Expr::Number { value, .. } => return Ok(Some(scalar::Formula::Number(*value))),
             Expr::Name(name) => {
                 return match params.iter().position(|param| param.text == *name) {
                     // There are at most 255 arguments.
-                    Some(at) => Ok(Some(scalar::Expr::Arg(at as u8))),
-                    None if name == "result" && in_partial => Ok(Some(scalar::Expr::Result)),
-                    None if constant_named(name).is_some() => Ok(constant_named(name).map(scalar::Expr::Number)),
+                    Some(at) => Ok(Some(scalar::Formula::Arg(at as u8))),
+                    None if name == "result" && in_partial => Ok(Some(scalar::Formula::Result)),
+                    None if constant_named(name).is_some() => Ok(constant_named(name).map(scalar::Formula::Number)),
                     None => Err(Some(Diagnostic::new(
                         "unknown-name",
                         Span::default(),
@@ -150,27 +150,27 @@ impl<'a> Declarations<'a> {
         &self,
         e: ExprId,
         own: Option<(&str, FunctionId, u8)>,
-        done: &mut Vec<scalar::Expr>,
-    ) -> Result<scalar::Expr, Option<Diagnostic>> {
+        done: &mut Vec<scalar::Formula>,
+    ) -> Result<scalar::Formula, Option<Diagnostic>> {
         let failed = |error: Error| {
             let code = if matches!(error, Error::Limit { .. }) { "too-deep" } else { "bad-function" };
             Some(Diagnostic::new(code, Span::default(), error.to_string()))
         };
-        let mut pop = || done.pop().unwrap_or(scalar::Expr::Number(0.0));
-        let minus = scalar::Expr::Number(-1.0);
-        let apply = |op: Op, args: Vec<scalar::Expr>| scalar::Expr::try_apply(Primitive::Op(op), args);
+        let mut pop = || done.pop().unwrap_or(scalar::Formula::Number(0.0));
+        let minus = scalar::Formula::Number(-1.0);
+        let apply = |op: Op, args: Vec<scalar::Formula>| scalar::Formula::try_apply(Primitive::Op(op), args);
         let built = match &self.source.ast.exprs[e] {
             Expr::Unary(..) => match pop() {
-                scalar::Expr::Number(x) => Ok(scalar::Expr::Number(-x)),
-                a => scalar::Expr::try_mul(minus, a),
+                scalar::Formula::Number(x) => Ok(scalar::Formula::Number(-x)),
+                a => scalar::Formula::try_mul(minus, a),
             },
             Expr::Binary(op, _, exponent) => {
                 let (b, a) = (pop(), pop());
                 let compare = |c, a, b| apply(Op::Compare(c), vec![a, b]);
                 match op {
-                    BinaryOp::Add => scalar::Expr::try_add(a, b),
-                    BinaryOp::Sub => scalar::Expr::try_mul(minus, b).and_then(|b| scalar::Expr::try_add(a, b)),
-                    BinaryOp::Mul => scalar::Expr::try_mul(a, b),
+                    BinaryOp::Add => scalar::Formula::try_add(a, b),
+                    BinaryOp::Sub => scalar::Formula::try_mul(minus, b).and_then(|b| scalar::Formula::try_add(a, b)),
+                    BinaryOp::Mul => scalar::Formula::try_mul(a, b),
                     BinaryOp::Div => apply(Op::Div, vec![a, b]),
                     BinaryOp::Pow => match self.source.constants.get(exponent.0 as usize).copied().flatten() {
                         Some(k) if i32::try_from(k).is_ok() => apply(Op::Powi(k as i32), vec![a]),
@@ -210,7 +210,7 @@ impl<'a> Declarations<'a> {
                     let message = format!("`{name}` takes {arity}, found {}", operands.len());
                     return Err(Some(Diagnostic::new("wrong-arity", Span::default(), message)));
                 }
-                scalar::Expr::try_apply(primitive, operands)
+                scalar::Formula::try_apply(primitive, operands)
             }
             _ => return Err(None),
         };

@@ -126,7 +126,7 @@ fn edits(a: &[char], b: &[char], limit: usize) -> Option<usize> {
 }
 
 /// The name closest to a misspelt one, of as many candidates as there is time for.
-pub(in crate::surface) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(in crate::ir::surface) fn closest<'n>(name: &str, candidates: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     if name.len() > 64 {
         return None;
     }

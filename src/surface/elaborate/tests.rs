@@ -407,7 +407,7 @@ fn prelude() {
 
 #[test]
 fn registered_functions() {
-    let halve = UserFunction::native("halve", 1, |x| x[0] / 2.0, vec![scalar::Expr::Number(0.5)]).unwrap();
+    let halve = UserFunction::native("halve", 1, |x| x[0] / 2.0, vec![scalar::Formula::Number(0.5)]).unwrap();
     let program = read("param x : real\nhalve(halve(x))", std::slice::from_ref(&halve)).unwrap();
     program.verify().unwrap();
     let codes = |text: &str| match read(text, std::slice::from_ref(&halve)) {

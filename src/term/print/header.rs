@@ -47,7 +47,7 @@ impl Printer<'_> {
             let called = name(&self.functions, id.index());
             let args: Vec<String> = (0..function.arity()).map(|k| self.argument(k)).collect();
             let names = scalar::Names { args: &args, users: Some(&signature.functions) };
-            let write = |e: &scalar::Expr| {
+            let write = |e: &scalar::Formula| {
                 let mut text = String::new();
                 // Writing to a string does not fail.
                 let _ = e.write(&mut text, &names);
@@ -56,7 +56,7 @@ impl Printer<'_> {
             let partials: Vec<String> = function.partials().iter().map(&write).collect();
             let (args, partials) = (args.join(", "), partials.join(", "));
             let text = match function.value() {
-                UserValue::Expr(e) => format!("fun {called}({args}) = {} with ({partials})", write(e)),
+                UserValue::Formula(e) => format!("fun {called}({args}) = {} with ({partials})", write(e)),
                 // Its code is not part of any text.
                 UserValue::Native(_) | UserValue::Unregistered => {
                     format!("# {called}({args}) is native, with the partial derivatives ({partials})")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Style;
 use crate::base::{IndexId, ParamId, RelationId, VarId};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
-use crate::scalar::{Comparison, Expr, Function, Number, Op, Primitive, UserFunction};
+use crate::scalar::{Comparison, Formula, Function, Number, Op, Primitive, UserFunction};
 use crate::surface;
 use crate::term::{NormalForm, Program, Term, TermId};
 use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, Types};
@@ -665,9 +665,9 @@ fn print_declarations() {
     sig.assumptions.push(Pred::le(&Affine::constant(2), &n).expect("small"));
     sig.assumptions
         .push(Pred::zero(n.sub(&Size::size(crate::base::SizeId(1)).scale(2).expect("small")).expect("small")));
-    let (a, b) = (Expr::Arg(0), Expr::Arg(1));
-    let value = Expr::try_mul(a.clone(), b.clone()).expect("small");
-    let f = sig.functions.push(UserFunction::expr("f", 2, value, vec![b, a]).expect("sound"));
+    let (a, b) = (Formula::Arg(0), Formula::Arg(1));
+    let value = Formula::try_mul(a.clone(), b.clone()).expect("small");
+    let f = sig.functions.push(UserFunction::formula("f", 2, value, vec![b, a]).expect("sound"));
     let mut program = Program::new(Arc::new(sig));
     let args = vec![program.push(Term::Var(S)).expect("typed"), program.literal(2.0).expect("typed")];
     program.root = program.push(Term::Apply(Function::Value(Primitive::User(f)), args)).expect("typed");

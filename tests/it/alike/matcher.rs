@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use iverson::base::{IndexId, RelationId, SizeId, VarId};
-use iverson::index::print::{self, write_affine, write_pred};
-use iverson::index::{Affine, Pred, Size};
-use iverson::scalar::{Comparison, Function, Op, Primitive};
-use iverson::term::Program;
+use iverson::ir::base::{IndexId, RelationId, SizeId, VarId};
+use iverson::ir::index::print::{self, write_affine, write_pred};
+use iverson::ir::index::{Affine, Pred, Size};
+use iverson::ir::scalar::{Comparison, Function, Op, Primitive};
+use iverson::ir::term::Program;
 
 use super::node::{Guard, Kind, Node, Product, kind};
 use super::side::Side;

@@ -1,8 +1,8 @@
 //! Terms in which differences of no interest are gone: products and sums are flat, loops of one kind that stand directly inside one another are one.
 
-use iverson::base::{IndexId, VarId};
-use iverson::index::{Affine, Pred, Size, Var};
-use iverson::scalar::Function;
+use iverson::ir::base::{IndexId, VarId};
+use iverson::ir::index::{Affine, Pred, Size, Var};
+use iverson::ir::scalar::Function;
 
 /// A term in which differences of no interest are gone.
 #[derive(Clone, Debug)]

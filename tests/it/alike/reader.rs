@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use iverson::base::{IndexId, VarId};
-use iverson::index::{Affine, Pred, RelationRef, Var, View};
-use iverson::scalar::{Function, Number, Op, Primitive};
-use iverson::term::{Program, Term, TermId, VariableKind};
+use iverson::ir::base::{IndexId, VarId};
+use iverson::ir::index::{Affine, Pred, RelationRef, Var, View};
+use iverson::ir::scalar::{Function, Number, Op, Primitive};
+use iverson::ir::term::{Program, Term, TermId, VariableKind};
 
 use super::node::{Guard, Kind, Node, Product, nest, number};
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iverson::base::{FunctionId, IndexId, RelationId, SizeId, VarId};
-use iverson::index::{Affine, Application, Pred, RelationRef, Var};
-use iverson::scalar::{Function, Primitive};
-use iverson::term::Program;
+use iverson::ir::base::{FunctionId, IndexId, RelationId, SizeId, VarId};
+use iverson::ir::index::{Affine, Application, Pred, RelationRef, Var};
+use iverson::ir::scalar::{Function, Primitive};
+use iverson::ir::term::Program;
 
 /// One of the two programs, with common ids: of sizes, relations and functions those of the first program, of the rest numbers.
 pub(super) struct Side<'a> {

@@ -1,8 +1,8 @@
 //! Pairs of programs that must be the same, and pairs that must differ.
 
 use super::{same_in_essence, same_up_to_renaming};
-use iverson::surface::read;
-use iverson::term::Program;
+use iverson::ir::surface::read;
+use iverson::ir::term::Program;
 
 const DECLARATIONS: &str = "
     param x : [n] real

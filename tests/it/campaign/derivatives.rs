@@ -1,13 +1,13 @@
 //! Derivatives of random programs: their costs, the adjoint identity, and their values by independent means.
 
-use iverson::base::ParamId;
-use iverson::certificate::{self, Theorem};
-use iverson::diff::{self, Options, Seed};
-use iverson::reference::count::{cost_io, count_tssa};
-use iverson::reference::{Dual, Environment, Leaf, Limits, Partials, Rounded};
-use iverson::stages::check;
-use iverson::ty::Types;
-use iverson::{present, surface, tssa};
+use iverson::ir::base::ParamId;
+use iverson::ir::certificate::{self, Theorem};
+use iverson::ir::diff::{self, Options, Seed};
+use iverson::ir::reference::count::{cost_io, count_tssa};
+use iverson::ir::reference::{Dual, Environment, Leaf, Limits, Partials, Rounded};
+use iverson::ir::stages::check;
+use iverson::ir::ty::Types;
+use iverson::ir::{present, surface, tssa};
 use num_complex::Complex64;
 
 use super::{Judge, Judgement, is_exact, on_places, reordered, same, words};
@@ -217,7 +217,7 @@ impl Judge<'_> {
     fn second_order(
         &mut self,
         program: &tssa::Program,
-        wrt: &[iverson::base::ParamId],
+        wrt: &[iverson::ir::base::ParamId],
         environment: &Environment<f64>,
         tangents: &[Vec<Leaf<f64>>],
     ) -> Judgement {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use iverson::base::{Id, SizeId, VarId};
-use iverson::index::{RelationRef, View};
-use iverson::reference::{Environment, Leaf};
-use iverson::solver::World;
-use iverson::tssa;
-use iverson::ty::Types;
+use iverson::ir::base::{Id, SizeId, VarId};
+use iverson::ir::index::{RelationRef, View};
+use iverson::ir::reference::{Environment, Leaf};
+use iverson::ir::solver::World;
+use iverson::ir::tssa;
+use iverson::ir::ty::Types;
 
 use crate::support::evaluate;
 
@@ -27,7 +27,7 @@ impl<'a> Known<'a> {
         let output = |x: &VarId| tssa::Output {
             name: x.to_string(),
             ty: Types::REAL,
-            storage: iverson::ty::Storage::Dense,
+            storage: iverson::ir::ty::Storage::Dense,
             leaves: vec![*x],
         };
         let program = tssa::Program { outputs: vars.iter().map(output).collect(), ..program.clone() };

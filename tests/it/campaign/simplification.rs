@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use iverson::diff::{self, Options, Seed};
-use iverson::driver::{Stage, Staged, lower};
-use iverson::reference::count::count_tssa;
-use iverson::reference::{Environment, Limits, Partials};
-use iverson::simplify::{self, Budget};
-use iverson::stages::{Stages, check};
+use iverson::Function;
+use iverson::ir::diff::{self, Options, Seed};
+use iverson::ir::driver::{Stage, Staged, lower};
+use iverson::ir::reference::count::count_tssa;
+use iverson::ir::reference::{Environment, Limits, Partials};
+use iverson::ir::simplify::{self, Budget};
+use iverson::ir::stages::{Stages, check};
+use iverson::ir::{surface, tssa};
 use iverson::tensor::bind;
-use iverson::{Function, surface, tssa};
 
 use super::{Judgement, words};
 use crate::generate;

@@ -1,6 +1,6 @@
 //! Programs with one fault each, and programs without.
 
-use iverson::surface;
+use iverson::ir::surface;
 
 use super::{Fault, faults};
 

@@ -1,12 +1,10 @@
 //! Derivatives as sparse matrices: their blocks as one, their kernels, their memory.
 
-use iverson::Function;
-use iverson::diff;
-use iverson::driver::{Mode, Request};
+use iverson::ir::diff;
+use iverson::ir::loops::Decision;
 use iverson::kernel::Engine;
-use iverson::loops::Decision;
-use iverson::stages::Stages;
 use iverson::tensor::{Inputs, Results, Tensor};
+use iverson::{Function, Mode, Request};
 
 use super::in_full;
 
@@ -16,7 +14,7 @@ fn blocks_are_one_matrix() {
     let text = "param x : [n, 2] real\nparam y : [n] real\nparam s : real\nmap f : [p] -> [n]\n\
                 (gen o < p, e < 2. x[f(o), e] * y[f(o)] * s, gen i < n. y[i]^2)";
     let function = Function::parse(text).unwrap();
-    let derived = function.derive(&Request::new(Mode::Jacobian, &["x", "y", "s"]), &mut Stages::new()).unwrap();
+    let derived = function.derive(&Request::new(Mode::Jacobian, &["x", "y", "s"])).unwrap();
     let mut given = Inputs::new();
     given.value("x", iverson::tensor::Dense::new(&[3, 2], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
     given.value("y", iverson::tensor::Value::vector(vec![7.0, 8.0, 9.0]));
@@ -63,7 +61,7 @@ fn large_matrices_are_bound_sparse() {
     for (text, derive, mode, entries) in cases {
         let function = Function::parse(text).expect("a program");
         let derivative = derive(&function, &["x"]).expect("it derives");
-        let derived = function.derive(&Request::new(mode, &["x"]), &mut Stages::new()).expect("it derives");
+        let derived = function.derive(&Request::new(mode, &["x"])).expect("it derives");
         let matrix = derived.matrix().and_then(|matrix| matrix.bind(&inputs, Engine::Interpreter));
         let (_, expected) = matrix.and_then(|matrix| matrix.call(&inputs)).expect("it runs");
         for engine in [Engine::Interpreter, Engine::Native] {
@@ -89,16 +87,16 @@ fn kernels_of_matrices_are_sparse_unless_told_otherwise() {
                 sum i < n. s * x[i]^2 * y[i, 0] + [i >= 1] * x[i - 1] * y[i, 1]^2 * s^2";
     let function = Function::parse(text).expect("a program");
     let request = Request { with_value: true, ..Request::new(Mode::Hessian, &["x", "y", "s"]) };
-    let derived = function.derive(&request, &mut Stages::new()).expect("it derives").function;
+    let derived = function.derive(&request).expect("it derives").function;
     let sparse = ["hessian_x_x", "hessian_x_y", "hessian_y_x", "hessian_y_y"];
     assert_eq!(derived.sparse_results(), sparse);
-    let simplified = derived.simplify(&Default::default()).expect("it simplifies").function;
+    let simplified = derived.simplify().expect("it simplifies");
     assert_eq!(simplified.sparse_results(), sparse);
     let dense = derived.clone().dense();
     let parsed = Function::parse(&derived.to_string()).expect("it parses back");
     let diagonal = function.hessian_diagonal(["x", "y"]).expect("it derives");
     let whole = Request { part: diff::Part::Diagonal(1), ..Request::new(Mode::Hessian, &["y"]) };
-    let blocks = function.derive(&whole, &mut Stages::new()).expect("it derives").function;
+    let blocks = function.derive(&whole).expect("it derives").function;
     for other in [&function, &dense, &parsed, &diagonal, &function.gradient(["x"]).expect("it derives")] {
         assert!(other.sparse_results().is_empty(), "{other}");
     }

@@ -1,10 +1,8 @@
 //! Which programs are taken to be linear, and that they are.
 
-use iverson::Function;
-use iverson::driver::{Mode, Request};
-use iverson::reference::{Environment, Numeric, Rounded};
-use iverson::stages::Stages;
+use iverson::ir::reference::{Environment, Numeric, Rounded};
 use iverson::tensor::{Inputs, Value, bind};
+use iverson::{Function, Mode, Request};
 
 use super::derived;
 use crate::judge::{Expected, Ways, numbers_as};
@@ -60,7 +58,7 @@ fn what_is_transposed_is_linear() {
         let body = way.replace('A', &format!("({a})")).replace('B', &format!("({b})"));
         let text = format!("param x : [n] real\nparam y : [n] real\ngen i < n. {body}");
         let Ok(function) = Function::parse(&text) else { continue };
-        match function.derive(&Request::new(Mode::Transpose, &["x"]), &mut Stages::new()) {
+        match function.derive(&Request::new(Mode::Transpose, &["x"])) {
             Ok(_) => taken += 1,
             Err(iverson::Error::Request(_)) => {
                 refused += 1;

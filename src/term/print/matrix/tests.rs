@@ -8,7 +8,6 @@ use crate::base::{SizeId, VarId};
 use crate::driver::{Function, Mode, Request};
 use crate::index::{Size, Var};
 use crate::scalar::{self, Primitive};
-use crate::stages::Stages;
 use crate::tensor::{Dense, Inputs, Value};
 use crate::term::Program;
 
@@ -208,7 +207,7 @@ fn with_derivatives(text: &str, modes: &[Mode]) -> Vec<Function> {
     for param in function.tensor_ssa().signature.params.values() {
         for mode in modes {
             let request = Request { simplify: Some(Default::default()), ..Request::new(*mode, &[&param.name]) };
-            all.extend(function.derive(&request, &mut Stages::new()).ok().map(|derived| derived.function));
+            all.extend(function.derive(&request).ok().map(|derived| derived.function));
         }
     }
     all
@@ -258,7 +257,7 @@ fn textbook_derivatives() {
         .map(|(text, mode, wrt)| {
             let function = Function::parse(text).unwrap();
             let request = Request { simplify: Some(Default::default()), ..Request::new(*mode, &[wrt]) };
-            let derived = function.derive(&request, &mut Stages::new()).unwrap().function;
+            let derived = function.derive(&request).unwrap().function;
             assert!(judge(&derived), "{derived}");
             let notation = |function: &Function| function.matrix_notation().unwrap();
             format!("{}by {wrt}:\n{}", notation(&function), notation(&derived))

@@ -1,7 +1,7 @@
 //! Programs written in Rust: closures for binders, overloaded operators, sizes as values.
 //!
 //! ```
-//! use iverson::surface::builder::{Builder, generate, let_, sum};
+//! use iverson::builder::{Builder, generate, let_, sum};
 //!
 //! let b = Builder::new();
 //! let (n, m) = (b.size("n"), b.size("m"));
@@ -14,6 +14,9 @@
 //! assert_eq!(ast.decls.len(), 3);
 //! # Ok::<(), iverson::Error>(())
 //! ```
+//!
+//! [`Function::build`](crate::Function::build) compiles what [`Builder::finish`] gives, and [`Function::build_with`](crate::Function::build_with) what calls scalar
+//! functions in Rust, each a [`UserFunction`] with its partial derivatives as [`Formula`]s.
 //!
 //! A [`Builder`] owns a graph; [`Expr`], [`Index`] and [`Guard`] are places in it, and are copied freely. `gen` is a word of the
 //! Rust 2024 language, hence [`generate`].
@@ -78,11 +81,12 @@ pub use self::expressions::{argmax, argmin, exists, generate, let_, max, min, se
 use self::graph::{BoundId, Declared, Graph, Kind, NodeId, Shape, Sort};
 pub use self::handles::{Affine, Expr, Guard, Index, Place, Real};
 use self::places::Places;
-use super::ast::{Ast, StorageKind};
-use super::parser::MAX_EXPRS;
 use crate::base::{Format, Span};
 use crate::error::{Diagnostic, Error, Result};
 use crate::lexer::is_name;
+pub use crate::scalar::{Formula, Op, UserFunction};
+use crate::surface::MAX_EXPRS;
+use crate::surface::ast::{Ast, StorageKind};
 
 /// The largest guard, in nodes, that is put around a shared value.
 pub const MAX_GUARD: usize = 256;

@@ -1,6 +1,6 @@
 //! Formulas over the arguments and the value of a scalar function: partial derivatives, and the bodies of `fun`.
 //!
-//! A formula is a small tree. It nests at most [`Expr::MAX_NESTING`] deep, which the constructors and deserialisation enforce, so
+//! A formula is a small tree. It nests at most [`Formula::MAX_NESTING`] deep, which the constructors and deserialisation enforce, so
 //! recursion over it is safe on any stack. In files it is a flat list in postfix order, so reading one needs no recursion either.
 
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 /// `a - b` is `a + (-1) * b` and `-a` is `(-1) * a`, as everywhere. Equality is by structure and by the bits of numbers.
 ///
 /// Match on the variants; make formulas with the operators, [`Op::of`], and, where the formula comes from outside,
-/// [`try_add`](Expr::try_add), [`try_mul`](Expr::try_mul) and [`try_apply`](Expr::try_apply).
+/// [`try_add`](Formula::try_add), [`try_mul`](Formula::try_mul) and [`try_apply`](Formula::try_apply).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Token>", into = "Vec<Token>")]
-pub enum Expr {
+pub enum Formula {
     /// The argument of the given number.
     Arg(u8),
     /// The value of the function itself, `result` in the text: saves work in partial derivatives, refused in bodies.
@@ -28,11 +28,11 @@ pub enum Expr {
     /// A literal.
     Number(f64),
     /// `a + b`.
-    Add(Box<Expr>, Box<Expr>),
+    Add(Box<Formula>, Box<Formula>),
     /// `a * b`.
-    Mul(Box<Expr>, Box<Expr>),
+    Mul(Box<Formula>, Box<Formula>),
     /// `g(a, ..)`.
-    Apply(Primitive, Vec<Expr>),
+    Apply(Primitive, Vec<Formula>),
 }
 
 /// A node of the postfix form.
@@ -47,72 +47,72 @@ enum Token {
     Apply(Primitive, u8),
 }
 
-impl Expr {
+impl Formula {
     /// How deep formulas may nest; an argument or a number has depth 1.
     pub const MAX_NESTING: usize = 64;
 
     /// `a + b`.
     ///
     /// # Errors
-    /// [`Error::Limit`] beyond [`Expr::MAX_NESTING`].
-    pub fn try_add(a: Expr, b: Expr) -> Result<Expr> {
+    /// [`Error::Limit`] beyond [`Formula::MAX_NESTING`].
+    pub fn try_add(a: Formula, b: Formula) -> Result<Formula> {
         let nesting = a.nesting().max(b.nesting());
-        limited(nesting, Expr::Add(Box::new(a), Box::new(b)))
+        limited(nesting, Formula::Add(Box::new(a), Box::new(b)))
     }
 
     /// `a * b`.
     ///
     /// # Errors
-    /// As [`Expr::try_add`].
-    pub fn try_mul(a: Expr, b: Expr) -> Result<Expr> {
+    /// As [`Formula::try_add`].
+    pub fn try_mul(a: Formula, b: Formula) -> Result<Formula> {
         let nesting = a.nesting().max(b.nesting());
-        limited(nesting, Expr::Mul(Box::new(a), Box::new(b)))
+        limited(nesting, Formula::Mul(Box::new(a), Box::new(b)))
     }
 
     /// `g(args)`.
     ///
     /// # Errors
-    /// [`Error::Limit`] beyond [`Expr::MAX_NESTING`], [`Error::Request`] where a built-in function does not take that many arguments.
+    /// [`Error::Limit`] beyond [`Formula::MAX_NESTING`], [`Error::Request`] where a built-in function does not take that many arguments.
     /// The arity of a user's function is checked by [`check_functions`](super::check_functions).
-    pub fn try_apply(g: Primitive, args: Vec<Expr>) -> Result<Expr> {
+    pub fn try_apply(g: Primitive, args: Vec<Formula>) -> Result<Formula> {
         if let Primitive::Op(op) = g
             && args.len() != usize::from(op.arity())
         {
             return Err(Error::Request(super::wrong_arity(&op.name(), op.arity(), args.len())));
         }
-        let nesting = args.iter().map(Expr::nesting).max().unwrap_or(0);
-        limited(nesting, Expr::Apply(g, args))
+        let nesting = args.iter().map(Formula::nesting).max().unwrap_or(0);
+        limited(nesting, Formula::Apply(g, args))
     }
 
     /// `self^k`. The powers 0 and 1 are simplified.
     ///
     /// # Panics
-    /// As the operators: beyond [`Expr::MAX_NESTING`].
-    pub fn powi(&self, k: i32) -> Expr {
+    /// As the operators: beyond [`Formula::MAX_NESTING`].
+    pub fn powi(&self, k: i32) -> Formula {
         match k {
-            0 => Expr::Number(1.0),
+            0 => Formula::Number(1.0),
             1 => self.clone(),
             k => Op::Powi(k).of([self]),
         }
     }
 
     /// The operands of the outermost operation.
-    fn operands(&self) -> impl Iterator<Item = &Expr> {
-        let (pair, list): (Option<[&Expr; 2]>, &[Expr]) = match self {
-            Expr::Arg(_) | Expr::Result | Expr::Number(_) => (None, &[]),
-            Expr::Add(a, b) | Expr::Mul(a, b) => (Some([a, b]), &[]),
-            Expr::Apply(_, args) => (None, args),
+    fn operands(&self) -> impl Iterator<Item = &Formula> {
+        let (pair, list): (Option<[&Formula; 2]>, &[Formula]) = match self {
+            Formula::Arg(_) | Formula::Result | Formula::Number(_) => (None, &[]),
+            Formula::Add(a, b) | Formula::Mul(a, b) => (Some([a, b]), &[]),
+            Formula::Apply(_, args) => (None, args),
         };
         pair.into_iter().flatten().chain(list)
     }
 
     /// How deep the formula nests.
     pub fn nesting(&self) -> usize {
-        1 + self.operands().map(Expr::nesting).max().unwrap_or(0)
+        1 + self.operands().map(Formula::nesting).max().unwrap_or(0)
     }
 
     /// Calls `visit` on the formula and all formulas inside, operands first.
-    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
+    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a Formula)) {
         for operand in self.operands() {
             operand.visit(visit);
         }
@@ -122,14 +122,14 @@ impl Expr {
     /// The number of scalar operations: additions, multiplications and applications count 1 each.
     pub fn cost(&self) -> u64 {
         let mut cost = 0;
-        self.visit(&mut |e| cost += u64::from(matches!(e, Expr::Add(..) | Expr::Mul(..) | Expr::Apply(..))));
+        self.visit(&mut |e| cost += u64::from(matches!(e, Formula::Add(..) | Formula::Mul(..) | Formula::Apply(..))));
         cost
     }
 
-    /// Whether [`Expr::Result`] occurs.
+    /// Whether [`Formula::Result`] occurs.
     pub fn mentions_result(&self) -> bool {
         let mut found = false;
-        self.visit(&mut |e| found |= matches!(e, Expr::Result));
+        self.visit(&mut |e| found |= matches!(e, Formula::Result));
         found
     }
 
@@ -148,8 +148,8 @@ impl Expr {
     }
 }
 
-fn limited(nesting: usize, e: Expr) -> Result<Expr> {
-    let limit = Expr::MAX_NESTING;
+fn limited(nesting: usize, e: Formula) -> Result<Formula> {
+    let limit = Formula::MAX_NESTING;
     if nesting < limit {
         return Ok(e);
     }
@@ -160,73 +160,73 @@ impl Op {
     /// The formula `self(args)`, for writing partial derivatives in Rust: `Op::Exp.of([&a])`.
     ///
     /// # Panics
-    /// With the wrong number of arguments, and beyond [`Expr::MAX_NESTING`]; formulas from outside take [`Expr::try_apply`].
-    pub fn of<const N: usize>(self, args: [&Expr; N]) -> Expr {
-        formula(Expr::try_apply(Primitive::Op(self), args.map(Expr::clone).to_vec()))
+    /// With the wrong number of arguments, and beyond [`Formula::MAX_NESTING`]; formulas from outside take [`Formula::try_apply`].
+    pub fn of<const N: usize>(self, args: [&Formula; N]) -> Formula {
+        formula(Formula::try_apply(Primitive::Op(self), args.map(Formula::clone).to_vec()))
     }
 }
 
 /// The operators serve formulas written down in Rust, where a formula that is too deep is a mistake in the source code.
-fn formula(e: Result<Expr>) -> Expr {
+fn formula(e: Result<Formula>) -> Formula {
     match e {
         Ok(e) => e,
         Err(error) => panic!("{error}"),
     }
 }
 
-impl From<f64> for Expr {
-    fn from(x: f64) -> Expr {
-        Expr::Number(x)
+impl From<f64> for Formula {
+    fn from(x: f64) -> Formula {
+        Formula::Number(x)
     }
 }
 
-impl From<&Expr> for Expr {
-    fn from(e: &Expr) -> Expr {
+impl From<&Formula> for Formula {
+    fn from(e: &Formula) -> Formula {
         e.clone()
     }
 }
 
-impl Neg for Expr {
-    type Output = Expr;
-    fn neg(self) -> Expr {
+impl Neg for Formula {
+    type Output = Formula;
+    fn neg(self) -> Formula {
         match self {
-            Expr::Number(x) => Expr::Number(-x),
-            e => formula(Expr::try_mul(Expr::Number(-1.0), e)),
+            Formula::Number(x) => Formula::Number(-x),
+            e => formula(Formula::try_mul(Formula::Number(-1.0), e)),
         }
     }
 }
 
-impl Neg for &Expr {
-    type Output = Expr;
-    fn neg(self) -> Expr {
+impl Neg for &Formula {
+    type Output = Formula;
+    fn neg(self) -> Formula {
         -self.clone()
     }
 }
 
-/// Operators on formulas, references to formulas and numbers. They panic beyond [`Expr::MAX_NESTING`].
+/// Operators on formulas, references to formulas and numbers. They panic beyond [`Formula::MAX_NESTING`].
 macro_rules! operators {
     ($($left:ty, $right:ty);+) => { $(
         impl Add<$right> for $left {
-            type Output = Expr;
-            fn add(self, other: $right) -> Expr {
-                formula(Expr::try_add(self.into(), other.into()))
+            type Output = Formula;
+            fn add(self, other: $right) -> Formula {
+                formula(Formula::try_add(self.into(), other.into()))
             }
         }
         impl Sub<$right> for $left {
-            type Output = Expr;
-            fn sub(self, other: $right) -> Expr {
-                formula(Expr::try_add(self.into(), -Expr::from(other)))
+            type Output = Formula;
+            fn sub(self, other: $right) -> Formula {
+                formula(Formula::try_add(self.into(), -Formula::from(other)))
             }
         }
         impl Mul<$right> for $left {
-            type Output = Expr;
-            fn mul(self, other: $right) -> Expr {
-                formula(Expr::try_mul(self.into(), other.into()))
+            type Output = Formula;
+            fn mul(self, other: $right) -> Formula {
+                formula(Formula::try_mul(self.into(), other.into()))
             }
         }
         impl Div<$right> for $left {
-            type Output = Expr;
-            fn div(self, other: $right) -> Expr {
+            type Output = Formula;
+            fn div(self, other: $right) -> Formula {
                 Op::Div.of([&self.into(), &other.into()])
             }
         }
@@ -234,60 +234,60 @@ macro_rules! operators {
 }
 
 operators! {
-    Expr, Expr; Expr, &Expr; Expr, f64; &Expr, Expr; &Expr, &Expr; &Expr, f64; f64, Expr; f64, &Expr
+    Formula, Formula; Formula, &Formula; Formula, f64; &Formula, Formula; &Formula, &Formula; &Formula, f64; f64, Formula; f64, &Formula
 }
 
-impl PartialEq for Expr {
-    fn eq(&self, other: &Expr) -> bool {
+impl PartialEq for Formula {
+    fn eq(&self, other: &Formula) -> bool {
         match (self, other) {
-            (Expr::Arg(a), Expr::Arg(b)) => a == b,
-            (Expr::Result, Expr::Result) => true,
+            (Formula::Arg(a), Formula::Arg(b)) => a == b,
+            (Formula::Result, Formula::Result) => true,
             // Bits, not values: `0.0` and `-0.0` differ, and a NaN equals itself.
-            (Expr::Number(a), Expr::Number(b)) => a.to_bits() == b.to_bits(),
-            (Expr::Add(a, b), Expr::Add(c, d)) | (Expr::Mul(a, b), Expr::Mul(c, d)) => a == c && b == d,
-            (Expr::Apply(f, a), Expr::Apply(g, b)) => f == g && a == b,
+            (Formula::Number(a), Formula::Number(b)) => a.to_bits() == b.to_bits(),
+            (Formula::Add(a, b), Formula::Add(c, d)) | (Formula::Mul(a, b), Formula::Mul(c, d)) => a == c && b == d,
+            (Formula::Apply(f, a), Formula::Apply(g, b)) => f == g && a == b,
             _ => false,
         }
     }
 }
 
-impl Eq for Expr {}
+impl Eq for Formula {}
 
-impl From<Expr> for Vec<Token> {
-    fn from(e: Expr) -> Vec<Token> {
+impl From<Formula> for Vec<Token> {
+    fn from(e: Formula) -> Vec<Token> {
         let mut tokens = Vec::new();
         e.visit(&mut |e| {
             tokens.push(match e {
-                Expr::Arg(k) => Token::Arg(*k),
-                Expr::Result => Token::Result,
-                Expr::Number(x) => Token::Number(*x),
-                Expr::Add(..) => Token::Add,
-                Expr::Mul(..) => Token::Mul,
+                Formula::Arg(k) => Token::Arg(*k),
+                Formula::Result => Token::Result,
+                Formula::Number(x) => Token::Number(*x),
+                Formula::Add(..) => Token::Add,
+                Formula::Mul(..) => Token::Mul,
                 // Functions take at most 255 arguments; a formula with more does not read back.
-                Expr::Apply(g, args) => Token::Apply(*g, u8::try_from(args.len()).unwrap_or(u8::MAX)),
+                Formula::Apply(g, args) => Token::Apply(*g, u8::try_from(args.len()).unwrap_or(u8::MAX)),
             });
         });
         tokens
     }
 }
 
-impl TryFrom<Vec<Token>> for Expr {
+impl TryFrom<Vec<Token>> for Formula {
     type Error = Error;
-    fn try_from(tokens: Vec<Token>) -> Result<Expr> {
+    fn try_from(tokens: Vec<Token>) -> Result<Formula> {
         let malformed = || Error::data("scalar formula", "the postfix form has too few or too many operands");
-        let mut stack: Vec<Expr> = Vec::new();
+        let mut stack: Vec<Formula> = Vec::new();
         for token in tokens {
             let e = match token {
-                Token::Arg(k) => Expr::Arg(k),
-                Token::Result => Expr::Result,
-                Token::Number(x) => Expr::Number(x),
+                Token::Arg(k) => Formula::Arg(k),
+                Token::Result => Formula::Result,
+                Token::Number(x) => Formula::Number(x),
                 Token::Add | Token::Mul => {
                     let (b, a) = (stack.pop().ok_or_else(malformed)?, stack.pop().ok_or_else(malformed)?);
-                    if matches!(token, Token::Add) { Expr::try_add(a, b)? } else { Expr::try_mul(a, b)? }
+                    if matches!(token, Token::Add) { Formula::try_add(a, b)? } else { Formula::try_mul(a, b)? }
                 }
                 Token::Apply(g, n) => {
                     let first = stack.len().checked_sub(usize::from(n)).ok_or_else(malformed)?;
-                    Expr::try_apply(g, stack.split_off(first))?
+                    Formula::try_apply(g, stack.split_off(first))?
                 }
             };
             stack.push(e);
@@ -308,7 +308,7 @@ pub struct Names<'a> {
     pub users: Option<&'a Arena<FunctionId, UserFunction>>,
 }
 
-impl fmt::Display for Expr {
+impl fmt::Display for Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, &Names::default())
     }
@@ -328,64 +328,66 @@ enum Level {
     Atom,
 }
 
-fn level(e: &Expr) -> Level {
+fn level(e: &Formula) -> Level {
     match e {
-        Expr::Number(x) if x.is_sign_negative() => Level::Negation,
-        Expr::Arg(_) | Expr::Result | Expr::Number(_) => Level::Atom,
-        Expr::Add(..) => Level::Sum,
-        Expr::Mul(..) if negated(e).is_some() => Level::Negation,
-        Expr::Mul(..) | Expr::Apply(Primitive::Op(Op::Div), _) => Level::Product,
-        Expr::Apply(Primitive::Op(Op::Compare(_)), _) => Level::Comparison,
-        Expr::Apply(Primitive::Op(Op::Powi(_)), _) => Level::Power,
-        Expr::Apply(Primitive::Op(Op::Pow), args) if pow_is_infix(args) => Level::Power,
-        Expr::Apply(..) => Level::Atom,
+        Formula::Number(x) if x.is_sign_negative() => Level::Negation,
+        Formula::Arg(_) | Formula::Result | Formula::Number(_) => Level::Atom,
+        Formula::Add(..) => Level::Sum,
+        Formula::Mul(..) if negated(e).is_some() => Level::Negation,
+        Formula::Mul(..) | Formula::Apply(Primitive::Op(Op::Div), _) => Level::Product,
+        Formula::Apply(Primitive::Op(Op::Compare(_)), _) => Level::Comparison,
+        Formula::Apply(Primitive::Op(Op::Powi(_)), _) => Level::Power,
+        Formula::Apply(Primitive::Op(Op::Pow), args) if pow_is_infix(args) => Level::Power,
+        Formula::Apply(..) => Level::Atom,
     }
 }
 
 /// `e`, where the formula is `-1 * e` and `-e` reads back as that: `-3` would read back as a literal.
-fn negated(e: &Expr) -> Option<&Expr> {
+fn negated(e: &Formula) -> Option<&Formula> {
     match e {
-        Expr::Mul(a, b) if **a == Expr::Number(-1.0) && !matches!(**b, Expr::Number(_)) => Some(b),
+        Formula::Mul(a, b) if **a == Formula::Number(-1.0) && !matches!(**b, Formula::Number(_)) => Some(b),
         _ => None,
     }
 }
 
 /// `a^2` reads back as an integer power, so an integer exponent of `pow` needs the form `pow(a, 2)`.
-fn pow_is_infix(args: &[Expr]) -> bool {
-    !matches!(args, [_, Expr::Number(x)] if x.fract() == 0.0)
+fn pow_is_infix(args: &[Formula]) -> bool {
+    !matches!(args, [_, Formula::Number(x)] if x.fract() == 0.0)
 }
 
-fn write_at(e: &Expr, place: Level, f: &mut dyn fmt::Write, names: &Names<'_>) -> fmt::Result {
+fn write_at(e: &Formula, place: Level, f: &mut dyn fmt::Write, names: &Names<'_>) -> fmt::Result {
     if level(e) < place {
         f.write_char('(')?;
         write_at(e, Level::Comparison, f, names)?;
         return f.write_char(')');
     }
-    let mut infix = |a: &Expr, left: Level, op: &str, b: &Expr, right: Level| {
+    let mut infix = |a: &Formula, left: Level, op: &str, b: &Formula, right: Level| {
         write_at(a, left, f, names)?;
         f.write_str(op)?;
         write_at(b, right, f, names)
     };
     match e {
-        Expr::Arg(k) => match (names.args.get(usize::from(*k)), k) {
+        Formula::Arg(k) => match (names.args.get(usize::from(*k)), k) {
             (Some(name), _) => f.write_str(name),
             (None, 0..26) => f.write_char(char::from(b'a' + k)),
             (None, k) => write!(f, "a{k}"),
         },
-        Expr::Result => f.write_str("result"),
-        Expr::Number(x) => write_number(*x, f),
-        Expr::Add(a, b) => match &**b {
-            Expr::Mul(minus, b) if **minus == Expr::Number(-1.0) => infix(a, Level::Sum, " - ", b, Level::Product),
+        Formula::Result => f.write_str("result"),
+        Formula::Number(x) => write_number(*x, f),
+        Formula::Add(a, b) => match &**b {
+            Formula::Mul(minus, b) if **minus == Formula::Number(-1.0) => {
+                infix(a, Level::Sum, " - ", b, Level::Product)
+            }
             b => infix(a, Level::Sum, " + ", b, Level::Product),
         },
-        Expr::Mul(a, b) => match negated(e) {
+        Formula::Mul(a, b) => match negated(e) {
             Some(b) => {
                 f.write_char('-')?;
                 write_at(b, Level::Power, f, names)
             }
             None => infix(a, Level::Product, " * ", b, Level::Factor),
         },
-        Expr::Apply(Primitive::Op(op), args) => match (op, args.as_slice()) {
+        Formula::Apply(Primitive::Op(op), args) => match (op, args.as_slice()) {
             (Op::Div, [a, b]) => infix(a, Level::Product, " / ", b, Level::Factor),
             (Op::Pow, [a, b]) if pow_is_infix(args) => infix(a, Level::Atom, "^", b, Level::Atom),
             (Op::Powi(k), [a]) => {
@@ -399,14 +401,14 @@ fn write_at(e: &Expr, place: Level, f: &mut dyn fmt::Write, names: &Names<'_>) -
             }
             (op, args) => write_call(&op.name(), args, f, names),
         },
-        Expr::Apply(Primitive::User(id), args) => match names.users.and_then(|users| users.get(*id)) {
+        Formula::Apply(Primitive::User(id), args) => match names.users.and_then(|users| users.get(*id)) {
             Some(user) => write_call(user.name(), args, f, names),
             None => write_call(&id.to_string(), args, f, names),
         },
     }
 }
 
-fn write_call(name: &str, args: &[Expr], f: &mut dyn fmt::Write, names: &Names<'_>) -> fmt::Result {
+fn write_call(name: &str, args: &[Formula], f: &mut dyn fmt::Write, names: &Names<'_>) -> fmt::Result {
     write!(f, "{name}(")?;
     for (k, arg) in args.iter().enumerate() {
         if k > 0 {
@@ -433,15 +435,15 @@ mod tests {
     use super::*;
     use crate::scalar::Comparison;
 
-    fn abc() -> [Expr; 3] {
-        [Expr::Arg(0), Expr::Arg(1), Expr::Arg(2)]
+    fn abc() -> [Formula; 3] {
+        [Formula::Arg(0), Formula::Arg(1), Formula::Arg(2)]
     }
 
     #[test]
     fn display_reads_as_programs_do() {
         let [a, b, c] = &abc();
-        let y = &Expr::Result;
-        let cases: &[(Expr, &str)] = &[
+        let y = &Formula::Result;
+        let cases: &[(Formula, &str)] = &[
             (1.0 - y.powi(2), "1 - result^2"),
             (-(y / b), "-(result / b)"),
             (a - b - c, "a - b - c"),
@@ -459,22 +461,22 @@ mod tests {
             ((-a).powi(2), "(-a)^2"),
             (a.powi(2).powi(3), "(a^2)^3"),
             (a.powi(-2), "a^(-2)"),
-            (Expr::Number(-3.0).powi(2), "(-3)^2"),
+            (Formula::Number(-3.0).powi(2), "(-3)^2"),
             (a + -3.0, "a + (-3)"),
             (a - 3.0, "a + (-3)"),
             (a * -3.0 + 1e300, "a * (-3) + 1e300"),
-            (Expr::try_mul((-1.0).into(), 3.0.into()).unwrap(), "(-1) * 3"),
+            (Formula::try_mul((-1.0).into(), 3.0.into()).unwrap(), "(-1) * 3"),
             (a + 0.0015, "a + 0.0015"),
             (Op::Pow.of([a, &(b - 1.0)]), "a^(b + (-1))"),
-            (Op::Pow.of([a, &Expr::Number(2.0)]), "pow(a, 2)"),
-            (Op::Pow.of([a, &Expr::Number(0.5)]), "a^0.5"),
+            (Op::Pow.of([a, &Formula::Number(2.0)]), "pow(a, 2)"),
+            (Op::Pow.of([a, &Formula::Number(0.5)]), "a^0.5"),
             (Op::Max.of([a, &(b + c)]), "max(a, b + c)"),
             (Op::Polygamma(2).of([a]) * 2.0, "polygamma2(a) * 2"),
             (Op::Compare(Comparison::Less).of([a, b]) * c, "(a < b) * c"),
-            (Expr::Number(f64::NEG_INFINITY) * f64::NAN, "(-inf) * nan"),
-            (Expr::Number(-0.0), "-0"),
-            (Expr::Apply(Primitive::User(FunctionId(3)), vec![a.clone()]), "f3(a)"),
-            (Expr::Arg(30) + a, "a30 + a"),
+            (Formula::Number(f64::NEG_INFINITY) * f64::NAN, "(-inf) * nan"),
+            (Formula::Number(-0.0), "-0"),
+            (Formula::Apply(Primitive::User(FunctionId(3)), vec![a.clone()]), "f3(a)"),
+            (Formula::Arg(30) + a, "a30 + a"),
         ];
         for (e, text) in cases {
             assert_eq!(e.to_string(), *text, "{e:?}");
@@ -484,9 +486,9 @@ mod tests {
     #[test]
     fn display_takes_names_from_the_caller() {
         let mut users = Arena::new();
-        let square =
-            users.push(UserFunction::expr("square", 1, Expr::Arg(0).powi(2), vec![2.0 * Expr::Arg(0)]).unwrap());
-        let e = Expr::try_apply(Primitive::User(square), vec![Expr::Arg(1)]).unwrap() + Expr::Arg(0);
+        let square = users
+            .push(UserFunction::formula("square", 1, Formula::Arg(0).powi(2), vec![2.0 * Formula::Arg(0)]).unwrap());
+        let e = Formula::try_apply(Primitive::User(square), vec![Formula::Arg(1)]).unwrap() + Formula::Arg(0);
         let args = ["mass".to_string()];
         let mut text = String::new();
         e.write(&mut text, &Names { args: &args, users: Some(&users) }).unwrap();
@@ -498,7 +500,7 @@ mod tests {
         let [a, b, _] = &abc();
         for (e, cost) in [
             (a.clone(), 0),
-            (1.0 - Expr::Result.powi(2), 3),
+            (1.0 - Formula::Result.powi(2), 3),
             (a / b, 1),
             (Op::Exp.of([&-a.powi(2)]) * 2.0, 4),
             (a.powi(0), 0),
@@ -509,24 +511,24 @@ mod tests {
     }
 
     /// A sum nested to the given depth.
-    fn nested(depth: usize) -> Result<Expr> {
-        (1..depth).try_fold(Expr::Arg(0), |e, _| Expr::try_add(e, Expr::Number(1.0)))
+    fn nested(depth: usize) -> Result<Formula> {
+        (1..depth).try_fold(Formula::Arg(0), |e, _| Formula::try_add(e, Formula::Number(1.0)))
     }
 
     #[test]
     fn nesting_is_limited() {
-        let limit = Expr::MAX_NESTING;
+        let limit = Formula::MAX_NESTING;
         assert_eq!(nested(limit).map(|e| e.nesting()), Ok(limit));
         let too_deep = Error::Limit { what: "the nesting of a scalar formula", limit: 64, found: 65 };
         assert_eq!(nested(limit + 1), Err(too_deep.clone()));
         let deepest = nested(limit).unwrap();
-        assert_eq!(Expr::try_mul(Expr::Result, deepest.clone()), Err(too_deep.clone()));
-        assert_eq!(Expr::try_apply(Op::Exp.into(), vec![deepest]), Err(too_deep));
+        assert_eq!(Formula::try_mul(Formula::Result, deepest.clone()), Err(too_deep.clone()));
+        assert_eq!(Formula::try_apply(Op::Exp.into(), vec![deepest]), Err(too_deep));
     }
 
     #[test]
     fn apply_checks_the_arity() {
-        let error = Expr::try_apply(Op::Exp.into(), vec![Expr::Arg(0), Expr::Arg(1)]).unwrap_err();
+        let error = Formula::try_apply(Op::Exp.into(), vec![Formula::Arg(0), Formula::Arg(1)]).unwrap_err();
         assert_eq!(error.to_string(), "`exp` takes 1 argument and was given 2");
     }
 
@@ -534,15 +536,15 @@ mod tests {
     fn serde_round_trip() {
         let [a, b, c] = &abc();
         let cases = [
-            Op::Powi(-3).of([&(a + b * c)]) - Expr::Result,
-            Op::Compare(Comparison::NotEqual).of([a, &Expr::Number(f64::NAN)]),
-            Expr::Number(f64::NEG_INFINITY) + -0.0,
-            Expr::try_apply(Primitive::User(FunctionId(1)), vec![a.clone(), c.clone()]).unwrap(),
-            nested(Expr::MAX_NESTING).unwrap(),
+            Op::Powi(-3).of([&(a + b * c)]) - Formula::Result,
+            Op::Compare(Comparison::NotEqual).of([a, &Formula::Number(f64::NAN)]),
+            Formula::Number(f64::NEG_INFINITY) + -0.0,
+            Formula::try_apply(Primitive::User(FunctionId(1)), vec![a.clone(), c.clone()]).unwrap(),
+            nested(Formula::MAX_NESTING).unwrap(),
         ];
         for e in cases {
             let text = serde_json::to_string(&e).unwrap();
-            assert_eq!(serde_json::from_str::<Expr>(&text).unwrap(), e, "{text}");
+            assert_eq!(serde_json::from_str::<Formula>(&text).unwrap(), e, "{text}");
         }
     }
 
@@ -559,7 +561,7 @@ mod tests {
             (r#"["result",{"apply":[{"op":"pow"},1]}]"#, "`pow` takes 2 arguments and was given 1"),
             (&deep, "limit of 64"),
         ] {
-            let error = serde_json::from_str::<Expr>(text).unwrap_err().to_string();
+            let error = serde_json::from_str::<Formula>(text).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
     }

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::graph::{BoundId, Graph, Kind, Node, NodeId};
 use super::{MAX_DEPTH, MAX_GUARD, MAX_STEPS, MAX_USES};
 use crate::error::{Error, Result};
+use crate::surface::MAX_EXPRS;
 use crate::surface::ast::BinderKind;
-use crate::surface::parser::MAX_EXPRS;
 
 /// What holds at some uses; small.
 #[derive(Debug, PartialEq)]

@@ -368,10 +368,10 @@ index_operators! {
 /// The sum of a list that is made in Rust, of at least one expression.
 ///
 /// ```
-/// # use iverson::{Function, prelude::Builder};
+/// # use iverson::{Function, builder::Builder};
 /// # let b = Builder::new();
 /// let xs: Vec<_> = ["x", "y", "z"].map(|name| b.scalar(name)).to_vec();
-/// let norm = xs.iter().map(|x| x.powi(2)).sum::<iverson::surface::builder::Expr<'_>>().sqrt();
+/// let norm = xs.iter().map(|x| x.powi(2)).sum::<iverson::builder::Expr<'_>>().sqrt();
 /// assert_eq!(Function::build(&b.finish(norm)?)?.to_string().lines().last(), Some("sqrt(x^2 + y^2 + z^2)"));
 /// # Ok::<(), iverson::Error>(())
 /// ```

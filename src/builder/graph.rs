@@ -5,8 +5,8 @@ use std::panic::Location;
 use rustc_hash::FxHashSet;
 
 use crate::error::Diagnostic;
+use crate::surface::MAX_EXPRS;
 use crate::surface::ast::{BinaryOp, BinderKind, StorageKind, UnaryOp};
-use crate::surface::parser::MAX_EXPRS;
 
 pub(super) type NodeId = u32;
 /// A line of Rust that made a part of a program.
