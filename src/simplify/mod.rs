@@ -187,6 +187,9 @@ pub struct Simplified {
 /// same may become each other in turn; then it ends with the first of them in the order of their text, whichever came in.
 const MAX_PASSES: usize = 12;
 
+/// How often one budget is used where not all guards went that save nothing for large sizes.
+const MAX_AGAIN: usize = 3;
+
 /// The program with less work, or as it is.
 ///
 /// # Errors
@@ -308,30 +311,37 @@ fn climb<T>(
     let signature = program.signature.clone();
     let model = cost::Model::new(&signature, &options.hints);
     let pricing = RefCell::new(price::Pricing::new(&signature, &model));
-    for budget in options.budget.steps() {
-        if work::is_used_up() {
-            break;
-        }
-        tell(Event::Climbs)?;
+    'climb: for budget in options.budget.steps() {
         let options = Options { budget, ..options.clone() };
-        let mut ended = false;
-        for drops in [Drops::Estimated, Drops::Counted(&pricing), Drops::Nothing] {
-            let mut events = Vec::new();
-            let way = Way { options: &options, record, drops };
-            let (found, more) = way.passes(&program, &mut |event| {
-                events.push(tell(event)?);
-                Ok(events.len())
-            })?;
-            ended = !more;
-            if let Some((count, found)) = cheapest(&mut pricing.borrow_mut(), &program, found)? {
-                events.truncate(count);
-                told.append(&mut events);
-                program = found;
+        // From a program that costs less because fewer guards went, more may go.
+        for _ in 0..MAX_AGAIN {
+            if work::is_used_up() {
+                break 'climb;
+            }
+            tell(Event::Climbs)?;
+            let (mut ended, mut again) = (false, false);
+            for drops in [Drops::Estimated, Drops::Counted(&pricing), Drops::Nothing] {
+                let mut events = Vec::new();
+                let way = Way { options: &options, record, drops };
+                let (found, more) = way.passes(&program, &mut |event| {
+                    events.push(tell(event)?);
+                    Ok(events.len())
+                })?;
+                ended = !more;
+                if let Some((count, found)) = cheapest(&mut pricing.borrow_mut(), &program, found)? {
+                    again = !matches!(drops, Drops::Estimated) && found.stmts != program.stmts;
+                    events.truncate(count);
+                    told.append(&mut events);
+                    program = found;
+                    break;
+                }
+            }
+            if ended && !again {
+                break 'climb;
+            }
+            if !again {
                 break;
             }
-        }
-        if ended {
-            break;
         }
     }
     Ok((Rc::unwrap_or_clone(program), told))

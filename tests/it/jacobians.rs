@@ -145,6 +145,8 @@ struct Report {
     /// The same elsewhere: entries that are zero for all inputs.
     loose: usize,
     loosest: Vec<String>,
+    /// Programs of which nothing more is judged: rounding decides a test, or a pattern is beyond a limit of work.
+    left: usize,
     failures: Vec<String>,
 }
 
@@ -163,6 +165,7 @@ impl Report {
             "  {entries} entries of {places} places; zero at all points: {conditional} in programs that compare numbers,"
         );
         println!("  {degenerate} where a size is 0 or a relation is empty, {loose} others");
+        println!("  {} programs where rounding decides a test, or a limit of work is met", self.left);
         self.loosest.iter().take(3).for_each(|text| println!("LOOSE {text}"));
         self.failures.iter().take(10).for_each(|text| println!("FAILURE {text}"));
     }
@@ -309,6 +312,10 @@ fn run(first: u64, programs: u64) {
     let mut report = Report::default();
     for seed in first..first + programs {
         if let Err(complaint) = judge(&mut report, seed) {
+            if complaint.contains(Rounded::UNDECIDED) || complaint.contains("units of work of one pass") {
+                report.left += 1;
+                continue;
+            }
             let text = generate::program(seed, seed % 4 == 3).text;
             report.failures.push(format!("seed {seed}: {complaint}\n{text}"));
         }
@@ -316,6 +323,7 @@ fn run(first: u64, programs: u64) {
     report.failures.sort_by_key(String::len);
     report.loosest.sort_by_key(String::len);
     report.print();
+    assert!(report.left as u64 <= 1 + programs / 100, "{} of {programs} programs are not judged", report.left);
     let shown = report.failures.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(report.failures.is_empty(), "{} failures\n{shown}", report.failures.len());
 }
