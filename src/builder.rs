@@ -23,7 +23,7 @@
 //!
 //! An element is `x[i]`, `x[(i, j + 1)]`, `x[[i, j]]`, or with a method `x.at([i, j])`. Where an index is expected, whole numbers of Rust can stand,
 //! and where a real is, numbers, indices and sizes; on the left of an operator a whole number is an `i64`, and others an `f64`, so that `(2 * x).exp()` needs no
-//! suffix: a `usize` stands on the right, `x * k`. Everything can be given by reference, and a list of expressions has a `sum`. Functions of the library on tensors are methods: `x.dot(&y)`, `a.matmul(b)`, `z.softmax()`.
+//! suffix: a `usize` stands on the right, `x * k`. Of indices and sizes `i / 2` and `i % 2` are floor division and remainder. Everything can be given by reference, and a list of expressions has a `sum`. Functions of the library on tensors are methods: `x.dot(&y)`, `a.matmul(b)`, `z.softmax()`.
 //!
 //! # From graph to tree
 //!

@@ -168,12 +168,15 @@ const FUNCTIONS: Sentences = &[
     ),
     (&["mod", "rem", "fmod", "remainder", "floor_divide", "divmod"], REMAINDER),
     (&["float", "Float64", "float64", "float32"], "an index is a number where a number is expected, or `real(i)`"),
-    (&["int", "floor", "round", "ceil", "trunc"], "reals cannot be rounded to indices: these come in by a `map`"),
+    (
+        &["int", "floor", "round", "ceil", "trunc"],
+        "reals cannot be rounded to indices: these come in by a `map`; of an index, `i // 2` is the floor of the half",
+    ),
     (&["stop_gradient", "detach"], "what is not differentiated by is a parameter that `--wrt` does not name"),
 ];
 
-pub(crate) const REMAINDER: &str =
-    "there is no remainder: places are `x[2*i + 1]`, and `exists k < n. 2*k = i` in a bracket says that `i` is even";
+const REMAINDER: &str =
+    "quotients and remainders of indices and sizes are `i // 2` and `i % 2`, also in a bracket as `i % 2 = 0`";
 
 /// What to write instead of a call of a function that there is not.
 pub(crate) fn function(name: &str) -> Option<&'static str> {

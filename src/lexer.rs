@@ -322,14 +322,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `//` is a floor division: behind an operand and in front of a number, or without blanks between two operands.
+    /// Whether `//` is a floor division: behind an operand and in front of a number or of a name that ends a group, or without blanks between
+    /// two operands.
     fn divides(&self, starts_line: bool) -> bool {
         let behind = self.rest().get(2..).unwrap_or("");
-        let digit = behind.trim_start_matches([' ', '\t']).starts_with(|c: char| c.is_ascii_digit());
+        let next = behind.trim_start_matches([' ', '\t']);
+        let ends_group = |behind: &str| behind.trim_start_matches([' ', '\t']).starts_with([']', ')', ',']);
+        let divisor = next.starts_with(|c: char| c.is_ascii_digit())
+            || next.starts_with(starts_name) && ends_group(next.trim_start_matches(continues_name));
         let operand = |c: char| continues_name(c) || matches!(c, ')' | ']');
         let before = &self.text[..self.at];
         let tight = before.ends_with(operand) && behind.starts_with(|c: char| starts_name(c) || c == '(');
-        !starts_line && (digit && before.trim_end_matches([' ', '\t']).ends_with(operand) || tight)
+        !starts_line && (divisor && before.trim_end_matches([' ', '\t']).ends_with(operand) || tight)
     }
 
     /// `/* .. */`, which is refused and left out.
@@ -548,7 +552,6 @@ impl<'a> Lexer<'a> {
             '&' => diagnostic.help("`and` joins predicates"),
             '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
-            '%' => diagnostic.help(foreign::REMAINDER),
             '\\' => diagnostic.help(foreign::function("solve").unwrap_or_default()),
             '"' | '\'' => diagnostic.help("there are no strings"),
             '{' | '}' => diagnostic.help("grouping is `( .. )`"),

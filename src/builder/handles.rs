@@ -1,6 +1,6 @@
 //! Places in the graph as values of Rust: what expressions, index expressions and guards are made of, and their operators.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Rem, Sub};
 
 use super::graph::{Kind, NodeId, Sort};
 use super::{Builder, Map, Sparse};
@@ -363,6 +363,33 @@ index_operators! {
     Add add Add;
     Sub sub Sub;
     Mul mul Mul;
+}
+
+/// `i / 2` and `i % 2` of indices and sizes are the floor of the quotient and what it leaves, for a positive divisor.
+macro_rules! index_divisions {
+    ($($trait:ident $method:ident $op:ident for $($integer:ty),*;)*) => {$($(
+        impl<'b> $trait<$integer> for Index<'b> {
+            type Output = Index<'b>;
+            #[track_caller]
+            fn $method(self, by: $integer) -> Index<'b> {
+                let by = by.index(self.builder).within(self.builder);
+                Index::make(self.builder, Kind::Binary(BinaryOp::$op), vec![self.id, by])
+            }
+        }
+
+        impl<'b> $trait<$integer> for &Index<'b> {
+            type Output = Index<'b>;
+            #[track_caller]
+            fn $method(self, by: $integer) -> Index<'b> {
+                $trait::$method(*self, by)
+            }
+        }
+    )*)*};
+}
+
+index_divisions! {
+    Div div FloorDiv for i32, i64, usize;
+    Rem rem Rem for i32, i64, usize;
 }
 
 /// The sum of a list that is made in Rust, of at least one expression.

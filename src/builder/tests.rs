@@ -35,6 +35,7 @@ fn builder_operators_and_literals() {
     check(|_, n, _, s| n + s * n - -s, "(- (+ (real n) (* s (real n))) (neg s))");
     check(|_, _, _, s| -1.5 * s.powi(-2).powf(0.5), "(* (neg 1.5r) (^ (^ s (neg 2)) 0.5r))");
     check(|_, n, x, _| x.at([2 * n - 1 + n]), "(at x (+ (- (* 2 n) 1) n))");
+    check(|_, n, x, _| x.at([n / 2 - (n + 1) % 3usize]), "(at x (- (// n 2) (% (+ n 1) 3)))");
     check(|_, _, _, s| s.exp().max(0.0).atan2(s), "(atan2 (max (exp s) 0r) s)");
     check(|_, _, _, s| s.pair(1.0).pair(s.pair(s).fst().snd()), "(pair (pair s 1r) (snd (fst (pair s s))))");
     check(|b, _, _, s| b.call("f", [s, s]), "(f s s)");

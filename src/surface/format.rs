@@ -322,8 +322,8 @@ fn declarations(ast: &Ast, source: &Source<'_>) -> Vec<(usize, usize)> {
         source.tokens[..before_body].iter().rev().take_while(|lexeme| lexeme.token == Token::LeftParen).count();
     let body = source.tokens.get(before_body - opening).map_or(end, |lexeme| lexeme.span.start as usize);
     let begins = |lexeme: &&Lexeme| {
-        let import = || source.of(lexeme) == "import" && lexeme.starts_line;
-        (lexeme.span.start as usize) < body && (is_decl(lexeme.token) || import())
+        let word = || lexeme.starts_line && matches!(source.of(lexeme), "import" | "size");
+        (lexeme.span.start as usize) < body && (is_decl(lexeme.token) || word())
     };
     let starts: Vec<usize> = source.tokens.iter().filter(begins).map(|lexeme| lexeme.span.start as usize).collect();
     let ends = starts.iter().skip(1).copied().chain([body]);

@@ -11,8 +11,8 @@
 use std::collections::BTreeSet;
 
 use super::Signature;
-use crate::base::integers::gcd;
 use crate::base::SizeId;
+use crate::base::integers::gcd;
 use crate::index::{Affine, Checked, Overflow, Pred, Size, Var};
 use crate::solver::estimate::Hints;
 
@@ -121,9 +121,10 @@ impl Signature {
             let (quotient, remainder) = rest.div_rem(by)?;
             whole = whole.add(&quotient)?;
             rest = remainder;
-            let common = rest.terms().iter().fold(by.unsigned_abs(), |g, (_, k)| {
-                gcd(u128::from(g), u128::from(k.unsigned_abs())) as u64
-            });
+            let common = rest
+                .terms()
+                .iter()
+                .fold(by.unsigned_abs(), |g, (_, k)| gcd(u128::from(g), u128::from(k.unsigned_abs())) as u64);
             let common = i64::try_from(common).map_err(|_| Overflow)?;
             if common > 1 {
                 by /= common;

@@ -45,6 +45,7 @@ mod products;
 mod programs;
 mod proofs;
 mod public;
+mod quotients;
 mod regressions;
 mod report;
 mod scatter;

@@ -495,16 +495,10 @@ impl<'a> Elaborator<'a> {
         if missing.is_empty() {
             return Some(());
         }
-        let mut indices: Vec<IndexId> = Vec::new();
-        for (a, _) in args {
-            a.visit(&mut |v| {
-                if let Var::Index(i) = v
-                    && !indices.contains(i)
-                {
-                    indices.push(*i);
-                }
-            });
-        }
+        let indices = self.indices_of(args.iter().map(|(a, _)| a));
+        // The range of a quotient is not that of what it divides.
+        let asks_quotients = args.iter().any(|(a, _)| self.quotient_indices.keys().any(|q| a.mentions(*q)));
+        let sizes = sizes.filter(|_| !asks_quotients);
         let ranges: Vec<String> = indices
             .iter()
             .filter_map(|i| {
@@ -540,5 +534,23 @@ impl<'a> Elaborator<'a> {
         };
         self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
+    }
+
+    /// The indices that some index expressions mention; of quotients, those in what they divide.
+    fn indices_of<'b>(&self, all: impl Iterator<Item = &'b Affine>) -> Vec<IndexId> {
+        let mut indices: Vec<IndexId> = Vec::new();
+        let mut queue: Vec<Affine> = all.cloned().collect();
+        queue.reverse();
+        while let Some(a) = queue.pop() {
+            a.visit(&mut |v| {
+                let Var::Index(i) = v else { return };
+                match self.quotient_indices.get(i) {
+                    Some((of, _)) => queue.push(of.clone()),
+                    None if indices.contains(i) => {}
+                    None => indices.push(*i),
+                }
+            });
+        }
+        indices
     }
 }

@@ -97,6 +97,7 @@ impl<'a> Elaborator<'a> {
             expansions: 0,
             ops: FxHashMap::default(),
             aliases: BTreeMap::new(),
+            quotient_indices: BTreeMap::new(),
             left_out: false,
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
@@ -571,7 +572,7 @@ impl<'a> Declarations<'a> {
                 &mut |source, dim| match linear(source, dim) {
                     Ok(size) => {
                         sizes.extend(size.names());
-                        if !size.quotients.is_empty() && !std::ptr::eq(ty, result.unwrap_or(ty)) {
+                        if !size.quotients.is_empty() && result.is_none_or(|result| !std::ptr::eq(ty, result)) {
                             problems.push(Some(not_solvable(source, dim)));
                         }
                         Some(Size::default())

@@ -118,9 +118,10 @@ impl<'a> Elaborator<'a> {
             other => {
                 let (found, help) = match other {
                     Expr::Number { .. } => ("a number that is not a 64-bit integer", None),
-                    Expr::Binary(BinaryOp::Div, ..) => {
-                        (noun(other), Some("the quotient of indices and sizes is written `i // 2`, and the remainder `i % 2`"))
-                    }
+                    Expr::Binary(BinaryOp::Div, ..) => (
+                        noun(other),
+                        Some("the quotient of indices and sizes is written `i // 2`, and the remainder `i % 2`"),
+                    ),
                     Expr::All => (noun(other), Some("a whole axis is `x[i, :]`")),
                     // The arithmetic of indices is above.
                     Expr::Binary(op, ..) if !matches!(op, BinaryOp::MatMul | BinaryOp::Pow) => {

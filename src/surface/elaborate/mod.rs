@@ -336,6 +336,8 @@ struct Elaborator<'a> {
     expansions: usize,
     /// The index that takes the place of another, since its `gen` was taken apart. It is younger.
     aliases: BTreeMap<IndexId, IndexId>,
+    /// The indices that are quotients of others: what each divides, and by what.
+    quotient_indices: BTreeMap<IndexId, (Affine, i64)>,
     /// Whether there are terms that nothing uses.
     left_out: bool,
     /// The built-in functions by name, as far as they were looked up.

@@ -108,6 +108,7 @@ impl Elaborator<'_> {
                 });
                 let quotient = self.checked(at, made)?;
                 self.anchors.last_mut()?.quotients.push(quotient.clone());
+                self.quotient_indices.insert(index, (quotient.of.clone(), by));
                 quotient
             }
         };

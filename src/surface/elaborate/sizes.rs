@@ -127,10 +127,7 @@ pub(super) fn resolve<'a>(
     resolve_by(size, &mut meaning)
 }
 
-fn resolve_by<'a>(
-    size: &Linear<'a>,
-    meaning: &mut dyn FnMut(Part<'a>) -> Option<Size>,
-) -> Option<Checked<Size>> {
+fn resolve_by<'a>(size: &Linear<'a>, meaning: &mut dyn FnMut(Part<'a>) -> Option<Size>) -> Option<Checked<Size>> {
     let mut terms = Vec::new();
     let mut constant = Affine::constant(size.constant);
     // All names are looked up, so that all unknown ones are reported.

@@ -2,6 +2,7 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, UnaryOp};
 use super::Elaborator;
+use crate::base::IndexId;
 use crate::index::{Affine, RelationRef, Var, View};
 use crate::term::Program;
 use crate::ty::{Type, TypeId};
@@ -10,8 +11,14 @@ use crate::ty::{Type, TypeId};
 const MAX_TYPE_TEXT: usize = 120;
 
 impl Elaborator<'_> {
+    /// Quotients of indices as they are written.
     pub(super) fn show(&self, a: &Affine) -> String {
-        show(&self.program, a)
+        show_with(&self.program, a, &|i| {
+            let (of, by) = self.quotient_indices.get(&i)?;
+            let of =
+                if of.terms().len() == 1 && of.offset() == 0 { self.show(of) } else { format!("({})", self.show(of)) };
+            Some(format!("({of} // {by})"))
+        })
     }
 
     pub(super) fn show_relation(&self, relation: RelationRef) -> String {
@@ -25,9 +32,17 @@ impl Elaborator<'_> {
 
 /// `2*i - j + n - 1`
 fn show(program: &Program, a: &Affine) -> String {
+    show_with(program, a, &|_| None)
+}
+
+/// The same, with other names for some indices.
+fn show_with(program: &Program, a: &Affine, name: &dyn Fn(IndexId) -> Option<String>) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = a.write(&mut text, &mut |v| show_var(program, v));
+    let _ = a.write(&mut text, &mut |v| match v {
+        Var::Index(i) => name(*i).unwrap_or_else(|| show_var(program, v)),
+        v => show_var(program, v),
+    });
     text
 }
 
