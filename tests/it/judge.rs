@@ -154,6 +154,10 @@ impl Expected {
             if x == 0.0 && element.plain.value == 0.0 {
                 element.plain.value = x;
             }
+            // An index that stands for a literal place is a literal in statements, and annihilates if it is 0.
+            if x == 0.0 && !element.plain.value.is_finite() {
+                element.masked = Some(Rounded::new(0.0));
+            }
         }
         Ok(self)
     }

@@ -389,7 +389,6 @@ fn parse_reports_problems() {
         ("parm x : real\nparam y : real\ny", vec![("unknown-declaration", "parm")]),
         ("x\nprm y", vec![("unexpected-token", "prm")]),
         ("let a = 1\n  - a", vec![("missing-body", "")]),
-        ("[i % 2 = 0] * a", vec![("bad-character", "%")]),
         ("a + \"b c\"", vec![("bad-character", "\"b c\"")]),
     ] {
         assert_eq!(problems(text), expected, "{text}");
