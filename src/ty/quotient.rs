@@ -8,11 +8,11 @@
 //! A quotient is a size of its own, which two assumptions define; so all that proves, counts and binds knows of it what it knows of other
 //! assumptions. There is one for each remainder and divisor, so equal quotients are equal sizes, and one that has no remainder is none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Signature;
-use crate::base::SizeId;
 use crate::base::integers::gcd;
+use crate::base::{SizeId, work};
 use crate::index::{Affine, Checked, Overflow, Pred, Size, Var};
 use crate::solver::estimate::Hints;
 
@@ -56,22 +56,44 @@ impl Quotient {
 impl Signature {
     /// The sizes that assumptions define as quotients, in the order of the assumptions.
     pub fn quotients(&self) -> Vec<Quotient> {
-        let known: BTreeSet<&Pred> = self.assumptions.iter().flat_map(Pred::conjuncts).collect();
-        let mut found: Vec<Quotient> = Vec::new();
-        for p in self.assumptions.iter().flat_map(Pred::conjuncts) {
-            let Pred::NonNegative(rest) = p else { continue };
-            for (v, k) in rest.terms() {
-                let (Var::Size(size), Some(by)) = (v, k.checked_neg().filter(|by| *by >= 2)) else { continue };
-                let of = Affine::size(*size).scale(by).and_then(|multiple| rest.add(&multiple));
-                let Ok(quotient) = of.map(|of| Quotient { size: *size, of, by }) else { continue };
-                let positive = quotient.of.offset() >= 0 && quotient.of.terms().iter().all(|(_, k)| *k > 0);
-                let defined = quotient.definition().is_ok_and(|both| both.iter().all(|p| known.contains(p)));
-                if positive && defined && found.iter().all(|other| other.size != *size) {
-                    found.push(quotient);
-                }
+        let said: BTreeSet<&Pred> = self.assumptions.iter().flat_map(Pred::conjuncts).collect();
+        let mut found = BTreeMap::new();
+        for quotient in self.divisions(|_| true) {
+            if quotient.definition().is_ok_and(|both| both.iter().all(|p| said.contains(p))) {
+                let next = found.len();
+                found.entry(quotient.size).or_insert((next, quotient));
             }
         }
-        found
+        let mut found: Vec<(usize, Quotient)> = found.into_values().collect();
+        found.sort_by_key(|(at, _)| *at);
+        found.into_iter().map(|(_, quotient)| quotient).collect()
+    }
+
+    /// The quotients that have one half of a definition, `of - by*size` for which `may_be` holds.
+    fn divisions(&self, may_be: impl Fn(&Affine) -> bool) -> impl Iterator<Item = Quotient> {
+        work::charge(self.assumptions.len());
+        let rests = self.assumptions.iter().flat_map(Pred::conjuncts).filter_map(move |p| match p {
+            Pred::NonNegative(rest) if may_be(rest) => Some(rest),
+            _ => None,
+        });
+        let of = |rest: &Affine, v: &Var, k: i64| {
+            let (Var::Size(size), Some(by)) = (v, k.checked_neg().filter(|by| *by >= 2)) else { return None };
+            let of = rest.add(&Affine::size(*size).scale(by).ok()?).ok()?;
+            let positive = of.offset() >= 0 && of.terms().iter().all(|(_, k)| *k > 0);
+            positive.then_some(Quotient { size: *size, of, by })
+        };
+        rests.flat_map(move |rest| rest.terms().iter().filter_map(move |(v, k)| of(rest, v, *k)))
+    }
+
+    /// Of the quotients for which `may_be` holds, the first that is as wanted.
+    fn quotient_where(
+        &self,
+        may_be: impl Fn(&Affine) -> bool,
+        is_wanted: impl Fn(&Quotient) -> bool,
+    ) -> Option<Quotient> {
+        let is_said = |p: &Pred| self.assumptions.iter().any(|said| said.conjuncts().contains(p));
+        let is_defined = |quotient: &Quotient| quotient.definition().is_ok_and(|both| both.iter().all(is_said));
+        self.divisions(may_be).find(|quotient| is_wanted(quotient) && is_defined(quotient))
     }
 
     /// The values of quotients, where those of all other sizes are known.
@@ -115,7 +137,6 @@ impl Signature {
         own: Option<SizeId>,
         is_free: &dyn Fn(&str) -> bool,
     ) -> Checked<(Size, Vec<Pred>)> {
-        let quotients = self.quotients();
         let (mut whole, mut rest, mut by) = (Affine::constant(0), of.clone(), by);
         loop {
             let (quotient, remainder) = rest.div_rem(by)?;
@@ -136,7 +157,10 @@ impl Signature {
             }
             // floor((floor(n / a) + c) / b)  ==  floor((n + a*c) / (a*b))
             let inner = rest.add_constant(rest.offset().checked_neg().ok_or(Overflow)?)?.as_size();
-            match quotients.iter().find(|quotient| Some(quotient.size) == inner) {
+            match inner.and_then(|inner| {
+                let divides = |rest: &Affine| rest.coefficient(&Var::Size(inner)) < -1;
+                self.quotient_where(divides, |quotient| quotient.size == inner)
+            }) {
                 Some(inner) => {
                     let shift = inner.by.checked_mul(rest.offset()).ok_or(Overflow)?;
                     rest = inner.of.add_constant(shift)?;
@@ -145,7 +169,8 @@ impl Signature {
                 None => break,
             }
         }
-        if let Some(found) = quotients.iter().find(|quotient| quotient.of == rest && quotient.by == by) {
+        let as_long = |other: &Affine| other.offset() == rest.offset() && other.terms().len() == rest.terms().len() + 1;
+        if let Some(found) = self.quotient_where(as_long, |quotient| quotient.of == rest && quotient.by == by) {
             return Ok((whole.add(&Affine::size(found.size))?, Vec::new()));
         }
         let size = match own.filter(|own| whole == Size::default() && rest.coefficient(&Var::Size(*own)) == 0) {
@@ -166,10 +191,7 @@ impl Signature {
         let stem = sizes.collect::<Vec<_>>().join("_");
         let stem = format!("{stem}_{by}");
         let taken = |name: &str| !is_free(name) || self.sizes.values().any(|size| size == name);
-        let mut name = stem.clone();
-        while taken(&name) {
-            name.push('\'');
-        }
-        name
+        let numbered = (2..).map(|k| format!("{stem}_{k}"));
+        std::iter::once(stem.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(stem)
     }
 }

@@ -120,6 +120,14 @@ const FAMILIES: &[TextFamily] = &[
         let assume = |j| format!("assume n{j} + {j} <= {}*n{} + n{}", j + 1, (5 * j + 1) % k, (3 * j + 2) % k);
         format!("{params}\n{}\nsum i < n0. x0[i] * [i < n1] * x1[i]", parts(k, "\n", assume))
     }),
+    ("many quotients of sizes", |k| {
+        let sizes = parts(k, "\n", |j| format!("size h{j} = (n + {j}) // {}", j + 2));
+        format!("param x : [n] real\n{sizes}\nsum i < {}. i", parts(k, " + ", |j| format!("h{j} + n // {}", j + 3)))
+    }),
+    ("many quotients of indices", |k| {
+        let terms = parts(k, " + ", |j| format!("[i % {} != {j}] * x[(i + {j}) // {}]", j + 2, j + 2));
+        format!("param x : [n] real\nassume n >= 2\nsum i < n. ({terms})^2")
+    }),
     ("stencil", |k| {
         format!("param x : [n] real\nsum i < n. ({})^2", parts(k, " + ", |j| format!("[i + {j} < n] * x[i + {j}]")))
     }),

@@ -18,7 +18,7 @@ use super::names::{Global, Scopes};
 use super::sizes::{Part, declared_type, linear, resolve};
 use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
-use crate::base::{FunctionId, SizeId, Span, VarId};
+use crate::base::{FunctionId, SizeId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::{Overflow, Pred, Size, Var};
 use crate::scalar::{Op, UserFunction, check_functions};
@@ -272,6 +272,14 @@ impl<'a> Declarations<'a> {
     /// `size h = n // 2`: the size is this quotient from here on, or equal to what else it is.
     fn defined_size(&mut self, name: &Name, value: ExprId) {
         let Some(Global::Size(size)) = self.globals.get(name.text.as_str()).copied() else { return };
+        if work::is_used_up() {
+            if !self.failed {
+                let message = "checking the sizes takes too long, and was given up here";
+                let help = "fewer sizes that are quotients make it shorter";
+                self.report(Diagnostic::new("too-much-work", name.span, message).help(help));
+            }
+            return;
+        }
         let divided = match &self.source.ast.exprs[value] {
             Expr::Binary(BinaryOp::FloorDiv, of, by) => {
                 let by = self.source.constants.get(by.0 as usize).copied().flatten();

@@ -104,14 +104,20 @@ pub(super) fn elaborate_with(
     let prelude = &*PRELUDE;
     let source = Source::new(ast);
     let imported: Vec<Source<'_>> = imported.iter().map(Source::new).collect();
-    let mut elaborator = Elaborator::declare(&source, prelude, &imported, functions);
-    match ast.body {
-        Some(body) => {
-            elaborator.tasks.push(Task::Value(body));
-            work::within(work::budget_of_text(ast.exprs.len()), || elaborator.run());
+    let elaborator = work::within(work::budget_of_text(ast.exprs.len()), || {
+        let mut elaborator = Elaborator::declare(&source, prelude, &imported, functions);
+        match ast.body {
+            Some(body) => {
+                elaborator.tasks.push(Task::Value(body));
+                elaborator.run();
+            }
+            None => {
+                let message = "the program has declarations but no expression";
+                elaborator.report("missing-body", Span::default(), message);
+            }
         }
-        None => elaborator.report("missing-body", Span::default(), "the program has declarations but no expression"),
-    }
+        elaborator
+    });
     elaborator.finish()
 }
 
