@@ -73,7 +73,7 @@
 //! ```
 //!
 //! [`ir::driver`] knows this order; that of the passes between Tensor-SSA and loops is [`ir::prepare::PASSES`], that of the passes over loops
-//! [`ir::schedule::PASSES`], and that of the four that run at binding [`ir::schedule::specialise`](fn@ir::schedule::specialise). In debug builds a verifier
+//! [`ir::schedule::PASSES`], and that of those that run at binding [`ir::schedule::AT_BINDING`]. In debug builds a verifier
 //! runs after every pass, from let-lifting on, and an error names the guilty pass; `iverson show --stage loops --after NAME` prints what a pass made.
 //!
 //! # The intermediate representations

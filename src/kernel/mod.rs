@@ -176,6 +176,18 @@ impl Kernel {
         Kernel::bind_on(program, inputs, constants, (engine, limit), BTreeMap::new())
     }
 
+    /// Binds a program without the [passes at binding](crate::schedule::AT_BINDING), for whoever judges what passes do.
+    ///
+    /// # Errors
+    /// Those of [`Kernel::bind`].
+    #[doc(hidden)]
+    pub fn bind_as_it_is(program: Arc<Program>, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        let bindings = bind(&program.signature, inputs)?;
+        let outputs = output_leaves(&program, &bindings)?;
+        let parts = Parts { outputs, held: Held::default(), arrays: BTreeMap::new(), limit: engine.limit() };
+        Kernel::over(program, &bindings, parts, engine)
+    }
+
     /// Binds a program whose patterns were found out, with arrays that are known.
     fn bind_on(
         program: Arc<Program>,

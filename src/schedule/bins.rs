@@ -29,6 +29,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Sizes;
 use super::hold::graph::{Graph, index};
 use super::hold::place::visits_all;
 use super::machine::VECTOR;
@@ -91,10 +92,7 @@ fn through(stmt: &Stmt, entry: IndexId) -> bool {
 }
 
 /// Computes terms in bins, where the relations are large enough.
-///
-/// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow).
-pub fn in_bins(program: &Program) -> Result<Program> {
+pub(super) fn run(program: Program, _: Option<&Sizes<'_>>) -> Result<Program> {
     let mut binned = Program { nests: Vec::with_capacity(program.nests.len()), ..program.clone() };
     let graph = Graph::new(&program.nests);
     for (at, nest) in program.nests.iter().enumerate() {
@@ -106,7 +104,7 @@ pub fn in_bins(program: &Program) -> Result<Program> {
             let mut found: Vec<Terms> = Vec::new();
             let shared = shared(nest, &nest.body[..k]);
             if matches!(stmt, Stmt::For { .. }) {
-                let finder = Finder { program, graph: &graph, nest: at, shared: &shared };
+                let finder = Finder { program: &program, graph: &graph, nest: at, shared: &shared };
                 stmt.visit(&mut |stmt| found.extend(finder.terms(stmt)));
             }
             // One relation decides which of both is run.

@@ -42,14 +42,16 @@
 //! *Exact*: the same bits. *Contracts*: a product and a sum are rounded once where they were rounded twice. *Reassociates*: sums and products in
 //! another order.
 //!
-//! Four more run when a program is bound, as sizes and constants are known then; [`specialise`](fn@specialise) has their order:
+//! Those of [`AT_BINDING`] run when a program is bound, as sizes are known then:
 //!
 //! | pass | what it does | for | results |
 //! |---|---|---|---|
-//! | [`scatter`](fn@scatter) | sums by target are computed in the order of their sources | sizes | reassociates |
-//! | `privatise` | longer rows that only their own iteration reads are kept for each part, too | sizes | exact |
-//! | [`hold`](fn@hold) | what constants alone lead to is a program of its own, which runs once | constants | exact |
-//! | [`in_bins`] | sums along another view of a relation are computed in two passes | a program has both forms | exact |
+//! | `scatter` | sums by target are computed in the order of their sources | sizes | reassociates |
+//! | `privatise-rows` | longer rows that only their own iteration reads are kept for each part, too | sizes | exact |
+//! | `bins` | sums along another view of a relation are computed in two passes | a program has both forms | exact |
+//!
+//! Behind the first of them [`hold`](fn@hold) makes two programs of one, where some parameters are constant: what these alone lead to runs once.
+//! [`specialise`](fn@specialise) is all of this.
 //!
 //! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes) beside others, where they are known.
 
@@ -96,11 +98,10 @@ mod vectorise;
 use crate::base::work;
 use crate::error::Result;
 use crate::loops::{Program, size};
-use crate::stages::{Exactness, Stages};
+use crate::stages::{Exactness, Stages, check};
 
-pub use bins::in_bins;
 pub use hold::{Split, constants_by_name, hold};
-pub use scatter::{Sizes, scatter};
+pub use scatter::Sizes;
 pub use short_axes::{short_axes, with_sizes};
 pub use specialise::{Specialised, specialise};
 
@@ -126,6 +127,40 @@ impl Pass {
         })
     }
 }
+
+/// A pass that runs when a program is bound.
+#[derive(Clone, Copy, Debug)]
+pub struct LatePass {
+    /// Its name.
+    pub name: &'static str,
+    /// How far results are those of before.
+    pub exactness: Exactness,
+    run: fn(Program, Option<&Sizes<'_>>) -> Result<Program>,
+}
+
+impl LatePass {
+    /// The program after the pass. Where no sizes are known, what depends on them is left as it is.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug), in debug builds also where the verifier refuses the result.
+    pub fn apply(&self, program: Program, sizes: Option<&Sizes<'_>>) -> Result<Program> {
+        let program = (self.run)(program, sizes)?;
+        if cfg!(debug_assertions) {
+            check(self.name, &program)?;
+        }
+        Ok(program)
+    }
+}
+
+/// The passes at binding, in their order.
+pub const AT_BINDING: [LatePass; 3] = {
+    use Exactness::{Exact, Reassociates};
+    [
+        LatePass { name: "scatter", exactness: Reassociates, run: scatter::run },
+        LatePass { name: "privatise-rows", exactness: Exact, run: privatise::rows },
+        LatePass { name: "bins", exactness: Exact, run: bins::run },
+    ]
+};
 
 /// The passes, in their order.
 pub const PASSES: [Pass; 32] = {

@@ -33,11 +33,14 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 /// Keeps rows of intermediate tensors for each part only that have more of them than parts.
-pub(super) fn with_sizes(program: &mut Program, sizes: &Sizes<'_>) -> Result<()> {
-    keep(program, &|buffer, axis| {
-        let rows = buffer.dims.get(axis).and_then(|n| (sizes.length)(n));
-        buffer.entries.is_none() && rows.is_some_and(|rows| rows >= 2 * u64::from(PARTS))
-    })
+pub(super) fn rows(mut program: Program, sizes: Option<&Sizes<'_>>) -> Result<Program> {
+    if let Some(sizes) = sizes {
+        keep(&mut program, &|buffer, axis| {
+            let rows = buffer.dims.get(axis).and_then(|n| (sizes.length)(n));
+            buffer.entries.is_none() && rows.is_some_and(|rows| rows >= 2 * u64::from(PARTS))
+        })?;
+    }
+    Ok(program)
 }
 
 fn keep(program: &mut Program, is_kept: &dyn Fn(&Buffer, usize) -> bool) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Sizes, Split, hold, in_bins, privatise, scatter};
+use super::{AT_BINDING, Sizes, Split, hold};
 use crate::base::ParamId;
 use crate::error::Result;
 use crate::loops::Program;
@@ -21,20 +21,12 @@ pub struct Specialised {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn specialise(program: &Program, sizes: Option<&Sizes<'_>>, constants: &BTreeSet<ParamId>) -> Result<Specialised> {
-    let scattered = sizes.map_or(Ok(None), |sizes| scatter(program, sizes))?;
-    let program = scattered.as_ref().unwrap_or(program);
-    let finish = |mut program: Program| {
-        if let Some(sizes) = sizes {
-            privatise::with_sizes(&mut program, sizes)?;
-            if cfg!(debug_assertions) {
-                crate::stages::check("privatise", &program)?;
-            }
-        }
-        in_bins(&program)
-    };
+    let [first, others @ ..] = AT_BINDING;
+    let program = first.apply(program.clone(), sizes)?;
+    let finish = |program: Program| others.iter().try_fold(program, |program, pass| pass.apply(program, sizes));
     if constants.is_empty() {
-        return Ok(Specialised { setup: None, main: finish(program.clone())? });
+        return Ok(Specialised { setup: None, main: finish(program)? });
     }
-    let Split { setup, main } = hold(program, constants)?;
+    let Split { setup, main } = hold(&program, constants)?;
     Ok(Specialised { setup: Some(finish(setup)?), main: finish(main)? })
 }

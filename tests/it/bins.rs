@@ -6,13 +6,12 @@ use std::sync::Arc;
 use iverson::ir::codegen::source::{Target, source};
 use iverson::ir::loops::{Bins, Program};
 use iverson::ir::reference;
-use iverson::ir::schedule::in_bins;
 use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
 use iverson::{Error, Function};
 
 use crate::kernels::{fitting, numbers};
-use crate::support::Numbers;
+use crate::support::{Numbers, at_binding};
 
 /// Programs, and how many sums have their terms in bins.
 const PROGRAMS: [(&str, usize); 16] = [
@@ -72,7 +71,7 @@ fn nests(text: &str) -> (Function, Program) {
 fn bins_change_no_bit() {
     for (k, (text, count)) in PROGRAMS.into_iter().enumerate() {
         let (function, nests) = nests(text);
-        let found = in_bins(&nests).expect("it is rewritten").to_string();
+        let found = at_binding("bins", &nests, None).to_string();
         assert_eq!(found.matches("= places in bins").count(), count, "{text}\n{found}");
         for size in [0, 1, 3, 8, 35] {
             let inputs = fitting(&function, size, &mut Numbers::new(k as u64, true));
@@ -116,7 +115,7 @@ fn terms_are_rounded_alike() -> Result<(), Error> {
 #[test]
 fn nests_and_source() {
     let (_, nests) = nests(PROGRAMS[1].0);
-    let binned = in_bins(&nests).expect("it is rewritten");
+    let binned = at_binding("bins", &nests, None);
     insta::assert_snapshot!(binned.explained());
     let text = source(&binned, Target::Module).expect("it is written").text;
     let (_, nests) = text.split_once("pub unsafe extern \"C\" fn nest_0").expect("there are nests");

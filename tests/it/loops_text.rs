@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use iverson::ir::loops::{self, Bins, Decision, Program, StoredAs};
-use iverson::ir::schedule::in_bins;
 use iverson::ir::stages::Stages;
 use iverson::ir::surface;
 use iverson::ir::ty::{Signature, Storage};
@@ -15,7 +14,7 @@ use iverson::{Error, Function, Mode, Request};
 
 use crate::generate::{self, Family};
 use crate::kernels::fitting;
-use crate::support::{Numbers, compile, inputs, setting};
+use crate::support::{Numbers, at_binding, compile, inputs, setting};
 
 /// All but the signature. Numbers differ where their bits do, but for NaNs, which are one.
 fn content(program: &Program) -> String {
@@ -55,7 +54,7 @@ fn place<'a>(error: &Error, text: &'a str) -> &'a str {
 fn round_trips(function: &Function) {
     let mut nests = function.loops(&mut Stages::new()).expect("it lowers");
     round_trip(&nests);
-    let binned = in_bins(&nests).expect("no number is large");
+    let binned = at_binding("bins", &nests, None);
     round_trip(&Program { bins: Bins { least: 0, size: 2 }, ..binned });
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
     for constants in names.iter().map(|name| vec![name.as_str()]).chain([names.iter().map(String::as_str).collect()]) {
@@ -453,7 +452,7 @@ fn mutated_texts_do_no_harm() {
         let function = compile(source);
         let gradient = derivative(&function, false).expect("it has one");
         for function in [function, gradient] {
-            let nests = in_bins(&function.loops(&mut Stages::new()).expect("it lowers")).expect("small numbers");
+            let nests = at_binding("bins", &function.loops(&mut Stages::new()).expect("it lowers"), None);
             let text = nests.explained();
             let mut rng = Rng::with_seed(seed as u64);
             let inputs = fitting(&function, 5, &mut Numbers::new(seed as u64, false));

@@ -1,5 +1,5 @@
-//! The passes over Tensor-SSA for lowering, and those over loop nests, one by one: on programs as they come, in their order, and, of those over loop
-//! nests, all but one of them.
+//! The passes over Tensor-SSA for lowering, those over loop nests, and those at binding, one by one: on programs as they come, in their order, and, of
+//! those over loop nests, all but one of them.
 //!
 //! Each is judged by the reference evaluator, or the interpreter, before and after, at the exactness that the pass has, on the programs of the tests
 //! with their gradients, on random ones, and on random nests. The verifier looks at every result.
@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use iverson::ir::base::RelationId;
+use iverson::ir::index::Size;
 use iverson::ir::loops::{self, Program};
 use iverson::ir::reference::Environment;
-use iverson::ir::schedule::PASSES;
+use iverson::ir::schedule::{AT_BINDING, PASSES, Sizes};
 use iverson::ir::stages::{Exactness, Stages, check};
 use iverson::ir::tssa::vanishing::without_vanishing;
 use iverson::ir::{lower, prepare, tssa};
@@ -43,7 +45,7 @@ fn lowered_for(program: &tssa::Program, inputs: &Inputs) -> Program {
 }
 
 fn run(program: &Program, inputs: &Inputs) -> Vec<f64> {
-    let kernel = Kernel::bind(Arc::new(program.clone()), inputs, Engine::Interpreter).expect("it binds");
+    let kernel = Kernel::bind_as_it_is(Arc::new(program.clone()), inputs, Engine::Interpreter).expect("it binds");
     numbers(&kernel.call(inputs).expect("it runs"))
 }
 
@@ -71,6 +73,38 @@ fn judge_prepared(name: &str, program: &tssa::Program, inputs: &Inputs, expected
                 }
             }
             *changes.entry(pass.name).or_default() += usize::from(after.stmts != from.stmts);
+            (after, found)
+        };
+        judged(format!("{} alone", pass.name), program, &at_first);
+        (current, before) = judged(pass.name.to_owned(), &current, &before);
+    }
+}
+
+/// Judges the passes at binding, alone and in their order. That little fits a cache lets them do what they do for large programs.
+fn judge_at_binding(name: &str, program: &Program, inputs: &Inputs, expected: &Expected, changes: &mut Changes) {
+    let bindings = tensor::bind(&program.signature, inputs).expect("the inputs fit");
+    let length = |n: &Size| bindings.length(n).ok().map(|n| n as u64);
+    let tuples = |r: RelationId| bindings.relations().get(r).map(|r| r.len() as u64);
+    let small = Sizes { length: &length, tuples: &tuples, cached: 1 };
+    // Whether a row is long only decides what is done.
+    let long = |n: &Size| length(n).map(|n| 1000 * n);
+    let long = Sizes { length: &long, tuples: &tuples, cached: 1 };
+    let at_first = run(program, inputs);
+    let (mut current, mut before) = (program.clone(), at_first.clone());
+    for pass in AT_BINDING {
+        let mut judged = |what: String, from: &Program, was: &[f64]| {
+            let sizes = if pass.name == "privatise-rows" { &long } else { &small };
+            let after = pass.apply(from.clone(), Some(sizes)).expect("it runs");
+            check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {what}: {error}"));
+            let found = run(&after, inputs);
+            match pass.exactness {
+                Exactness::Exact => assert_eq!(bits(&found), bits(was), "{name}: {what}\n{from}\n{after}"),
+                Exactness::Contracts | Exactness::Reassociates => {
+                    let compared = expected.compare(&what, &found, Ways::Raw);
+                    compared.unwrap_or_else(|complaint| panic!("{name}: {complaint}\n{after}"));
+                }
+            }
+            *changes.entry(pass.name).or_default() += usize::from(after.nests != from.nests);
             (after, found)
         };
         judged(format!("{} alone", pass.name), program, &at_first);
@@ -115,6 +149,7 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
         judged(format!("{} alone", pass.name), &first, &at_first);
         (program, before) = judged(pass.name.to_owned(), &program, &before);
     }
+    judge_at_binding(name, &program, inputs, &expected, changes);
     for left_out in PASSES {
         let mut program = first.clone();
         for pass in PASSES.iter().filter(|pass| pass.name != left_out.name) {
@@ -227,7 +262,7 @@ fn passes_keep_programs() {
     judge("k06, simplified", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
     println!("{changes:?}");
     let names = prepare::PASSES.iter().map(|pass| pass.name).chain(PASSES.iter().map(|pass| pass.name));
-    for name in names {
+    for name in names.chain(AT_BINDING.iter().map(|pass| pass.name)) {
         assert!(changes.get(name).is_some_and(|count| *count > 0), "{name} changed nothing");
     }
 }

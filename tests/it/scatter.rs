@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use iverson::ir::loops::{Decision, Program};
-use iverson::ir::schedule::{Sizes, scatter};
+use iverson::ir::schedule::Sizes;
 use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
 use iverson::tensor::{Inputs, bind};
@@ -12,7 +12,7 @@ use iverson::{Error, Function};
 
 use crate::judge::{Expected, Ways};
 use crate::kernels::{fitting, fitting_sizes, numbers};
-use crate::support::Numbers;
+use crate::support::{Numbers, at_binding};
 
 /// Programs, and how many sums are scattered at size 25.
 const PROGRAMS: [(&str, usize); 11] = [
@@ -76,7 +76,8 @@ fn scattered(program: &Program, inputs: &Inputs, cached: u64) -> Option<Program>
     let bindings = bind(&program.signature, inputs).expect("it binds");
     let length = |n: &_| bindings.length(n).ok().map(|n| n as u64);
     let tuples = |r| bindings.relations().get(r).map(|r| r.len() as u64);
-    scatter(program, &Sizes { length: &length, tuples: &tuples, cached }).expect("it is rewritten")
+    let found = at_binding("scatter", program, Some(&Sizes { length: &length, tuples: &tuples, cached }));
+    Some(found).filter(|found| found.nests != program.nests)
 }
 
 fn count(program: &Option<Program>) -> usize {

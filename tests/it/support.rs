@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use iverson::ir::reference::{Environment, Leaf, Limits, Numeric, eval_term, eval_tssa};
-use iverson::ir::{term, tssa};
+use iverson::ir::schedule::{AT_BINDING, Sizes};
+use iverson::ir::{loops, term, tssa};
 use iverson::tensor::{Bindings, Coo, Csc, Csr, Dense, Inputs, Relation, Tensor, Value, bind};
 use iverson::{Function, Result};
 
@@ -206,6 +207,12 @@ pub fn flat(leaves: &[Leaf<f64>]) -> Vec<f64> {
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len(), "an inner product of vectors of different lengths");
     a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// The program after a pass that runs at binding.
+pub fn at_binding(name: &str, program: &loops::Program, sizes: Option<&Sizes<'_>>) -> loops::Program {
+    let pass = AT_BINDING.iter().find(|pass| pass.name == name).expect("there is such a pass");
+    pass.apply(program.clone(), sizes).expect("no number is large")
 }
 
 /// Compiles a program that is known to be right.

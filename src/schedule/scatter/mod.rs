@@ -63,11 +63,13 @@ pub struct Sizes<'a> {
     pub cached: u64,
 }
 
-/// Computes sums by target in the order of their sources, where that is faster for these sizes; nothing where there are none.
-///
-/// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
-pub fn scatter(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
+/// Computes sums by target in the order of their sources, where that is faster for these sizes.
+pub(super) fn run(program: Program, sizes: Option<&Sizes<'_>>) -> Result<Program> {
+    let scattered = sizes.map_or(Ok(None), |sizes| scattered(&program, sizes))?;
+    Ok(scattered.unwrap_or(program))
+}
+
+fn scattered(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
     let mut pass = Pass {
         program: Program { nests: Vec::with_capacity(program.nests.len()), ..program.clone() },
         sizes,
