@@ -12,7 +12,8 @@
 //!    joins the guard. An atom `f(b, s)` of a map fixes `s = f(b)`, with `b` in the range of the map.
 //! 3. **Guards.** What follows from the ranges of the indices around, the guards around and the assumptions on sizes is dropped. The
 //!    rest stands as far out as its indices allow: `sum s. [p] * e == [p] * sum s. e` where `p` does not mention `s`.
-//!    `[p] * a + [p] * b == [p] * (a + b)`. A comparison that only guards read stands in the bracket itself.
+//!    `[p] * a + [p] * b == [p] * (a + b)`. That a sum has a term is not said: `[exists s. q] * sum s. [q] * e == sum s. [q] * e`.
+//!    A comparison that only guards read stands in the bracket itself.
 //! 4. **Sparse parameters.** `[A?(a) and p] * A.value(a) * y` reads `[p] * A[a] * y` where `y` is a plain access that needs no guard.
 //!    This is the only place where a factor is read outside a guard that it had: the products differ where `y` is infinite or
 //!    NaN and `A` has no entry.
