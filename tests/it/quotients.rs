@@ -234,7 +234,7 @@ fn as_they_read() {
         (
             "let A = gen i < n, j < 3. x[i] * j in gen k < 3*n. A[k // 3, k % 3]",
             "let A = gen i < n, j < 3. x[i] * j\nin gen k < 3*n. sum q < n. [k <= 3*q + 2 and 3*q <= k] * A[q, k - 3*q]",
-            "gen i < n. dy[3*i + 1] + 2 * dy[3*i + 2]",
+            "gen i < n. sum j < 3. j * dy[3*i + j]",
         ),
     ] {
         let function = compile(&format!("param x : [n] real\n{text}"));
