@@ -164,6 +164,9 @@ pub(super) struct Printer<'a> {
     elements: u32,
 }
 
+/// How long a quotient is that is written out.
+const MAX_QUOTIENT_TEXT: usize = 80;
+
 impl<'a> Printer<'a> {
     fn new(program: &'a Program, style: Style) -> Self {
         let signature = &program.signature;
@@ -372,7 +375,10 @@ impl<'a> Printer<'a> {
                 Style::Latex => format!("\\lfloor {of} / {by} \\rfloor"),
                 _ => format!("⌊{of} / {by}⌋"),
             };
-            self.floors.insert(quotient.size, text);
+            // A long one keeps its name.
+            if text.len() <= MAX_QUOTIENT_TEXT {
+                self.floors.insert(quotient.size, text);
+            }
         }
     }
 

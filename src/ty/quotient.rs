@@ -96,6 +96,12 @@ impl Signature {
         self.divisions(may_be).find(|quotient| is_wanted(quotient) && is_defined(quotient))
     }
 
+    /// The quotient that a size is.
+    pub(crate) fn quotient_of(&self, size: SizeId) -> Option<Quotient> {
+        let divides = |rest: &Affine| rest.coefficient(&Var::Size(size)) < -1;
+        self.quotient_where(divides, |quotient| quotient.size == size)
+    }
+
     /// The values of quotients, where those of all other sizes are known.
     ///
     /// # Errors
@@ -157,10 +163,7 @@ impl Signature {
             }
             // floor((floor(n / a) + c) / b)  ==  floor((n + a*c) / (a*b))
             let inner = rest.add_constant(rest.offset().checked_neg().ok_or(Overflow)?)?.as_size();
-            match inner.and_then(|inner| {
-                let divides = |rest: &Affine| rest.coefficient(&Var::Size(inner)) < -1;
-                self.quotient_where(divides, |quotient| quotient.size == inner)
-            }) {
+            match inner.and_then(|inner| self.quotient_of(inner)) {
                 Some(inner) => {
                     let shift = inner.by.checked_mul(rest.offset()).ok_or(Overflow)?;
                     rest = inner.of.add_constant(shift)?;

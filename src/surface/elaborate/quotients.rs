@@ -14,7 +14,7 @@ use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::computed::Hoisted;
 use super::sizes::not_a_divisor;
 use super::{Elaborator, Task};
-use crate::base::{IndexId, Span};
+use crate::base::{IndexId, Span, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::solver::exists;
@@ -91,6 +91,7 @@ impl Elaborator<'_> {
             self.report("not-an-index", span, "a quotient of indices stands in an access or a bracket");
             return None;
         };
+        work::charge(anchor.quotients.len());
         let known = anchor.quotients.iter().find(|known| known.of == of && known.by == by).cloned();
         let quotient = match known {
             Some(known) => known,

@@ -2,10 +2,13 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, UnaryOp};
 use super::Elaborator;
-use crate::base::IndexId;
+use crate::base::{IndexId, SizeId};
 use crate::index::{Affine, RelationRef, Var, View};
 use crate::term::Program;
 use crate::ty::{Type, TypeId};
+
+/// How deep quotients nest in messages.
+const MAX_QUOTIENTS: usize = 8;
 
 /// How much of a type a message shows.
 const MAX_TYPE_TEXT: usize = 120;
@@ -13,12 +16,22 @@ const MAX_TYPE_TEXT: usize = 120;
 impl Elaborator<'_> {
     /// Quotients of indices as they are written.
     pub(super) fn show(&self, a: &Affine) -> String {
-        show_with(&self.program, a, &|i| {
-            let (of, by) = self.quotient_indices.get(&i)?;
-            let of =
-                if of.terms().len() == 1 && of.offset() == 0 { self.show(of) } else { format!("({})", self.show(of)) };
-            Some(format!("({of} // {by})"))
-        })
+        self.show_within(a, 0)
+    }
+
+    fn show_within(&self, a: &Affine, depth: usize) -> String {
+        match a.as_index().and_then(|i| self.show_quotient(i, depth)) {
+            Some(quotient) => quotient,
+            None => show_with(&self.program, a, &|i| Some(format!("({})", self.show_quotient(i, depth)?))),
+        }
+    }
+
+    /// `i // 2` of the index that it is.
+    fn show_quotient(&self, i: IndexId, depth: usize) -> Option<String> {
+        let (of, by) = self.quotient_indices.get(&i)?;
+        let text = if depth < MAX_QUOTIENTS { self.show_within(of, depth + 1) } else { "..".to_owned() };
+        let is_product = of.terms().len() == 1 && of.offset() == 0;
+        Some(if is_product { format!("{text} // {by}") } else { format!("({text}) // {by}") })
     }
 
     pub(super) fn show_relation(&self, relation: RelationRef) -> String {
@@ -49,10 +62,17 @@ fn show_with(program: &Program, a: &Affine, name: &dyn Fn(IndexId) -> Option<Str
 fn show_var(program: &Program, v: &Var) -> String {
     match v {
         Var::Index(i) => program.indices.get(*i).cloned().unwrap_or_else(|| i.to_string()),
-        Var::Size(n) => match program.signature.quotients().into_iter().find(|quotient| quotient.size == *n) {
-            Some(quotient) => format!("({})", quotient.text(&show(program, &quotient.of))),
-            None => program.signature.sizes.get(*n).cloned().unwrap_or_else(|| n.to_string()),
-        },
+        Var::Size(n) => {
+            let name = |n: SizeId| program.signature.sizes.get(n).cloned().unwrap_or_else(|| n.to_string());
+            let Some(quotient) = program.signature.quotient_of(*n) else { return name(*n) };
+            let mut of = String::new();
+            // Those in it are not written out.
+            let _ = quotient.of.write(&mut of, &mut |v| match v {
+                Var::Size(n) => name(*n),
+                v => show_var(program, v),
+            });
+            format!("({})", quotient.text(&of))
+        }
         Var::Apply(application) => {
             let args: Vec<String> = application.args.iter().map(|a| show(program, a)).collect();
             format!("{}({})", show_relation(program, application.map), args.join(", "))
