@@ -303,7 +303,7 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
-            } else if is_decl(token) {
+            } else if is_decl(token) || self.begins_size() {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;
                     let message =
@@ -314,7 +314,7 @@ impl Parser<'_> {
                     );
                 }
                 self.decl();
-            } else if self.import() || self.size() {
+            } else if self.import() {
             } else if let Some(keyword) = self.misspelt_declaration() {
                 self.ast.body = None;
                 self.decl_of(keyword);

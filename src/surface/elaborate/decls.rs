@@ -20,7 +20,7 @@ use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{FunctionId, SizeId, Span, VarId, work};
 use crate::error::Diagnostic;
-use crate::index::{Overflow, Pred, Size, Var};
+use crate::index::{Checked, Pred, Size, Var};
 use crate::scalar::{Op, UserFunction, check_functions};
 use crate::term::Program;
 use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, TypeId, Types};
@@ -288,25 +288,28 @@ impl<'a> Declarations<'a> {
             _ => None,
         };
         let found = match divided {
-            Some((of, by)) => self.size(of).and_then(|of| self.quotient(&of, by, Some(size))),
-            None => self.size(value),
+            Some((of, by)) => self.size(of).map(|of| self.quotient(&of, by, Some(size))),
+            None => self.size(value).map(Ok),
         };
-        let Some(equal) = found.map(|found| Pred::equal(&Size::size(size), &found)) else { return };
-        match equal {
-            Ok(p) => self.signature.assumptions.extend(Some(p).filter(|p| !p.is_true())),
-            Err(overflow) => self.overflow(value, overflow),
-        }
+        let equal = found.and_then(|found| {
+            let equal = found.and_then(|found| Pred::equal(&Size::size(size), &found));
+            self.checked(value, equal)
+        });
+        self.signature.assumptions.extend(equal.filter(|p| !p.is_true()));
     }
 
-    fn quotient(&mut self, of: &Size, by: i64, own: Option<SizeId>) -> Option<Size> {
+    fn quotient(&mut self, of: &Size, by: i64, own: Option<SizeId>) -> Checked<Size> {
         let (signature, globals) = (&mut self.signature, &self.globals);
-        let found = signature.quotient(of, by, own, &|name| !globals.contains_key(name));
-        found.map(|(size, _)| size).ok()
+        signature.quotient(of, by, own, &|name| !globals.contains_key(name)).map(|(size, _)| size)
     }
 
-    fn overflow(&mut self, e: ExprId, overflow: Overflow) {
-        let span = self.source.ast.spans.get(e).copied().unwrap_or_default();
-        self.report(Diagnostic::new("overflow", span, overflow.to_string()));
+    /// The result of arithmetic on sizes; an overflow is reported.
+    fn checked<T>(&mut self, e: ExprId, result: Checked<T>) -> Option<T> {
+        if let Err(overflow) = &result {
+            let span = self.source.ast.spans.get(e).copied().unwrap_or_default();
+            self.report(Diagnostic::new("overflow", span, overflow.to_string()));
+        }
+        result.ok()
     }
 
     fn size_variable(&mut self, name: &'a str) {
@@ -426,23 +429,17 @@ impl<'a> Declarations<'a> {
                 return None;
             }
         };
-        let size = resolve(&size, |part| match part {
+        let size = resolve(&size, &mut |part| match part {
             Part::Name(name, _) => match self.globals.get(name) {
-                Some(Global::Size(n)) => Some(Size::size(*n)),
+                Some(Global::Size(n)) => Some(Ok(Size::size(*n))),
                 _ => None,
             },
-            Part::Quotient(of, by) => self.quotient(&of, by, None),
+            Part::Quotient(of, by) => Some(self.quotient(&of, by, None)),
         });
         if size.is_none() {
             self.failed = true;
         }
-        match size? {
-            Ok(size) => Some(size),
-            Err(overflow) => {
-                self.overflow(e, overflow);
-                None
-            }
-        }
+        self.checked(e, size?)
     }
 
     fn shape(&mut self, dims: &[ExprId], span: Span) -> Option<Vec<Size>> {

@@ -119,26 +119,22 @@ pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
         .help("as in `n // 2` and `i % 3`; numbers are divided by `/`")
 }
 
-/// The linear form with a meaning for every name and quotient.
-pub(super) fn resolve<'a>(
-    size: &Linear<'a>,
-    mut meaning: impl FnMut(Part<'a>) -> Option<Size>,
-) -> Option<Checked<Size>> {
-    resolve_by(size, &mut meaning)
-}
+/// What a part of a size means; nothing where that is not known.
+pub(super) type Meant = Option<Checked<Size>>;
 
-fn resolve_by<'a>(size: &Linear<'a>, meaning: &mut dyn FnMut(Part<'a>) -> Option<Size>) -> Option<Checked<Size>> {
+/// The linear form with a meaning for every name and quotient.
+pub(super) fn resolve<'a>(size: &Linear<'a>, meaning: &mut dyn FnMut(Part<'a>) -> Meant) -> Meant {
     let mut terms = Vec::new();
     let mut constant = Affine::constant(size.constant);
     // All names are looked up, so that all unknown ones are reported.
     let mut complete = true;
     let mut sum = || -> Checked<()> {
-        let mut add = |n: Option<Size>, k: i64| -> Checked<()> {
+        let mut add = |n: Meant, k: i64| -> Checked<()> {
             let Some(n) = n else {
                 complete = false;
                 return Ok(());
             };
-            let n = n.scale(k)?;
+            let n = n?.scale(k)?;
             constant = constant.add_constant(n.offset())?;
             terms.extend(n.terms().iter().cloned());
             Ok(())
@@ -147,7 +143,7 @@ fn resolve_by<'a>(size: &Linear<'a>, meaning: &mut dyn FnMut(Part<'a>) -> Option
             add(meaning(Part::Name(name, *span)), *k)?;
         }
         for (of, by, k) in &size.quotients {
-            let of = resolve_by(of, meaning).transpose()?;
+            let of = resolve(of, meaning).transpose()?;
             add(of.and_then(|of| meaning(Part::Quotient(of, *by))), *k)?;
         }
         Ok(())
@@ -172,7 +168,7 @@ impl<'a> Elaborator<'a> {
                 return None;
             }
         };
-        let size = resolve(&size, |part| self.size_part(part))?;
+        let size = resolve(&size, &mut |part| self.size_part(part))?;
         self.checked(e, size)
     }
 
@@ -186,10 +182,10 @@ impl<'a> Elaborator<'a> {
     pub(super) fn bound_by_index(&mut self, e: ExprId) -> Option<(Affine, Size)> {
         let size = linear(self.frame.source, e).ok()?;
         let span = self.span(e);
-        let bound = resolve(&size, |part| match part {
+        let bound = resolve(&size, &mut |part| match part {
             Part::Name(name, span) => match self.index_named(name) {
-                Some(index) => Some(Affine::index(index)),
-                None => self.size_named(name, span),
+                Some(index) => Some(Ok(Affine::index(index))),
+                None => self.size_named(name, span).map(Ok),
             },
             Part::Quotient(of, _) if of.terms().iter().any(|(v, _)| matches!(v, Var::Index(_))) => {
                 let message = "a range does not end at the quotient of an index";
@@ -222,16 +218,10 @@ impl<'a> Elaborator<'a> {
     }
 
     /// What a name or a quotient means in a size.
-    fn size_part(&mut self, part: Part<'_>) -> Option<Size> {
+    fn size_part(&mut self, part: Part<'_>) -> Meant {
         match part {
-            Part::Name(name, span) => self.size_named(name, span),
-            Part::Quotient(of, by) => match self.size_quotient(&of, by) {
-                Ok(size) => Some(size),
-                Err(overflow) => {
-                    self.report("overflow", Span::default(), overflow.to_string());
-                    None
-                }
-            },
+            Part::Name(name, span) => self.size_named(name, span).map(Ok),
+            Part::Quotient(of, by) => Some(self.size_quotient(&of, by)),
         }
     }
 
@@ -387,8 +377,8 @@ impl<'a> Elaborator<'a> {
             self.show_type(actual)
         );
         let diagnostic = Diagnostic::new("size-mismatch", span, message);
-        let formal = resolve(formal, |part| match part {
-            Part::Name(name, _) => sizes.get(name).cloned(),
+        let formal = resolve(formal, &mut |part| match part {
+            Part::Name(name, _) => sizes.get(name).cloned().map(Ok),
             Part::Quotient(..) => None,
         });
         match formal {
@@ -407,12 +397,12 @@ impl<'a> Elaborator<'a> {
         let mut axes = Vec::new();
         let mut same = self.match_type(&definition, result, actual, &mut axes, 0);
         for (formal, size) in axes {
-            let formal = resolve(&formal, |part| match part {
+            let formal = resolve(&formal, &mut |part| match part {
                 Part::Name(name, _) => match self.meaning(name) {
-                    Meaning::Size(n) => Some(n),
+                    Meaning::Size(n) => Some(Ok(n)),
                     _ => None,
                 },
-                Part::Quotient(of, by) => self.size_quotient(&of, by).ok(),
+                Part::Quotient(of, by) => Some(self.size_quotient(&of, by)),
             });
             same &= match formal {
                 Some(Ok(n)) => n == size || Pred::equal(&n, &size).is_ok_and(|goal| self.proves(&goal)),

@@ -5,7 +5,7 @@ use super::Elaborator;
 use crate::base::{IndexId, SizeId};
 use crate::index::{Affine, RelationRef, Var, View};
 use crate::term::Program;
-use crate::ty::{Type, TypeId};
+use crate::ty::{Type, TypeId, dividend};
 
 /// How deep quotients nest in messages.
 const MAX_QUOTIENTS: usize = 8;
@@ -30,8 +30,7 @@ impl Elaborator<'_> {
     fn show_quotient(&self, i: IndexId, depth: usize) -> Option<String> {
         let (of, by) = self.quotient_indices.get(&i)?;
         let text = if depth < MAX_QUOTIENTS { self.show_within(of, depth + 1) } else { "..".to_owned() };
-        let is_product = of.terms().len() == 1 && of.offset() == 0;
-        Some(if is_product { format!("{text} // {by}") } else { format!("({text}) // {by}") })
+        Some(format!("{} // {by}", dividend(of, &text)))
     }
 
     pub(super) fn show_relation(&self, relation: RelationRef) -> String {

@@ -64,28 +64,20 @@ impl Parser<'_> {
         true
     }
 
-    /// `size h = n // 2`. The word is no keyword: it begins a declaration where a name stands behind it.
-    pub(super) fn size(&mut self) -> bool {
-        let mut lexer = self.lexer.clone();
-        let behind = lexer.next(&mut Vec::new());
-        let word = self.text.get(self.current.span.range());
-        if self.token() != Token::Name || word != Some("size") || behind.token != Token::Name || behind.starts_line {
+    /// Whether a size is declared here: `size` is no keyword, and begins a declaration where a name stands behind it.
+    pub(super) fn begins_size(&self) -> bool {
+        if self.token() != Token::Name || self.text.get(self.current.span.range()) != Some("size") {
             return false;
         }
-        let start = self.current.span;
-        self.indent = Some(self.current.indent);
-        self.advance();
-        if let Some(name) = self.name("the name of a size") {
-            let value = self.eat(Token::Equal).map(|_| self.expression(&[]).id);
-            self.ast.decls.push(Decl::Size { name, value });
-        }
-        self.indent = None;
-        if self.ast.body.is_some() {
-            let message = "expected the end of the text behind the program's body, found the declaration of a size";
-            let help = "declarations come before the body";
-            self.push_diagnostic(Diagnostic::new("misplaced-declaration", start, message).help(help));
-        }
-        true
+        let behind = self.lexer.clone().next(&mut Vec::new());
+        behind.token == Token::Name && !behind.starts_line
+    }
+
+    /// `size h = n // 2`
+    fn size(&mut self) -> Option<Decl> {
+        let name = self.name("the name of a size")?;
+        let value = self.eat(Token::Equal).map(|_| self.expression(&[]).id);
+        Some(Decl::Size { name, value })
     }
 
     pub(super) fn decl(&mut self) {
@@ -106,6 +98,7 @@ impl Parser<'_> {
                 Some(Decl::Assume { pred })
             }
             Token::Def => self.def(),
+            Token::Name => self.size(),
             _ => self.fun(),
         };
         self.indent = None;
