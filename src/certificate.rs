@@ -455,7 +455,10 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
         }
     };
     let formulas = before.is_formula() && after.is_formula();
-    let growth = || (before.estimate(hints, &cost_primal.shapes), after.estimate(hints, &cost_derivative.shapes));
+    let growth = || {
+        let hints = primal.signature.with_quotients(hints);
+        (before.estimate(&hints, &cost_primal.shapes), after.estimate(&hints, &cost_derivative.shapes))
+    };
     let ratio = Ratio { growth: formulas.then(growth), samples: SAMPLES.map(sample).into() };
     let expanded = !derivative.stmts.values().any(|stmt| is_partial(&stmt.rhs));
     Ok(Certificate { primal: cost_primal, derivative: cost_derivative, ratio, bound: bound(primal, theorem, expanded) })
@@ -466,7 +469,10 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
 /// # Errors
 /// [`Error::Overflow`].
 pub fn compare_work(program: &Program, other: &Program) -> Result<Ordering> {
-    let growth = |program| cost(program).map(|cost| cost.work.estimate(&Hints::new(), &cost.shapes));
+    let growth = |program: &Program| {
+        let hints = program.signature.with_quotients(&Hints::new());
+        cost(program).map(|cost| cost.work.estimate(&hints, &cost.shapes))
+    };
     Ok(growth(program)?.compare(&growth(other)?))
 }
 

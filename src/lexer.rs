@@ -2,7 +2,8 @@
 //!
 //! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
 //! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
-//! is indented. `//` behind an operand is a floor division where a number or, without blanks, another operand follows: `n // 2`.
+//! is indented. `//` behind an operand is a floor division where a number, the last name of a group or, without blanks, another operand follows:
+//! `n // 2`.
 //! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}`
 //! are reported whole, and stand as one [`Token::Foreign`].
 //!

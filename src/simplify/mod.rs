@@ -337,11 +337,10 @@ fn climb<T>(
                     break;
                 }
             }
-            if ended && !again {
-                break 'climb;
-            }
-            if !again {
-                break;
+            match again {
+                true => {}
+                false if ended => break 'climb,
+                false => break,
             }
         }
     }

@@ -242,7 +242,7 @@ impl Counting<'_> {
 struct Small<'a> {
     signature: &'a Signature,
     sizes: [i64; 4],
-    quotients: Vec<(SizeId, i64)>,
+    quotients: BTreeMap<SizeId, i64>,
     half: bool,
 }
 
@@ -294,8 +294,7 @@ impl Small<'_> {
 
 impl World for Small<'_> {
     fn size(&self, size: SizeId) -> i64 {
-        let quotient = self.quotients.iter().find(|(n, _)| *n == size).map(|(_, value)| *value);
-        quotient.unwrap_or(self.sizes[size.index() % self.sizes.len()])
+        self.quotients.get(&size).copied().unwrap_or(self.sizes[size.index() % self.sizes.len()])
     }
 
     fn holds(&self, relation: RelationRef, tuple: &[i64]) -> bool {

@@ -88,17 +88,9 @@ pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
             bindings.relations[id].is_map().map_err(|malformed| malformed.of(&relation.name))?;
         }
     }
-    for quotient in signature.quotients() {
-        let value = bindings.evaluate(&quotient.of)?.div_euclid(quotient.by);
-        let found = bindings.sizes.get(quotient.size).copied().filter(|found| *found != value);
-        if let (Some(found), Some(name)) = (found, signature.sizes.get(quotient.size)) {
-            let formula = quotient.text(&affine_text(signature, &quotient.of));
-            let sizes = sizes_text(signature, &bindings, &Pred::non_negative(quotient.of));
-            return Err(Error::data(name, format!("this size is {found}, but {formula} is {value}: {sizes}")));
-        }
-    }
     for assumption in &signature.assumptions {
         if !holds(signature, &bindings, assumption)? {
+            other_quotient(signature, &bindings)?;
             return Err(Error::data(
                 format!("assume {}", predicate_text(signature, assumption)),
                 format!("this does not hold: {}", sizes_text(signature, &bindings, assumption)),
@@ -106,6 +98,20 @@ pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
         }
     }
     Ok(bindings)
+}
+
+/// That a size is another number than the quotient that defines it, in the words of its definition.
+fn other_quotient(signature: &Signature, bindings: &Bindings) -> Result<()> {
+    for quotient in signature.quotients() {
+        let value = bindings.evaluate(&quotient.of)?.div_euclid(quotient.by);
+        let found = bindings.sizes.get(quotient.size).copied().filter(|found| *found != value);
+        if let (Some(found), Some(name)) = (found, signature.sizes.get(quotient.size)) {
+            let formula = quotient.text(&affine_text(signature, &quotient.of));
+            let sizes = sizes_text(signature, bindings, &Pred::non_negative(quotient.of));
+            return Err(Error::data(name, format!("this size is {found}, but {formula} is {value}: {sizes}")));
+        }
+    }
+    Ok(())
 }
 
 /// The sizes that are given by name.

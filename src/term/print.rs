@@ -48,7 +48,7 @@ use crate::base::typeset::{self, Speller};
 use crate::base::{Id, IndexId, RelationId, SizeId, VarId};
 use crate::index::Affine;
 use crate::scalar::{Function, Number, Op, Primitive};
-use crate::ty::RelationKind;
+use crate::ty::{RelationKind, dividend};
 
 /// How a program is spelt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -370,7 +370,7 @@ impl<'a> Printer<'a> {
     /// How quotients are written where there are no declarations that define them.
     fn floor_quotients(&mut self) {
         for quotient in self.program.signature.quotients() {
-            let (of, by) = (quotient.dividend(&self.affine(&quotient.of)), quotient.by);
+            let (of, by) = (dividend(&quotient.of, &self.affine(&quotient.of)), quotient.by);
             let text = match self.style {
                 Style::Latex => format!("\\lfloor {of} / {by} \\rfloor"),
                 _ => format!("⌊{of} / {by}⌋"),

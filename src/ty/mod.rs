@@ -7,6 +7,7 @@ mod signature;
 pub use crate::base::{Capabilities, Format};
 pub use precision::Precision;
 pub use quotient::Quotient;
+pub(crate) use quotient::dividend;
 pub use signature::{Param, Relation, RelationKind, Signature, Storage};
 
 use serde::{Deserialize, Serialize};

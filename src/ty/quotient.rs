@@ -30,15 +30,7 @@ pub struct Quotient {
 impl Quotient {
     /// How it is written, given how what it divides is: `n // 2`, `(n + m) // 2`.
     pub(crate) fn text(&self, of: &str) -> String {
-        format!("{} // {}", self.dividend(of), self.by)
-    }
-
-    /// What it divides, in parentheses if it has several terms.
-    pub(crate) fn dividend(&self, of: &str) -> String {
-        match self.of.terms().len() == 1 && self.of.offset() == 0 {
-            true => of.to_owned(),
-            false => format!("({of})"),
-        }
+        format!("{} // {}", dividend(&self.of, of), self.by)
     }
 
     /// What defines it.
@@ -53,20 +45,22 @@ impl Quotient {
     }
 }
 
+/// What is divided, as it is written in front of the divisor: in parentheses if it has several terms.
+pub(crate) fn dividend(of: &Affine, text: &str) -> String {
+    match of.terms().len() == 1 && of.offset() == 0 {
+        true => text.to_owned(),
+        false => format!("({text})"),
+    }
+}
+
 impl Signature {
     /// The sizes that assumptions define as quotients, in the order of the assumptions.
     pub fn quotients(&self) -> Vec<Quotient> {
         let said: BTreeSet<&Pred> = self.assumptions.iter().flat_map(Pred::conjuncts).collect();
-        let mut found = BTreeMap::new();
-        for quotient in self.divisions(|_| true) {
-            if quotient.definition().is_ok_and(|both| both.iter().all(|p| said.contains(p))) {
-                let next = found.len();
-                found.entry(quotient.size).or_insert((next, quotient));
-            }
-        }
-        let mut found: Vec<(usize, Quotient)> = found.into_values().collect();
-        found.sort_by_key(|(at, _)| *at);
-        found.into_iter().map(|(_, quotient)| quotient).collect()
+        let mut seen = BTreeSet::new();
+        let is_defined =
+            |quotient: &Quotient| quotient.definition().is_ok_and(|both| both.iter().all(|p| said.contains(p)));
+        self.divisions(|_| true).filter(|quotient| is_defined(quotient) && seen.insert(quotient.size)).collect()
     }
 
     /// The quotients that have one half of a definition, `of - by*size` for which `may_be` holds.
@@ -106,15 +100,15 @@ impl Signature {
     ///
     /// # Errors
     /// [`Overflow`].
-    pub fn quotient_values(&self, value: impl Fn(SizeId) -> Option<i64>) -> Checked<Vec<(SizeId, i64)>> {
-        let mut known: Vec<(SizeId, i64)> = Vec::new();
+    pub fn quotient_values(&self, value: impl Fn(SizeId) -> Option<i64>) -> Checked<BTreeMap<SizeId, i64>> {
+        let mut known: BTreeMap<SizeId, i64> = BTreeMap::new();
         for Quotient { size, of, by } in self.quotients() {
             let found = of.evaluate(&mut |v| match v {
-                Var::Size(n) => known.iter().find(|(m, _)| m == n).map(|(_, k)| *k).or_else(|| value(*n)),
+                Var::Size(n) => known.get(n).copied().or_else(|| value(*n)),
                 Var::Index(_) | Var::Apply(_) => None,
             });
             if let Some(found) = found {
-                known.push((size, found?.div_euclid(by)));
+                known.insert(size, found?.div_euclid(by));
             }
         }
         Ok(known)

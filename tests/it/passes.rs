@@ -5,6 +5,7 @@
 //! with their gradients, on random ones, and on random nests. The verifier looks at every result.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -49,6 +50,17 @@ fn run(program: &Program, inputs: &Inputs) -> Vec<f64> {
     numbers(&kernel.call(inputs).expect("it runs"))
 }
 
+/// Holds a pass to its exactness: programs before and after it, and what they give.
+fn keeps<P: Display>(exactness: Exactness, what: &str, expected: &Expected, before: (&P, &[f64]), after: (&P, &[f64])) {
+    match exactness {
+        Exactness::Exact => assert_eq!(bits(after.1), bits(before.1), "{what}\n{}\n{}", before.0, after.0),
+        Exactness::Contracts | Exactness::Reassociates => {
+            let compared = expected.compare(what, after.1, Ways::Raw);
+            compared.unwrap_or_else(|complaint| panic!("{complaint}\n{}", after.0));
+        }
+    }
+}
+
 /// How often a pass changed a program.
 type Changes = BTreeMap<&'static str, usize>;
 
@@ -65,13 +77,7 @@ fn judge_prepared(name: &str, program: &tssa::Program, inputs: &Inputs, expected
             let after = pass.apply(from).expect("it runs");
             check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {what}: {error}"));
             let found = run(&after);
-            match pass.exactness {
-                Exactness::Exact => assert_eq!(bits(&found), bits(was), "{name}: {what}\n{from}\n{after}"),
-                Exactness::Contracts | Exactness::Reassociates => {
-                    let compared = expected.compare(&what, &found, Ways::Raw);
-                    compared.unwrap_or_else(|complaint| panic!("{name}: {complaint}\n{after}"));
-                }
-            }
+            keeps(pass.exactness, &format!("{name}: {what}"), expected, (from, was), (&after, &found));
             *changes.entry(pass.name).or_default() += usize::from(after.stmts != from.stmts);
             (after, found)
         };
@@ -97,13 +103,7 @@ fn judge_at_binding(name: &str, program: &Program, inputs: &Inputs, expected: &E
             let after = pass.apply(from.clone(), Some(sizes)).expect("it runs");
             check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {what}: {error}"));
             let found = run(&after, inputs);
-            match pass.exactness {
-                Exactness::Exact => assert_eq!(bits(&found), bits(was), "{name}: {what}\n{from}\n{after}"),
-                Exactness::Contracts | Exactness::Reassociates => {
-                    let compared = expected.compare(&what, &found, Ways::Raw);
-                    compared.unwrap_or_else(|complaint| panic!("{name}: {complaint}\n{after}"));
-                }
-            }
+            keeps(pass.exactness, &format!("{name}: {what}"), expected, (from, was), (&after, &found));
             *changes.entry(pass.name).or_default() += usize::from(after.nests != from.nests);
             (after, found)
         };
@@ -130,10 +130,7 @@ fn judge(name: &str, function: &Function, inputs: &Inputs, changes: &mut Changes
             let after = pass.apply(from.clone()).expect("it runs");
             check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {what}: {error}"));
             let found = run(&after, inputs);
-            match pass.exactness {
-                Exactness::Exact => assert_eq!(bits(&found), bits(was), "{name}: {what}\n{from}\n{after}"),
-                Exactness::Contracts | Exactness::Reassociates => near(&what, &after, &found),
-            }
+            keeps(pass.exactness, &format!("{name}: {what}"), &expected, (from, was), (&after, &found));
             // What was proved of places goes on to be so.
             if from.unproved().is_empty() {
                 assert_eq!(after.unproved(), Vec::<String>::new(), "{name}: {what}\n{from}\n{after}");

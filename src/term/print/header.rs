@@ -74,7 +74,8 @@ impl Printer<'_> {
             let text = format!("size {} = {value}", self.affine(&Size::size(quotient.size)));
             self.declare(&text);
         }
-        let said: Vec<Pred> = quotients.iter().filter_map(|quotient| quotient.definition().ok()).flatten().collect();
+        let said: BTreeSet<Pred> =
+            quotients.iter().filter_map(|quotient| quotient.definition().ok()).flatten().collect();
         for p in &signature.assumptions {
             let rest = Pred::all(p.conjuncts().iter().filter(|p| !said.contains(p)).cloned());
             if rest.is_true() {
