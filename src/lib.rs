@@ -192,6 +192,7 @@ pub mod ir {
 
     pub mod certificate;
     pub mod diff;
+    pub mod flow;
     pub mod present;
     pub mod simplify;
 

@@ -201,8 +201,8 @@ impl Pushout<'_> {
                     tasks[first..].reverse();
                     return Ok(());
                 }
-                Term::Pair(..) | Term::Let { .. } => {
-                    return Err(Error::bug(PASS, "a pair or a `let` below the top"));
+                Term::Pair(..) | Term::Let { .. } | Term::Scan { .. } => {
+                    return Err(Error::bug(PASS, "a pair, a `let` or a `scan` below the top"));
                 }
             }
         }

@@ -115,6 +115,13 @@ enum Step<'a, T> {
     },
     Bind(TermId),
     Unbind(VarId),
+    /// The state of a scan after so many of its steps is the last value; `elements` are those before.
+    Scan {
+        term: TermId,
+        steps: i64,
+        count: i64,
+        elements: Collected<'a, T>,
+    },
 }
 
 /// The elements of an array under construction.
@@ -206,6 +213,7 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                     self.todo.push(Step::Eval(*body));
                 }
                 Step::Unbind(x) => self.variables.unbind(x),
+                Step::Scan { term, steps, count, elements } => self.next_state(term, steps, count, elements)?,
             }
         }
         Ok(())
@@ -244,11 +252,13 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
             Term::Access { array, .. } => self.todo.extend([Step::Access(e), Step::Eval(*array)]),
             Term::Gen { extent, body, .. } => {
                 let count = self.count(extent)?;
-                let elements = match self.program.ty(*body) {
-                    Types::REAL => Collected::Reals(Vec::new()),
-                    _ => Collected::Others(Vec::new()),
-                };
+                let elements = self.elements_like(*body);
                 self.next_element(e, -1, count, elements)?;
+            }
+            Term::Scan { steps, init, .. } => {
+                let count = self.count(steps)?;
+                let elements = self.elements_like(*init);
+                self.todo.extend([Step::Scan { term: e, steps: 0, count, elements }, Step::Eval(*init)]);
             }
             Term::Sum { extent, .. } => {
                 let count = self.count(extent)?;
@@ -265,6 +275,14 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
             Term::Let { value, .. } => self.todo.extend([Step::Bind(e), Step::Eval(*value)]),
         }
         Ok(())
+    }
+
+    /// No elements yet, of the type of a term.
+    fn elements_like(&self, e: TermId) -> Collected<'a, T> {
+        match self.program.ty(e) {
+            Types::REAL => Collected::Reals(Vec::new()),
+            _ => Collected::Others(Vec::new()),
+        }
     }
 
     fn count(&self, extent: &Size) -> Result<i64> {
@@ -331,6 +349,39 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                 Collected::Others(children) => Value::Node(Rc::new(Node { children })),
             });
         }
+        Ok(())
+    }
+
+    /// `[[scan t < n, s = e0. e]] = [s0, .., sn]` with `s0 = [[e0]]` and `s(t + 1) = [[e | t, s = s(t)]]`.
+    fn next_state(&mut self, e: TermId, steps: i64, count: i64, mut elements: Collected<'a, T>) -> Result<()> {
+        let Term::Scan { index, down, state, body, .. } = self.term(e)? else { return Err(Error::bug(PASS, "no scan")) };
+        let value = self.pop()?.value;
+        self.variables.unbind(*state);
+        match &mut elements {
+            Collected::Reals(xs) => xs.push(real(&value)?),
+            Collected::Others(xs) => xs.push(value.clone()),
+        }
+        if steps < count {
+            let ty = self.program.variables.get(*state).map(|state| state.ty);
+            self.variables.bind(*state, value, ty.ok_or_else(|| Error::bug(PASS, "an unknown state"))?);
+            self.indices.set(*index, if *down { count - 1 - steps } else { steps });
+            self.todo.extend([Step::Scan { term: e, steps: steps + 1, count, elements }, Step::Eval(*body)]);
+            return Ok(());
+        }
+        self.push(match elements {
+            Collected::Reals(mut xs) => {
+                if *down {
+                    xs.reverse();
+                }
+                Value::Reals(Rc::new(xs))
+            }
+            Collected::Others(mut children) => {
+                if *down {
+                    children.reverse();
+                }
+                Value::Node(Rc::new(Node { children }))
+            }
+        });
         Ok(())
     }
 

@@ -78,6 +78,23 @@ pub enum Term {
         /// Where it is in scope.
         body: TermId,
     },
+    /// `scan index < steps, state = init. body`. `T` and `T` give `[steps + 1] T`: all states, the first one `init`. The body at `index` makes
+    /// the state at `index + 1` of that at `index`; where the scan goes `down` it makes the state at `index` of that at `index + 1`, and the last
+    /// one is `init`. The last state to be made is `fold index < steps, state = init. body`.
+    Scan {
+        /// The bound index, in scope in the body.
+        index: IndexId,
+        /// How many steps there are; none where it is negative.
+        steps: Size,
+        /// Whether the index runs from the last to the first.
+        down: bool,
+        /// The state before the step, in scope in the body.
+        state: VarId,
+        /// The state at the beginning.
+        init: TermId,
+        /// The state after the step.
+        body: TermId,
+    },
 }
 
 impl Term {
@@ -93,8 +110,8 @@ impl Term {
             Term::Fst(e) | Term::Snd(e) => visit(*e),
             Term::Gen { body, .. } | Term::Sum { body, .. } | Term::Iverson { body, .. } => visit(*body),
             Term::Access { array, .. } => visit(*array),
-            Term::Let { value, body, .. } => {
-                visit(*value);
+            Term::Let { value: first, body, .. } | Term::Scan { init: first, body, .. } => {
+                visit(*first);
                 visit(*body);
             }
         }
@@ -115,6 +132,14 @@ impl Term {
             Term::Access { array, index } => Term::Access { array: map(*array), index: index.clone() },
             Term::Iverson { guard, body } => Term::Iverson { guard: guard.clone(), body: map(*body) },
             Term::Let { var, value, body } => Term::Let { var: *var, value: map(*value), body: map(*body) },
+            Term::Scan { index, steps, down, state, init, body } => Term::Scan {
+                index: *index,
+                steps: steps.clone(),
+                down: *down,
+                state: *state,
+                init: map(*init),
+                body: map(*body),
+            },
         }
     }
 }
@@ -125,7 +150,7 @@ impl Term {
 pub enum VariableKind {
     /// A parameter. All parameters are variables, and come first, in order.
     Param(ParamId),
-    /// Bound by a `let`.
+    /// Bound by a `let`, or the state of a scan.
     Let,
 }
 
@@ -293,6 +318,14 @@ impl Program {
                     return Err(ill("the variable has another type"));
                 }
                 ty(*body)?
+            }
+            Term::Scan { steps, state, init, body, .. } => {
+                let state = self.variables.get(*state).ok_or_else(|| ill("an unknown variable"))?.ty;
+                if ty(*init)? != state || ty(*body)? != state {
+                    return Err(ill("the state has another type"));
+                }
+                let states = steps.add_constant(1)?;
+                self.types.tensor(states, state)
             }
         })
     }

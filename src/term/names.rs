@@ -11,7 +11,7 @@ use crate::base::Format;
 use crate::scalar::Op;
 
 /// Words with a meaning of their own, beside the names of functions.
-const RESERVED: [&str; 44] = [
+const RESERVED: [&str; 45] = [
     "param",
     "rel",
     "map",
@@ -56,6 +56,7 @@ const RESERVED: [&str; 44] = [
     "value",
     "case",
     "fold",
+    "scan",
 ];
 
 /// Whether a word is a name in the language: letters, digits, `_` and `'`, no reserved word.

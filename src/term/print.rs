@@ -8,6 +8,7 @@
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
 //! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
+//! | the last state of a scan, `(scan t < n, s = e0. e)[n]` | `fold t < n, s = e0. e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
 //! | the sum of `v[i, k]` over the place `k` of its largest element | `max k < n. v[i, k]` |
 //!
@@ -152,6 +153,8 @@ pub(super) struct Printer<'a> {
     folded: BTreeMap<VarId, TermId>,
     /// The sizes that are written as quotients.
     floors: BTreeMap<SizeId, String>,
+    /// The states that have the name of the variable which their scan is the value of.
+    states: BTreeSet<VarId>,
     /// The terms of these comparisons.
     spelt: BTreeSet<TermId>,
     /// The terms written as largest elements, with their sums.
@@ -198,6 +201,7 @@ impl<'a> Printer<'a> {
             vars,
             indices: Vec::new(),
             floors: BTreeMap::new(),
+            states: BTreeSet::new(),
             spelt: folded.values().copied().collect(),
             folded,
             folded_sums: largest.values().copied().collect(),
@@ -236,6 +240,8 @@ impl<'a> Printer<'a> {
             "*" => ("·", "\\,"),
             "max" => ("max", "\\max"),
             "min" => ("min", "\\min"),
+            "scan" => ("scan", "\\operatorname{scan}"),
+            "fold" => ("fold", "\\operatorname{fold}"),
             "argmax" => ("argmax", "\\operatorname{argmax}"),
             "argmin" => ("argmin", "\\operatorname{argmin}"),
             same => (same, same),
@@ -412,6 +418,7 @@ impl<'a> Printer<'a> {
             vars: program.variables.iter().map(|(id, x)| format!("{}{id}", x.name)).collect(),
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
             floors: BTreeMap::new(),
+            states: BTreeSet::new(),
             folded: BTreeMap::new(),
             spelt: BTreeSet::new(),
             largest: BTreeMap::new(),
@@ -445,6 +452,10 @@ impl<'a> Printer<'a> {
                 format!("[{}] *", std::mem::take(&mut self.doc).render(u32::MAX))
             }
             Term::Let { var, .. } => format!("let {}", self.var(*var)),
+            Term::Scan { index, steps, down, state, .. } => {
+                let down = if *down { " down" } else { "" };
+                format!("scan {} < {}{down}, {}", self.index(*index), self.affine(steps), self.var(*state))
+            }
         }
     }
 }

@@ -184,6 +184,17 @@ impl<'a> Matcher<'a> {
                 set(&mut self.right.vars, y.index(), self.bound);
                 true
             }
+            (
+                Term::Scan { index: i, steps: m, down: a, state: x, .. },
+                Term::Scan { index: j, steps: n, down: b, state: y, .. },
+            ) => {
+                self.bound += 2;
+                set(&mut self.left.indices, i.index(), self.bound);
+                set(&mut self.right.indices, j.index(), self.bound);
+                set(&mut self.left.vars, x.index(), self.bound - 1);
+                set(&mut self.right.vars, y.index(), self.bound - 1);
+                a == b && self.affines(m, n)
+            }
             _ => false,
         }
     }

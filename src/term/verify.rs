@@ -18,7 +18,7 @@
 //! **Predicates.** Canonical, and nested no deeper than [`Pred::MAX_NESTING`] and [`Affine::MAX_NESTING`].
 //!
 //! **Normal forms**, each on top of the ones before:
-//! - [`NormalForm::LetLifted`]: a `let` is the root or the body of a `let` that is.
+//! - [`NormalForm::LetLifted`]: a `let` is the root or the body of a `let` that is. There are no scans: these are taken apart before.
 //! - [`NormalForm::PairFree`]: pairs are in the output tuple, below the `let`s, only; `fst` and `snd` apply to parameters and to each
 //!   other only; variables are tensors of reals.
 //! - [`NormalForm::GenPushedOut`]: every right-hand side is `gen .. gen e` with `e` scalar and free of `gen`; tensors occur in `e` only under
@@ -31,7 +31,7 @@ mod tests;
 
 use std::fmt;
 
-use super::data::{NormalForm, Program, Term, TermId, VariableKind};
+use super::data::{NormalForm, Program, Term, TermId, Variable, VariableKind};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Error;
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
@@ -180,6 +180,7 @@ impl Verifier<'_> {
         for (id, term) in terms.iter() {
             let (var, index) = match term {
                 Term::Var(var) | Term::Let { var, .. } => (Some(*var), None),
+                Term::Scan { index, state, .. } => (Some(*state), Some(*index)),
                 Term::Gen { index, .. } | Term::Sum { index, .. } => (None, Some(*index)),
                 _ => (None, None),
             };
@@ -298,6 +299,16 @@ impl Verifier<'_> {
                 expect(variables[*var].ty == of(value), &format!("the value is not of the type of {var}"))?;
                 result(of(body))
             }
+            Term::Scan { steps, state, init, body, .. } => {
+                self.check_extent(steps)?;
+                let Variable { kind, ty: of_state, .. } = &variables[*state];
+                expect(*kind == VariableKind::Let, &format!("{state} is a parameter"))?;
+                expect(of(init) == *of_state, "the first state is not of the type of the state")?;
+                expect(of(body) == *of_state, "the next state is not of the type of the state")?;
+                let states = steps.add_constant(1).map_err(|overflow| overflow.to_string())?;
+                let is_tensor = *types.get(ty) == Type::Tensor(states, *of_state);
+                expect(is_tensor, &format!("{ty} is not the tensor of {of_state}"))
+            }
         }
     }
 
@@ -310,6 +321,7 @@ impl Verifier<'_> {
         enum Task {
             Visit(TermId),
             OpenVar(TermId, VarId),
+            OpenIndex(TermId, IndexId),
             CloseVar(VarId),
             CloseIndex(IndexId),
         }
@@ -325,6 +337,10 @@ impl Verifier<'_> {
                         self.complain(id, format!("the variable {x} is bound twice"));
                     }
                     self.vars[x.index()] = Scope::Open;
+                    continue;
+                }
+                Task::OpenIndex(id, i) => {
+                    self.open_index(id, i);
                     continue;
                 }
                 Task::CloseVar(x) => {
@@ -362,6 +378,14 @@ impl Verifier<'_> {
                     Task::Visit(*body),
                     Task::OpenVar(id, *var),
                     Task::Visit(*value),
+                ]),
+                Term::Scan { index, state, init, body, .. } => stack.extend([
+                    Task::CloseVar(*state),
+                    Task::CloseIndex(*index),
+                    Task::Visit(*body),
+                    Task::OpenVar(id, *state),
+                    Task::OpenIndex(id, *index),
+                    Task::Visit(*init),
                 ]),
             }
         }
@@ -502,7 +526,7 @@ impl Verifier<'_> {
                 Term::Fst(e) | Term::Snd(e) => hand(*e, Place::Array),
                 Term::Iverson { body, .. } => hand(*body, Place::Guarded),
                 Term::Number(_) | Term::Var(_) => {}
-                Term::Add(..) | Term::Mul(..) | Term::Apply(..) | Term::Sum { .. } => {}
+                Term::Add(..) | Term::Mul(..) | Term::Apply(..) | Term::Sum { .. } | Term::Scan { .. } => {}
             }
         }
         if form >= NormalForm::PairFree {
@@ -519,6 +543,9 @@ impl Verifier<'_> {
         let (terms, types) = (&self.program.terms, &self.program.types);
         if matches!(term, Term::Let { .. }) && place != Place::Top {
             self.complain(id, "a `let` is not at the top");
+        }
+        if matches!(term, Term::Scan { .. }) {
+            self.complain(id, "a `scan` is in a leaf");
         }
         if form < NormalForm::PairFree {
             return;

@@ -62,7 +62,7 @@ pub(super) fn accesses(program: &Program) -> Vec<bool> {
 pub(super) fn working(program: &Program) -> Vec<bool> {
     let mut working: Vec<bool> = Vec::with_capacity(program.terms.len());
     for term in program.terms.values() {
-        let mut found = matches!(term, Term::Let { .. } | Term::Fst(_) | Term::Snd(_));
+        let mut found = matches!(term, Term::Let { .. } | Term::Scan { .. } | Term::Fst(_) | Term::Snd(_));
         term.for_each_operand(|e| found |= working.get(e.index()).copied().unwrap_or(true));
         working.push(found);
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::fold::{is_entry, is_minus_one, negated, peel_access};
-use super::{Level, Printer, Style, Task};
+use super::{Level, Printer, Style, Task, name_of, set};
 use crate::base::typeset::APPLY;
 use crate::base::{Id, IndexId, VarId};
 use crate::index::{Affine, Pred, RelationRef, View};
@@ -24,6 +24,9 @@ impl<'a> Printer<'a> {
         let program = self.program;
         if let Some(sum) = self.largest.get(&id) {
             return self.binder(*sum, out);
+        }
+        if let Some(scan) = self.fold(id) {
+            return self.scan("fold", scan, out);
         }
         match &program.terms[id] {
             Term::Number(Number::Literal(x)) => out.push(Task::text(self.literal(*x))),
@@ -69,7 +72,36 @@ impl<'a> Printer<'a> {
                 out.push(if last { Task::Last(*body, level) } else { Task::Term(*body, level) });
             }
             Term::Let { var, value, body } => self.binding(id, *var, *value, *body, out),
+            Term::Scan { .. } => self.scan("scan", id, out),
         }
+    }
+
+    /// The scan of which a term is the last state that is made.
+    fn fold(&self, id: TermId) -> Option<TermId> {
+        let Term::Access { array, index } = &self.program.terms[id] else { return None };
+        let Term::Scan { steps, down, .. } = &self.program.terms[*array] else { return None };
+        let last = if *down { *index == Affine::constant(0) } else { index == steps };
+        last.then_some(*array)
+    }
+
+    /// `scan t < n, s = e0. e`, or `fold` alike.
+    fn scan(&mut self, word: &'static str, id: TermId, out: &mut Vec<Task>) {
+        let Term::Scan { index, steps, down, state, init, body } = &self.program.terms[id] else { return };
+        let (index, down, state, init, body) = (*index, *down, *state, *init, *body);
+        let steps = self.affine(steps);
+        self.take_index(index);
+        let named = self.states.contains(&state);
+        let name = if named { self.var(state) } else { self.take_var(state) };
+        let (index, word) = (self.index(index), self.symbol(word));
+        let range = match (self.latex(), down) {
+            (true, false) => format!("{word}_{{{index} < {steps}}} {name} = "),
+            (true, true) => format!("{word}_{{{index} < {steps} \\downarrow}} {name} = "),
+            (false, false) => format!("{word} {index} < {steps}, {name} = "),
+            (false, true) => format!("{word} {index} < {steps} down, {name} = "),
+        };
+        out.extend([Task::Open(2), Task::text(range), Task::Term(init, Level::Or), Task::text("."), Task::Line]);
+        out.extend([Task::Last(body, Level::Open), Task::Close]);
+        out.extend(std::iter::repeat_with(|| Task::Leave).take(if named { 1 } else { 2 }));
     }
 
     /// `(a, b, c)`.
@@ -88,6 +120,16 @@ impl<'a> Printer<'a> {
     /// `let x = value in body`, each on a line of its own.
     fn binding(&mut self, id: TermId, var: VarId, value: TermId, body: TermId, out: &mut Vec<Task>) {
         let name = self.take_var(var);
+        // The state of a scan has the name of its path, as in `let h = scan t < n, h = h0. e`.
+        let scan = self.fold(value).unwrap_or(value);
+        if let Term::Scan { state, .. } = &self.program.terms[scan] {
+            let wish = |x: VarId| self.program.variables.get(x).map(|x| x.name.as_str());
+            if wish(*state) == wish(var) {
+                let name = name_of(&self.vars, var);
+                set(&mut self.vars, state.index(), name);
+                self.states.insert(*state);
+            }
+        }
         let head = match self.style {
             Style::Latex => format!("\\text{{let }} {name} = "),
             _ => format!("let {name} = "),
@@ -123,6 +165,9 @@ impl<'a> Printer<'a> {
         if self.largest.contains_key(&id) {
             return Level::Open;
         }
+        if self.fold(id).is_some() {
+            return Level::Open;
+        }
         match &program.terms[id] {
             Term::Number(Number::Literal(x)) if x.is_sign_negative() && !x.is_nan() => Level::Unary,
             Term::Number(Number::Index(a)) if self.typeset() && a.terms().len() != 1 => Level::Sum,
@@ -142,7 +187,7 @@ impl<'a> Printer<'a> {
             },
             Term::Apply(..) => Level::Postfix,
             Term::Fst(_) | Term::Snd(_) => Level::Projection,
-            Term::Gen { .. } | Term::Sum { .. } => Level::Open,
+            Term::Gen { .. } | Term::Sum { .. } | Term::Scan { .. } => Level::Open,
             Term::Iverson { guard, body } => match self.sparse_access(guard, *body) {
                 Some(_) => Level::Postfix,
                 None => Level::Bracket,
@@ -396,7 +441,19 @@ impl<'a> Printer<'a> {
 
     /// `x[i, j]`, and `A.value(i, j)` where `A` is sparse.
     fn access(&self, id: TermId, out: &mut Vec<Task>) {
-        let (array, indices) = peel_access(self.program, id);
+        let (mut array, mut indices) = peel_access(self.program, id);
+        // What is taken of a last state.
+        if let (Term::Scan { .. }, true) = (&self.program.terms[array], indices.len() > 1) {
+            let mut inner = id;
+            while let Term::Access { array: of, .. } = &self.program.terms[inner]
+                && *of != array
+            {
+                inner = *of;
+            }
+            if self.fold(inner).is_some() {
+                (array, indices) = (inner, indices.split_off(1));
+            }
+        }
         let args = self.list(indices.iter().copied());
         match &self.program.terms[array] {
             Term::Var(x) if self.pattern_rank(*x) == Some(indices.len()) => {

@@ -1,0 +1,178 @@
+//! The data types of flows.
+
+use std::sync::Arc;
+
+use crate::base::{Arena, SizeId, define_id};
+use crate::index::{Pred, Size};
+use crate::tssa;
+use crate::ty::{Param, Signature, Storage, TypeId};
+
+define_id!(
+    /// A value of a flow: what a leaf gives, a state, or a path.
+    ValueId,
+    "v"
+);
+
+/// A value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// A name for reading; printers make names distinct.
+    pub name: String,
+    /// Its type, in the types of the frame.
+    pub ty: TypeId,
+    /// How it is stored.
+    pub storage: Storage,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// Straight-line statements.
+    Leaf(Leaf),
+    /// A loop.
+    Scan(Scan),
+}
+
+/// `ys = F(xs)`: a program in Tensor-SSA, closed over the parameters of the flow and the values that it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaf {
+    /// The program. Its signature is the [frame](Program::frame) of the flow with what is known [inside of the loops](Loops) around, and a parameter
+    /// for each value that it takes.
+    pub program: tssa::Program,
+    /// The values of the parameters behind those of the frame.
+    pub takes: Vec<ValueId>,
+    /// The values that its outputs are.
+    pub gives: Vec<ValueId>,
+}
+
+/// `scan index < steps, (before, ..) = (init, ..). body`, all states going on together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scan {
+    /// The loop index: a size of the frame that leaves of the body mention.
+    pub index: SizeId,
+    /// How many steps there are; none where it is negative.
+    pub steps: Size,
+    /// Whether the index runs from the last to the first.
+    pub down: bool,
+    /// What goes on from step to step.
+    pub states: Vec<State>,
+    /// A step.
+    pub body: Vec<Stmt>,
+}
+
+/// A state of a scan, of a type `T`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The first state, a value around the scan.
+    pub init: ValueId,
+    /// The state before a step, in scope in the body.
+    pub before: ValueId,
+    /// The state after a step: a value of the body, or around it.
+    pub after: ValueId,
+    /// All states, of type `[steps + 1] T`, in scope behind the scan. The state before the step at `t` is at `t`, and at `t + 1` where the scan
+    /// goes down.
+    pub path: ValueId,
+}
+
+/// A result of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its name, as in [`tssa::Output`].
+    pub name: String,
+    /// Its value.
+    pub value: ValueId,
+}
+
+/// A program with loops. Made by a [`Builder`](super::Builder).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What the program takes from outside.
+    pub signature: Arc<Signature>,
+    /// The same, with a size for each loop index and all types of values.
+    pub frame: Arc<Signature>,
+    /// The values.
+    pub values: Arena<ValueId, Value>,
+    /// The statements at the top.
+    pub body: Vec<Stmt>,
+    /// The results.
+    pub outputs: Vec<Output>,
+}
+
+/// The loops around a place, outside in: their indices with their numbers of steps.
+pub type Loops = Vec<(SizeId, Size)>;
+
+impl Program {
+    /// The signature of a leaf inside of some loops that takes some values.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn leaf_signature(&self, loops: &Loops, takes: &[ValueId]) -> crate::error::Result<Arc<Signature>> {
+        leaf_signature(&self.frame, &self.values, loops, takes)
+    }
+}
+
+/// See [`Program::leaf_signature`].
+pub(super) fn leaf_signature(
+    frame: &Arc<Signature>,
+    values: &Arena<ValueId, Value>,
+    loops: &Loops,
+    takes: &[ValueId],
+) -> crate::error::Result<Arc<Signature>> {
+    let mut signature = (**frame).clone();
+    for (index, steps) in loops {
+        let inside = Pred::lt(&Size::size(*index), steps)?;
+        signature.assumptions.push(inside);
+    }
+    for x in takes {
+        let Value { name, ty, storage } = &values[*x];
+        signature.params.push(Param { name: free_name(&signature, name), ty: *ty, storage: *storage });
+    }
+    Ok(Arc::new(signature))
+}
+
+/// A name that no parameter, size, relation or function has.
+pub(super) fn free_name(signature: &Signature, wish: &str) -> String {
+    let taken = |name: &str| {
+        signature.params.values().any(|p| p.name == name)
+            || signature.sizes.values().any(|n| n == name)
+            || signature.relations.values().any(|r| r.name == name)
+            || signature.functions.values().any(|f| f.name() == name)
+    };
+    let wish = if wish.is_empty() { "t" } else { wish };
+    let mut names = (1..).map(|k| if k == 1 { wish.to_owned() } else { format!("{wish}_{k}") });
+    names.find(|name| !taken(name)).unwrap_or_default()
+}
+
+impl Leaf {
+    /// How many parameters its program has from the frame.
+    pub fn outer_params(&self) -> usize {
+        self.program.signature.params.len() - self.takes.len()
+    }
+}
+
+impl Stmt {
+    /// Calls `visit` on the values that a statement reads, those of its body among them.
+    pub fn visit_reads(&self, visit: &mut impl FnMut(ValueId)) {
+        let mut stack = vec![self];
+        while let Some(stmt) = stack.pop() {
+            match stmt {
+                Stmt::Leaf(leaf) => leaf.takes.iter().for_each(|x| visit(*x)),
+                Stmt::Scan(scan) => {
+                    for state in &scan.states {
+                        visit(state.init);
+                        visit(state.after);
+                    }
+                    stack.extend(&scan.body);
+                }
+            }
+        }
+    }
+
+    /// The values that are in scope behind a statement.
+    pub fn gives(&self) -> Vec<ValueId> {
+        match self {
+            Stmt::Leaf(leaf) => leaf.gives.clone(),
+            Stmt::Scan(scan) => scan.states.iter().map(|state| state.path).collect(),
+        }
+    }
+}

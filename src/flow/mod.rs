@@ -1,0 +1,33 @@
+//! Flows: loops over time around straight-line programs.
+//!
+//! Tensor-SSA has no recurrences. A [`Program`] here is a thin layer over it: statements that are *leaves*, closed programs in Tensor-SSA, and *scans*,
+//! whose steps are statements again. The forms, theorems and proofs of Tensor-SSA hold for each leaf as they are.
+//!
+//! ```text
+//! leaf   ys = F(xs)                                           F in Tensor-SSA
+//! scan   paths = scan t < T [down], states = inits. stmts     states go on from step to step, paths are all of them
+//! ```
+//!
+//! **A loop index is a size of the leaf.** Inside of a leaf `t` is what sizes are: an integer that no statement changes, of which `t < T` is
+//! assumed. So `x[t, i]` is an access like others, in bounds by the prover as it stands, and nothing in Tensor-SSA knows of loops.
+//!
+//! **A path keeps the first state**: `T + 1` states, the one before step `t` at `t`. Where a scan goes down, the state before step `t` is at `t + 1`.
+//!
+//! **Scopes are static.** A statement reads values of the statements before it, and of those around its scan; the log of what steps owe to a value
+//! around them is a sum over the paths, and needs no cells.
+//!
+//! | file | job |
+//! |---|---|
+//! | `data` | the types |
+//! | `build` | building flows |
+//! | `verify` | checks all that a flow promises |
+//! | `print` | flows as text, for looking at |
+//! | `outline` | terms with scans to flows |
+//! | `lift` | statements under one more axis |
+//! | `forward`, `adjoint` | derivatives |
+//! | `join` | leaves beside each other as one; what is not needed goes |
+//! | `present` | flows to terms, for reading |
+
+mod data;
+
+pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};
