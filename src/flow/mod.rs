@@ -28,6 +28,12 @@
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `present` | flows to terms, for reading |
 
+mod build;
 mod data;
+mod outline;
+mod print;
+mod verify;
 
+pub use build::Builder;
+pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};

@@ -7,6 +7,7 @@
 //! | [`environment`] | what a program is run on, and what it returns | |
 //! | `scope` | evaluates index expressions and predicates, for terms and for Tensor-SSA | Fig. 5 |
 //! | [`eval_term`], `eval_term/` | evaluates a term | Figs 4 and 5 |
+//! | [`eval_flow`] | evaluates a flow | |
 //! | [`eval_tssa`], `eval_tssa/` | evaluates Tensor-SSA | Fig. 10 |
 //! | `run` | evaluates a program on named tensors | |
 //! | [`mod@count`] | counts scalar operations | Figs 6 and 17 |
@@ -16,6 +17,7 @@
 pub mod check;
 pub mod count;
 pub mod environment;
+pub mod eval_flow;
 pub mod eval_term;
 pub mod eval_tssa;
 pub mod numeric;
