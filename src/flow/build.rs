@@ -90,26 +90,21 @@ impl Builder {
     }
 }
 
-/// A program with one output that is a tuple, with an output for each component.
+/// A program with one output that is a tuple, with an output for each of its leaves, of these names and types.
 ///
 /// # Errors
 /// [`Error::Bug`] where the output has other leaves.
-pub(super) fn untuple(mut program: tssa::Program, components: &[(String, TypeId)]) -> Result<tssa::Program> {
-    let bug = || Error::bug("outline", "a leaf gives other values than it should");
-    let [output] = program.outputs.as_slice() else { return Err(bug()) };
-    let mut leaves = output.leaves.iter().copied();
-    let mut outputs = Vec::with_capacity(components.len());
-    for (name, ty) in components {
-        let count = program.signature.types.leaves(*ty)?.len();
-        let leaves: Vec<_> = leaves.by_ref().take(count).collect();
-        if leaves.len() != count {
-            return Err(bug());
-        }
-        outputs.push(tssa::Output { name: name.clone(), ty: *ty, storage: Storage::Dense, leaves });
+pub(super) fn untuple(mut program: tssa::Program, leaves: &[(String, TypeId)]) -> Result<tssa::Program> {
+    let found: Vec<_> = program.outputs.iter().flat_map(|output| &output.leaves).copied().collect();
+    if found.len() != leaves.len() {
+        return Err(Error::bug("outline", "a leaf gives other values than it should"));
     }
-    if leaves.next().is_some() {
-        return Err(bug());
-    }
-    program.outputs = outputs;
+    let output = |(x, (name, ty)): (_, &(String, TypeId))| tssa::Output {
+        name: name.clone(),
+        ty: *ty,
+        storage: Storage::Dense,
+        leaves: vec![x],
+    };
+    program.outputs = found.into_iter().zip(leaves).map(output).collect();
     Ok(program)
 }

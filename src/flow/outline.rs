@@ -43,8 +43,9 @@ pub type Normalise<'a> = dyn FnMut(&term::Program) -> Result<tssa::Program> + 'a
 pub fn outline(program: &term::Program, normalise: &mut Normalise<'_>) -> Result<Program> {
     let builder = Builder::new(program.signature.clone());
     let mut outline = Outline { builder, outer: program.signature.params.len(), normalise };
-    let (body, value) = outline.block(program, &[], &Vec::new(), "value")?;
-    Ok(outline.builder.finish(body, vec![Output { name: "value".to_owned(), value }]))
+    let (body, values) = outline.block(program, &[], &Vec::new(), "value")?;
+    let ty = type_in(&program.types, program.ty(program.root), outline.builder.types())?;
+    Ok(outline.builder.finish(body, vec![Output { name: "value".to_owned(), ty, values }]))
 }
 
 struct Outline<'n, 'a> {
@@ -56,37 +57,68 @@ struct Outline<'n, 'a> {
 
 /// What a variable of a block stands for.
 #[derive(Clone)]
-enum Meaning {
-    /// A value.
-    Value(ValueId),
-    /// The path `gen D. gen t. q[t][D]` of a scan that stood below indices.
-    Path { value: ValueId, dims: Vec<Size>, states: Size },
-    /// The state of a scan that stood below these indices.
-    State(ValueId, Vec<IndexId>),
+struct Meaning {
+    /// The type of its values taken together, in the types of the frame.
+    ty: TypeId,
+    /// The leaves.
+    values: Vec<ValueId>,
+    form: Form,
+}
+
+/// How the values are those of the variable.
+#[derive(Clone)]
+enum Form {
+    /// As they stand.
+    Plain,
+    /// They are the path `q` of a scan that stood below indices, which is `gen D. gen t. q[t][D]`.
+    Path { dims: Vec<Size>, states: Size },
+    /// They are the state of a scan that stood below these indices.
+    State(Vec<IndexId>),
 }
 
 impl Meaning {
-    fn value(&self) -> ValueId {
-        match self {
-            Meaning::Value(x) | Meaning::Path { value: x, .. } | Meaning::State(x, _) => *x,
+    fn plain(ty: TypeId, values: Vec<ValueId>) -> Meaning {
+        Meaning { ty, values, form: Form::Plain }
+    }
+
+    fn is_plain(&self) -> bool {
+        match &self.form {
+            Form::Plain => true,
+            Form::Path { dims, .. } => dims.is_empty(),
+            Form::State(indices) => indices.is_empty(),
         }
     }
 }
 
+type Meanings = BTreeMap<VarId, Meaning>;
+
+/// The values that stand for variables.
+fn values_of(variables: &BTreeSet<VarId>, meanings: &Meanings) -> Vec<ValueId> {
+    let values = variables.iter().filter_map(|x| meanings.get(x)).flat_map(|meaning| &meaning.values);
+    values.copied().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// What is known around a leaf.
+struct Place<'a> {
+    program: &'a term::Program,
+    loops: &'a Loops,
+}
+
 impl Outline<'_, '_> {
-    /// The statements of a program whose parameters are those of the flow and then some values, and the value that it has.
+    /// The statements of a program whose parameters are those of the flow and then some values, and the values that it has.
     fn block(
         &mut self,
         program: &term::Program,
         visible: &[ValueId],
         loops: &Loops,
         name: &str,
-    ) -> Result<(Vec<Stmt>, ValueId)> {
+    ) -> Result<(Vec<Stmt>, Vec<ValueId>)> {
         let program = &lift_lets(&name_scans(program)?)?;
+        let place = Place { program, loops };
         let (chain, root) = let_chain(program);
-        let mut meanings: BTreeMap<VarId, Meaning> = BTreeMap::new();
+        let mut meanings = Meanings::new();
         for (at, x) in visible.iter().enumerate() {
-            meanings.insert(VarId::from_index(self.outer + at), Meaning::Value(*x));
+            meanings.insert(VarId::from_index(self.outer + at), Meaning::plain(self.builder.get(*x).ty, vec![*x]));
         }
         // What is read behind each `let`.
         let mut read = mentions(program, root);
@@ -99,137 +131,158 @@ impl Outline<'_, '_> {
         let mut stmts = Vec::new();
         let mut pending: Vec<(VarId, TermId)> = Vec::new();
         for ((var, value), behind) in chain.into_iter().zip(&read_behind) {
-            let below = Below::new(program, value);
+            let below = Root::of(program, value);
             let Term::Scan { index, steps, down, state, init, body } = &program.terms[below.term] else {
                 pending.push((var, value));
                 continue;
             };
             let mut needed = behind.clone();
             needed.append(&mut mentions(program, *body));
+            needed.append(&mut mentions_of_pred(&below.guard));
             let name = program.variables[*state].name.clone();
-            let first = (format!("{name}0"), below.with(*init));
-            let init = self.leaf(program, &mut pending, &needed, Some(first), &mut meanings, loops, &mut stmts)?;
-            let init = init.ok_or_else(|| Error::bug(PASS, "a scan without a first state"))?;
-            // The step.
-            let ty = self.builder.get(init).ty;
+            let first = (name.clone(), below.with(*init));
+            let init = self.leaf(&place, &mut pending, &needed, first, &mut meanings, &mut stmts)?;
             let counter = self.builder.index(&program.indices[*index]);
-            let before = self.builder.value(name.clone(), ty, Storage::Dense);
             let mut inside = loops.clone();
             inside.push((counter, steps.clone()));
             if inside.len() > MAX_DEPTH {
                 let (limit, found) = (MAX_DEPTH as u64, inside.len() as u64);
                 return Err(Error::Limit { what: "scans inside of each other", limit, found });
             }
-            meanings.insert(*state, Meaning::State(before, below.indices()));
-            let seen: BTreeSet<ValueId> = mentions(program, *body)
+            let names = state_names(program, *state, *body, init.values.len());
+            let before: Vec<ValueId> = init
+                .values
                 .iter()
-                .filter_map(|x| meanings.get(x).map(Meaning::value))
-                .chain(below.mentions().iter().filter_map(|x| meanings.get(x).map(Meaning::value)))
+                .zip(&names)
+                .map(|(x, name)| self.builder.value(name, self.builder.get(*x).ty, Storage::Dense))
                 .collect();
-            let seen: Vec<ValueId> = seen.into_iter().collect();
+            let form = Form::State(below.gens.iter().map(|(i, _)| *i).collect());
+            meanings.insert(*state, Meaning { ty: init.ty, values: before.clone(), form });
+            let mut read = mentions(program, *body);
+            read.append(&mut mentions_of_pred(&below.guard));
+            let seen = values_of(&read, &meanings);
             let root = below.with(*body);
-            let step = self.copied(program, &[], &[root], &seen, &meanings, &inside, Some((*index, counter)))?.0;
+            let inner = Place { program, loops: &inside };
+            let step = self.copied(&inner, &[], &[root], &seen, &meanings, Some((*index, counter)))?.0;
             let (body, after) = self.block(&step, &seen, &inside, &name)?;
+            if after.len() != before.len() {
+                return Err(Error::bug(PASS, "a state of another type"));
+            }
             let states = steps.add_constant(1)?;
-            let path_ty = self.builder.tensor(states.clone(), ty);
-            let path = self.builder.value(program.variables[var].name.clone(), path_ty, Storage::Dense);
-            let dims: Vec<Size> = below.gens.iter().map(|(_, n)| n.clone()).collect();
-            meanings.insert(var, Meaning::Path { value: path, dims, states });
-            let states = vec![State { init, before, after, path }];
-            stmts.push(Stmt::Scan(Scan { index: counter, steps: steps.clone(), down: *down, states, body }));
+            let mut of_scan = Vec::with_capacity(before.len());
+            for (((init, before), after), name) in init.values.iter().zip(before).zip(after).zip(names) {
+                let ty = self.builder.get(*init).ty;
+                let ty = self.builder.types().tensor(states.clone(), ty);
+                let path = self.builder.value(name, ty, Storage::Dense);
+                of_scan.push(State { init: *init, before, after, path });
+            }
+            let ty = self.builder.types().tensor(states.clone(), init.ty);
+            let form = Form::Path { dims: below.gens.iter().map(|(_, n)| n.clone()).collect(), states };
+            meanings.insert(var, Meaning { ty, values: of_scan.iter().map(|state| state.path).collect(), form });
+            let (steps, states) = (steps.clone(), of_scan);
+            stmts.push(Stmt::Scan(Scan { index: counter, steps, down: *down, states, body }));
         }
-        let last = (name.to_owned(), Root::plain(root));
-        let value = self.leaf(program, &mut pending, &BTreeSet::new(), Some(last), &mut meanings, loops, &mut stmts)?;
-        Ok((stmts, value.ok_or_else(|| Error::bug(PASS, "a block without a value"))?))
+        let last = (name.to_owned(), Root::of_term(root));
+        let found = self.leaf(&place, &mut pending, &BTreeSet::new(), last, &mut meanings, &mut stmts)?;
+        Ok((stmts, found.values))
     }
 
-    /// A leaf of the `let`s that wait, which gives those that are needed later and one more term; gives the value of that term.
-    #[allow(clippy::too_many_arguments, reason = "what a block knows")]
+    /// A leaf of the `let`s that wait, which gives those that are needed later and one more term; gives what that term is.
     fn leaf(
         &mut self,
-        program: &term::Program,
+        place: &Place<'_>,
         pending: &mut Vec<(VarId, TermId)>,
         needed: &BTreeSet<VarId>,
-        last: Option<(String, Root)>,
-        meanings: &mut BTreeMap<VarId, Meaning>,
-        loops: &Loops,
+        (name, last): (String, Root),
+        meanings: &mut Meanings,
         stmts: &mut Vec<Stmt>,
-    ) -> Result<Option<ValueId>> {
-        let given: Vec<VarId> = pending.iter().map(|(x, _)| *x).filter(|x| needed.contains(x)).collect();
-        // A value that is there already is no work.
-        let mut last = last;
-        let mut known = None;
-        if let Some((_, root)) = &last
-            && root.gens.is_empty()
-            && root.guard.is_true()
-            && let Term::Var(x) = program.terms[root.term]
-            && let Some(Meaning::Value(value)) = meanings.get(&x)
-        {
-            (known, last) = (Some(*value), None);
+    ) -> Result<Meaning> {
+        let program = place.program;
+        let mut roots: Vec<(Option<VarId>, String, Root)> = Vec::new();
+        for (x, _) in pending.iter().filter(|(x, _)| needed.contains(x)) {
+            roots.push((Some(*x), program.variables[*x].name.clone(), Root::of_variable(*x)));
         }
-        if given.is_empty() && last.is_none() {
-            return Ok(known);
+        // What is there already is no work.
+        let known = match program.terms[last.term] {
+            Term::Var(x) if last.gens.is_empty() && last.guard.is_true() => meanings.get(&x),
+            _ => None,
+        };
+        let known = known.filter(|meaning| meaning.is_plain()).cloned();
+        if known.is_none() {
+            roots.push((None, name, last));
+        }
+        if roots.is_empty() {
+            return known.ok_or_else(|| Error::bug(PASS, "a leaf without values"));
         }
         let lets = std::mem::take(pending);
         let mut read = BTreeSet::new();
-        for (_, value) in &lets {
-            read.append(&mut mentions(program, *value));
+        for term in lets.iter().map(|(_, value)| *value).chain(roots.iter().filter_map(|(_, _, root)| root.own_term())) {
+            read.append(&mut mentions(program, term));
         }
-        if let Some((_, root)) = &last {
-            read.append(&mut mentions(program, root.term));
+        for (_, _, root) in &roots {
             read.append(&mut mentions_of_pred(&root.guard));
         }
-        let takes: BTreeSet<ValueId> = read.iter().filter_map(|x| meanings.get(x).map(Meaning::value)).collect();
-        let takes: Vec<ValueId> = takes.into_iter().collect();
-        let roots: Vec<Root> = given
-            .iter()
-            .map(|x| Root { var: Some(*x), ..Root::plain(program.root) })
-            .chain(last.iter().map(|(_, root)| root.clone()))
-            .collect();
-        let (leaf, types) = self.copied(program, &lets, &roots, &takes, meanings, loops, None)?;
-        let names: Vec<String> = given
-            .iter()
-            .map(|x| program.variables[*x].name.clone())
-            .chain(last.iter().map(|(name, _)| name.clone()))
-            .collect();
-        let components: Vec<(String, TypeId)> = names.iter().cloned().zip(types).collect();
-        let tssa = untuple((self.normalise)(&leaf)?, &components)?;
-        let leaf = self.builder.leaf(tssa, takes, &names);
-        for (x, value) in given.iter().zip(&leaf.gives) {
-            meanings.insert(*x, Meaning::Value(*value));
+        let takes = values_of(&read, meanings);
+        let terms: Vec<Root> = roots.iter().map(|(_, _, root)| root.clone()).collect();
+        let (leaf, types) = self.copied(place, &lets, &terms, &takes, meanings, None)?;
+        let mut leaves = Vec::new();
+        for ((_, name, _), ty) in roots.iter().zip(&types) {
+            let parts = self.builder.frame().types.leaves(*ty)?;
+            let several = parts.len() > 1;
+            for (at, part) in parts.into_iter().enumerate() {
+                let ty = self.builder.types().tensor_of(&part.dims, Types::REAL);
+                leaves.push((if several { format!("{name}_{at}") } else { name.clone() }, ty));
+            }
         }
-        let value = last.is_some().then(|| leaf.gives.last().copied()).flatten();
+        let program = untuple((self.normalise)(&leaf)?, &leaves)?;
+        let names: Vec<String> = leaves.into_iter().map(|(name, _)| name).collect();
+        let leaf = self.builder.leaf(program, takes, &names);
+        let mut given = leaf.gives.iter().copied();
+        let mut found = known;
+        for ((x, _, _), ty) in roots.iter().zip(types) {
+            let count = self.builder.frame().types.leaves(ty)?.len();
+            let meaning = Meaning::plain(ty, given.by_ref().take(count).collect());
+            match x {
+                Some(x) => drop(meanings.insert(*x, meaning)),
+                None => found = Some(meaning),
+            }
+        }
         stmts.push(Stmt::Leaf(leaf));
-        Ok(value.or(known))
+        found.ok_or_else(|| Error::bug(PASS, "a leaf without values"))
     }
 
     /// A program under the signature of a leaf that takes some values: `let`s, and a tuple of terms; with the types of these in the frame.
-    #[allow(clippy::too_many_arguments, reason = "what a block knows")]
     fn copied(
         &mut self,
-        program: &term::Program,
+        place: &Place<'_>,
         lets: &[(VarId, TermId)],
         roots: &[Root],
         takes: &[ValueId],
-        meanings: &BTreeMap<VarId, Meaning>,
-        loops: &Loops,
+        meanings: &Meanings,
         counter: Option<(IndexId, SizeId)>,
     ) -> Result<(term::Program, Vec<TypeId>)> {
+        let program = place.program;
         // The types of what it gives come before the signature is made, so that they have the same numbers in it.
         let mut types = Vec::with_capacity(roots.len());
         for root in roots {
-            let own = root.var.map_or_else(|| program.ty(root.term), |x| program.variables[x].ty);
+            let own = match root.var {
+                Some(x) => program.variables[x].ty,
+                None => program.ty(root.term),
+            };
             let own = type_in(&program.types, own, self.builder.types())?;
             let dims: Vec<Size> = root.gens.iter().map(|(_, n)| n.clone()).collect();
-            types.push(self.builder.types().tensor_of(&dims, own));
+            let ty = self.builder.types().tensor_of(&dims, own);
+            for part in self.builder.frame().types.leaves(ty)? {
+                self.builder.types().tensor_of(&part.dims, Types::REAL);
+            }
+            types.push(ty);
         }
-        let signature = self.builder.leaf_signature(loops, takes)?;
+        let signature = self.builder.leaf_signature(place.loops, takes)?;
         let mut out = term::Program::new(signature);
-        out.form = NormalForm::Surface;
         out.indices = program.indices.clone();
-        let params: BTreeMap<ValueId, VarId> =
-            takes.iter().enumerate().map(|(at, x)| (*x, VarId::from_index(self.outer + at))).collect();
-        let mut copy = Copy { source: program, out, outer: self.outer, params, vars: BTreeMap::new(), meanings, counter };
+        let params = takes.iter().enumerate().map(|(at, x)| (*x, VarId::from_index(self.outer + at))).collect();
+        let vars = BTreeMap::new();
+        let mut copy = Copy { source: program, out, outer: self.outer, params, vars, meanings, counter };
         let mut values = Vec::with_capacity(lets.len());
         for (var, value) in lets {
             let value = copy.term(*value)?;
@@ -254,31 +307,59 @@ impl Outline<'_, '_> {
     }
 }
 
+/// The names of the parts of a state: those that the body gives them by `let`, as a pattern does.
+fn state_names(program: &term::Program, state: VarId, body: TermId, parts: usize) -> Vec<String> {
+    let name = &program.variables[state].name;
+    let mut names = Vec::new();
+    let mut rest = body;
+    // `let p = s in let h = fst p in let c = snd p in ..`, and deeper patterns alike.
+    let mut whole = vec![state];
+    while let Term::Let { var, value, body } = &program.terms[rest] {
+        let (of, ends) = match &program.terms[*value] {
+            Term::Var(x) => (Some(*x), false),
+            Term::Fst(e) | Term::Snd(e) => match &program.terms[*e] {
+                Term::Var(x) => (Some(*x), true),
+                _ => (None, true),
+            },
+            _ => (None, true),
+        };
+        if !of.is_some_and(|of| whole.contains(&of)) {
+            break;
+        }
+        whole.push(*var);
+        if ends && !matches!(program.types.get(program.variables[*var].ty), Type::Pair(..)) {
+            names.push(program.variables[*var].name.clone());
+        }
+        rest = *body;
+    }
+    match (parts, names.len() == parts) {
+        (1, _) => vec![name.clone()],
+        (_, true) => names,
+        (parts, false) => (0..parts).map(|at| format!("{name}_{at}")).collect(),
+    }
+}
+
 /// A term below indices and a guard, or a variable.
 #[derive(Clone)]
 struct Root {
     gens: Vec<(IndexId, Size)>,
     guard: Pred,
     term: TermId,
-    /// The variable that stands for it.
+    /// The variable that stands in its place.
     var: Option<VarId>,
 }
 
 impl Root {
-    fn plain(term: TermId) -> Root {
+    fn of_term(term: TermId) -> Root {
         Root { gens: Vec::new(), guard: Pred::True, term, var: None }
     }
-}
 
-/// The indices and the guard around the value of a `let`.
-struct Below {
-    gens: Vec<(IndexId, Size)>,
-    guard: Pred,
-    term: TermId,
-}
+    fn of_variable(x: VarId) -> Root {
+        Root { var: Some(x), ..Root::of_term(TermId(0)) }
+    }
 
-impl Below {
-    fn new(program: &term::Program, mut term: TermId) -> Below {
+    /// The value of a `let`, with the indices and the guard around it apart.
+    fn of(program: &term::Program, mut term: TermId) -> Root {
         let mut gens = Vec::new();
         while let Term::Gen { index, extent, body } = &program.terms[term] {
             gens.push((*index, extent.clone()));
@@ -288,20 +369,16 @@ impl Below {
         if let Term::Iverson { guard: p, body } = &program.terms[term] {
             (guard, term) = (p.clone(), *body);
         }
-        Below { gens, guard, term }
-    }
-
-    fn indices(&self) -> Vec<IndexId> {
-        self.gens.iter().map(|(i, _)| *i).collect()
-    }
-
-    fn mentions(&self) -> BTreeSet<VarId> {
-        mentions_of_pred(&self.guard)
+        Root { gens, guard, term, var: None }
     }
 
     /// Another term in the same place.
     fn with(&self, term: TermId) -> Root {
-        Root { gens: self.gens.clone(), guard: self.guard.clone(), term, var: None }
+        Root { term, ..self.clone() }
+    }
+
+    fn own_term(&self) -> Option<TermId> {
+        self.var.is_none().then_some(self.term)
     }
 }
 
@@ -410,7 +487,7 @@ struct Copy<'a> {
     params: BTreeMap<ValueId, VarId>,
     /// The variables that are bound here.
     vars: BTreeMap<VarId, VarId>,
-    meanings: &'a BTreeMap<VarId, Meaning>,
+    meanings: &'a Meanings,
     /// The loop index that becomes a size.
     counter: Option<(IndexId, SizeId)>,
 }
@@ -478,24 +555,53 @@ impl Copy<'_> {
             let var = self.name(x)?;
             return self.out.push(Term::Var(var));
         };
-        let param = self.params.get(&meaning.value());
-        let param = *param.ok_or_else(|| Error::bug(PASS, "a value that is not taken"))?;
-        let var = self.out.push(Term::Var(param))?;
-        match meaning {
-            Meaning::Value(_) => Ok(var),
-            Meaning::State(_, indices) => self.out.access(var, indices.iter().map(|i| Affine::index(*i))),
-            Meaning::Path { dims, .. } if dims.is_empty() => Ok(var),
-            Meaning::Path { dims, states, .. } => {
+        let params = meaning.values.iter().map(|value| self.params.get(value).copied());
+        let params: Option<Vec<VarId>> = params.collect();
+        let params = params.ok_or_else(|| Error::bug(PASS, "a value that is not taken"))?;
+        let whole = self.together(meaning.ty, &mut params.into_iter(), &[])?;
+        match &meaning.form {
+            Form::Plain => Ok(whole),
+            Form::State(indices) => self.out.access(whole, indices.iter().map(|i| Affine::index(*i))),
+            Form::Path { dims, .. } if dims.is_empty() => Ok(whole),
+            Form::Path { dims, states } => {
                 let step = self.out.fresh_index("t");
                 let gens: Vec<(IndexId, Size)> =
                     dims.iter().map(|n| (self.out.fresh_index("i"), n.clone())).collect();
                 let at = std::iter::once(Affine::index(step)).chain(gens.iter().map(|(i, _)| Affine::index(*i)));
-                let element = self.out.access(var, at)?;
+                let element = self.out.access(whole, at)?;
                 let path = self.out.push(Term::Gen { index: step, extent: states.clone(), body: element })?;
                 gens.into_iter()
                     .rev()
                     .try_fold(path, |body, (index, extent)| self.out.push(Term::Gen { index, extent, body }))
             }
+        }
+    }
+
+    /// The value of a type whose leaves are variables, at places of these. Types nest to a bounded depth.
+    fn together(
+        &mut self,
+        ty: TypeId,
+        leaves: &mut impl Iterator<Item = VarId>,
+        at: &[IndexId],
+    ) -> Result<TermId> {
+        if self.out.types.real_dims(ty).is_some() {
+            let leaf = leaves.next().ok_or_else(|| Error::bug(PASS, "a value lacks a leaf"))?;
+            let leaf = self.out.push(Term::Var(leaf))?;
+            return self.out.access(leaf, at.iter().map(|i| Affine::index(*i)));
+        }
+        match self.out.types.get(ty).clone() {
+            Type::Pair(a, b) => {
+                let a = self.together(a, leaves, at)?;
+                let b = self.together(b, leaves, at)?;
+                self.out.push(Term::Pair(a, b))
+            }
+            Type::Tensor(extent, element) => {
+                let index = self.out.fresh_index("i");
+                let at: Vec<IndexId> = at.iter().copied().chain([index]).collect();
+                let body = self.together(element, leaves, &at)?;
+                self.out.push(Term::Gen { index, extent, body })
+            }
+            Type::Real => Err(Error::bug(PASS, "a value without leaves")),
         }
     }
 
@@ -507,12 +613,13 @@ impl Copy<'_> {
         match self.meanings.get(&x) {
             None if x.index() < self.outer => Ok(x),
             None => Err(Error::bug(PASS, format!("the variable {x} is not in scope"))),
-            Some(Meaning::Path { dims, .. }) if !dims.is_empty() => Err(compared()),
-            Some(Meaning::State(_, indices)) if !indices.is_empty() => Err(compared()),
-            Some(meaning) => {
-                let param = self.params.get(&meaning.value()).copied();
-                param.ok_or_else(|| Error::bug(PASS, "a value that is not taken"))
-            }
+            Some(meaning) => match (meaning.is_plain(), meaning.values.as_slice()) {
+                (true, [value]) => {
+                    let param = self.params.get(value).copied();
+                    param.ok_or_else(|| Error::bug(PASS, "a value that is not taken"))
+                }
+                _ => Err(compared()),
+            },
         }
     }
 

@@ -21,7 +21,7 @@ impl fmt::Display for Program {
             self.stmt(f, stmt, 0)?;
         }
         for output in &self.outputs {
-            writeln!(f, "return {} = {}", output.name, self.name(output.value))?;
+            writeln!(f, "return {} = {}", output.name, self.names(output.values.clone()))?;
         }
         Ok(())
     }

@@ -2,15 +2,16 @@
 //!
 //! - *Frame*: it has what the flow takes from outside, as it stands there, and more sizes and types behind.
 //! - *Scope*: each value is given once; what is read was given before, in the block or in one around it; the states of a scan are in scope in its
-//!   body, its paths behind it. A loop index is of one scan.
+//!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
 //! - *Types*: the first state, the state before a step and the one after it have one type `T` and dense storage, the path has `[steps + 1] T`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
 use crate::base::{Id, SizeId};
+use crate::index::Size;
 use crate::ty::{Storage, Type};
 
 impl Program {
@@ -19,14 +20,19 @@ impl Program {
     /// # Errors
     /// All violations, in words.
     pub fn verify(&self) -> Result<(), Vec<String>> {
-        let mut check = Check { program: self, given: BTreeSet::new(), indices: BTreeSet::new(), complaints: Vec::new() };
+        let mut check = Check { program: self, given: BTreeSet::new(), indices: BTreeMap::new(), complaints: Vec::new() };
         check.frame();
         if check.complaints.is_empty() {
             let mut scope = BTreeSet::new();
             check.block(&self.body, &mut scope, &mut Vec::new());
-            for Output { name, value } in &self.outputs {
-                if !scope.contains(value) {
+            for Output { name, ty, values } in &self.outputs {
+                if !values.iter().all(|x| scope.contains(x)) {
                     check.complain(format!("the output `{name}` is not in scope"));
+                }
+                let dims = |x: &ValueId| self.values.get(*x).and_then(|value| self.frame.types.real_dims(value.ty));
+                let leaves = self.frame.types.leaves(*ty).unwrap_or_default();
+                if !leaves.into_iter().map(|leaf| Some(leaf.dims)).eq(values.iter().map(dims)) {
+                    check.complain(format!("the output `{name}` has other leaves"));
                 }
             }
         }
@@ -37,7 +43,7 @@ impl Program {
 struct Check<'a> {
     program: &'a Program,
     given: BTreeSet<ValueId>,
-    indices: BTreeSet<SizeId>,
+    indices: BTreeMap<SizeId, Size>,
     complaints: Vec<String>,
 }
 
@@ -59,8 +65,8 @@ impl Check<'_> {
         ];
         self.complaints.extend(found.into_iter().flatten());
         for (x, value) in self.program.values.iter() {
-            if !frame.types.contains(value.ty) {
-                self.complain(format!("the type of {x} is unknown"));
+            if !frame.types.contains(value.ty) || frame.types.real_dims(value.ty).is_none() {
+                self.complain(format!("{x} is no tensor of reals"));
             }
         }
     }
@@ -125,8 +131,10 @@ impl Check<'_> {
     fn scan(&mut self, scan: &Scan, scope: &mut BTreeSet<ValueId>, loops: &mut Loops) {
         let Scan { index, steps, states, body, .. } = scan;
         let inner = self.program.signature.sizes.len() <= index.index();
-        if !inner || self.program.frame.sizes.get(*index).is_none() || !self.indices.insert(*index) {
-            self.complain(format!("{index} is no index of one scan"));
+        let around = loops.iter().any(|(other, _)| other == index);
+        let other = self.indices.insert(*index, steps.clone()).is_some_and(|other| other != *steps);
+        if !inner || self.program.frame.sizes.get(*index).is_none() || around || other {
+            self.complain(format!("{index} is no index of this scan"));
         }
         if let Err(message) = self.program.signature.check_size(steps) {
             self.complain(format!("the number of steps: {message}"));

@@ -24,7 +24,11 @@ pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: 
     let mut machine = Machine { inputs: inputs.clone(), outer: inputs.params.len(), limits, values: Values::new() };
     machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
     machine.block(&program.body)?;
-    program.outputs.iter().map(|output| machine.value(output.value).cloned()).collect()
+    let leaves = |output: &flow::Output| {
+        let values = output.values.iter().map(|x| machine.value(*x));
+        Ok(values.collect::<Result<Vec<_>>>()?.into_iter().flatten().cloned().collect())
+    };
+    program.outputs.iter().map(leaves).collect()
 }
 
 struct Machine<T> {
