@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::count::{Counts, count_tssa};
 use super::environment::{Elements, Environment, Leaf, Limits};
 use super::eval_tssa;
 use super::numeric::Numeric;
@@ -21,7 +22,17 @@ type Values<T> = BTreeMap<ValueId, Vec<Leaf<T>>>;
 /// # Errors
 /// Those of [`eval_tssa::evaluate`].
 pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Vec<Vec<Leaf<T>>>> {
-    let mut machine = Machine { inputs: inputs.clone(), outer: inputs.params.len(), limits, values: Values::new() };
+    run(program, inputs, limits, &mut |_, _| {})
+}
+
+fn run<'a, T: Numeric>(
+    program: &Program,
+    inputs: &Environment<T>,
+    limits: Limits,
+    observe: &'a mut Observer<'a, T>,
+) -> Result<Vec<Vec<Leaf<T>>>> {
+    let (inputs, outer) = (inputs.clone(), inputs.params.len());
+    let mut machine = Machine { observe, inputs, outer, limits, values: Values::new() };
     machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
     machine.block(&program.body)?;
     let leaves = |output: &flow::Output| {
@@ -31,7 +42,26 @@ pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: 
     program.outputs.iter().map(leaves).collect()
 }
 
-struct Machine<T> {
+/// How many operations an evaluation takes: those of each leaf as often as it runs.
+///
+/// # Errors
+/// Those of [`evaluate`], and [`Error::Overflow`].
+pub fn count(program: &Program, inputs: &Environment<f64>, limits: Limits) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut failed = None;
+    let mut count = |leaf: &flow::Leaf, at: &Environment<f64>| {
+        let added = count_tssa(&leaf.program, at, limits).and_then(|found| counts.join(&found));
+        failed = failed.take().or(added.err());
+    };
+    run(program, inputs, limits, &mut count)?;
+    failed.map_or(Ok(counts), Err)
+}
+
+/// Called before each leaf, with what it runs on.
+type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>) + 'a;
+
+struct Machine<'a, T> {
+    observe: &'a mut Observer<'a, T>,
     /// What the flow takes from outside, with the values of loop indices.
     inputs: Environment<T>,
     outer: usize,
@@ -39,7 +69,7 @@ struct Machine<T> {
     values: Values<T>,
 }
 
-impl<T: Numeric> Machine<T> {
+impl<T: Numeric> Machine<'_, T> {
     fn value(&self, x: ValueId) -> Result<&Vec<Leaf<T>>> {
         self.values.get(&x).ok_or_else(|| Error::bug(PASS, format!("the value {x} is not in scope")))
     }
@@ -61,6 +91,7 @@ impl<T: Numeric> Machine<T> {
             let value = self.value(*x)?.clone();
             self.inputs.params.push(value);
         }
+        (self.observe)(leaf, &self.inputs);
         let options = eval_tssa::Options { limits: self.limits, outputs: None, progress: None };
         let results = eval_tssa::evaluate(&leaf.program, &self.inputs, options)?;
         self.values.extend(leaf.gives.iter().copied().zip(results));

@@ -9,6 +9,7 @@
 //! | [`eval_term`], `eval_term/` | evaluates a term | Figs 4 and 5 |
 //! | [`eval_flow`] | evaluates a flow | |
 //! | [`eval_tssa`], `eval_tssa/` | evaluates Tensor-SSA | Fig. 10 |
+//! | `subject` | what can be evaluated | |
 //! | `run` | evaluates a program on named tensors | |
 //! | [`mod@count`] | counts scalar operations | Figs 6 and 17 |
 //! | [`check`] | checks derivatives: adjoint identity, dual numbers, complex step, finite differences | section 6 |
@@ -24,6 +25,7 @@ pub mod numeric;
 pub mod rounding;
 mod run;
 mod scope;
+mod subject;
 #[cfg(test)]
 mod testing;
 
@@ -31,4 +33,5 @@ pub use count::{Counts, Partials};
 pub use environment::{Elements, Environment, Leaf, Limits, STEPS, leaves_of};
 pub use numeric::{Dual, Field, Numeric};
 pub use rounding::{Masked, Rounded};
+pub use subject::{Leaves, Subject};
 pub use run::{count, evaluate, evaluate_with_progress, evaluate_within};
