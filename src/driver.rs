@@ -276,7 +276,8 @@ impl Function {
     /// depend on already: they come after it.
     pub fn with_derivative(self, param: &str, derivative: &Function) -> Result<Function> {
         self.straight("a parameter with a derivative of its own")?;
-        let dependent = Dependent::new(&self.tssa.signature, param, derivative.straight("a derivative that is given")?)?;
+        let dependent =
+            Dependent::new(&self.tssa.signature, param, derivative.straight("a derivative that is given")?)?;
         self.with(dependent)
     }
 
@@ -367,9 +368,7 @@ impl Function {
     /// # Errors
     /// [`Error::Limitation`] for a program that has none; see `src/term/print/matrix.rs`.
     pub fn matrix_notation(&self) -> Result<String> {
-        self.term()?
-            .matrix_notation()
-            .or_else(|error| self.presented()?.matrix_notation().map_err(|_| error))
+        self.term()?.matrix_notation().or_else(|error| self.presented()?.matrix_notation().map_err(|_| error))
     }
 
     /// How many scalar operations the program takes, as formulas in its sizes.
@@ -420,7 +419,10 @@ impl Function {
     pub fn simplify_with(&self, options: &simplify::Options) -> Result<Simplification> {
         if let Some(flow) = &self.flow {
             let (flow, report) = flows::simplified(flow, options, &mut Stages::new())?;
-            return Ok(Simplification { function: Function { source: None, flow: Some(flow), ..self.clone() }, report });
+            return Ok(Simplification {
+                function: Function { source: None, flow: Some(flow), ..self.clone() },
+                report,
+            });
         }
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
         let function = Function { source: None, tssa: program, ..self.clone() };

@@ -216,8 +216,8 @@ pub mod ir {
 
 // Inside of the crate no path goes through `ir`.
 use ir::{
-    base, certificate, codegen, diff, flow, index, loops, lower, normalize, prepare, present, reference, scalar, schedule,
-    simplify, solver, stages, surface, term, tssa, ty,
+    base, certificate, codegen, diff, flow, index, loops, lower, normalize, prepare, present, reference, scalar,
+    schedule, simplify, solver, stages, surface, term, tssa, ty,
 };
 
 mod driver;

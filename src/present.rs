@@ -83,7 +83,7 @@ pub fn present(program: &Program) -> Result<term::Program> {
 }
 
 /// The program without terms that nothing uses: reading forms replace parts of what was built.
-fn without_unused(mut program: term::Program) -> Result<term::Program> {
+pub(crate) fn without_unused(mut program: term::Program) -> Result<term::Program> {
     let mut used = crate::base::SideTable::new(program.terms.len(), false);
     used.set(program.root, true);
     for (e, term) in program.terms.iter().rev() {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use iverson::ir::base::ParamId;
-use iverson::ir::{diff, flow, simplify};
 use iverson::ir::reference::check::{self, Figure, Judge};
 use iverson::ir::reference::{Environment, Leaf, Limits, Subject, leaves_of};
 use iverson::ir::stages::Stages;
 use iverson::ir::tssa::Program;
+use iverson::ir::{diff, flow, simplify};
 use iverson::kernel::{Engine, Kernel};
 use iverson::tensor::bind;
 use iverson::{Error, Function, Mode, Request, Result};
@@ -238,12 +238,7 @@ struct Kernels<P> {
 }
 
 impl<P: Checked> Kernels<P> {
-    fn evaluate(
-        &self,
-        program: &P,
-        at: &Environment<f64>,
-        outputs: Option<&[usize]>,
-    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+    fn evaluate(&self, program: &P, at: &Environment<f64>, outputs: Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> {
         let inputs = at.inputs(program.signature())?;
         let mut bound = self.bound.borrow_mut();
         let known = bound.iter().position(|(other, _)| other == program);

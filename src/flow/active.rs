@@ -54,7 +54,7 @@ impl Active {
                     let before = self.values.len();
                     for state in &scan.states {
                         if [state.init, state.after].iter().any(|x| self.values.contains(x)) {
-                            self.values.extend([state.before, state.path]);
+                            self.values.extend([state.before, state.path, state.last]);
                         }
                     }
                     self.through(&scan.body)?;

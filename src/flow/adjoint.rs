@@ -1,10 +1,11 @@
 //! The adjoint derivative of a flow: a scan backwards for each scan, and sums over the paths for what its steps read from around.
 //!
-//! With `<s>` for the adjoint of a value `s`, `F` the step of a scan, `P` its path, and `G` what is owed to the states by those that read the path,
+//! With `<s>` for the adjoint of a value `s`, `F` the step of a scan, `P` its path, and `G` and `L` what those owe that read the path and the last
+//! state,
 //!
 //! ```text
 //! [ys = F(xs)]                        ==  <xs> += D^T F(xs; <ys>)                                       by 6.14-6.29
-//! [P = scan t < T, s = a. F(s, w)]    ==  Q = scan t < T down, d = G[T]. G[t] + D_s^T F(P[t], w; d);
+//! [P = scan t < T, s = a. F(s, w)]    ==  Q = scan t < T down, d = L + G[T]. G[t] + D_s^T F(P[t], w; d);
 //!                                         <a> += Q[0];
 //!                                         <w> += D_w^T (gen t. F(P[t], w)) (Q[t + 1])
 //! ```
@@ -106,6 +107,12 @@ impl Owed {
     }
 }
 
+/// What is owed to the states of a scan by those behind it: to the path, and to the last one.
+struct To {
+    path: Option<ValueId>,
+    last: Option<ValueId>,
+}
+
 /// Values that need not be computed again, by those that they are.
 type Known = BTreeMap<ValueId, ValueId>;
 
@@ -131,6 +138,22 @@ impl Adjoint {
         }
         let leaf = self.small(loops).sum(name, terms)?;
         self.push(leaf, out)
+    }
+
+    /// What is owed to a value by some terms, which may be none.
+    fn total_or_zeros(
+        &mut self,
+        name: &str,
+        terms: &[ValueId],
+        like: ValueId,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<ValueId> {
+        if !terms.is_empty() {
+            return self.total(name, terms, loops, out);
+        }
+        let dims = self.flow.frame().types.real_dims(self.flow.get(like).ty).unwrap_or_default();
+        self.zeros(name, &dims, Storage::Dense, loops, out)
     }
 
     fn zeros(
@@ -198,7 +221,8 @@ impl Adjoint {
             return Ok(());
         }
         let options = Options { seed: Seed::Parameter, with_value: true, derivation: false };
-        let derived = diff::adjoint(&part.program, &wrt, options)?.program;
+        // What partial derivatives have in common with the step is read, too.
+        let derived = diff::expand_partials(&diff::adjoint(&part.program, &wrt, options)?.program)?;
         let mut all = sources(leaf);
         all.extend(seeds.into_iter().map(Source::Value));
         // What the leaf has given is read.
@@ -239,41 +263,38 @@ impl Adjoint {
         loops: &Loops,
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        let mut to_paths: Vec<Option<ValueId>> = Vec::with_capacity(scan.states.len());
+        let mut to: Vec<To> = Vec::with_capacity(scan.states.len());
         for state in &scan.states {
-            let terms = owed.values.remove(&state.path).filter(|_| active.values.contains(&state.path));
-            to_paths.push(match terms {
+            let mut total = |x: ValueId| match owed.values.remove(&x).filter(|_| active.values.contains(&x)) {
                 Some(terms) => {
-                    let name = format!("d{}", self.flow.get(state.path).name);
-                    Some(self.total(&name, &terms, loops, out)?)
+                    let name = format!("d{}", self.flow.get(x).name);
+                    self.total(&name, &terms, loops, out).map(Some)
                 }
-                None => None,
-            });
+                None => Ok(None),
+            };
+            to.push(To { path: total(state.path)?, last: total(state.last)? });
         }
-        if to_paths.iter().all(Option::is_none) {
+        if to.iter().all(|to| to.path.is_none() && to.last.is_none()) {
             return Ok(());
         }
-        let paths = self.backwards(scan, &to_paths, active, loops, out)?;
+        let paths = self.backwards(scan, &to, active, loops, out)?;
         for (state, path) in scan.states.iter().zip(&paths) {
             let Some(path) = path.filter(|_| active.values.contains(&state.init)) else { continue };
-            let name = format!("d{}", self.flow.get(state.init).name);
-            let first = if scan.down { scan.steps.clone() } else { Affine::constant(0) };
-            let leaf = self.small(loops).slice(&name, path, &first)?;
-            let value = self.push(leaf, out)?;
-            owed.value(state.init, value);
+            owed.value(state.init, path.last);
         }
+        let paths: Vec<Option<ValueId>> = paths.into_iter().map(|back| back.map(|back| back.path)).collect();
         self.around(scan, &paths, owed, active, loops, out)
     }
 
-    /// The scan backwards: for each active state the path of what is owed to it.
+    /// The scan backwards: for each active state the state that is owed to it.
     fn backwards(
         &mut self,
         scan: &Scan,
-        to_paths: &[Option<ValueId>],
+        to: &[To],
         active: &Active,
         loops: &Loops,
         out: &mut Vec<Stmt>,
-    ) -> Result<Vec<Option<ValueId>>> {
+    ) -> Result<Vec<Option<State>>> {
         let mut inside = loops.clone();
         inside.push((scan.index, scan.steps.clone()));
         let at = Affine::size(scan.index);
@@ -281,7 +302,7 @@ impl Adjoint {
             false => (at.clone(), at.add_constant(1)?),
             true => (at.add_constant(1)?, at.clone()),
         };
-        let last = if scan.down { Affine::constant(0) } else { scan.steps.clone() };
+        let end = scan.last_place();
         let is_active = |state: &State| active.values.contains(&state.before);
         // The step once more, from the states of the paths.
         let mut body = Vec::new();
@@ -309,55 +330,41 @@ impl Adjoint {
         moving.through(&step)?;
         let mut owed = Owed::default();
         let mut states = Vec::new();
-        for (state, to_path) in scan.states.iter().zip(to_paths).filter(|(state, _)| is_active(state)) {
+        for (state, to) in scan.states.iter().zip(to).filter(|(state, _)| is_active(state)) {
             let value = self.flow.get(state.before).clone();
             let name = format!("d{}", value.name);
-            let init = match to_path {
-                Some(path) => {
-                    let leaf = self.small(loops).slice(&name, *path, &last)?;
-                    self.push(leaf, out)?
-                }
-                None => {
-                    let dims = self.flow.frame().types.real_dims(value.ty).unwrap_or_default();
-                    self.zeros(&name, &dims, Storage::Dense, loops, out)?
-                }
-            };
-            let before = self.flow.value(name, value.ty, Storage::Dense);
-            let path = self.flow.get(state.path).clone();
-            let path = self.flow.value(format!("d{}", path.name), path.ty, Storage::Dense);
+            let mut terms: Vec<ValueId> = to.last.into_iter().collect();
+            if let Some(path) = to.path {
+                let leaf = self.small(loops).slice(&name, path, &end)?;
+                terms.push(self.push(leaf, out)?);
+            }
+            let init = self.total_or_zeros(&name, &terms, state.before, loops, out)?;
+            let before = self.flow.value(&name, value.ty, Storage::Dense);
+            let path = self.flow.get(state.path).ty;
+            let path = self.flow.value(&name, path, Storage::Dense);
+            let last = self.flow.value(&name, value.ty, Storage::Dense);
             owed.value(copy(state.after), before);
-            states.push(State { init, before, after: before, path });
+            states.push(State { init, before, after: before, path, last });
         }
         let states_before: Vec<ValueId> = scan.states.iter().map(|state| copy(state.before)).collect();
         body.extend(step.iter().cloned());
         self.reverse(&step, &mut owed, &moving, &known, &inside, &mut body)?;
-        let mut paths = Vec::with_capacity(scan.states.len());
         let mut made = states.iter_mut();
-        for ((state, to_path), before) in scan.states.iter().zip(to_paths).zip(states_before) {
-            let backward = if is_active(state) { made.next() } else { None };
-            let Some(backward) = backward else {
-                paths.push(None);
-                continue;
-            };
+        for ((state, to), before) in scan.states.iter().zip(to).zip(states_before) {
+            let Some(backward) = (if is_active(state) { made.next() } else { None }) else { continue };
             let name = self.flow.get(backward.before).name.clone();
-            let mut terms = Vec::new();
-            if let Some(path) = to_path {
-                let leaf = self.small(&inside).slice(&name, *path, &before_at)?;
+            let mut terms = owed.values.remove(&before).unwrap_or_default();
+            if let Some(path) = to.path {
+                let leaf = self.small(&inside).slice(&name, path, &before_at)?;
                 terms.push(self.push(leaf, &mut body)?);
             }
-            terms.extend(owed.values.remove(&before).unwrap_or_default());
-            backward.after = match terms.is_empty() {
-                true => {
-                    let dims = self.flow.frame().types.real_dims(self.flow.get(before).ty).unwrap_or_default();
-                    self.zeros(&name, &dims, Storage::Dense, &inside, &mut body)?
-                }
-                false => self.total(&name, &terms, &inside, &mut body)?,
-            };
-            paths.push(Some(backward.path));
+            backward.after = self.total_or_zeros(&name, &terms, before, &inside, &mut body)?;
         }
+        let mut made = states.iter().copied();
+        let backward = scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
         let (index, steps) = (scan.index, scan.steps.clone());
         out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, body }));
-        Ok(paths)
+        Ok(backward)
     }
 
     /// What all steps owe to the values and parameters around the scan, where `paths` are what is owed to its states.
@@ -445,12 +452,13 @@ impl Adjoint {
                     for state in &scan.states {
                         let init = copies.get(&state.init).copied().unwrap_or(state.init);
                         let before = self.copy(state.before, copies);
-                        states.push(State { init, before, after: state.after, path: state.path });
+                        states.push(State { init, before, ..*state });
                     }
                     let body = self.again(&scan.body, copies);
                     for state in &mut states {
                         state.after = copies.get(&state.after).copied().unwrap_or(state.after);
                         state.path = self.copy(state.path, copies);
+                        state.last = self.copy(state.last, copies);
                     }
                     out.push(Stmt::Scan(Scan { states, body, ..scan.clone() }));
                 }

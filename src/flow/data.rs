@@ -72,6 +72,9 @@ pub struct State {
     /// All states, of type `[steps + 1] T`, in scope behind the scan. The state before the step at `t` is at `t`, and at `t + 1` where the scan
     /// goes down.
     pub path: ValueId,
+    /// The last state that is made, of type `T`, in scope behind the scan: the one of the path at `steps`, and at 0 where the scan goes down. A path
+    /// that nobody reads need not be kept.
+    pub last: ValueId,
 }
 
 /// A result of a flow.
@@ -145,6 +148,18 @@ pub(super) fn free_name(signature: &Signature, wish: &str) -> String {
     names.find(|name| !taken(name)).unwrap_or_default()
 }
 
+impl Scan {
+    /// Where the last state is in its path.
+    pub fn last_place(&self) -> Size {
+        if self.down { Size::constant(0) } else { self.steps.clone() }
+    }
+
+    /// Where the first state is in its path.
+    pub fn first_place(&self) -> Size {
+        if self.down { self.steps.clone() } else { Size::constant(0) }
+    }
+}
+
 impl Leaf {
     /// How many parameters its program has from the frame.
     pub fn outer_params(&self) -> usize {
@@ -174,7 +189,7 @@ impl Stmt {
     pub fn gives(&self) -> Vec<ValueId> {
         match self {
             Stmt::Leaf(leaf) => leaf.gives.clone(),
-            Stmt::Scan(scan) => scan.states.iter().map(|state| state.path).collect(),
+            Stmt::Scan(scan) => scan.states.iter().flat_map(|state| [state.path, state.last]).collect(),
         }
     }
 }

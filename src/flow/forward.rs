@@ -135,14 +135,16 @@ impl Forward {
             let value = self.flow.get(state.before).clone();
             let before = self.flow.value(format!("d{}", value.name), value.ty, Storage::Dense);
             self.values.insert(state.before, before);
-            states.push(State { init, before, after: state.after, path: state.path });
+            states.push(State { init, before, ..*state });
         }
         let mut body = self.block(&scan.body, &inside)?;
         for (state, tangent) in moving.iter().zip(states.iter_mut().skip(scan.states.len())) {
             tangent.after = self.tangent(state.after, &inside, &mut body)?;
             let path = self.flow.get(state.path).clone();
             tangent.path = self.flow.value(format!("d{}", path.name), path.ty, Storage::Dense);
+            tangent.last = self.flow.value(format!("d{}", path.name), self.flow.get(tangent.init).ty, Storage::Dense);
             self.values.insert(state.path, tangent.path);
+            self.values.insert(state.last, tangent.last);
         }
         Ok(Scan { states, body, ..scan.clone() })
     }

@@ -1,19 +1,24 @@
 //! Leaves beside each other as one, and without what nobody needs.
 //!
 //! ```text
-//! [ys = F(xs); stmts; zs = G(ws)]  ==  [(ys, zs) = (F; G)(..); stmts]      where stmts give none of ws
+//! [ys = F(xs); stmts; zs = G(ws)]  ==  [stmts; (ys, zs) = (F; G)(..)]      where stmts read none of ys
 //! ```
 //!
-//! A leaf joins the last leaf before it that is behind all that gives what it takes. Rules of simplification see one leaf, so what two leaves
-//! compute alike is computed once. What a leaf gives and nobody reads goes first, and with it states that no output depends on.
+//! 1. What a leaf gives and nobody reads goes, and with it states that no output depends on.
+//! 2. What is read of a path at its ends is the first or the last state: a path that nobody reads elsewhere need not be kept.
+//! 3. A leaf without work, of literals and views, is written into the leaves that read it.
+//! 4. A leaf joins the first one behind it that reads it; one that a scan reads joins a leaf before the scan. So it runs as late as it can. Rules of
+//!    simplification see one leaf, so what two leaves compute alike is computed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
 use super::data::{Leaf, Loops, Program, Scan, Stmt, ValueId};
 use super::leaf::{Joined, sources, with_program};
+use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
-use crate::tssa;
+use crate::index::{Pred, Size};
+use crate::tssa::{self, Rhs};
 
 /// The flow with leaves joined, without what its outputs do not need.
 ///
@@ -21,17 +26,121 @@ use crate::tssa;
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn join(program: &Program) -> Result<Program> {
     let flow = Builder::resume(program);
-    let mut needed: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
+    let mut needed: BTreeSet<ValueId> =
+        program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
+    let outputs = needed.clone();
     let body = live(&flow, &program.body, &mut needed, &Vec::new())?;
-    let body = joined(&flow, body, &needed, &Vec::new())?;
+    let body = inlined(&flow, body, &mut Around::default(), &Vec::new())?;
+    let body = live(&flow, &body, &mut outputs.clone(), &Vec::new())?;
+    let body = joined(&flow, body, &outputs, &Vec::new())?;
     Ok(flow.finish(body, program.outputs.clone()))
+}
+
+/// What is known of the values in scope.
+#[derive(Clone, Default)]
+struct Around {
+    /// Those that leaves without work give.
+    free: BTreeMap<ValueId, Leaf>,
+    /// Paths: each place of an end, with the value that stands there.
+    ends: BTreeMap<ValueId, [(Size, ValueId); 2]>,
+}
+
+/// Whether a leaf has no work: literals, parameters, and tensors read at other places.
+fn is_free(leaf: &Leaf) -> bool {
+    let signature = &leaf.program.signature;
+    leaf.program.stmts.values().all(|stmt| match &stmt.rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => true,
+        Rhs::Contract { sums, operands, .. } => {
+            operands.len() == 1 && (sums.is_empty() || stmt.is_access(signature)) && !stmt.rhs.reads_computed()
+        }
+        Rhs::Add(_) | Rhs::Map { .. } => false,
+    })
+}
+
+// Scans nest to a bounded depth.
+fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        match stmt {
+            Stmt::Leaf(leaf) => {
+                let mut joined = Joined::new(flow);
+                write(&mut joined, &leaf, around)?;
+                let leaf = joined.finish(flow, loops, leaf.gives)?;
+                if is_free(&leaf) {
+                    around.free.extend(leaf.gives.iter().map(|x| (*x, leaf.clone())));
+                }
+                out.push(Stmt::Leaf(leaf));
+            }
+            Stmt::Scan(scan) => {
+                let mut inside = loops.clone();
+                inside.push((scan.index, scan.steps.clone()));
+                // What is in scope in the body is so in no other place.
+                let body = inlined(flow, scan.body.clone(), &mut around.clone(), &inside)?;
+                for state in &scan.states {
+                    let ends = [(scan.first_place(), state.init), (scan.last_place(), state.last)];
+                    around.ends.insert(state.path, ends);
+                }
+                out.push(Stmt::Scan(Scan { body, ..scan }));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Writes a leaf, and before it those without work that it reads. Each of these reads no other one, since others are written into it.
+fn write(joined: &mut Joined, leaf: &Leaf, around: &Around) -> Result<()> {
+    for x in &leaf.takes {
+        if let Some(free) = around.free.get(x).filter(|_| !joined.knows(*x)) {
+            append(joined, free, &BTreeMap::new())?;
+        }
+    }
+    let mut instead = BTreeMap::new();
+    let outer = leaf.outer_params();
+    // The inputs that are paths.
+    let mut paths: BTreeMap<VarId, &[(Size, ValueId); 2]> = BTreeMap::new();
+    for (x, stmt) in leaf.program.stmts.iter() {
+        match &stmt.rhs {
+            Rhs::Input { param, .. } => {
+                let path = param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+                if let Some(ends) = path.and_then(|path| around.ends.get(path)) {
+                    paths.insert(x, ends);
+                }
+            }
+            Rhs::Contract { sums, guard: Pred::Zero(a), operands } if sums.len() == 1 => {
+                let [operand] = operands.as_slice() else { continue };
+                let Some(ends) = paths.get(&operand.var) else { continue };
+                let rank = stmt.dims.len();
+                let at = IndexId::from_index(rank);
+                let whole = (0..rank).map(IndexId::from_index);
+                let first = operand.indices.first() == Some(&at) && operand.indices[1..].iter().copied().eq(whole);
+                let place = a.root(at).filter(|_| first);
+                if let Some((_, value)) = place.and_then(|place| ends.iter().find(|(end, _)| *end == place)) {
+                    instead.insert(x, *value);
+                }
+            }
+            _ => {}
+        }
+    }
+    append(joined, leaf, &instead)
+}
+
+/// Appends a leaf, and says what it gives.
+fn append(joined: &mut Joined, leaf: &Leaf, instead: &BTreeMap<VarId, ValueId>) -> Result<()> {
+    let outputs = joined.append(&leaf.program, leaf.outer_params(), &sources(leaf), instead)?;
+    for (x, output) in leaf.gives.iter().zip(&outputs) {
+        output.leaves.iter().for_each(|var| joined.give(*x, *var));
+    }
+    Ok(())
 }
 
 /// The flow with other programs in its leaves, which give the same.
 ///
 /// # Errors
 /// Those of `other`.
-pub fn map_leaves(program: &Program, other: &mut dyn FnMut(&tssa::Program) -> Result<tssa::Program>) -> Result<Program> {
+pub fn map_leaves(
+    program: &Program,
+    other: &mut dyn FnMut(&tssa::Program) -> Result<tssa::Program>,
+) -> Result<Program> {
     let flow = Builder::resume(program);
     let body = map_block(&flow, &program.body, &mut Vec::new(), other)?;
     Ok(flow.finish(body, program.outputs.clone()))
@@ -85,7 +194,8 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
-                let mut kept: Vec<bool> = scan.states.iter().map(|state| needed.contains(&state.path)).collect();
+                let mut kept: Vec<bool> =
+                    scan.states.iter().map(|s| needed.contains(&s.path) || needed.contains(&s.last)).collect();
                 if !kept.contains(&true) {
                     continue;
                 }
@@ -121,60 +231,54 @@ enum Group {
 }
 
 fn joined(flow: &Builder, body: Vec<Stmt>, needed: &BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
+    // The last one first, as are the leaves of a group.
     let mut groups: Vec<Group> = Vec::new();
-    // In which group a value is given.
-    let mut given: BTreeMap<ValueId, usize> = BTreeMap::new();
-    for stmt in body {
+    // The groups that read a value.
+    let mut readers: BTreeMap<ValueId, BTreeSet<usize>> = BTreeMap::new();
+    for stmt in body.into_iter().rev() {
         match stmt {
             Stmt::Leaf(leaf) => {
-                let after = leaf.takes.iter().filter_map(|x| given.get(x)).max().copied().unwrap_or(0);
-                let found = (after..groups.len()).find(|at| matches!(groups[*at], Group::Leaves(_)));
+                let first = leaf.gives.iter().filter_map(|x| readers.get(x)?.last()).max().copied().unwrap_or(0);
+                let found = (first..groups.len()).find(|at| matches!(groups[*at], Group::Leaves(_)));
                 let at = found.unwrap_or(groups.len());
-                given.extend(leaf.gives.iter().map(|x| (*x, at)));
+                for x in &leaf.takes {
+                    readers.entry(*x).or_default().insert(at);
+                }
                 match groups.get_mut(at) {
                     Some(Group::Leaves(leaves)) => leaves.push(leaf),
                     _ => groups.push(Group::Leaves(vec![leaf])),
                 }
             }
             Stmt::Scan(scan) => {
+                let at = groups.len();
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
                 let mut wanted = needed.clone();
                 wanted.extend(scan.states.iter().map(|state| state.after));
                 let body = joined(flow, scan.body.clone(), &wanted, &inside)?;
-                given.extend(scan.states.iter().map(|state| (state.path, groups.len())));
-                groups.push(Group::Scan(Scan { body, ..scan }));
+                let scan = Stmt::Scan(Scan { body, ..scan });
+                scan.visit_reads(&mut |x| {
+                    readers.entry(x).or_default().insert(at);
+                });
+                if let Stmt::Scan(scan) = scan {
+                    groups.push(Group::Scan(scan));
+                }
             }
         }
     }
-    // What is read outside of the leaves that give it.
-    let mut read_by: BTreeMap<ValueId, BTreeSet<usize>> = BTreeMap::new();
-    for (at, group) in groups.iter().enumerate() {
-        let mut note = |x: ValueId| {
-            read_by.entry(x).or_default().insert(at);
-        };
-        match group {
-            Group::Leaves(leaves) => leaves.iter().flat_map(|leaf| &leaf.takes).for_each(|x| note(*x)),
-            Group::Scan(scan) => Stmt::Scan(scan.clone()).visit_reads(&mut note),
-        }
-    }
     let mut out = Vec::with_capacity(groups.len());
-    for (at, group) in groups.into_iter().enumerate() {
+    for (at, group) in groups.into_iter().enumerate().rev() {
         out.push(match group {
             Group::Scan(scan) => Stmt::Scan(scan),
             Group::Leaves(leaves) => {
                 let mut joined = Joined::new(flow);
                 let mut gives = Vec::new();
-                for leaf in &leaves {
-                    let outputs =
-                        joined.append(&leaf.program, leaf.outer_params(), &sources(leaf), &BTreeMap::new())?;
-                    for (x, output) in leaf.gives.iter().zip(outputs) {
-                        output.leaves.iter().for_each(|var| joined.give(*x, *var));
-                        let read = read_by.get(x).is_some_and(|readers| readers.iter().any(|reader| *reader != at));
-                        if read || needed.contains(x) {
-                            gives.push(*x);
-                        }
-                    }
+                for leaf in leaves.iter().rev() {
+                    append(&mut joined, leaf, &BTreeMap::new())?;
+                    gives.extend(leaf.gives.iter().filter(|x| {
+                        let read = readers.get(x).is_some_and(|readers| readers.iter().any(|reader| *reader != at));
+                        read || needed.contains(x)
+                    }));
                 }
                 Stmt::Leaf(joined.finish(flow, loops, gives)?)
             }

@@ -64,6 +64,11 @@ impl Joined {
         ParamId::from_index(self.outer + at)
     }
 
+    /// Whether a value is computed here.
+    pub fn knows(&self, x: ValueId) -> bool {
+        self.known.contains_key(&x)
+    }
+
     /// Says that a value is computed here.
     pub fn give(&mut self, x: ValueId, var: VarId) {
         self.known.insert(x, var);

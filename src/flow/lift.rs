@@ -280,9 +280,11 @@ fn lift_scan(
         let name = flow.get(state.before).name.clone();
         let after = varying(flow, lifted(known, state.after), &name, axis, &inside, &mut body)?;
         let ty = flow.get(init).ty;
+        let last = flow.value(&name, ty, Storage::Dense);
         let ty = flow.tensor(scan.steps.add_constant(1)?, ty);
         let path = flow.value(name, ty, Storage::Dense);
-        states.push(State { init, before, after, path });
+        known.insert(state.last, Lifted { value: last, varies: true });
+        states.push(State { init, before, after, path, last });
     }
     let paths: Vec<(ValueId, ValueId)> =
         scan.states.iter().zip(&states).map(|(old, new)| (old.path, new.path)).collect();

@@ -44,8 +44,8 @@ mod verify;
 
 pub use adjoint::adjoint;
 pub use build::Builder;
+pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};
 pub use forward::forward;
 pub use join::{join, map_leaves};
-pub use present::present;
 pub use outline::{MAX_DEPTH, Normalise, outline};
-pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};
+pub use present::present;

@@ -172,9 +172,10 @@ impl Outline<'_, '_> {
             let mut of_scan = Vec::with_capacity(before.len());
             for (((init, before), after), name) in init.values.iter().zip(before).zip(after).zip(names) {
                 let ty = self.builder.get(*init).ty;
+                let last = self.builder.value(&name, ty, Storage::Dense);
                 let ty = self.builder.types().tensor(states.clone(), ty);
                 let path = self.builder.value(name, ty, Storage::Dense);
-                of_scan.push(State { init: *init, before, after, path });
+                of_scan.push(State { init: *init, before, after, path, last });
             }
             let ty = self.builder.types().tensor(states.clone(), init.ty);
             let form = Form::Path { dims: below.gens.iter().map(|(_, n)| n.clone()).collect(), states };
@@ -216,7 +217,8 @@ impl Outline<'_, '_> {
         }
         let lets = std::mem::take(pending);
         let mut read = BTreeSet::new();
-        for term in lets.iter().map(|(_, value)| *value).chain(roots.iter().filter_map(|(_, _, root)| root.own_term())) {
+        for term in lets.iter().map(|(_, value)| *value).chain(roots.iter().filter_map(|(_, _, root)| root.own_term()))
+        {
             read.append(&mut mentions(program, term));
         }
         for (_, _, root) in &roots {
@@ -565,8 +567,7 @@ impl Copy<'_> {
             Form::Path { dims, .. } if dims.is_empty() => Ok(whole),
             Form::Path { dims, states } => {
                 let step = self.out.fresh_index("t");
-                let gens: Vec<(IndexId, Size)> =
-                    dims.iter().map(|n| (self.out.fresh_index("i"), n.clone())).collect();
+                let gens: Vec<(IndexId, Size)> = dims.iter().map(|n| (self.out.fresh_index("i"), n.clone())).collect();
                 let at = std::iter::once(Affine::index(step)).chain(gens.iter().map(|(i, _)| Affine::index(*i)));
                 let element = self.out.access(whole, at)?;
                 let path = self.out.push(Term::Gen { index: step, extent: states.clone(), body: element })?;
@@ -578,12 +579,7 @@ impl Copy<'_> {
     }
 
     /// The value of a type whose leaves are variables, at places of these. Types nest to a bounded depth.
-    fn together(
-        &mut self,
-        ty: TypeId,
-        leaves: &mut impl Iterator<Item = VarId>,
-        at: &[IndexId],
-    ) -> Result<TermId> {
+    fn together(&mut self, ty: TypeId, leaves: &mut impl Iterator<Item = VarId>, at: &[IndexId]) -> Result<TermId> {
         if self.out.types.real_dims(ty).is_some() {
             let leaf = leaves.next().ok_or_else(|| Error::bug(PASS, "a value lacks a leaf"))?;
             let leaf = self.out.push(Term::Var(leaf))?;

@@ -7,7 +7,7 @@
 //!
 //! 1. A value that is read once, whole, as the first state, as the next one or as a result, is written there.
 //! 2. Several states are one tuple, of which the body takes the components, and whoever reads a path takes the path of its component.
-//! 3. A path of which nothing but the last state is read is a `fold`.
+//! 3. A scan of which no path is read is a `fold`.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub fn present(program: &Program) -> Result<term::Program> {
         Some(last) => presenter.tuple(tuple, last)?,
     };
     presenter.out.root = presenter.bind(lets, root)?;
-    folds(presenter.out)
+    crate::present::without_unused(presenter.out)
 }
 
 /// How often each value is read; twice for one that a leaf reads, which has it element by element.
@@ -133,8 +133,13 @@ impl Presenter<'_> {
 
     /// Gives a value a meaning: the term itself where it is read once, and a variable otherwise.
     fn give(&mut self, x: ValueId, term: TermId, lets: &mut Lets) {
-        let meaning = match (self.uses.get(&x).copied().unwrap_or(0), &self.out.terms[term]) {
+        let plain = match self.out.terms[term] {
+            Term::Var(var) => Some(var),
+            _ => None,
+        };
+        let meaning = match (self.uses.get(&x).copied().unwrap_or(0), plain) {
             (1, _) => Meaning::Term(term),
+            (_, Some(var)) => Meaning::Var(var),
             _ => {
                 let ty = self.out.ty(term);
                 let name = self.source.values.get(x).map_or("", |value| &value.name).to_owned();
@@ -237,26 +242,52 @@ impl Presenter<'_> {
         let body = self.bind(inner, next)?;
         let (steps, down) = (scan.steps.clone(), scan.down);
         let path = self.out.push(Term::Scan { index, steps, down, state, init, body })?;
-        if let [state] = scan.states.as_slice() {
+        let read = |x: &ValueId| self.uses.contains_key(x);
+        let paths = scan.states.iter().any(|state| read(&state.path));
+        let last = scan.last_place();
+        if let ([state], false) = (scan.states.as_slice(), paths) {
+            let term = self.out.access(path, [last])?;
+            self.give(state.last, term, lets);
+            return Ok(());
+        }
+        if let ([state], false) = (scan.states.as_slice(), scan.states.iter().any(|state| read(&state.last))) {
             self.give(state.path, path, lets);
             return Ok(());
         }
-        let ty = self.out.ty(path);
+        // A fold where no path is read.
+        let whole_value = if paths { path } else { self.out.access(path, [last.clone()])? };
+        let ty = self.out.ty(whole_value);
         let var = self.out.fresh_var(whole, ty);
-        lets.push((var, path));
+        lets.push((var, whole_value));
         for (at, state) in scan.states.iter().enumerate() {
-            if !self.uses.contains_key(&state.path) {
-                continue;
+            if self.uses.contains_key(&state.path) {
+                let term = match only {
+                    true => self.out.push(Term::Var(var))?,
+                    false => {
+                        let index = self.out.fresh_index("t");
+                        let element = self.element(var, Affine::index(index))?;
+                        let body = self.component(element, at, scan.states.len())?;
+                        let extent = scan.steps.add_constant(1)?;
+                        self.out.push(Term::Gen { index, extent, body })?
+                    }
+                };
+                self.give(state.path, term, lets);
             }
-            let index = self.out.fresh_index("t");
-            let whole = self.out.push(Term::Var(var))?;
-            let element = self.out.access(whole, [Affine::index(index)])?;
-            let body = self.component(element, at, scan.states.len())?;
-            let extent = scan.steps.add_constant(1)?;
-            let term = self.out.push(Term::Gen { index, extent, body })?;
-            self.give(state.path, term, lets);
+            if self.uses.contains_key(&state.last) {
+                let element = match paths {
+                    true => self.element(var, last.clone())?,
+                    false => self.out.push(Term::Var(var))?,
+                };
+                let term = self.component(element, at, scan.states.len())?;
+                self.give(state.last, term, lets);
+            }
         }
         Ok(())
+    }
+
+    fn element(&mut self, var: VarId, at: Affine) -> Result<TermId> {
+        let whole = self.out.push(Term::Var(var))?;
+        self.out.access(whole, [at])
     }
 
     /// A component of a tuple of so many.
@@ -368,64 +399,4 @@ impl Copy<'_> {
             }
         })
     }
-}
-
-/// `let p = scan .. in e[p[T]]` as `let p = fold .. in e[p]`, where nothing else of `p` is read.
-fn folds(program: term::Program) -> Result<term::Program> {
-    let mut last: BTreeMap<VarId, Affine> = BTreeMap::new();
-    for term in program.terms.values() {
-        if let Term::Let { var, value, .. } = term
-            && let Term::Scan { steps, down, .. } = &program.terms[*value]
-        {
-            last.insert(*var, if *down { Affine::constant(0) } else { steps.clone() });
-        }
-    }
-    let is_last = |term: &Term| match term {
-        Term::Access { array, index } => match program.terms[*array] {
-            Term::Var(x) => (last.get(&x) == Some(index)).then_some(x),
-            _ => None,
-        },
-        _ => None,
-    };
-    let mut whole: BTreeMap<VarId, usize> = BTreeMap::new();
-    for term in program.terms.values() {
-        match term {
-            Term::Var(x) if last.contains_key(x) => *whole.entry(*x).or_insert(0) += 1,
-            term => {
-                if let Some(x) = is_last(term) {
-                    *whole.entry(x).or_insert(0) -= 1;
-                }
-            }
-        }
-    }
-    last.retain(|x, _| whole.get(x).copied().unwrap_or(0) == 0);
-    if last.is_empty() {
-        return Ok(program);
-    }
-    let mut out = program.successor(program.form);
-    for x in last.keys() {
-        if let Type::Tensor(_, element) = out.types.get(out.variables[*x].ty) {
-            out.variables[*x].ty = *element;
-        }
-    }
-    let mut built: BTreeMap<TermId, TermId> = BTreeMap::new();
-    let of = |built: &BTreeMap<TermId, TermId>, e: TermId| built.get(&e).copied().unwrap_or(TermId(0));
-    for (e, term) in program.terms.iter() {
-        let new = match term {
-            Term::Access { array, index } => match program.terms[*array] {
-                Term::Var(x) if last.get(&x) == Some(index) => of(&built, *array),
-                _ => out.push(term.map_operands(|e| of(&built, e)))?,
-            },
-            Term::Let { var, value, body } if last.contains_key(var) => {
-                let value = of(&built, *value);
-                let index = last.get(var).cloned().unwrap_or_default();
-                let value = out.push(Term::Access { array: value, index })?;
-                out.push(Term::Let { var: *var, value, body: of(&built, *body) })?
-            }
-            term => out.push(term.map_operands(|e| of(&built, e)))?,
-        };
-        built.insert(e, new);
-    }
-    out.root = of(&built, program.root);
-    Ok(out)
 }

@@ -5,7 +5,7 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
-//! - *Types*: the first state, the state before a step and the one after it have one type `T` and dense storage, the path has `[steps + 1] T`.
+//! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,8 @@ impl Program {
     /// # Errors
     /// All violations, in words.
     pub fn verify(&self) -> Result<(), Vec<String>> {
-        let mut check = Check { program: self, given: BTreeSet::new(), indices: BTreeMap::new(), complaints: Vec::new() };
+        let mut check =
+            Check { program: self, given: BTreeSet::new(), indices: BTreeMap::new(), complaints: Vec::new() };
         check.frame();
         if check.complaints.is_empty() {
             let mut scope = BTreeSet::new();
@@ -121,7 +122,8 @@ impl Check<'_> {
             self.complain("a leaf does not give its outputs");
         }
         for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
-            if self.program.values.get(*x).is_some_and(|value| value.ty != output.ty || value.storage != output.storage) {
+            if self.program.values.get(*x).is_some_and(|value| value.ty != output.ty || value.storage != output.storage)
+            {
                 self.complain(format!("{x} has another type than the output `{}`", output.name));
             }
         }
@@ -148,7 +150,8 @@ impl Check<'_> {
         let values = &self.program.values;
         for state in states {
             self.read(state.after, &inside);
-            let found = [state.init, state.before, state.after].map(|x| values.get(x).map(|value| (value.ty, value.storage)));
+            let found = [state.init, state.before, state.after, state.last]
+                .map(|x| values.get(x).map(|value| (value.ty, value.storage)));
             let Some((ty, Storage::Dense)) = found[0] else {
                 self.complain("a state is not dense");
                 continue;
@@ -162,6 +165,9 @@ impl Check<'_> {
                 self.complain(format!("{} is no path of {}", state.path, state.before));
             }
         }
-        states.iter().for_each(|state| self.give(state.path, scope));
+        for state in states {
+            self.give(state.path, scope);
+            self.give(state.last, scope);
+        }
     }
 }

@@ -26,7 +26,8 @@ use crate::tssa::Program;
 use crate::ty::{RelationKind, Signature};
 
 /// What evaluates a program: gives the outputs of these numbers, all where nothing is said.
-pub type Evaluator<'a, P = Program> = dyn Fn(&P, &Environment<f64>, Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> + 'a;
+pub type Evaluator<'a, P = Program> =
+    dyn Fn(&P, &Environment<f64>, Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> + 'a;
 
 /// What evaluates the programs that are judged.
 pub struct Judge<'a, P = Program> {
@@ -51,12 +52,7 @@ impl<P> From<Limits> for Judge<'_, P> {
 }
 
 impl<P: Subject> Judge<'_, P> {
-    fn run(
-        &self,
-        program: &P,
-        at: &Environment<f64>,
-        outputs: Option<Vec<usize>>,
-    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+    fn run(&self, program: &P, at: &Environment<f64>, outputs: Option<Vec<usize>>) -> Result<Vec<Vec<Leaf<f64>>>> {
         match self.engine {
             Some(evaluate) => evaluate(program, at, outputs.as_deref()),
             None => run(program, at, outputs, self.limits),

@@ -117,6 +117,7 @@ impl<T: Numeric> Machine<'_, T> {
             }
         }
         for (state, mut path) in scan.states.iter().zip(paths) {
+            self.values.insert(state.last, path.last().cloned().unwrap_or_default());
             if scan.down {
                 path.reverse();
             }

@@ -73,6 +73,13 @@ impl Rhs {
         first.into_iter().chain(second)
     }
 
+    /// Whether a guard reads a tensor as a relation.
+    pub fn reads_computed(&self) -> bool {
+        let mut found = false;
+        self.guards().for_each(|p| p.visit_computed(&mut |_| found = true));
+        found
+    }
+
     /// The ranges of the `sum` indices.
     pub fn sums(&self) -> &[Size] {
         match self {
