@@ -42,8 +42,8 @@
 //! 2. *Under which guard.* If all uses stand under brackets, or under binders whose range may be empty, then outside of them
 //!    `e` may read out of bounds or divide by zero. So the value is `[q] * e`, where `q` is the union over the uses of what
 //!    holds there: the brackets on the way from `d`, under `exists` for the binders on the way, and `0 < n` for a binder that no
-//!    bracket follows. `q` is an over-approximation at worst: a bracket is left out when it reads a value that is not bound
-//!    around `d`, and `q` is dropped when it has more than [`MAX_GUARD`] nodes. That changes no value, as `t` is only read
+//!    bracket follows. The body of a loop is one of these. `q` is an over-approximation at worst: a bracket is left out when it reads a value that is not bound
+//!    around `d`, or a variable or state that is not in scope there, and `q` is dropped when it has more than [`MAX_GUARD`] nodes. That changes no value, as `t` is only read
 //!    where the brackets hold.
 //! 3. *Repeated after all* are real expressions inside an `exists` of a predicate that is itself repeated.
 //!
@@ -77,7 +77,9 @@ use rustc_hash::FxHashMap;
 
 pub use self::declared::{Function, Map, Relation, Sparse, Type};
 use self::emit::Emit;
-pub use self::expressions::{argmax, argmin, exists, generate, let_, max, min, select, sum};
+pub use self::expressions::{
+    argmax, argmin, exists, fold, fold_down, generate, let_, max, min, scan, scan_down, select, sum,
+};
 use self::graph::{BoundId, Declared, Graph, Kind, NodeId, Shape, Sort};
 pub use self::handles::{Affine, Expr, Guard, Index, Place, Real};
 use self::places::Places;

@@ -11,7 +11,11 @@ fn find(table: Sentences, name: &str) -> Option<&'static str> {
 }
 
 /// What stands for loops.
-pub(crate) const LOOPS: &str = "there are no loops: a tensor is `gen i < n. e`, a total is `sum i < n. e`";
+pub(crate) const LOOPS: &str =
+    "loops are expressions: a tensor is `gen i < n. e`, a total is `sum i < n. e`, and what goes from step to step is `fold t < n, s = 0. s + x[t]`";
+/// What stands for functions that go from step to step.
+pub(crate) const STEPS: &str =
+    "what goes from step to step is `fold t < n, s = 0. s + x[t]`, and all states of it are `scan t < n, s = 0. s + x[t]`";
 /// What stands for a condition behind a range or a body.
 pub(crate) const CONDITION: &str =
     "a condition stands in a bracket in front of the body: `sum i < n. [x[i] > 0] * x[i]`";
@@ -25,7 +29,7 @@ pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
 
 const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
-const PRODUCT: &str = "there is no product over an index: of positive factors it is `exp(sum i < n. log(x[i]))`";
+const PRODUCT: &str = "a product over an index is `fold i < n, s = 1. s * x[i]`, of positive factors also `exp(sum i < n. log(x[i]))`";
 
 const FUNCTIONS: Sentences = &[
     (
@@ -37,7 +41,8 @@ const FUNCTIONS: Sentences = &[
     (&["cov"], "the covariance of two vectors is `covariance(x, y)`"),
     (&["corr", "cor", "corrcoef", "pearsonr"], "the correlation of two vectors is `correlation(x, y)`"),
     (&["average", "nanmean"], "the mean is `mean(x)`, with weights `sum(x * y) / sum(y)`"),
-    (&["prod", "product", "cumprod"], PRODUCT),
+    (&["prod", "product"], PRODUCT),
+    (&["cumprod"], "the products of the first elements, from none to all, are `scan i < n, s = 1. s * x[i]`"),
     (&["maximum", "fmax", "amax"], "the larger of two is `max(a, b)`, the largest element `max(x)`"),
     (&["minimum", "fmin", "amin"], "the smaller of two is `min(a, b)`, the least element `min(x)`"),
     (&["clamp"], "a value within limits is `clip(x, a, b)`"),
@@ -159,8 +164,8 @@ const FUNCTIONS: Sentences = &[
     ),
     (&["vmap", "pmap", "apply_along_axis"], "what is done with each row is `gen i < m. logsumexp(A[i, :])`"),
     (
-        &["scan", "reduce", "fold", "foldl", "foldr", "accumulate", "fori_loop", "while_loop", "mapreduce"],
-        "there are no loops and no functions of functions: a tensor is `gen i < n. e`, a total is `sum i < n. e`",
+        &["reduce", "foldl", "foldr", "accumulate", "fori_loop", "while_loop", "mapreduce", "associative_scan"],
+        STEPS,
     ),
     (
         &["rand", "randn", "random", "normal", "dropout", "randint"],
@@ -251,6 +256,9 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
     let Member { of, name, arguments } = *member;
     let named = |text: &str| ["axis", "dim"].iter().any(|word| text.split([' ', '=', ',']).any(|part| part == *word));
     let module = MODULES.contains(&of);
+    if matches!(name, "scan" | "fold") {
+        return Some(STEPS.to_owned());
+    }
     let tensor = match (module, arguments) {
         (true, Some(text)) => text.split(',').next().unwrap_or(text).trim(),
         _ => of,

@@ -261,6 +261,15 @@ impl Emit<'_> {
             (Kind::Binder(_, bound) | Kind::Let(bound), [first, body]) => {
                 tree.work.extend([Work::Use(*first), Work::Enter(*bound), Work::Use(*body), Work::Leave(*bound)])
             }
+            (Kind::Scan { index, state, .. }, [steps, init, body]) => tree.work.extend([
+                Work::Use(*steps),
+                Work::Use(*init),
+                Work::Enter(*index),
+                Work::Enter(*state),
+                Work::Use(*body),
+                Work::Leave(*state),
+                Work::Leave(*index),
+            ]),
             (Kind::Arg(..), [extent, values]) => match self.inner_gen(tree, *values) {
                 Some((bound, body)) => {
                     tree.work.extend([Work::Use(*extent), Work::Enter(bound), Work::Use(body), Work::Leave(bound)])
@@ -351,6 +360,11 @@ impl Emit<'_> {
             (Kind::Let(bound), [value, body]) => {
                 let name = self.bound_name(*bound, false);
                 ast::Expr::Let { name: self.name(name), value: *value, body: *body }
+            }
+            (Kind::Scan { fold, down, index, state }, [steps, init, body]) => {
+                let (index, state) = (self.bound_name(*index, true), self.bound_name(*state, false));
+                let (index, state) = (self.name(index), self.name(state));
+                ast::Expr::Scan { fold: *fold, down: *down, index, steps: *steps, state, init: *init, body: *body }
             }
             _ => return Err(Error::bug("builder", "a node has the wrong number of operands")),
         };

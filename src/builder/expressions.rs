@@ -1,4 +1,4 @@
-//! What is written of expressions beside their operators: functions, accesses, pairs, comparisons, binders, `let` and `select`.
+//! What is written of expressions beside their operators: functions, accesses, pairs, comparisons, binders, `let`, loops and `select`.
 
 use super::graph::{Kind, NodeId};
 use super::handles::{Affine, Expr, Guard, Index, Place, Real};
@@ -329,6 +329,65 @@ pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) 
     let variable = Expr::make(builder, Kind::Bound(bound), vec![]);
     let body = body(variable).real(builder).within(builder);
     Expr::make(builder, Kind::Let(bound), vec![value.id, body])
+}
+
+macro_rules! scans {
+    ($($(#[$doc:meta])* $name:ident $fold:literal $down:literal;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name<'b, R: Real<'b>>(
+            steps: Index<'b>,
+            init: impl Real<'b>,
+            body: impl FnOnce(Index<'b>, Expr<'b>) -> R,
+        ) -> Expr<'b> {
+            let builder = steps.builder;
+            let init = init.real(builder).within(builder);
+            let (index, t) = builder.bound_index();
+            let state = builder.graph.borrow_mut().bound();
+            let variable = Expr::make(builder, Kind::Bound(state), vec![]);
+            let body = body(t, variable).real(builder).within(builder);
+            let kind = Kind::Scan { fold: $fold, down: $down, index, state };
+            Expr::make(builder, kind, vec![steps.id, init, body])
+        }
+    )*};
+}
+
+scans! {
+    /// `fold t < steps, s = init. body(t, s)`: the last state of a loop. The body makes the next state of the one before, which may be a real, a
+    /// tensor or a [pair](Expr::pair) of these.
+    ///
+    /// ```
+    /// use iverson::builder::{Builder, fold};
+    ///
+    /// let b = Builder::new();
+    /// let n = b.size("n");
+    /// let x = b.param("x", [n]);
+    /// let product = fold(n, 1.0, |t, s| s * x[t]);
+    /// let program = iverson::ir::surface::elaborate(&b.finish(product)?, &[]).unwrap();
+    /// assert_eq!(program.to_string().lines().last(), Some("fold i < n, t = 1. t * x[i]"));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    fold true false;
+    /// `fold t < steps down, s = init. body(t, s)`: as [`fold`], with the index from the last to the first.
+    fold_down true true;
+    /// `scan t < steps, s = init. body(t, s)`: all states of a loop, one more than there are steps, the first one `init`. State `t + 1` is made in
+    /// step `t`.
+    ///
+    /// ```
+    /// use iverson::builder::{Builder, scan};
+    ///
+    /// let b = Builder::new();
+    /// let n = b.size("n");
+    /// let x = b.param("x", [n]);
+    /// let products = scan(n, 1.0, |t, s| s * x[t]);
+    /// let program = iverson::ir::surface::elaborate(&b.finish(products)?, &[]).unwrap();
+    /// assert_eq!(program.to_string().lines().last(), Some("scan i < n, t = 1. t * x[i]"));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    scan false false;
+    /// `scan t < steps down, s = init. body(t, s)`: as [`scan`], with the index from the last to the first. The last state is `init`, and state `t` is
+    /// made in step `t`.
+    scan_down false true;
 }
 
 /// `select(guard, a, b)`: `a` where the guard holds, else `b`.

@@ -11,7 +11,7 @@ use crate::surface::ast::{BinaryOp, BinderKind, StorageKind, UnaryOp};
 pub(super) type NodeId = u32;
 /// A line of Rust that made a part of a program.
 pub(super) type Caller = &'static Location<'static>;
-/// An index or a `let` variable, which gets its name at the end.
+/// An index, a `let` variable or a state, which gets its name at the end.
 pub(super) type BoundId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,6 +42,13 @@ pub(super) enum Kind {
     /// `argmax i < n. v[i]` with operands `n` and `v`.
     Arg(BinderKind, BoundId),
     Let(BoundId),
+    /// `fold index < n, state = e0. e`, or `scan` alike, with operands `n`, `e0` and `e`.
+    Scan {
+        fold: bool,
+        down: bool,
+        index: BoundId,
+        state: BoundId,
+    },
 }
 
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::graph::{BoundId, Graph, Kind, Node, NodeId};
+use super::graph::{BoundId, Graph, Kind, Node, NodeId, Sort};
 use super::{MAX_DEPTH, MAX_GUARD, MAX_STEPS, MAX_USES};
 use crate::error::{Error, Result};
 use crate::surface::MAX_EXPRS;
@@ -28,8 +28,17 @@ pub(super) struct Fact {
     /// The nodes it takes to write.
     pub(super) size: usize,
     depth: usize,
-    /// The values it reads that have to be bound around the place where it is written, as local numbers.
-    reads: Vec<usize>,
+    /// What has to be bound around the place where it is written.
+    reads: Vec<Read>,
+}
+
+/// What a fact reads, by local numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Read {
+    /// A value with a `let` of its own.
+    Value(usize),
+    /// The variable or state that this node binds.
+    Variable(usize),
 }
 
 /// What must hold for a node, given that the dominator it is seen from is needed. Nothing is *true*.
@@ -49,6 +58,8 @@ pub(super) struct Sharing<'g> {
     /// The local nodes.
     pub(super) nodes: Vec<NodeId>,
     pub(super) local: FxHashMap<NodeId, usize>,
+    /// Which nodes bind variables and states.
+    binders: FxHashMap<BoundId, usize>,
     /// The immediate dominator, the root's is itself.
     dominator: Vec<usize>,
     depth: Vec<u32>,
@@ -69,10 +80,16 @@ impl<'g> Sharing<'g> {
         let nodes = reachable(graph, root);
         let n = nodes.len();
         let local: FxHashMap<NodeId, usize> = nodes.iter().enumerate().map(|(k, node)| (*node, k)).collect();
+        let binds = |(k, id): (usize, &NodeId)| match graph.nodes[*id as usize].kind {
+            Kind::Let(bound) | Kind::Scan { state: bound, .. } => Some((bound, k)),
+            _ => None,
+        };
+        let binders = nodes.iter().enumerate().filter_map(binds).collect();
         let mut sharing = Sharing {
             graph,
             nodes,
             local,
+            binders,
             dominator: vec![usize::MAX; n],
             depth: vec![0; n],
             jump: vec![n - 1; n],
@@ -172,7 +189,7 @@ impl<'g> Sharing<'g> {
         check_size(total)
     }
 
-    fn fact(&self, formula: Formula, reads: Vec<usize>, size: usize, depth: usize) -> Condition {
+    fn fact(&self, formula: Formula, reads: Vec<Read>, size: usize, depth: usize) -> Condition {
         (size <= MAX_GUARD && depth <= MAX_DEPTH).then(|| Rc::new(Fact { formula, size, depth, reads }))
     }
 
@@ -187,10 +204,13 @@ impl<'g> Sharing<'g> {
             if size > MAX_GUARD / 4 {
                 return None;
             }
-            if self.node(k).repeated {
-                pending.extend(&self.node(k).operands);
-            } else {
-                reads.push(k);
+            let node = self.node(k);
+            match node.kind {
+                _ if !node.repeated => reads.push(Read::Value(k)),
+                Kind::Bound(bound) if node.sort == Sort::Real => {
+                    reads.push(Read::Variable(*self.binders.get(&bound)?));
+                }
+                _ => pending.extend(&node.operands),
             }
         }
         self.fact(if holds { Formula::Guard(guard) } else { Formula::NotGuard(guard) }, reads, size, 1)
@@ -226,9 +246,14 @@ impl<'g> Sharing<'g> {
 
     /// Whether a fact can be written where node `k` would be bound: all it reads is bound around that place.
     fn writable(&self, fact: &Fact, k: usize) -> bool {
-        fact.reads.iter().all(|x| {
-            let (outer, inner) = (self.site[*x], self.site[k]);
-            self.bound[*x] && if outer == inner { *x < k } else { self.common(outer, inner) == outer }
+        let inner = self.site[k];
+        fact.reads.iter().all(|read| match *read {
+            Read::Value(x) => {
+                let outer = self.site[x];
+                self.bound[x] && if outer == inner { x < k } else { self.common(outer, inner) == outer }
+            }
+            // What stands around the binder is out of its scope.
+            Read::Variable(binder) => binder != inner && self.common(binder, inner) == binder,
         })
     }
 
@@ -247,7 +272,7 @@ impl<'g> Sharing<'g> {
             (Kind::Iverson, 1) => under(self.guard(node.operands[0], true)),
             (Kind::Call(callee), 1) if callee == "select" => under(self.guard(node.operands[0], true)),
             (Kind::Call(callee), 2) if callee == "select" => under(self.guard(node.operands[0], false)),
-            (Kind::Binder(_, bound), 1) => {
+            (Kind::Binder(_, bound), 1) | (Kind::Scan { index: bound, .. }, 2) => {
                 let extent = node.operands[0];
                 match &self.graph.nodes[extent as usize].kind {
                     Kind::Number { integer: Some(1..), .. } => Step::Always,

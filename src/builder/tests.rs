@@ -402,6 +402,53 @@ fn apply(op: BinaryOp, a: i64, b: i64) -> i64 {
     }
 }
 
+#[test]
+fn builder_scans() {
+    check(|_, n, x, _| fold(n, 0, |t, s| s + x[t]), "(fold i t n 0 (+ t (at x i)))");
+    check(|_, n, x, _| scan(n, 1.0, |t, s| s * x[t]), "(scan i t n 1r (* t (at x i)))");
+    check(|_, n, x, s| fold_down(n + 1, s, |t, r| r * t).at([0i64; 0]) + x[0], "(+ (fold down i t (+ n 1) s (* t (real i))) (at x 0))");
+    check(|_, n, x, _| scan_down(n, x, |_, s| s)[(0, 0)], "(at (scan down i t n x t) 0 0)");
+    check(
+        |_, n, x, _| fold(n, x[0].pair(0), |t, p| p.snd().pair(p.fst() + x[t])).fst(),
+        "(fst (fold i t n (pair (at x 0) 0) (pair (snd t) (+ (fst t) (at x i)))))",
+    );
+    // What a step does not depend on is bound around the loop, where it is used outside too; the rest inside.
+    check(
+        |_, n, x, s| {
+            let e = s.exp();
+            e + fold(n, e, |t, r| {
+                let y = r * x[t];
+                y * y + e
+            })
+        },
+        "(let t (exp s) (+ t (fold i t1 n t (+ (let t2 (* t1 (at x i)) (* t2 t2)) t))))",
+    );
+    // A guard on the state is in scope inside alone.
+    check(
+        |_, n, x, s| {
+            let e = s.ln();
+            fold(n, 0, |t, r| r.gt(0) * e + x[t]) + fold(n, 0, |t, r| r.lt(0) * e + x[t])
+        },
+        "",
+    );
+    check(
+        |_, _, _, s| {
+            let e = s.ln();
+            let_(s.exp(), |v| v.gt(0) * e) + let_(s.sin(), |v| v.gt(0) * e)
+        },
+        "",
+    );
+    let b = Builder::new();
+    let n = b.size("n");
+    let mut kept = None;
+    let s = fold(n, 0, |_, s| {
+        kept = Some(s);
+        s
+    });
+    let Err(Error::Program(found)) = b.finish(s + kept.unwrap()) else { panic!() };
+    assert_eq!(found[0].code, "escaped-index");
+}
+
 /// Sharing changes no value, and computes no shared value where the program reads none of its uses.
 #[test]
 fn builder_shared_values_agree_with_the_graph() {

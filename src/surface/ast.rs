@@ -89,6 +89,24 @@ pub enum Expr {
         /// Where it is in scope.
         body: ExprId,
     },
+    /// `scan index < steps, state = init. body`, or `fold` alike, which gives the last state only. A pattern in the place of the state is a
+    /// variable, with `let a = fst p in ..` around the body.
+    Scan {
+        /// Whether it is a `fold`.
+        fold: bool,
+        /// Whether the index runs from the last to the first.
+        down: bool,
+        /// The bound index, in scope in the body.
+        index: Name,
+        /// How many steps there are.
+        steps: ExprId,
+        /// The state before the step, in scope in the body.
+        state: Name,
+        /// The state at the beginning.
+        init: ExprId,
+        /// The state after the step.
+        body: ExprId,
+    },
     /// What the parser puts where it could not read an expression; it has reported the problem.
     Error,
 }
@@ -108,6 +126,7 @@ impl Expr {
             }
             Expr::Binder { extent, body, .. } => [*extent, *body].into_iter().for_each(visit),
             Expr::Let { value, body, .. } => [*value, *body].into_iter().for_each(visit),
+            Expr::Scan { steps, init, body, .. } => [*steps, *init, *body].into_iter().for_each(visit),
         }
     }
 }

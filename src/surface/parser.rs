@@ -8,15 +8,16 @@
 //! type     = "real" | sizes type | "(" type,+ ")"            sizes = "[" expr,+ "]"
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
+//!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr] | operators
 //! binder   = "gen" | "sum" | "mean" | "max" | "min" | "argmax" | "argmin" | "exists"
 //! pattern  = name | "(" pattern,+ ")"
 //! ```
 //!
 //! Operators from loose to tight: `or`; `and`; `not`; comparisons; `+ -`; `* / @`; unary `-`; `^` to the right; `fst`, `snd`;
-//! access `e[..]`, call `f(..)` and `'` behind a closing bracket. A `let`, an `if`, a binder or a bracket may stand wherever an operand may, and reaches as far right
-//! as it can: a `let`, an `else` and a binder to the end of what encloses them, `[p] *` over products and quotients but not over sums.
-//! `0 <= i < n` is `0 <= i and i < n` with one node for both `i`.
+//! access `e[..]`, call `f(..)` and `'` behind a closing bracket. A `let`, an `if`, a binder, a scan or a bracket may stand wherever an operand may, and reaches as far right
+//! as it can: a `let`, an `else`, a binder and a scan to the end of what encloses them, `[p] *` over products and quotients but not over sums.
+//! `0 <= i < n` is `0 <= i and i < n` with one node for both `i`. `down` is a word like others elsewhere.
 //!
 //! **Where an expression ends.** No expression follows another without an operator, so a declaration ends where the next
 //! operand begins. Two cases would be read as one expression: a `[` or `(` is an access or a call only on the line on which
@@ -38,6 +39,7 @@
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
+//! | `scan` | `fold` and `scan` |
 
 mod declaration;
 mod expression;
@@ -45,6 +47,7 @@ mod frame;
 mod habits;
 mod misread;
 mod recovery;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -116,6 +119,8 @@ fn starts_operand(token: Token) -> bool {
         || matches!(
             token,
             Token::Name
+                | Token::Fold
+                | Token::Scan
                 | Token::Number { .. }
                 | Token::LeftParen
                 | Token::LeftBracket
@@ -281,7 +286,7 @@ impl Parser<'_> {
             self.report(diagnostic);
             return None;
         }
-        self.report(diagnostic.help("a keyword cannot be a name; add a letter or a `'`"));
+        self.report(diagnostic.help("a keyword cannot be a name; add a letter or a `'`, as in `fold'`"));
         if self.current.starts_line {
             return None;
         }

@@ -13,6 +13,7 @@ pub fn operands(expr: &Expr) -> Vec<ExprId> {
         Expr::Access { array, indices } => std::iter::once(*array).chain(indices.iter().copied()).collect(),
         Expr::Binder { kind: _, index: _, extent, body } => vec![*extent, *body],
         Expr::Let { name: _, value, body } => vec![*value, *body],
+        Expr::Scan { steps, init, body, .. } => vec![*steps, *init, *body],
     }
 }
 
@@ -52,6 +53,10 @@ fn head(expr: &Expr) -> String {
         Expr::Access { .. } => "at".into(),
         Expr::Binder { kind, index, .. } => format!("{} {}", format!("{kind:?}").to_lowercase(), index.text),
         Expr::Let { name, .. } => format!("let {}", name.text),
+        Expr::Scan { fold, down, index, state, .. } => {
+            let word = if *fold { "fold" } else { "scan" };
+            format!("{word}{} {} {}", if *down { " down" } else { "" }, index.text, state.text)
+        }
     }
 }
 

@@ -311,7 +311,7 @@ impl<'a> Elaborator<'a> {
         if active {
             self.diagnose(
                 Diagnostic::new("recursion", span, format!("`{name}` calls itself"))
-                    .help("definitions are expanded where they are called; iterate with `gen` and `sum`"),
+                    .help("definitions are expanded where they are called; what goes from step to step is a `fold`"),
             );
             self.values.push(None);
             return;

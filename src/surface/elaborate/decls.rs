@@ -178,6 +178,7 @@ impl<'a> Elaborator<'a> {
                 | Expr::Fst(_)
                 | Expr::Snd(_)
                 | Expr::Let { .. }
+                | Expr::Scan { .. }
                 | Expr::Iverson { .. } => {
                     return Some(e);
                 }

@@ -30,6 +30,7 @@
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
 //! | `tensors` | arithmetic on whole tensors |
+//! | `scans` | `fold` and `scan` |
 //! | `stacks` | definitions applied to each part of a tensor |
 //! | `text` | names and types in messages |
 //!
@@ -46,6 +47,7 @@ mod indices;
 mod names;
 mod predicates;
 mod quotients;
+mod scans;
 mod sharing;
 mod sizes;
 mod stacks;
@@ -239,6 +241,16 @@ enum Task<'a> {
     },
     BindLet(ExprId),
     Let(ExprId, Option<VarId>),
+    EnterScan {
+        at: ExprId,
+        steps: Option<Size>,
+    },
+    Scan {
+        at: ExprId,
+        index: IndexId,
+        steps: Option<Size>,
+        state: Option<VarId>,
+    },
     Expand {
         at: ExprId,
         def: usize,
@@ -444,6 +456,8 @@ impl<'a> Elaborator<'a> {
             Task::LargestOf { at, view, var, extent, n } => self.finish_largest_of(at, view, var, extent, n),
             Task::BindLet(at) => self.bind_let(at),
             Task::Let(at, var) => self.finish_let(at, var),
+            Task::EnterScan { at, steps } => self.enter_scan(at, steps),
+            Task::Scan { at, index, steps, state } => self.finish_scan(at, index, steps, state),
             Task::Expand { at, def, args } => self.expand(at, def, args),
             Task::Return { at, def, lets, bound, stack } => self.return_from(at, def, lets, bound, stack),
 

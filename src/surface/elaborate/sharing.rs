@@ -53,6 +53,11 @@ fn operands(expr: &Expr, mut visit: impl FnMut(ExprId, bool)) {
             visit(*value, false);
             visit(*body, false);
         }
+        Expr::Scan { steps, init, body, .. } => {
+            visit(*steps, false);
+            visit(*init, false);
+            visit(*body, false);
+        }
     }
 }
 

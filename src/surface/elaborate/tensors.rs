@@ -71,7 +71,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether two sizes are equal for what is known here.
-    fn same_size(&mut self, a: &Size, b: &Size) -> bool {
+    pub(super) fn same_size(&mut self, a: &Size, b: &Size) -> bool {
         a == b || Pred::equal(a, b).is_ok_and(|goal| self.proves(&goal))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Moves the `let`s around a value to the others.
-    fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
+    pub(super) fn leave_lets(&mut self, value: TermId, lets: &mut Vec<Binding>) -> TermId {
         let mut e = value;
         while let Term::Let { var, value, body } = self.program.terms[e] {
             lets.push((var, value));

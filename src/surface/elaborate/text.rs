@@ -164,8 +164,14 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
             BinderKind::Exists => "an `exists`",
         },
         Expr::Let { .. } => "a `let`",
+        Expr::Scan { fold, .. } => scan_word(*fold).1,
         Expr::Error => "an error",
     }
+}
+
+/// `fold` or `scan`, and the same with its article.
+pub(super) fn scan_word(fold: bool) -> (&'static str, &'static str) {
+    if fold { ("fold", "a `fold`") } else { ("scan", "a `scan`") }
 }
 
 /// The operator as it is written.

@@ -128,6 +128,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::BindLet(at));
                 self.tasks.push(Task::Value(*value));
             }
+            Expr::Scan { .. } => self.scan(at),
             // The parser reads it among the indices of an access only.
             Expr::All | Expr::Error => {
                 self.fail();

@@ -1,7 +1,7 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Next, POWER, Pattern, Prefix, Range, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Head, Next, POWER, Pattern, Prefix, Range, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -96,6 +96,7 @@ impl Parser<'_> {
             Token::ArgMax => self.binder(BinderKind::ArgMax),
             Token::ArgMin => self.binder(BinderKind::ArgMin),
             Token::Exists => self.binder(BinderKind::Exists),
+            Token::Fold | Token::Scan => self.scan(token == Token::Fold),
             Token::Max | Token::Min | Token::Real => {
                 self.advance();
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
@@ -233,7 +234,8 @@ impl Parser<'_> {
     /// What a `let` binds and its `=`, in front of the value.
     fn binding(&mut self, start: Span) {
         let indent = self.current.indent;
-        let pattern = self.pattern(0).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let what = "the name of a variable behind `let`";
+        let pattern = self.pattern(0, what).unwrap_or_else(|| Pattern::Name(self.no_name()));
         let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
         if let (true, Pattern::Name(name)) = (is_function, &pattern) {
             let message = format!("expected `=` and the value of the variable, found {}", self.found());
@@ -253,14 +255,14 @@ impl Parser<'_> {
     }
 
     /// `x`, `(a, b)`, `(a, (b, c))`
-    fn pattern(&mut self, depth: usize) -> Option<Pattern> {
+    pub(super) fn pattern(&mut self, depth: usize, what: &str) -> Option<Pattern> {
         let start = self.current.span;
         if depth > MAX_TYPE_NESTING || self.eat(Token::LeftParen).is_none() {
-            return self.name("the name of a variable behind `let`").map(Pattern::Name);
+            return self.name(what).map(Pattern::Name);
         }
-        let mut parts = vec![self.pattern(depth + 1)?];
+        let mut parts = vec![self.pattern(depth + 1, what)?];
         while self.eat(Token::Comma).is_some() {
-            parts.push(self.pattern(depth + 1)?);
+            parts.push(self.pattern(depth + 1, what)?);
         }
         self.close(start, Token::RightParen)?;
         let span = start.to(self.last_end);
@@ -274,20 +276,18 @@ impl Parser<'_> {
             Pattern::Name(name) => return self.open(Frame::LetBody { name, value, start }),
             Pattern::Pair(span, ..) => (span, pattern),
         };
-        // No name that can be written; printers make one of it.
-        let text = match &pattern {
-            Pattern::Pair(_, first, _) => match &**first {
-                Pattern::Name(name) => format!("({} ..)", name.text),
-                Pattern::Pair(..) => "(pair ..)".to_owned(),
-            },
-            Pattern::Name(_) => String::new(),
-        };
+        let text = pattern.whole();
         self.open(Frame::LetBody { name: Name { text: text.clone(), span }, value, start });
+        self.open_parts(pattern, &text, start);
+    }
+
+    /// Binds the parts of the pair that has the name `whole`.
+    pub(super) fn open_parts(&mut self, pattern: Pattern, whole: &str, start: Span) {
         let mut parts = vec![(pattern, Vec::new())];
         while let Some((part, path)) = parts.pop() {
             match part {
                 Pattern::Name(name) => {
-                    let mut value = self.node(Expr::Name(text.clone()), name.span);
+                    let mut value = self.node(Expr::Name(whole.to_owned()), name.span);
                     for first in path {
                         value = self.node(if first { Expr::Fst(value.id) } else { Expr::Snd(value.id) }, name.span);
                     }
@@ -352,7 +352,7 @@ impl Parser<'_> {
     }
 
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
-    fn binder_index(&mut self) -> (Name, bool) {
+    pub(super) fn binder_index(&mut self) -> (Name, bool) {
         if self.is_range_from_below() {
             let from = self.text.get(self.current.span.range()).unwrap_or("");
             let message = format!("expected the name of an index, as in `i < n`, found a range from {from}");
@@ -422,6 +422,10 @@ impl Parser<'_> {
             let next = self.end_group(Token::In, start, operand);
             self.binding(start);
             return next;
+        }
+        if matches!(self.frames.last(), Some(Frame::ScanRange { .. })) && self.at_word("down") {
+            self.scan_down();
+            return Next::Operand(operand);
         }
         if self.frames.last().is_some_and(|frame| frame.accepts(token)) {
             let end = self.advance().span;
@@ -503,11 +507,18 @@ impl Parser<'_> {
             Frame::LetBody { name, value, start } => {
                 self.node(Expr::Let { name, value, body: operand.id }, start.to(operand.span))
             }
+            Frame::ScanBody { head, steps, state, init } => {
+                let Head { fold, down, sound, index, start } = head;
+                let scan = Expr::Scan { fold, down, index, steps, state, init, body: operand.id };
+                self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
+            }
             // Groups have no level, so none gets here.
             Frame::LetValue { .. }
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }
+            | Frame::ScanRange { .. }
+            | Frame::ScanInit { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
@@ -552,6 +563,14 @@ impl Parser<'_> {
                     }
                     Next::Expect
                 }
+                Some(Frame::ScanRange { head, inclusive }) => {
+                    let steps = self.range(operand, inclusive);
+                    self.scan_state(head, steps)
+                }
+                Some(Frame::ScanInit { head, steps, state }) => {
+                    self.scan_body(head, steps, state, operand.id);
+                    Next::Expect
+                }
                 Some(Frame::Guard { open }) => self.guard(operand.id, open),
                 Some(frame) => Next::Operand(self.finish_group(frame, operand, end)),
                 None => Next::Operand(operand),
@@ -560,7 +579,7 @@ impl Parser<'_> {
     }
 
     /// The range that ends at an operand: `i <= n` is `i < n + 1`.
-    fn range(&mut self, end: Operand, inclusive: bool) -> ExprId {
+    pub(super) fn range(&mut self, end: Operand, inclusive: bool) -> ExprId {
         if !inclusive {
             return end.id;
         }
@@ -654,7 +673,7 @@ impl Parser<'_> {
                 }
                 body
             }
-            Frame::Guard { .. } => self.error_leaf(),
+            Frame::ScanRange { .. } | Frame::ScanInit { .. } | Frame::Guard { .. } => self.error_leaf(),
             frame => self.finish_operator(frame, operand),
         }
     }

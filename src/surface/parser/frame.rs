@@ -19,6 +19,19 @@ pub(super) enum Pattern {
     Pair(Span, Box<Pattern>, Box<Pattern>),
 }
 
+impl Pattern {
+    /// The name of the whole pair: none that can be written; printers make one of it.
+    pub(super) fn whole(&self) -> String {
+        match self {
+            Pattern::Pair(_, first, _) => match &**first {
+                Pattern::Name(name) => format!("({} ..)", name.text),
+                Pattern::Pair(..) => "(pair ..)".to_owned(),
+            },
+            Pattern::Name(name) => name.text.clone(),
+        }
+    }
+}
+
 /// An index of a `sum`.
 #[derive(Clone)]
 pub(super) struct Range {
@@ -27,6 +40,16 @@ pub(super) struct Range {
     pub(super) span: Span,
     /// Where the `sum` stands.
     pub(super) sum: Span,
+}
+
+/// How a `fold` or a `scan` begins.
+pub(super) struct Head {
+    pub(super) fold: bool,
+    pub(super) down: bool,
+    /// Whether nothing was wrong with it.
+    pub(super) sound: bool,
+    pub(super) index: Name,
+    pub(super) start: Span,
 }
 
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
@@ -75,6 +98,12 @@ pub(super) enum Frame {
         value: ExprId,
         start: Span,
     },
+    ScanBody {
+        head: Head,
+        steps: ExprId,
+        state: Name,
+        init: ExprId,
+    },
     LetValue {
         pattern: Pattern,
         start: Span,
@@ -97,6 +126,18 @@ pub(super) enum Frame {
         inclusive: bool,
         done: Vec<(Name, ExprId)>,
         start: Span,
+    },
+    /// The range of a `fold` or `scan`, behind `t <`.
+    ScanRange {
+        head: Head,
+        /// Whether the range has its end.
+        inclusive: bool,
+    },
+    /// The value of the state at the beginning, behind `s =`.
+    ScanInit {
+        head: Head,
+        steps: ExprId,
+        state: Pattern,
     },
     Paren {
         open: Span,
@@ -163,7 +204,8 @@ impl Frame {
     /// operators on top whose level is at least `l`.
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
-            Frame::Body { .. } | Frame::Mean { .. } | Frame::IfElse { .. } | Frame::LetBody { .. } => 0,
+            Frame::Body { .. } | Frame::Mean { .. } | Frame::IfElse { .. } => 0,
+            Frame::LetBody { .. } | Frame::ScanBody { .. } => 0,
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
@@ -189,6 +231,8 @@ impl Frame {
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }
+            | Frame::ScanRange { .. }
+            | Frame::ScanInit { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
@@ -204,6 +248,8 @@ impl Frame {
             Frame::IfThen { .. } => token == Token::Else,
             Frame::Extent { open: Some(_), .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
+            Frame::ScanRange { .. } => token == Token::Comma,
+            Frame::ScanInit { .. } => token == Token::Dot,
             Frame::Paren { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } => token == Token::RightBracket,
             Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),

@@ -14,7 +14,7 @@ const MAX_SHOWN: usize = 40;
 
 impl Parser<'_> {
     /// Whether the word stands here.
-    fn at_word(&self, word: &str) -> bool {
+    pub(super) fn at_word(&self, word: &str) -> bool {
         self.token() == Token::Name && self.text.get(self.current.span.range()) == Some(word)
     }
 
@@ -118,6 +118,9 @@ impl Parser<'_> {
     /// `sum i < n: e` and `sum i < n where p. e`, behind the range.
     pub(super) fn foreign_range(&mut self, operand: Operand) -> Next {
         let help = match self.token() {
+            Token::Colon if matches!(self.frames.last(), Some(Frame::ScanInit { .. })) => {
+                "the body stands behind a point: `fold t < n, s = e0. e`"
+            }
             Token::Colon => "the body stands behind a point: `sum i < n. e`",
             _ => foreign::CONDITION,
         };

@@ -30,6 +30,19 @@ impl Parser<'_> {
                 self.report_open_group();
                 return self.end_group(Token::Dot, self.current.span, operand);
             }
+            Some(Frame::ScanRange { .. }) => {
+                if let Some(next) = self.without_state(operand) {
+                    return next;
+                }
+            }
+            Some(Frame::ScanInit { .. }) if token == Token::Comma => return self.another_state(operand),
+            Some(Frame::ScanInit { .. }) if token == Token::Colon || self.is_condition() => {
+                return self.foreign_range(operand);
+            }
+            Some(Frame::ScanInit { .. }) if starts_operand(token) => {
+                self.report_open_group();
+                return self.end_group(Token::Dot, self.current.span, operand);
+            }
             Some(Frame::Guard { .. }) if token == Token::Comma => {
                 let message = "expected `]` or an operator behind the predicate, found `,`";
                 self.report(
@@ -92,6 +105,8 @@ impl Parser<'_> {
             Some(Frame::IfThen { .. }) => "an operator, or `else`",
             Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
             Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
+            Some(Frame::ScanRange { .. }) => "an operator, or `,` and the state",
+            Some(Frame::ScanInit { .. }) => "an operator, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",
             Some(Frame::Access { .. }) => "an operator, `,` or `]`",
@@ -122,6 +137,8 @@ impl Parser<'_> {
             Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),
             Some(Frame::IfThen { .. }) => ("`else` and a value", "missing-body", self.current.span),
             Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),
+            Some(Frame::ScanRange { .. }) => ("`,` and the state behind the range", "missing-body", self.current.span),
+            Some(Frame::ScanInit { .. }) => ("`.` and the body behind the state", "missing-body", self.current.span),
             Some(Frame::LetValue { .. }) => {
                 ("`in` and the expression in which the variable stands", "missing-body", self.current.span)
             }

@@ -47,6 +47,31 @@ fn parse_levels_of_operators() {
 }
 
 #[test]
+fn parse_scans() {
+    check(&[
+        ("fold t < n, s = a. s + x[t]", "(fold t s n a (+ s (at x t)))"),
+        ("scan t <= n + 1 down, s = a + b. s * t", "(scan down t s (+ (+ n 1) 1) (+ a b) (* s t))"),
+        ("2 * fold t < n, s = 0. s + 1", "(* 2 (fold t s n 0 (+ s 1)))"),
+        ("(fold t < n, s = 0. s) + 1", "(+ (fold t s n 0 s) 1)"),
+        ("fold t < down down, s = 0. s", "(fold down t s down 0 s)"),
+        ("down + x[down]", "(+ down (at x down))"),
+        ("let h = scan t < n, h = a. h in h[n]", "(let h (scan t h n a h) (at h n))"),
+        ("let a = fold t < n, s = 0. s, b = 2 in a", "(let a (fold t s n 0 s) (let b 2 a))"),
+        ("fold t < n, s = fold u < m, r = a. r. s", "(fold t s n (fold u r m a r) s)"),
+        ("f(fold t < n, s = 0. s, b)", "(f (fold t s n 0 s) b)"),
+        (
+            "fold t < n, (a, b) = (0, 1). (b, a + b)",
+            "(fold t (a ..) n (pair 0 1) (let a (fst (a ..)) (let b (snd (a ..)) (pair b (+ a b)))))",
+        ),
+        (
+            "fold t < n, (a, (b, c)) = p. b",
+            "(fold t (a ..) n p (let a (fst (a ..)) (let b (fst (snd (a ..))) (let c (snd (snd (a ..))) b))))",
+        ),
+        ("[p] * fold t < n, s = 0. s + 1", "(iv p (fold t s n 0 (+ s 1)))"),
+    ]);
+}
+
+#[test]
 fn parse_reach_of_brackets_binders_and_lets() {
     check(&[
         ("[p] * a * b + c", "(+ (iv p (* a b)) c)"),
@@ -363,6 +388,21 @@ fn parse_reports_problems() {
         ("let sum = a in b", vec![("unexpected-token", "sum")]),
         ("let y a in y", vec![("unexpected-token", "a")]),
         ("gen i < n x[i]", vec![("missing-body", "x")]),
+        ("fold t < n, s = a s + t", vec![("missing-body", "s")]),
+        ("(fold t < n, s = a)", vec![("missing-body", ")")]),
+        ("f(scan t < n, b)", vec![("unexpected-token", ")")]),
+        ("(scan t < n)", vec![("missing-body", ")")]),
+        ("fold t < n. s", vec![("unexpected-token", ".")]),
+        ("fold t < n, s. s", vec![("unexpected-token", ".")]),
+        ("fold t < n s = a. s", vec![("unexpected-token", "s")]),
+        ("fold t < n, u < m, s = a. s", vec![("unexpected-token", "u")]),
+        ("fold t < n, s = a, r = b. s", vec![("unexpected-token", ",")]),
+        ("fold t < n, s = a: s", vec![("unexpected-token", ":")]),
+        ("fold t < n, (s, r = a. s", vec![("unclosed-bracket", "(")]),
+        ("fold t < n down down, s = a. s", vec![("unexpected-token", "down")]),
+        ("fold s = a, t < n. s", vec![("unexpected-token", "=")]),
+        ("fold(f, a) + 1", vec![("unexpected-token", "(")]),
+        ("let scan = a in b", vec![("unexpected-token", "scan")]),
         ("(gen i < n)", vec![("missing-body", ")")]),
         ("gen i >= n. e", vec![("unexpected-token", ">=")]),
         ("gen i in n. e", vec![("unexpected-token", "in")]),
@@ -454,6 +494,8 @@ fn parse_a_million_deep() {
             (format!("x{}", " + x".repeat(deep)), 2 * deep + 1),
             (format!("x{}", "^x".repeat(deep)), 2 * deep + 1),
             (format!("{}x", "sum i < n. ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x", "fold t < n, s = x. ".repeat(deep)), 3 * deep + 1),
+            (format!("{}x{}", "scan t < n, s = ".repeat(deep), ". x".repeat(deep)), 3 * deep + 1),
             (format!("{}x", "[p] * ".repeat(deep)), 2 * deep + 1),
             (format!("{}x", "- ".repeat(deep)), deep + 1),
             (format!("({}x)", "x, ".repeat(deep)), 2 * deep + 1),
@@ -477,7 +519,8 @@ fn parse_survives_any_text() {
         "let ", "in ", "gen ", "sum ", "max ", "i ", "< ", "n ", ". ", "( ", ") ", "[ ", "] ", ", ", "* ", "- ",
         "not ", "param ", "def ", ": ", "real ", "= ", "\n", "1 ", "A?", ".value(", "; ", "with ", "fun ", "map ",
         "-> ", "@", "Σ", "fst ", "1.5", "assume ", "rel ", "exists ", "#", "csr ", "^", "if ", "then ", "else ",
-        "mean ", "'", "// ", ": ", "import ", "\"lib\" ", "sum (", ".*",
+        "mean ", "'", "// ", ": ", "import ", "\"lib\" ", "sum (", ".*", "fold ", "scan ", "down ", "fold t < n, s = 0. ",
+        "scan t < n down, ",
     ];
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..20_000 {
