@@ -30,6 +30,7 @@ use crate::solver::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::term::Style;
+use crate::ty::Signature;
 use crate::{flow, normalize, present, simplify, surface, term, tssa};
 
 pub use back_end::passes;
@@ -313,6 +314,11 @@ impl Function {
         }
         self.dependents.push(dependent);
         Ok(self)
+    }
+
+    /// What the program takes from outside.
+    pub fn signature(&self) -> &Signature {
+        &self.tssa.signature
     }
 
     /// The program in Tensor-SSA. Of one with loops, which is a [`flow`](Function::flow), there are no statements here but its signature.

@@ -17,6 +17,7 @@ mod errors;
 mod examples;
 mod expected;
 mod extremes;
+mod flows;
 mod fork;
 mod formats;
 mod generate;

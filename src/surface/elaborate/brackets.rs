@@ -12,9 +12,10 @@
 use super::super::ast::{Expr, ExprId};
 use super::computed::{Anchor, Hoisted};
 use super::{Elaborator, OpenGuard};
-use crate::base::{IndexId, Span};
+use crate::base::{IndexId, Span, VarId};
 use crate::index::{Affine, Pred, Size};
 use crate::term::{Term, TermId};
+use crate::ty::{Side, Type, TypeId};
 
 /// The places at which a bracket asks.
 #[derive(Clone, Debug)]
@@ -114,6 +115,9 @@ impl Elaborator<'_> {
         let Expr::Call { args, .. } = self.expr(at) else { return };
         let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
         let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
+            if let Some(pairs) = self.select_pairs([a, b], [&p, &q], &first.axes, &args[1..], span) {
+                return pairs;
+            }
             for (value, at) in [a, b].into_iter().zip(&args[1..]) {
                 if self.program.types.real_dims(self.program.ty(value)).is_none() {
                     self.real(Some(value), *at, "select");
@@ -134,6 +138,70 @@ impl Elaborator<'_> {
         });
         let value = self.wrap(first.hoisted, value, span);
         self.values.push(value);
+    }
+
+    /// A select of pairs is one of each component: `let u = [p] * a in let v = [q] * b in (fst u + fst v, snd u + snd v)`. Nothing where these are no
+    /// pairs of one type.
+    fn select_pairs(
+        &mut self,
+        values: [TermId; 2],
+        guards: [&Pred; 2],
+        axes: &Option<Axes>,
+        args: &[ExprId],
+        span: Span,
+    ) -> Option<Option<TermId>> {
+        let [a, b] = values.map(|value| self.program.ty(value));
+        if axes.is_some() || a != b || !matches!(self.program.types.get(a), Type::Pair(..)) {
+            return None;
+        }
+        let mut lets = Vec::new();
+        for (value, guard) in values.into_iter().zip(guards) {
+            let value = match self.push(Term::Iverson { guard: guard.clone(), body: value }, span) {
+                Some(value) => value,
+                None => return Some(None),
+            };
+            lets.push((self.program.fresh_var("u", a), value));
+        }
+        let vars: Vec<VarId> = lets.iter().map(|(var, _)| *var).collect();
+        let body = self.component_sums(a, &vars, &mut Vec::new(), args, span);
+        Some(body.and_then(|body| {
+            lets.into_iter().rev().try_fold(body, |body, (var, value)| self.push(Term::Let { var, value, body }, span))
+        }))
+    }
+
+    /// The pair of the sums of the components of variables of one type, below the projections. Types nest to a bounded depth.
+    fn component_sums(
+        &mut self,
+        ty: TypeId,
+        vars: &[VarId],
+        path: &mut Vec<Side>,
+        args: &[ExprId],
+        span: Span,
+    ) -> Option<TermId> {
+        if let Type::Pair(a, b) = *self.program.types.get(ty) {
+            let mut component = |side, ty| {
+                path.push(side);
+                let sum = self.component_sums(ty, vars, path, args, span);
+                path.pop();
+                sum
+            };
+            let (a, b) = (component(Side::Fst, a)?, component(Side::Snd, b)?);
+            return self.push(Term::Pair(a, b), span);
+        }
+        let mut parts = Vec::with_capacity(vars.len());
+        for var in vars {
+            let mut part = self.push(Term::Var(*var), span)?;
+            for side in path.iter() {
+                part = self.push(if *side == Side::Fst { Term::Fst(part) } else { Term::Snd(part) }, span)?;
+            }
+            if self.program.types.real_dims(ty).is_none() {
+                self.real(Some(part), *args.first()?, "select");
+                return None;
+            }
+            parts.push(part);
+        }
+        let [a, b] = <[TermId; 2]>::try_from(parts).ok()?;
+        self.either(a, b, args, span)
     }
 
     /// The tensor of what is made of the elements of some values at the places of a bracket; numbers are the same at all of them.
