@@ -11,11 +11,9 @@ fn find(table: Sentences, name: &str) -> Option<&'static str> {
 }
 
 /// What stands for loops.
-pub(crate) const LOOPS: &str =
-    "loops are expressions: a tensor is `gen i < n. e`, a total is `sum i < n. e`, and what goes from step to step is `fold t < n, s = 0. s + x[t]`";
+pub(crate) const LOOPS: &str = "loops are expressions: a tensor is `gen i < n. e`, a total is `sum i < n. e`, and what goes from step to step is `fold t < n, s = 0. s + x[t]`";
 /// What stands for functions that go from step to step.
-pub(crate) const STEPS: &str =
-    "what goes from step to step is `fold t < n, s = 0. s + x[t]`, and all states of it are `scan t < n, s = 0. s + x[t]`";
+pub(crate) const STEPS: &str = "what goes from step to step is `fold t < n, s = 0. s + x[t]`, and all states of it are `scan t < n, s = 0. s + x[t]`";
 /// What stands for a condition behind a range or a body.
 pub(crate) const CONDITION: &str =
     "a condition stands in a bracket in front of the body: `sum i < n. [x[i] > 0] * x[i]`";
@@ -29,7 +27,8 @@ pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
 
 const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
-const PRODUCT: &str = "a product over an index is `fold i < n, s = 1. s * x[i]`, of positive factors also `exp(sum i < n. log(x[i]))`";
+const PRODUCT: &str =
+    "a product over an index is `fold i < n, s = 1. s * x[i]`, of positive factors also `exp(sum i < n. log(x[i]))`";
 
 const FUNCTIONS: Sentences = &[
     (
@@ -163,10 +162,7 @@ const FUNCTIONS: Sentences = &[
         "derivatives are those of whole programs, and are asked for outside: `--derivative gradient --wrt x`, in Rust `Function::gradient`",
     ),
     (&["vmap", "pmap", "apply_along_axis"], "what is done with each row is `gen i < m. logsumexp(A[i, :])`"),
-    (
-        &["reduce", "foldl", "foldr", "accumulate", "fori_loop", "while_loop", "mapreduce", "associative_scan"],
-        STEPS,
-    ),
+    (&["reduce", "foldl", "foldr", "accumulate", "fori_loop", "while_loop", "mapreduce", "associative_scan"], STEPS),
     (
         &["rand", "randn", "random", "normal", "dropout", "randint"],
         "there are no random numbers: they come in as a parameter",

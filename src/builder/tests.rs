@@ -406,7 +406,10 @@ fn apply(op: BinaryOp, a: i64, b: i64) -> i64 {
 fn builder_scans() {
     check(|_, n, x, _| fold(n, 0, |t, s| s + x[t]), "(fold i t n 0 (+ t (at x i)))");
     check(|_, n, x, _| scan(n, 1.0, |t, s| s * x[t]), "(scan i t n 1r (* t (at x i)))");
-    check(|_, n, x, s| fold_down(n + 1, s, |t, r| r * t).at([0i64; 0]) + x[0], "(+ (fold down i t (+ n 1) s (* t (real i))) (at x 0))");
+    check(
+        |_, n, x, s| fold_down(n + 1, s, |t, r| r * t).at([0i64; 0]) + x[0],
+        "(+ (fold down i t (+ n 1) s (* t (real i))) (at x 0))",
+    );
     check(|_, n, x, _| scan_down(n, x, |_, s| s)[(0, 0)], "(at (scan down i t n x t) 0 0)");
     check(
         |_, n, x, _| fold(n, x[0].pair(0), |t, p| p.snd().pair(p.fst() + x[t])).fst(),
@@ -421,7 +424,7 @@ fn builder_scans() {
                 y * y + e
             })
         },
-        "(let t (exp s) (+ t (fold i t1 n t (+ (let t2 (* t1 (at x i)) (* t2 t2)) t))))",
+        "(let t (exp s) (+ t (fold i t2 n t (+ (let t1 (* t2 (at x i)) (* t1 t1)) t))))",
     );
     // A guard on the state is in scope inside alone.
     check(
@@ -429,14 +432,14 @@ fn builder_scans() {
             let e = s.ln();
             fold(n, 0, |t, r| r.gt(0) * e + x[t]) + fold(n, 0, |t, r| r.lt(0) * e + x[t])
         },
-        "",
+        "(let t (iv (< 0 n) (ln s)) (+ (fold i t1 n 0 (+ (iv (> t1 0) t) (at x i))) (fold j t2 n 0 (+ (iv (< t2 0) t) (at x j)))))",
     );
     check(
         |_, _, _, s| {
             let e = s.ln();
             let_(s.exp(), |v| v.gt(0) * e) + let_(s.sin(), |v| v.gt(0) * e)
         },
-        "",
+        "(let t (ln s) (+ (let t1 (exp s) (iv (> t1 0) t)) (let t2 (sin s) (iv (> t2 0) t))))",
     );
     let b = Builder::new();
     let n = b.size("n");

@@ -108,10 +108,8 @@ impl<'a> Elaborator<'a> {
             true => "the state".to_owned(),
             false => format!("`{}`", state.text),
         };
-        let message = format!(
-            "{name} begins as `{begins}`, but the body of the `{}` gives `{goes_on}`",
-            scan_word(*fold).0
-        );
+        let message =
+            format!("{name} begins as `{begins}`, but the body of the `{}` gives `{goes_on}`", scan_word(*fold).0);
         let help = match (self.program.types.get(ty).clone(), self.real_shape(body)) {
             (Type::Real, Some(shape)) if !shape.is_empty() => {
                 let sizes: Vec<String> = shape.iter().map(|n| self.show(n)).collect();

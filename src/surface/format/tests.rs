@@ -58,7 +58,10 @@ const CASES: &[(&str, &str)] = &[
         "param x:[n]real\nlet h=scan t<n down ,h=0 .h*x[t]# a\nfold t<n,( a,b )=( 0,h[t] ) .# of two\n# the step\nlet c = a*b\n(b,# next\nc)",
         "param x : [n] real\nlet h = scan t < n down, h = 0. h * x[t]  # a\nfold t < n, (a, b) = (0, h[t]).           # of two\n  # the step\n  let c = a * b\n  (b,  # next\n    c)\n",
     ),
-    ("param x : [n] real\nfold t < n,\ns = x[0]\n+ 1.\ns * x[t]", "param x : [n] real\nfold t < n,\n  s = x[0]\n    + 1.\n  s * x[t]\n"),
+    (
+        "param x : [n] real\nfold t < n,\ns = x[0]\n+ 1.\ns * x[t]",
+        "param x : [n] real\nfold t < n,\n  s = x[0]\n    + 1.\n  s * x[t]\n",
+    ),
     // A library.
     (
         "def f(a:real)=a\n\n# of two\ndef g(a:real)=\nf(a)",

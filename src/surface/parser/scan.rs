@@ -110,7 +110,8 @@ impl Parser<'_> {
         let Some(Frame::ScanInit { mut head, steps, .. }) = self.frames.pop() else { return Next::Operand(operand) };
         let word = word(head.fold);
         let message = "expected an operator, or `.` and the body, found `,`";
-        let help = format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`");
+        let help =
+            format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`");
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         self.advance();
         self.scan_state(head, steps)
