@@ -214,14 +214,16 @@ pub mod ir {
     pub mod driver {
         //! The pipeline: which passes run, and in which order. [`Function`](crate::Function) and what its methods take and give are at the root.
 
-        pub use crate::driver::{Names, Nests, Simplification, Stage, Staged, lower, passes};
+        pub use crate::driver::{
+            Names, Nests, Simplification, Stage, Staged, loops_of_flow, loops_of_flow_for, lower, passes,
+        };
     }
 }
 
 // Inside of the crate no path goes through `ir`.
 use ir::{
-    base, certificate, codegen, diff, flow, index, link, loops, lower, normalize, prepare, present, reference, scalar, schedule,
-    simplify, solver, stages, surface, term, tssa, ty,
+    base, certificate, codegen, diff, flow, index, link, loops, lower, normalize, prepare, present, reference, scalar,
+    schedule, simplify, solver, stages, surface, term, tssa, ty,
 };
 
 mod driver;

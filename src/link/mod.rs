@@ -199,7 +199,9 @@ impl Linker<'_> {
         let mut homes = BTreeMap::new();
         for b in mentioned {
             let buffer = compiled.buffers.get(b).ok_or_else(missing)?;
-            let of = |x: Option<&ValueId>, leaf: usize| self.homes(*x.ok_or_else(missing)?)?.get(leaf).cloned().ok_or_else(missing);
+            let of = |x: Option<&ValueId>, leaf: usize| {
+                self.homes(*x.ok_or_else(missing)?)?.get(leaf).cloned().ok_or_else(missing)
+            };
             let home = match buffer.kind {
                 BufferKind::Param(param, at) => match param.index().checked_sub(leaf.outer_params()) {
                     Some(taken) => of(leaf.takes.get(taken), at)?,
@@ -273,7 +275,9 @@ impl Linker<'_> {
         if !self.is_not_negative(steps, &open.around)? && !out.is_empty() {
             out = vec![Stmt::If { cond: Cond::NonNegative(last.clone()), body: out }];
         }
-        open.decisions.push(Decision::Steps { path: self.flow.values[states.first().map_or(ValueId(0), |s| s.path)].name.clone() });
+        open.decisions.push(Decision::Steps {
+            path: self.flow.values[states.first().map_or(ValueId(0), |s| s.path)].name.clone(),
+        });
         let step = open.names.fresh_index();
         let here = if *down { last.sub(&step.into())?.add_constant(-1)? } else { step.into() };
         let next = here.add_constant(1)?;

@@ -98,11 +98,7 @@ impl Placing {
 
 /// Statements of a nest as part of a loop: nothing is parallel, and zeros are stored by loops. They have their new names already, the buffers and
 /// arrays those of the leaf.
-pub(super) fn on_one_thread(
-    body: Vec<Stmt>,
-    leaf: &mut Program,
-    names: &mut Fresh,
-) -> Result<Vec<Stmt>> {
+pub(super) fn on_one_thread(body: Vec<Stmt>, leaf: &mut Program, names: &mut Fresh) -> Result<Vec<Stmt>> {
     let Program { signature, buffers, arrays, .. } = leaf;
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
@@ -187,7 +183,8 @@ fn each(
     let mut lanes = if is_long { LANES_OF_ELEMENTS } else { 1 };
     let mut body = body(&at, names);
     for (index, domain) in loops.into_iter().rev() {
-        body = vec![Stmt::For { index, domain, lanes: std::mem::replace(&mut lanes, 1), jam: 1, parallel: false, body }];
+        body =
+            vec![Stmt::For { index, domain, lanes: std::mem::replace(&mut lanes, 1), jam: 1, parallel: false, body }];
     }
     Ok(body)
 }
