@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `derivative` | derivatives: what is asked for, and which passes make it |
 //! | `back_end` | the passes between Tensor-SSA and kernels |
+//! | `flows` | functions with loops |
 //! | `kernels` | kernels of a function |
 //! | `compose` | programs made of programs |
 //! | `objective` | functions of one vector, for optimisers: a loss, or residuals |
@@ -12,6 +13,7 @@
 mod back_end;
 mod compose;
 mod derivative;
+mod flows;
 mod kernels;
 mod objective;
 mod save;
@@ -28,7 +30,7 @@ use crate::solver::estimate::Hints;
 use crate::stages::Stages;
 use crate::surface::ast::Ast;
 use crate::term::Style;
-use crate::{normalize, present, simplify, surface, term, tssa};
+use crate::{flow, normalize, present, simplify, surface, term, tssa};
 
 pub use back_end::{loops_of_flow, loops_of_flow_for, passes};
 pub use derivative::{Derived, Mode, Names, Request};
@@ -141,7 +143,10 @@ pub struct Simplification {
 #[derive(Clone, Debug)]
 pub struct Function {
     source: Option<term::Program>,
+    /// The program, unless it has loops.
     tssa: tssa::Program,
+    /// A program with loops.
+    flow: Option<flow::Program>,
     /// The parameters that are computed from others outside, in order.
     dependents: Vec<Dependent>,
     /// What is right in its text and easily misread.
@@ -235,6 +240,9 @@ impl Function {
     /// # Errors
     /// Those of [`lower`].
     pub fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
+        if flows::has_scans(&source) {
+            return flows::compile(source, stages);
+        }
         match lower(&source, Stage::TensorSsa, stages)? {
             Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), ..Function::from_tensor_ssa(tssa) }),
             Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
@@ -243,7 +251,7 @@ impl Function {
 
     /// A program that is in Tensor-SSA already.
     pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
-        Function { source: None, tssa, dependents: Vec::new(), warnings: Vec::new(), sparse: Vec::new() }
+        Function { source: None, tssa, flow: None, dependents: Vec::new(), warnings: Vec::new(), sparse: Vec::new() }
     }
 
     /// The same program, where a parameter is computed from others outside of it: by a solver, a simulation, another program. Its
@@ -267,7 +275,9 @@ impl Function {
     /// [`Error::Request`] for a derivative that is not of this form, or not linear in what it takes, and for a parameter that others
     /// depend on already: they come after it.
     pub fn with_derivative(self, param: &str, derivative: &Function) -> Result<Function> {
-        let dependent = Dependent::new(&self.tssa.signature, param, &derivative.tssa)?;
+        self.straight("a parameter with a derivative of its own")?;
+        let dependent =
+            Dependent::new(&self.tssa.signature, param, derivative.straight("a derivative that is given")?)?;
         self.with(dependent)
     }
 
@@ -286,7 +296,8 @@ impl Function {
     /// # Errors
     /// [`Error::Request`] for a residual that is not of this form, and as [`Function::with_derivative`].
     pub fn with_implicit(self, param: &str, residual: &Function) -> Result<Function> {
-        let dependent = Dependent::implicit(&self.tssa.signature, param, &residual.tssa)?;
+        self.straight("a parameter with a derivative of its own")?;
+        let dependent = Dependent::implicit(&self.tssa.signature, param, residual.straight("a residual")?)?;
         self.with(dependent)
     }
 
@@ -304,7 +315,7 @@ impl Function {
         Ok(self)
     }
 
-    /// The program in Tensor-SSA.
+    /// The program in Tensor-SSA. Of one with loops, which is a [`flow`](Function::flow), there are no statements here but its signature.
     pub fn tensor_ssa(&self) -> &tssa::Program {
         &self.tssa
     }
@@ -316,6 +327,14 @@ impl Function {
     pub fn term(&self) -> Result<term::Program> {
         match &self.source {
             Some(source) => Ok(source.clone()),
+            None => self.presented(),
+        }
+    }
+
+    /// The program put together again for reading.
+    fn presented(&self) -> Result<term::Program> {
+        match &self.flow {
+            Some(flow) => flow::present(flow),
             None => present::present(&self.tssa),
         }
     }
@@ -349,9 +368,7 @@ impl Function {
     /// # Errors
     /// [`Error::Limitation`] for a program that has none; see `src/term/print/matrix.rs`.
     pub fn matrix_notation(&self) -> Result<String> {
-        self.term()?
-            .matrix_notation()
-            .or_else(|error| present::present(&self.tssa)?.matrix_notation().map_err(|_| error))
+        self.term()?.matrix_notation().or_else(|error| self.presented()?.matrix_notation().map_err(|_| error))
     }
 
     /// How many scalar operations the program takes, as formulas in its sizes.
@@ -359,7 +376,7 @@ impl Function {
     /// # Errors
     /// [`Error::Overflow`].
     pub fn cost(&self) -> Result<Cost> {
-        certificate::cost(&self.tssa)
+        certificate::cost(self.straight("the cost")?)
     }
 
     /// The cost of a derivative of this program beside its own, and what is proved of it.
@@ -376,7 +393,8 @@ impl Function {
             let message = "no theorem bounds the cost of a derivative that is given in part";
             return Err(Error::Request(message.to_owned()));
         }
-        certificate::certify(&self.tssa, &derivative.tssa, theorem, &Hints::new())
+        let (primal, derivative) = (self.straight("a certificate")?, derivative.straight("a certificate")?);
+        certificate::certify(primal, derivative, theorem, &Hints::new())
     }
 
     /// The same function with no more work. Derivatives come simplified.
@@ -399,6 +417,13 @@ impl Function {
     /// # Errors
     /// As [`Function::simplify`].
     pub fn simplify_with(&self, options: &simplify::Options) -> Result<Simplification> {
+        if let Some(flow) = &self.flow {
+            let (flow, report) = flows::simplified(flow, options, &mut Stages::new())?;
+            return Ok(Simplification {
+                function: Function { source: None, flow: Some(flow), ..self.clone() },
+                report,
+            });
+        }
         let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
         let function = Function { source: None, tssa: program, ..self.clone() };
         Ok(Simplification { function, report })
@@ -409,7 +434,7 @@ impl Function {
     /// # Errors
     /// As [`Function::simplify`].
     pub fn explain(&self) -> Result<Explanation> {
-        simplify::explain(&self.tssa, &simplify::Options::default())
+        simplify::explain(self.straight("the explanation")?, &simplify::Options::default())
     }
 }
 
@@ -417,7 +442,10 @@ impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.term() {
             Ok(term) => term.fmt(f),
-            Err(_) => self.tssa.fmt(f),
+            Err(_) => match &self.flow {
+                Some(flow) => flow.fmt(f),
+                None => self.tssa.fmt(f),
+            },
         }
     }
 }

@@ -143,15 +143,15 @@
 //! | `loops` | `index`, `scalar`, `solver`, `ty` |
 //! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `lower` | `index`, `loops`, `prepare`, `scalar`, `solver`, `tssa`, `ty` |
-//! | `flow` | `index`, `tssa`, `ty` |
+//! | `flow` | `diff`, `index`, `normalize`, `present`, `scalar`, `term`, `tssa`, `ty` |
 //! | `link` | `flow`, `index`, `loops`, `schedule`, `tssa`, `ty` |
 //! | `schedule` | `index`, `loops`, `scalar`, `solver`, `stages`, `ty` |
 //! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
-//! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
-//! | `stages` | `loops`, `term`, `tssa` |
-//! | `driver` | `certificate`, `codegen`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
-//! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
+//! | `reference` | `flow`, `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
+//! | `stages` | `flow`, `loops`, `term`, `tssa` |
+//! | `driver` | `certificate`, `codegen`, `diff`, `flow`, `index`, `kernel`, `link`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `report` | `certificate`, `driver`, `flow`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
 //!

@@ -24,6 +24,12 @@ impl Dialect for crate::tssa::Program {
     }
 }
 
+impl Dialect for crate::flow::Program {
+    fn check(&self) -> std::result::Result<(), Vec<String>> {
+        self.verify()
+    }
+}
+
 impl Dialect for crate::loops::Program {
     fn check(&self) -> std::result::Result<(), Vec<String>> {
         self.verify()

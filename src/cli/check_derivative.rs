@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use iverson::ir::base::ParamId;
-use iverson::ir::diff;
 use iverson::ir::reference::check::{self, Figure, Judge};
-use iverson::ir::reference::{Environment, Leaf, Limits, eval_tssa, leaves_of};
+use iverson::ir::reference::{Environment, Leaf, Limits, Subject, leaves_of};
 use iverson::ir::stages::Stages;
 use iverson::ir::tssa::Program;
+use iverson::ir::{diff, flow, simplify};
 use iverson::kernel::{Engine, Kernel};
 use iverson::tensor::bind;
 use iverson::{Error, Function, Mode, Request, Result};
@@ -67,25 +67,68 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let wrt = all_or(&arguments.wrt, &program.signature);
     let simplify = arguments.simplification.options(&program.signature)?;
     let function = arguments.given.of(program, reader, &mut Stages::new())?;
-    let program = function.tensor_ssa();
-    let inputs = arguments.inputs.read(&program.signature)?;
-    let at = Environment::from_bindings(&bind(&program.signature, &inputs)?)?;
-    let values = eval_tssa::evaluate(program, &at, eval_tssa::Options::default())?;
+    match function.flow() {
+        Some(flow) => check_on(flow, &function, &wrt, simplify.as_ref(), arguments),
+        None => check_on(function.tensor_ssa(), &function, &wrt, simplify.as_ref(), arguments),
+    }
+}
+
+/// A program as the reference evaluates it.
+trait Checked: Subject {
+    /// The program of a function.
+    fn of(function: &Function) -> Option<Self>;
+
+    /// The function of a program.
+    fn function(&self) -> Function;
+}
+
+impl Checked for Program {
+    fn of(function: &Function) -> Option<Self> {
+        Some(function.tensor_ssa().clone())
+    }
+
+    fn function(&self) -> Function {
+        Function::from_tensor_ssa(self.clone())
+    }
+}
+
+impl Checked for flow::Program {
+    fn of(function: &Function) -> Option<Self> {
+        function.flow().cloned()
+    }
+
+    fn function(&self) -> Function {
+        Function::from_flow(self.clone())
+    }
+}
+
+/// Checks the derivatives of a function, which is a program.
+fn check_on<P: Checked>(
+    program: &P,
+    function: &Function,
+    wrt: &[String],
+    simplify: Option<&simplify::Options>,
+    arguments: &Arguments,
+) -> Outcome {
+    let inputs = arguments.inputs.read(program.signature())?;
+    let at = Environment::from_bindings(&bind(program.signature(), &inputs)?)?;
+    let values = program.evaluate(&at, None, Limits::default(), None)?;
     let seeds = (0..).zip(&values).map(|(k, leaves)| check::random_like(leaves, !arguments.random ^ k));
     let seeds = seeds.collect::<Result<Vec<_>>>()?;
     // What a derivative adds, and the derivative.
     let derive = |mode: Mode| {
-        let request = Request { wrt: wrt.clone(), simplify: simplify.clone(), ..Request::new(mode, &[]) };
+        let request = Request { wrt: wrt.to_vec(), simplify: simplify.cloned(), ..Request::new(mode, &[]) };
         let derived = function.derive(&request)?;
         derived.simplification.iter().for_each(tell);
-        let derivative = derived.function.tensor_ssa().clone();
+        let derivative = P::of(&derived.function);
+        let derivative = derivative.ok_or_else(|| Error::Request("the derivative has no loops".to_owned()))?;
         let added = match derived.added.as_slice() {
             [] => Vec::new(),
-            names => diff::params_by_name(&derivative.signature, names)?,
+            names => diff::params_by_name(derivative.signature(), names)?,
         };
         Ok::<_, Error>((added, derivative))
     };
-    let params = diff::params_by_name(&program.signature, &wrt)?;
+    let params = diff::params_by_name(program.signature(), wrt)?;
     let derivatives = match arguments.transpose {
         true => vec![derive(Mode::Transpose)?],
         false => vec![derive(Mode::Forward)?, derive(Mode::Adjoint)?],
@@ -130,11 +173,11 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
 type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
 
 /// What an engine is asked.
-struct Checks<'a> {
-    program: &'a Program,
+struct Checks<'a, P> {
+    program: &'a P,
     params: Vec<ParamId>,
     /// The transposed program, or the forward derivative and the adjoint, each with the parameters that it adds.
-    derivatives: Vec<(Vec<ParamId>, Program)>,
+    derivatives: Vec<(Vec<ParamId>, P)>,
     at: Environment<f64>,
     direction: Vec<(ParamId, Vec<Leaf<f64>>)>,
     seeds: Vec<Vec<Leaf<f64>>>,
@@ -142,9 +185,10 @@ struct Checks<'a> {
     given: bool,
 }
 
-impl Checks<'_> {
-    fn lines(&self, engine: Option<&check::Evaluator<'_>>) -> Result<Vec<Line>> {
+impl<P: Checked> Checks<'_, P> {
+    fn lines(&self, engine: Option<&check::Evaluator<'_, P>>) -> Result<Vec<Line>> {
         let Checks { program, params, at, direction, seeds, .. } = self;
+        let program: &P = program;
         let judge = Judge { limits: Limits::default(), engine };
         let mut lines: Vec<Line> = Vec::new();
         if engine.is_some() {
@@ -161,7 +205,7 @@ impl Checks<'_> {
             _ => return Ok(lines),
         };
         let tangents: Vec<_> = params.iter().copied().zip(tangents.iter().copied()).collect();
-        let outputs: Vec<usize> = (0..program.outputs.len()).collect();
+        let outputs: Vec<usize> = (0..program.results().len()).collect();
         let adjoints: Vec<_> = params.iter().copied().zip(0..).collect();
         let forward = check::Forward { program: forward, tangents: &tangents, outputs: &outputs };
         let adjoint = check::Adjoint { program: adjoint, seeds: seeded, outputs: &adjoints };
@@ -188,25 +232,20 @@ impl Checks<'_> {
 }
 
 /// Programs as kernels, each bound once.
-struct Kernels {
+struct Kernels<P> {
     engine: Engine,
-    bound: RefCell<Vec<(Program, Kernel)>>,
+    bound: RefCell<Vec<(P, Kernel)>>,
 }
 
-impl Kernels {
-    fn evaluate(
-        &self,
-        program: &Program,
-        at: &Environment<f64>,
-        outputs: Option<&[usize]>,
-    ) -> Result<Vec<Vec<Leaf<f64>>>> {
-        let inputs = at.inputs(&program.signature)?;
+impl<P: Checked> Kernels<P> {
+    fn evaluate(&self, program: &P, at: &Environment<f64>, outputs: Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> {
+        let inputs = at.inputs(program.signature())?;
         let mut bound = self.bound.borrow_mut();
         let known = bound.iter().position(|(other, _)| other == program);
         let known = match known {
             Some(known) => known,
             None => {
-                let nests = Function::from_tensor_ssa(program.clone()).loops(&mut Stages::new())?;
+                let nests = program.function().loops(&mut Stages::new())?;
                 bound.push((program.clone(), Kernel::bind(Arc::new(nests), &inputs, self.engine)?));
                 bound.len() - 1
             }

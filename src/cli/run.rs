@@ -127,9 +127,9 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     }
     let mut counts = Vec::new();
     if arguments.count {
-        counts.push(("primal", reference::count(primal.tensor_ssa(), &primal_inputs)?));
+        counts.push(("primal", count(&primal, &primal_inputs)?));
         if derived.is_some() {
-            counts.push(("derivative", reference::count(function.tensor_ssa(), &inputs)?));
+            counts.push(("derivative", count(function, &inputs)?));
         }
     }
     print(&match arguments.format {
@@ -241,15 +241,27 @@ fn tell_notes(kernel: &Kernel) {
     }
 }
 
+/// How many operations a function takes.
+fn count(function: &Function, inputs: &Inputs) -> Result<Counts> {
+    match function.flow() {
+        Some(flow) => reference::count(flow, inputs),
+        None => reference::count(function.tensor_ssa(), inputs),
+    }
+}
+
 /// Evaluates with a progress bar where a person looks on.
 fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<Results> {
     let bar = progress("{bar:40} {pos}/{len} statements, {elapsed}");
     let default = Limits::default();
     let limits = Limits { steps: limit.unwrap_or(default.steps), ..default };
-    let results = reference::evaluate_within(function.tensor_ssa(), inputs, limits, &mut |done, all| {
+    let mut tell = |done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
-    });
+    };
+    let results = match function.flow() {
+        Some(flow) => reference::evaluate_within(flow, inputs, limits, &mut tell),
+        None => reference::evaluate_within(function.tensor_ssa(), inputs, limits, &mut tell),
+    };
     bar.finish_and_clear();
     results.map(Results::from)
 }

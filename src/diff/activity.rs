@@ -12,7 +12,7 @@ use crate::ty::Signature;
 ///
 /// A statement is active if it is an input of a chosen parameter, or reads an active one other than as a relation or through a
 /// function that is piecewise constant in it.
-pub(super) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<VarId, bool>> {
+pub(crate) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<VarId, bool>> {
     let wrt: BTreeSet<ParamId> = wrt.iter().copied().collect();
     let mut active = SideTable::new(program.stmts.len(), false);
     for (x, stmt) in program.stmts.iter() {

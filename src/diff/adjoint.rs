@@ -84,11 +84,7 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     match options.seed {
         Seed::One => match program.outputs.as_slice() {
             [output] if output.ty == Types::REAL => {}
-            _ => {
-                return Err(Error::Request(
-                    "a gradient is that of one real output; use the adjoint, with a seed for each output".to_owned(),
-                ));
-            }
+            _ => return Err(no_gradient()),
         },
         Seed::Parameter => {
             for output in &program.outputs {
@@ -139,6 +135,11 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     rewriting.builder.extend_signature(signature);
     let program = rewriting.builder.finish(outputs).prune()?;
     Ok(Adjoint { program, seeds, derivation })
+}
+
+/// What is said of a program that has no gradient.
+pub(crate) fn no_gradient() -> Error {
+    Error::Request("a gradient is that of one real output; use the adjoint, with a seed for each output".to_owned())
 }
 
 /// A guard of at most this many atoms is written out while the budget lasts.

@@ -45,6 +45,8 @@ mod partials;
 mod pieces;
 mod products;
 
+pub(crate) use activity::active;
+pub(crate) use adjoint::no_gradient;
 pub use adjoint::{Adjoint, Options, Seed, adjoint};
 pub use blocks::Sweep;
 pub use dependent::{Dependent, adjoint_through, forward_through};

@@ -196,6 +196,9 @@ impl Function {
     /// As [`Function::derive`].
     pub fn derive_in(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Derived> {
         request.check()?;
+        if let Some(flow) = &self.flow {
+            return self.derive_flow(flow, request, stages);
+        }
         let Raw { program, added, mut blocks, derivation } = self.differentiate(request, stages)?;
         let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
         let sparse = sparse.map(|block| block.result.clone()).collect();
@@ -288,7 +291,7 @@ impl Function {
     }
 
     /// The gradient that a Hessian is made of.
-    fn simple_gradient(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Function> {
+    pub(super) fn simple_gradient(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Function> {
         let gradient = Request {
             wrt: request.wrt.clone(),
             with_value: request.with_value,

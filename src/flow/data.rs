@@ -13,7 +13,7 @@ define_id!(
     "v"
 );
 
-/// A value.
+/// A value: a tensor of reals. What is a pair in the language is several of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// A name for reading; printers make names distinct.
@@ -60,7 +60,7 @@ pub struct Scan {
     pub body: Vec<Stmt>,
 }
 
-/// A state of a scan, of a type `T`.
+/// A state of a scan, of a type `T` of tensors of reals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The first state, a value around the scan.
@@ -79,8 +79,10 @@ pub struct State {
 pub struct Output {
     /// Its name, as in [`tssa::Output`].
     pub name: String,
-    /// Its value.
-    pub value: ValueId,
+    /// Its type, in the types of the frame.
+    pub ty: TypeId,
+    /// Its leaves in struct-of-arrays form.
+    pub values: Vec<ValueId>,
 }
 
 /// A program with loops. Made by a [`Builder`](super::Builder).

@@ -28,6 +28,24 @@
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `present` | flows to terms, for reading |
 
+mod active;
+mod adjoint;
+mod build;
 mod data;
+mod extend;
+mod forward;
+mod join;
+mod leaf;
+mod lift;
+mod outline;
+mod present;
+mod print;
+mod verify;
 
+pub use adjoint::adjoint;
+pub use build::Builder;
 pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};
+pub use forward::forward;
+pub use join::{join, map_leaves};
+pub use outline::{MAX_DEPTH, Normalise, outline};
+pub use present::present;

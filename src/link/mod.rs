@@ -79,10 +79,10 @@ struct Linker<'a> {
     nests: Vec<Nest>,
     /// The buffers of the leaves of the parameters.
     params: BTreeMap<(ParamId, usize), BufferId>,
-    /// Where the leaves of the values are that are in scope.
-    homes: BTreeMap<ValueId, Vec<Home>>,
-    /// The first of the results that a value is.
-    results: BTreeMap<ValueId, usize>,
+    /// Where the values are that are in scope.
+    homes: BTreeMap<ValueId, Home>,
+    /// The first of the leaves of results that a value is: which result, and which leaf.
+    results: BTreeMap<ValueId, (usize, usize)>,
     /// How many states a value is after a step.
     afters: BTreeMap<ValueId, usize>,
 }
@@ -121,7 +121,9 @@ impl Linker<'_> {
     fn plan(&mut self) -> Result<()> {
         let flow = self.flow;
         for (k, output) in flow.outputs.iter().enumerate() {
-            self.results.entry(output.value).or_insert(k);
+            for (leaf, x) in output.values.iter().enumerate() {
+                self.results.entry(*x).or_insert((k, leaf));
+            }
         }
         let mut indices = BTreeSet::new();
         let mut stack: Vec<&flow::Stmt> = flow.body.iter().collect();
@@ -145,38 +147,44 @@ impl Linker<'_> {
         }
     }
 
-    /// The leaves of a value.
-    fn shapes(&self, x: ValueId) -> Result<Vec<Shape>> {
+    fn shape(&self, x: ValueId) -> Result<Shape> {
         let value = &self.flow.values[x];
-        let leaves = self.flow.frame.types.leaves(value.ty)?.into_iter();
         let entries = value.storage.pattern();
-        Ok(leaves.map(|leaf| Shape { entries, dims: if entries.is_some() { Vec::new() } else { leaf.dims } }).collect())
+        let dims = match entries {
+            Some(_) => Vec::new(),
+            None => self.flow.frame.types.real_dims(value.ty).ok_or_else(|| Error::bug(PASS, "no tensor of reals"))?,
+        };
+        Ok(Shape { entries, dims })
     }
 
-    fn homes(&self, x: ValueId) -> Result<Vec<Home>> {
-        self.homes.get(&x).cloned().ok_or_else(|| Error::bug(PASS, format!("{x} is not in scope")))
+    fn home(&self, x: ValueId) -> Result<&Home> {
+        self.homes.get(&x).ok_or_else(|| Error::bug(PASS, format!("{x} is not in scope")))
     }
 
-    /// Buffers for a value: those of a result where it is one and no loop is around.
-    fn store(&mut self, x: ValueId, open: Option<&mut Open>) -> Result<Vec<Home>> {
+    /// A buffer for a value: that of a result where it is one and no loop is around.
+    fn store(&mut self, x: ValueId, open: Option<&mut Open>) -> Result<Home> {
         let result = self.results.get(&x).copied().filter(|_| open.as_ref().is_none_or(|open| open.around.is_empty()));
-        let mut homes = Vec::new();
-        let shapes = self.shapes(x)?;
-        for (leaf, Shape { entries, dims }) in shapes.into_iter().enumerate() {
-            let dims = match &open {
-                Some(open) => dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?,
-                None => dims,
-            };
-            let name = result.and_then(|k| self.flow.outputs.get(k)).map_or(&self.flow.values[x].name, |o| &o.name);
-            let kind = result.map_or(BufferKind::Workspace, |k| BufferKind::Output(k, leaf));
-            let buffer = Buffer { kind, ..Buffer::workspace(name.clone(), entries, dims) };
-            homes.push(Home { buffer: self.buffers.push(buffer), row: None });
+        let Shape { entries, mut dims } = self.shape(x)?;
+        if let Some(open) = &open {
+            dims = dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?;
         }
+        let name = result.map_or_else(|| self.flow.values[x].name.clone(), |result| self.result_name(result));
+        let kind = result.map_or(BufferKind::Workspace, |(k, leaf)| BufferKind::Output(k, leaf));
+        let buffer = Buffer { kind, ..Buffer::workspace(name, entries, dims) };
+        let home = Home { buffer: self.buffers.push(buffer), row: None };
         if let Some(open) = open {
-            homes.iter().for_each(|home| open.writes(home.buffer));
+            open.writes(home.buffer);
         }
-        self.homes.insert(x, homes.clone());
-        Ok(homes)
+        self.homes.insert(x, home.clone());
+        Ok(home)
+    }
+
+    /// The name of the buffer of a leaf of a result.
+    fn result_name(&self, (k, leaf): (usize, usize)) -> String {
+        self.flow.outputs.get(k).map_or_else(String::new, |output| match output.values.len() {
+            1 => output.name.clone(),
+            _ => format!("{}_{leaf}", output.name),
+        })
     }
 
     /// The nests of a leaf, with where its buffers and arrays are.
@@ -199,18 +207,16 @@ impl Linker<'_> {
         let mut homes = BTreeMap::new();
         for b in mentioned {
             let buffer = compiled.buffers.get(b).ok_or_else(missing)?;
-            let of = |x: Option<&ValueId>, leaf: usize| {
-                self.homes(*x.ok_or_else(missing)?)?.get(leaf).cloned().ok_or_else(missing)
-            };
+            let of = |x: Option<&ValueId>| self.home(*x.ok_or_else(missing)?).cloned();
             let home = match buffer.kind {
                 BufferKind::Param(param, at) => match param.index().checked_sub(leaf.outer_params()) {
-                    Some(taken) => of(leaf.takes.get(taken), at)?,
+                    Some(taken) => of(leaf.takes.get(taken))?,
                     None => {
                         let known = self.params.entry((param, at));
                         Home { buffer: *known.or_insert_with(|| self.buffers.push(buffer.clone())), row: None }
                     }
                 },
-                BufferKind::Output(given, at) => of(leaf.gives.get(given), at)?,
+                BufferKind::Output(given, _) => of(leaf.gives.get(given))?,
                 BufferKind::Workspace => {
                     let mut own = buffer.clone();
                     if let Some(open) = &open {
@@ -268,8 +274,7 @@ impl Linker<'_> {
         let first = if *down { last.clone() } else { Affine::constant(0) };
         for state in states {
             let path = self.store(state.path, Some(&mut *open))?;
-            let to: Vec<Home> = path.iter().map(|home| home.at(first.clone())).collect();
-            out.extend(self.copied(state.init, state.before, &to, open)?);
+            out.extend(self.copied(state.init, state.before, &path.at(first.clone()), open)?);
             paths.push(path);
         }
         if !self.is_not_negative(steps, &open.around)? && !out.is_empty() {
@@ -286,8 +291,8 @@ impl Linker<'_> {
         open.around.push((*index, steps.clone()));
         let mut copies = Vec::new();
         for (state, path) in states.iter().zip(&paths) {
-            self.homes.insert(state.before, path.iter().map(|home| home.at(before.clone())).collect());
-            let to: Vec<Home> = path.iter().map(|home| home.at(after.clone())).collect();
+            self.homes.insert(state.before, path.at(before.clone()));
+            let to = path.at(after.clone());
             match self.is_given_for(state, body) {
                 true => drop(self.homes.insert(state.after, to)),
                 false => copies.push((state, to)),
@@ -325,33 +330,29 @@ impl Linker<'_> {
     }
 
     /// Copies a value that has the type of another one.
-    fn copied(&mut self, from: ValueId, like: ValueId, to: &[Home], open: &mut Open) -> Result<Vec<Stmt>> {
-        let (shapes, from) = (self.shapes(like)?, self.homes(from)?);
-        let mut out = Vec::new();
-        for ((shape, from), to) in shapes.iter().zip(&from).zip(to) {
-            open.writes(to.buffer);
-            out.extend(places::copy(&self.flow.frame, shape, from, to, &mut open.names, &mut self.arrays)?);
-        }
-        Ok(out)
+    fn copied(&mut self, from: ValueId, like: ValueId, to: &Home, open: &mut Open) -> Result<Vec<Stmt>> {
+        let (shape, from) = (self.shape(like)?, self.home(from)?.clone());
+        open.writes(to.buffer);
+        places::copy(&self.flow.frame, &shape, &from, to, &mut open.names, &mut self.arrays)
     }
 
     /// Results that are not where they belong are copied.
     fn finish(mut self) -> Result<Program> {
         let mut outputs = Vec::new();
         for (k, output) in self.flow.outputs.iter().enumerate() {
-            let (shapes, homes) = (self.shapes(output.value)?, self.homes(output.value)?);
             let mut leaves = Vec::new();
-            for (leaf, (shape, from)) in shapes.iter().zip(&homes).enumerate() {
+            for (leaf, x) in output.values.iter().enumerate() {
+                let (shape, from) = (self.shape(*x)?, self.home(*x)?.clone());
                 let kind = BufferKind::Output(k, leaf);
                 if self.buffers[from.buffer].kind == kind {
                     leaves.push(from.buffer);
                     continue;
                 }
-                let (entries, dims) = (shape.entries, shape.dims.clone());
-                let buffer = Buffer { kind, ..Buffer::workspace(output.name.clone(), entries, dims) };
+                let (name, dims) = (self.result_name((k, leaf)), shape.dims.clone());
+                let buffer = Buffer { kind, ..Buffer::workspace(name, shape.entries, dims) };
                 let to = Home { buffer: self.buffers.push(buffer), row: None };
                 let (signature, mut names) = (&self.flow.frame, Fresh::default());
-                let mut body = places::copy(signature, shape, from, &to, &mut names, &mut self.arrays)?;
+                let mut body = places::copy(signature, &shape, &from, &to, &mut names, &mut self.arrays)?;
                 if let [Stmt::For { parallel, .. }] = body.as_mut_slice() {
                     *parallel = true;
                 }

@@ -12,14 +12,14 @@ use crate::loops::{
 use crate::schedule::machine::{LANES_OF_ELEMENTS, SHORT};
 use crate::ty::Signature;
 
-/// The axes of a leaf of a value.
+/// The axes of a value.
 pub(super) struct Shape {
     /// The relation whose entries are the first axis.
     pub entries: Option<RelationId>,
     pub dims: Vec<Size>,
 }
 
-/// Where a leaf of a value is.
+/// Where a value is.
 #[derive(Clone)]
 pub(super) struct Home {
     pub buffer: BufferId,
@@ -137,7 +137,7 @@ fn one_by_one(stmt: &mut Stmt) {
     }
 }
 
-/// Copies a leaf of a value.
+/// Copies a value.
 pub(super) fn copy(
     signature: &Signature,
     shape: &Shape,
@@ -153,7 +153,7 @@ pub(super) fn copy(
     Ok(each(signature, shape, names, &mut |array| arrays.intern(array), &mut store)?)
 }
 
-/// Loops over all places of a leaf.
+/// Loops over all places of a value.
 fn each(
     signature: &Signature,
     shape: &Shape,

@@ -89,10 +89,6 @@ impl Make {
         self.value_of(name, ty)
     }
 
-    fn pair(&mut self, a: TypeId, b: TypeId) -> TypeId {
-        Arc::make_mut(&mut self.flow.frame).types.pair(a, b)
-    }
-
     fn path(&mut self, name: &str, steps: &str, of: ValueId) -> ValueId {
         let n = self.size(steps).add_constant(1).unwrap();
         let element = self.flow.values[of].ty;
@@ -129,8 +125,12 @@ impl Make {
     fn done(mut self, body: Vec<flow::Stmt>, outputs: &[(&str, ValueId)]) -> flow::Program {
         self.share();
         self.flow.body = body;
-        let output = |(name, value): &(&str, ValueId)| Output { name: (*name).to_owned(), value: *value };
+        let output = |(name, value): &(&str, ValueId)| {
+            let (ty, values) = (self.flow.values[*value].ty, vec![*value]);
+            Output { name: (*name).to_owned(), ty, values }
+        };
         self.flow.outputs = outputs.iter().map(output).collect();
+        self.flow.verify().unwrap();
         self.flow
     }
 }
@@ -452,21 +452,20 @@ out value = c";
     }
 }
 
-/// A state that is a pair, and values and loops as long as the loop index says.
+/// A result that is a pair, and values as long as the loop index says.
 #[test]
 fn pairs_and_growing_values() {
     let mut make = Make::new(&["T", "n"], &["t", "k"]);
     make.param("x", &["T"]);
     make.param("y", &["n"]);
-    let vector_type = make.tensor(&["n"]);
-    let ty = make.pair(Types::REAL, vector_type);
-    let [init, before, after] = ["init", "h", "next"].map(|name| make.value_of(name, ty));
-    let path = make.path("hs", "T", before);
+    let [one, c, next_c] = ["one", "c", "next_c"].map(|name| make.value(name, &[]));
+    let [init, b, next_b] = ["init", "b", "next_b"].map(|name| make.value(name, &["n"]));
+    let (cs, bs) = (make.path("cs", "T", c), make.path("bs", "T", b));
     let [zero, s, more] = ["zero", "s", "more"].map(|name| make.value(name, &[]));
     let growing = make.value("growing", &["t"]);
-    let inner_path = make.path("sums", "t", s);
-    let text = "c = 1.0\ny = input y : [n] real\nout value : (real, [n] real) = (c, y)";
-    let first = make.leaf(&[], &[init], text);
+    let inner_path = make.path("sums", "T", s);
+    let text = "c = 1.0\ny = input y : [n] real\nout one = c\nout value = y";
+    let first = make.leaf(&[], &[one, init], text);
     make.within("t", "T");
     let text = "x = input x : [T] real
 a = gen i < t. sum j < T. [i = j] * x[j]
@@ -475,28 +474,34 @@ z = 0.0
 out value = b
 out zero = z";
     let grow = make.leaf(&[], &[growing, zero], text);
-    make.within("k", "t");
+    make.within("k", "T");
     let text = "g = input growing : [t] real
 s = input s : real
 a = sum i < t. [i = k] * g[i]
 b = a + s
 out value = b";
     let inner = make.leaf(&[growing, s], &[more], text);
-    let inner = make.scan("k", "t", false, &[[zero, s, more, inner_path]], vec![inner]);
+    let inner = make.scan("k", "T", false, &[[zero, s, more, inner_path]], vec![inner]);
     make.loops.pop();
-    let text = "a = input fst h : real
-b = input snd h : [n] real
-p = input sums : [t + 1] real
-l = sum i < t + 1. [i = t] * p[i]
+    let text = "a = input c : real
+b = input b : [n] real
+p = input sums : [T + 1] real
+l = sum i < T + 1. [i = T] * p[i]
 c = a + l
 s = sum i < n. b[i]
 d = gen i < n. b[i] * c
 m = gen i < n. s
 e = gen i < n. d[i] + m[i]
-out value : (real, [n] real) = (c, e)";
-    let step = make.leaf(&[before, inner_path], &[after], text);
-    let scan = make.scan("t", "T", false, &[[init, before, after, path]], vec![grow, inner, step]);
-    let flow = make.done(vec![first, scan], &[("value", path)]);
+out one = c
+out value = e";
+    let step = make.leaf(&[c, b, inner_path], &[next_c, next_b], text);
+    let states = [[one, c, next_c, cs], [init, b, next_b, bs]];
+    let scan = make.scan("t", "T", false, &states, vec![grow, inner, step]);
+    let mut flow = make.done(vec![first, scan], &[("cs", cs), ("bs", bs)]);
+    let frame = Arc::make_mut(&mut flow.frame);
+    let ty = frame.types.pair(flow.values[cs].ty, flow.values[bs].ty);
+    flow.outputs = vec![Output { name: "value".to_owned(), ty, values: vec![cs, bs] }];
+    flow.verify().unwrap();
     for steps in [0, 1, 5] {
         let (x, y) = (numbers(steps, 6), numbers(3, 7));
         let mut inputs = Inputs::new();

@@ -18,6 +18,9 @@
 //!
 //! A computed relation on `x` is a use of `x`: `x?(a)` becomes `x?(D, a)`, also inside guards and as a map.
 //!
+//! *Scans.* The body of a scan is a program of its own: its `let`s stay in it, and the scan is a term like others. A program with scans is not in
+//! [`NormalForm::LetLifted`] behind this pass; [`crate::flow`] takes it apart.
+//!
 //! The terms between one `let`'s value and the next `let`s' values form a *region*; the regions are a partition. A first walk finds `D` and
 //! the guard of each region's `let`; a loop over the arena then rebuilds all terms under the names of their region, so nothing is copied but
 //! guards. A program whose `let`s are at the top already is returned as it is.
@@ -41,12 +44,15 @@ const PASS: &str = "let-lifting";
 /// [`Error::Limit`] if a lifted variable has more axes than [`Types::MAX_RANK`], [`Error::Overflow`].
 pub fn lift_lets(program: &Program) -> Result<Program> {
     let lets = program.terms.values().filter(|term| matches!(term, Term::Let { .. })).count();
-    if super::let_chain(program).0.len() == lets {
+    let scans = program.terms.values().any(|term| matches!(term, Term::Scan { .. }));
+    if !scans && super::let_chain(program).0.len() == lets {
         return Ok(Program { form: program.form.max(NormalForm::LetLifted), ..program.clone() });
     }
     let mut lift = Lift {
         source: program,
-        out: program.successor(NormalForm::LetLifted),
+        out: program.successor(if scans { program.form } else { NormalForm::LetLifted }),
+        kept: SideTable::new(program.terms.len(), false),
+        inside: 0,
         scope: Scope::new(&program.signature),
         guards: Vec::new(),
         contexts: vec![0],
@@ -83,6 +89,8 @@ struct Lifted {
 
 enum Task {
     Visit(TermId),
+    OpenScan(IndexId, Size),
+    CloseScan,
     CloseIndex,
     CloseGuard,
     Lift(VarId, TermId),
@@ -91,6 +99,10 @@ enum Task {
 struct Lift<'a> {
     source: &'a Program,
     out: Program,
+    /// The `let`s that stay where they are: those of bodies of scans.
+    kept: SideTable<TermId, bool>,
+    /// In how many bodies of scans the walk is.
+    inside: usize,
     scope: Scope,
     /// The guards around, with variables replaced.
     guards: Vec<Pred>,
@@ -116,6 +128,16 @@ impl Lift<'_> {
             match task {
                 Task::Visit(e) => self.visit(e, &mut stack)?,
                 Task::CloseIndex => {
+                    self.scope.close();
+                    self.contexts.pop();
+                }
+                Task::OpenScan(index, steps) => {
+                    self.inside += 1;
+                    self.scope.open(index, &steps)?;
+                    self.enter_context();
+                }
+                Task::CloseScan => {
+                    self.inside -= 1;
                     self.scope.close();
                     self.contexts.pop();
                 }
@@ -155,6 +177,14 @@ impl Lift<'_> {
                 self.enter_context();
                 stack.push(Task::CloseGuard);
                 stack.push(Task::Visit(*body));
+            }
+            Term::Let { value, body, .. } if self.inside > 0 => {
+                self.kept.set(e, true);
+                stack.extend([Task::Visit(*body), Task::Visit(*value)]);
+            }
+            Term::Scan { index, steps, init, body, .. } => {
+                let open = Task::OpenScan(*index, steps.clone());
+                stack.extend([Task::CloseScan, Task::Visit(*body), open, Task::Visit(*init)]);
             }
             Term::Let { var, value, body } => {
                 stack.push(Task::Visit(*body));
@@ -249,7 +279,7 @@ impl Lift<'_> {
                 relation: |r| apply_to_axes(axes, r, &name),
             };
             let new = match term {
-                Term::Let { body, .. } => built[*body],
+                Term::Let { body, .. } if !self.kept[e] => built[*body],
                 Term::Var(x) => {
                     let var = self.out.push_at(term.clone(), self.source.spans[e])?;
                     self.out.access(var, axes[*x].iter().map(|i| Affine::index(name(*i))))?

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::term::{NormalForm, Program, Term, TermId};
 
 /// The `let`s at the top of a program, outermost first, and what they enclose.
-fn let_chain(program: &Program) -> (Vec<(VarId, TermId)>, TermId) {
+pub(crate) fn let_chain(program: &Program) -> (Vec<(VarId, TermId)>, TermId) {
     let mut lets = Vec::new();
     let mut body = program.root;
     while let Term::Let { var, value, body: rest } = &program.terms[body] {

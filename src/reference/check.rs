@@ -18,38 +18,41 @@
 use num_complex::Complex64;
 
 use super::environment::{Environment, Leaf, Limits};
-use super::eval_tssa::{self, Options};
 use super::numeric::{Dual, Numeric};
+use super::subject::Subject;
 use crate::base::{Id, ParamId};
 use crate::error::{Error, Result};
 use crate::tssa::Program;
 use crate::ty::{RelationKind, Signature};
 
 /// What evaluates a program: gives the outputs of these numbers, all where nothing is said.
-pub type Evaluator<'a> = dyn Fn(&Program, &Environment<f64>, Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> + 'a;
+pub type Evaluator<'a, P = Program> =
+    dyn Fn(&P, &Environment<f64>, Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> + 'a;
 
 /// What evaluates the programs that are judged.
-#[derive(Clone, Copy)]
-pub struct Judge<'a> {
+pub struct Judge<'a, P = Program> {
     /// How much an evaluation by the reference evaluator may take.
     pub limits: Limits,
     /// What evaluates values, `Df dx` and `Df' dy`; the reference evaluator where nothing is said.
-    pub engine: Option<&'a Evaluator<'a>>,
+    pub engine: Option<&'a Evaluator<'a, P>>,
 }
 
-impl From<Limits> for Judge<'_> {
+impl<P> Clone for Judge<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Judge<'_, P> {}
+
+impl<P> From<Limits> for Judge<'_, P> {
     fn from(limits: Limits) -> Self {
         Judge { limits, engine: None }
     }
 }
 
-impl Judge<'_> {
-    fn run(
-        &self,
-        program: &Program,
-        at: &Environment<f64>,
-        outputs: Option<Vec<usize>>,
-    ) -> Result<Vec<Vec<Leaf<f64>>>> {
+impl<P: Subject> Judge<'_, P> {
+    fn run(&self, program: &P, at: &Environment<f64>, outputs: Option<Vec<usize>>) -> Result<Vec<Vec<Leaf<f64>>>> {
         match self.engine {
             Some(evaluate) => evaluate(program, at, outputs.as_deref()),
             None => run(program, at, outputs, self.limits),
@@ -59,7 +62,7 @@ impl Judge<'_> {
     /// `Df dx` by what is judged.
     fn tangents(
         &self,
-        forward: Forward<'_>,
+        forward: Forward<'_, P>,
         at: &Environment<f64>,
         direction: &Assignment<f64>,
     ) -> Result<Vec<Vec<Leaf<f64>>>> {
@@ -71,21 +74,37 @@ impl Judge<'_> {
 pub type Assignment<T> = [(ParamId, Vec<Leaf<T>>)];
 
 /// A forward derivative. Its parameters are those of the primal, with the same ids, and a tangent for each active one.
-#[derive(Clone, Copy, Debug)]
-pub struct Forward<'a> {
+#[derive(Debug)]
+pub struct Forward<'a, P = Program> {
     /// The program.
-    pub program: &'a Program,
+    pub program: &'a P,
     /// Each active parameter of the primal with the parameter that is its tangent.
     pub tangents: &'a [(ParamId, ParamId)],
     /// The number of the output that is the tangent of each output of the primal, in order.
     pub outputs: &'a [usize],
 }
 
+impl<P> Clone for Forward<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Forward<'_, P> {}
+
+impl<P> Clone for Adjoint<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Adjoint<'_, P> {}
+
 /// An adjoint derivative. Its parameters are those of the primal, with the same ids, and a seed for each output.
-#[derive(Clone, Copy, Debug)]
-pub struct Adjoint<'a> {
+#[derive(Debug)]
+pub struct Adjoint<'a, P = Program> {
     /// The program.
-    pub program: &'a Program,
+    pub program: &'a P,
     /// The parameter that is the seed of each output of the primal, in order.
     pub seeds: &'a [ParamId],
     /// Each active parameter of the primal with the number of the output that is its adjoint.
@@ -128,15 +147,15 @@ pub struct Report {
 /// Makes all checks along one direction `dx`, given for each active parameter, and for one seed `dy`, given for each output.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn check(
-    primal: &Program,
-    forward: Forward<'_>,
-    adjoint: Adjoint<'_>,
+/// As [`Subject::evaluate`].
+pub fn check<P: Subject>(
+    primal: &P,
+    forward: Forward<'_, P>,
+    adjoint: Adjoint<'_, P>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Report> {
     Ok(Report {
         adjoint_identity: adjoint_identity(forward, adjoint, at, direction, seed, judge)?,
@@ -176,13 +195,13 @@ pub fn extend<T: Clone>(
     Ok(extended)
 }
 
-fn run<T: Numeric>(
-    program: &Program,
+fn run<T: Numeric, P: Subject>(
+    program: &P,
     at: &Environment<T>,
     outputs: Option<Vec<usize>>,
     limits: Limits,
 ) -> Result<Vec<Vec<Leaf<T>>>> {
-    eval_tssa::evaluate(program, at, Options { limits, outputs, progress: None })
+    program.evaluate(at, outputs, limits, None)
 }
 
 fn direction_of<T>(direction: &Assignment<T>, p: ParamId) -> Result<&[Leaf<T>]> {
@@ -193,9 +212,9 @@ fn direction_of<T>(direction: &Assignment<T>, p: ParamId) -> Result<&[Leaf<T>]> 
 /// `Df dx`: the tangent of each output of the primal.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn tangents<T: Numeric>(
-    forward: Forward<'_>,
+/// As [`Subject::evaluate`].
+pub fn tangents<T: Numeric, P: Subject>(
+    forward: Forward<'_, P>,
     at: &Environment<T>,
     direction: &Assignment<T>,
     limits: Limits,
@@ -204,22 +223,22 @@ pub fn tangents<T: Numeric>(
 }
 
 /// The environment of a forward derivative.
-fn with_tangents<T: Numeric>(
-    forward: Forward<'_>,
+fn with_tangents<T: Numeric, P: Subject>(
+    forward: Forward<'_, P>,
     at: &Environment<T>,
     direction: &Assignment<T>,
 ) -> Result<Environment<T>> {
     let tangent = |(x, dx): &(ParamId, ParamId)| Ok((*dx, direction_of(direction, *x)?.to_vec()));
     let additions = forward.tangents.iter().map(tangent).collect::<Result<Vec<_>>>()?;
-    extend(&forward.program.signature, at, &additions)
+    extend(forward.program.signature(), at, &additions)
 }
 
 /// `Df' dy`: the adjoint of each active parameter.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn adjoints<T: Numeric>(
-    adjoint: Adjoint<'_>,
+/// As [`Subject::evaluate`].
+pub fn adjoints<T: Numeric, P: Subject>(
+    adjoint: Adjoint<'_, P>,
     at: &Environment<T>,
     seed: &[Vec<Leaf<T>>],
     limits: Limits,
@@ -227,14 +246,14 @@ pub fn adjoints<T: Numeric>(
     adjoints_by(adjoint, at, seed, |at, numbers| run(adjoint.program, at, Some(numbers), limits))
 }
 
-fn adjoints_by<T: Numeric>(
-    adjoint: Adjoint<'_>,
+fn adjoints_by<T: Numeric, P: Subject>(
+    adjoint: Adjoint<'_, P>,
     at: &Environment<T>,
     seed: &[Vec<Leaf<T>>],
     run: impl FnOnce(&Environment<T>, Vec<usize>) -> Result<Vec<Vec<Leaf<T>>>>,
 ) -> Result<Vec<(ParamId, Vec<Leaf<T>>)>> {
     let additions: Vec<_> = adjoint.seeds.iter().copied().zip(seed.iter().cloned()).collect();
-    let at = extend(&adjoint.program.signature, at, &additions)?;
+    let at = extend(adjoint.program.signature(), at, &additions)?;
     let values = run(&at, adjoint.outputs.iter().map(|(_, k)| *k).collect())?;
     Ok(adjoint.outputs.iter().map(|(x, _)| *x).zip(values).collect())
 }
@@ -253,10 +272,10 @@ fn products<T: Numeric>(a: &[Leaf<T>], b: &[Leaf<T>], into: &mut Vec<T>) -> Resu
 /// The terms of `<Df dx, dy>` and of `<dx, Df' dy>`.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`]; [`Error::Data`] where shapes differ.
-pub fn identity_terms<T: Numeric>(
-    forward: Forward<'_>,
-    adjoint: Adjoint<'_>,
+/// As [`Subject::evaluate`]; [`Error::Data`] where shapes differ.
+pub fn identity_terms<T: Numeric, P: Subject>(
+    forward: Forward<'_, P>,
+    adjoint: Adjoint<'_, P>,
     at: &Environment<T>,
     direction: &Assignment<T>,
     seed: &[Vec<Leaf<T>>],
@@ -288,13 +307,13 @@ fn terms<T: Numeric>(
 ///
 /// # Errors
 /// As [`identity_terms`].
-pub fn adjoint_identity(
-    forward: Forward<'_>,
-    adjoint: Adjoint<'_>,
+pub fn adjoint_identity<P: Subject>(
+    forward: Forward<'_, P>,
+    adjoint: Adjoint<'_, P>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     let tangents = judge.tangents(forward, at, direction)?;
     let adjoints = adjoints_by(adjoint, at, seed, |at, numbers| judge.run(adjoint.program, at, Some(numbers)))?;
@@ -306,24 +325,24 @@ pub fn adjoint_identity(
 /// and its transposed program, which has the other parameters, by name, and a seed for each output.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`]; [`Error::Request`] if a parameter of the transposed program has no value.
-pub fn transposition(
-    primal: &Program,
+/// As [`Subject::evaluate`]; [`Error::Request`] if a parameter of the transposed program has no value.
+pub fn transposition<P: Subject>(
+    primal: &P,
     wrt: &[ParamId],
-    transposed: &Program,
+    transposed: &P,
     seeds: &[ParamId],
     at: &Environment<f64>,
     seed: &[Vec<Leaf<f64>>],
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (dy, y) in seed.iter().zip(judge.run(primal, at, None)?) {
         products(dy, &y, &mut left)?;
     }
     let mut params = Vec::new();
-    for (id, param) in transposed.signature.params.iter() {
+    for (id, param) in transposed.signature().params.iter() {
         let seed = seeds.iter().position(|dy| *dy == id).and_then(|k| seed.get(k));
-        let own = primal.signature.param(&param.name);
+        let own = primal.signature().param(&param.name);
         params.push(match (seed, own) {
             (Some(seed), _) => seed.clone(),
             (None, Some(own)) => at.param(own)?.to_vec(),
@@ -376,13 +395,13 @@ fn compare(found: &[Vec<Leaf<f64>>], expected: impl Iterator<Item = f64>) -> Fig
 /// `Df dx` against the primal over dual numbers.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn dual_numbers(
-    primal: &Program,
-    forward: Forward<'_>,
+/// As [`Subject::evaluate`].
+pub fn dual_numbers<P: Subject>(
+    primal: &P,
+    forward: Forward<'_, P>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     let duals = run(primal, &along(at, direction, Dual::constant, Dual::new)?, None, judge.limits)?;
     let expected = duals.iter().flatten().flat_map(Leaf::values).map(Dual::derivative);
@@ -392,13 +411,13 @@ pub fn dual_numbers(
 /// `Df dx` against `Im f(x + i*h*dx) / h`.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`]; [`Error::Limitation`] where a function has no complex value.
-pub fn complex_step(
-    primal: &Program,
-    forward: Forward<'_>,
+/// As [`Subject::evaluate`]; [`Error::Limitation`] where a function has no complex value.
+pub fn complex_step<P: Subject>(
+    primal: &P,
+    forward: Forward<'_, P>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     // So small that its square vanishes beside 1, so nothing is lost but rounding.
     const STEP: f64 = 1e-40;
@@ -421,12 +440,12 @@ fn step(direction: &Assignment<f64>) -> f64 {
 /// or a step along the direction away.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn values(
-    primal: &Program,
+/// As [`Subject::evaluate`].
+pub fn values<P: Subject>(
+    primal: &P,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     let expected = run(primal, at, None, judge.limits)?;
     let figure = compare(&judge.run(primal, at, None)?, expected.iter().flatten().flat_map(Leaf::values).copied());
@@ -449,13 +468,13 @@ const FINEST: f64 = 1e-6;
 /// Where `Df dx` is small the four terms cancel and leave their rounding, so the scale is at least a millionth of the terms.
 ///
 /// # Errors
-/// As [`eval_tssa::evaluate`].
-pub fn finite_differences(
-    primal: &Program,
-    forward: Forward<'_>,
+/// As [`Subject::evaluate`].
+pub fn finite_differences<P: Subject>(
+    primal: &P,
+    forward: Forward<'_, P>,
     at: &Environment<f64>,
     direction: &Assignment<f64>,
-    judge: Judge<'_>,
+    judge: Judge<'_, P>,
 ) -> Result<Figure> {
     // The error of the formula is h^4, that of rounding epsilon / h.
     let h = step(direction);

@@ -66,6 +66,16 @@ impl Counts {
         a.checked_mul(b).ok_or(Error::Overflow)
     }
 
+    /// Adds other counts.
+    pub(super) fn join(&mut self, other: &Counts) -> Result<()> {
+        let Counts { additions, multiplications, functions, partials } = *other;
+        self.add(additions)?;
+        self.mul(multiplications)?;
+        self.functions = Counts::plus(self.functions, functions)?;
+        self.partials = Counts::plus(self.partials, partials)?;
+        Ok(())
+    }
+
     pub(super) fn add(&mut self, n: u128) -> Result<()> {
         self.additions = Counts::plus(self.additions, n)?;
         Ok(())

@@ -354,7 +354,9 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
 
     /// `[[scan t < n, s = e0. e]] = [s0, .., sn]` with `s0 = [[e0]]` and `s(t + 1) = [[e | t, s = s(t)]]`.
     fn next_state(&mut self, e: TermId, steps: i64, count: i64, mut elements: Collected<'a, T>) -> Result<()> {
-        let Term::Scan { index, down, state, body, .. } = self.term(e)? else { return Err(Error::bug(PASS, "no scan")) };
+        let Term::Scan { index, down, state, body, .. } = self.term(e)? else {
+            return Err(Error::bug(PASS, "no scan"));
+        };
         let value = self.pop()?.value;
         self.variables.unbind(*state);
         match &mut elements {

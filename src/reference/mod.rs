@@ -7,7 +7,9 @@
 //! | [`environment`] | what a program is run on, and what it returns | |
 //! | `scope` | evaluates index expressions and predicates, for terms and for Tensor-SSA | Fig. 5 |
 //! | [`eval_term`], `eval_term/` | evaluates a term | Figs 4 and 5 |
+//! | [`eval_flow`] | evaluates a flow | |
 //! | [`eval_tssa`], `eval_tssa/` | evaluates Tensor-SSA | Fig. 10 |
+//! | `subject` | what can be evaluated | |
 //! | `run` | evaluates a program on named tensors | |
 //! | [`mod@count`] | counts scalar operations | Figs 6 and 17 |
 //! | [`check`] | checks derivatives: adjoint identity, dual numbers, complex step, finite differences | section 6 |
@@ -16,12 +18,14 @@
 pub mod check;
 pub mod count;
 pub mod environment;
+pub mod eval_flow;
 pub mod eval_term;
 pub mod eval_tssa;
 pub mod numeric;
 pub mod rounding;
 mod run;
 mod scope;
+mod subject;
 #[cfg(test)]
 mod testing;
 
@@ -30,3 +34,4 @@ pub use environment::{Elements, Environment, Leaf, Limits, STEPS, leaves_of};
 pub use numeric::{Dual, Field, Numeric};
 pub use rounding::{Masked, Rounded};
 pub use run::{count, evaluate, evaluate_with_progress, evaluate_within};
+pub use subject::{Leaves, Subject};

@@ -173,6 +173,24 @@ pub struct Report {
     pub applied: BTreeMap<String, usize>,
 }
 
+impl Report {
+    /// How it went for another program beside this one.
+    pub(crate) fn join(&mut self, other: Report) {
+        self.nodes += other.nodes;
+        self.classes += other.classes;
+        self.rounds += other.rounds;
+        self.matches += other.matches;
+        self.work += other.work;
+        // A search that ended early says more than one that came to its end.
+        if self.stop == Stop::Saturated {
+            self.stop = other.stop;
+        }
+        for (rule, times) in other.applied {
+            *self.applied.entry(rule).or_insert(0) += times;
+        }
+    }
+}
+
 /// A simplified program.
 #[derive(Clone, Debug)]
 pub struct Simplified {

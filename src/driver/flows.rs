@@ -1,0 +1,126 @@
+//! Functions with loops: which passes make flows, and their derivatives.
+
+use super::{Derived, Function, Mode, Request, Stage, Staged, lower};
+use crate::error::{Error, Result};
+use crate::stages::Stages;
+use crate::term::Term;
+use crate::{diff, flow, simplify, term, tssa};
+
+/// Whether a program has loops.
+pub(super) fn has_scans(program: &term::Program) -> bool {
+    program.terms.values().any(|term| matches!(term, Term::Scan { .. }))
+}
+
+/// Compiles a typed program with loops.
+pub(super) fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
+    let flow = stages.run("outline", || {
+        let outlined = flow::outline(&source, &mut |leaf| match lower(leaf, Stage::TensorSsa, &mut Stages::new())? {
+            Staged::TensorSsa(leaf) => Ok(leaf),
+            Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
+        })?;
+        flow::join(&outlined)
+    })?;
+    Ok(Function { source: Some(source), ..Function::from_flow(flow) })
+}
+
+/// A flow with its leaves simplified, and how that went in all.
+pub(super) fn simplified(
+    program: &flow::Program,
+    options: &simplify::Options,
+    stages: &mut Stages<'_>,
+) -> Result<(flow::Program, simplify::Report)> {
+    let mut report: Option<simplify::Report> = None;
+    let program = stages.run("simplify", || {
+        let program = flow::map_leaves(program, &mut |leaf| {
+            let simplified = simplify::simplify(leaf, options)?;
+            match &mut report {
+                Some(report) => report.join(simplified.report),
+                None => report = Some(simplified.report),
+            }
+            Ok(simplified.program)
+        })?;
+        flow::join(&program)
+    })?;
+    Ok((program, report.ok_or_else(|| Error::bug("driver", "a flow without leaves"))?))
+}
+
+/// What is there for programs without loops only.
+fn limitation(what: &str) -> Error {
+    Error::Limitation { feature: format!("{what} of a program with loops"), span: None }
+}
+
+impl Function {
+    /// A program with loops that is taken apart already.
+    pub fn from_flow(flow: flow::Program) -> Function {
+        let signature = tssa::Builder::new(flow.signature.clone()).finish(Vec::new());
+        Function { flow: Some(flow), ..Function::from_tensor_ssa(signature) }
+    }
+
+    /// The program as a flow, if it has loops.
+    pub fn flow(&self) -> Option<&flow::Program> {
+        self.flow.as_ref()
+    }
+
+    /// The program in Tensor-SSA, for what is there for programs without loops only.
+    pub(crate) fn straight(&self, what: &str) -> Result<&tssa::Program> {
+        match self.flow {
+            None => Ok(&self.tssa),
+            Some(_) => Err(limitation(what)),
+        }
+    }
+
+    /// A derivative of a program with loops.
+    pub(super) fn derive_flow(
+        &self,
+        program: &flow::Program,
+        request: &Request,
+        stages: &mut Stages<'_>,
+    ) -> Result<Derived> {
+        let wrt = diff::params_by_name(&program.signature, &request.wrt)?;
+        let mut added = Vec::new();
+        let derived = match request.mode {
+            Mode::Forward => stages.run("forward", || {
+                let (derived, tangents) = flow::forward(program, &wrt, request.with_value)?;
+                added = tangents.into_iter().map(|(_, tangent)| tangent).collect();
+                Ok(derived)
+            })?,
+            Mode::Adjoint | Mode::Gradient if !request.derivation => stages.run("adjoint", || {
+                let seed = if request.mode == Mode::Gradient { diff::Seed::One } else { diff::Seed::Parameter };
+                let (derived, seeds) = flow::adjoint(program, &wrt, seed, request.with_value)?;
+                added = seeds;
+                Ok(derived)
+            })?,
+            Mode::HessianProduct => {
+                let gradient = self.simple_gradient(request, stages)?;
+                let gradient = gradient.flow.ok_or_else(|| Error::bug("driver", "a flow lost its loops"))?;
+                stages.run("forward", || {
+                    let (mut derived, tangents) = flow::forward(&gradient, &wrt, false)?;
+                    for output in &mut derived.outputs {
+                        output.name = output.name.replacen("tangent_grad", "hessian", 1);
+                    }
+                    added = tangents.into_iter().map(|(_, tangent)| tangent).collect();
+                    Ok(derived)
+                })?
+            }
+            Mode::Adjoint | Mode::Gradient => return Err(limitation("the derivation of a derivative")),
+            Mode::Jacobian | Mode::Hessian => return Err(limitation("a Jacobian or a Hessian")),
+            Mode::GaussNewton | Mode::GaussNewtonProduct => return Err(limitation("a Gauss-Newton matrix or product")),
+            Mode::Transpose => return Err(limitation("the transposed program")),
+        };
+        let derived = match request.expand_partials {
+            true => stages.run("expand-partials", || flow::map_leaves(&derived, &mut diff::expand_partials))?,
+            false => derived,
+        };
+        let (derived, simplification) = match &request.simplify {
+            Some(options) => {
+                let (derived, report) = simplified(&derived, options, stages)?;
+                (derived, Some(report))
+            }
+            None => (derived, None),
+        };
+        let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
+        let added = added.into_iter().filter_map(name).collect();
+        let function = Function::from_flow(derived);
+        Ok(Derived { function, added, blocks: Vec::new(), derivation: None, simplification })
+    }
+}

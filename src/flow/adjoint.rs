@@ -1,0 +1,479 @@
+//! The adjoint derivative of a flow: a scan backwards for each scan, and sums over the paths for what its steps read from around.
+//!
+//! With `<s>` for the adjoint of a value `s`, `F` the step of a scan, `P` its path, and `G` what is owed to the states by those that read the path,
+//!
+//! ```text
+//! [ys = F(xs)]                        ==  <xs> += D^T F(xs; <ys>)                                       by 6.14-6.29
+//! [P = scan t < T, s = a. F(s, w)]    ==  Q = scan t < T down, d = G[T]. G[t] + D_s^T F(P[t], w; d);
+//!                                         <a> += Q[0];
+//!                                         <w> += D_w^T (gen t. F(P[t], w)) (Q[t + 1])
+//! ```
+//!
+//! Where the scan goes down, `Q` goes up, and `t` and `t + 1`, `0` and `T` change places. *The last line is the log of calls*: what the steps owe to `w`
+//! is a sum over time of what each owes, and this is the adjoint of the step [lifted](super::lift) over time. It is a contraction, a product of
+//! matrices where each step has an outer product, and nothing is added into `w` step by step.
+//!
+//! A step is computed again from the state before it, which the path has; what it gives as the next state is read from the path. A scan in a step is a
+//! statement of it like others.
+//!
+//! **What is owed** to a value by several statements is added up where the value was made; zeros are made for nothing but results.
+//! Work: a scan's steps are run three times at most for each scan around them, each with the bound of Thm 6.35.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::active::Active;
+use super::build::Builder;
+use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::extend::extended;
+use super::join::join;
+use super::leaf::{Joined, Small, Source, sources};
+use super::lift::{self, Axis, Lifted};
+use crate::base::{Id, ParamId, VarId};
+use crate::diff::{self, Options, Seed};
+use crate::error::{Error, Result};
+use crate::index::Affine;
+use crate::ty::{Storage, Types};
+
+const PASS: &str = "adjoint";
+
+/// The adjoint derivative by some parameters, and the parameters of its seeds; of a gradient there are none.
+///
+/// # Errors
+/// [`Error::Request`] for a gradient of anything but one real output; [`Error::Limitation`] for a sparse result of each step of a loop;
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool) -> Result<(Program, Vec<ParamId>)> {
+    let mut params = Vec::new();
+    match seed {
+        Seed::One => match program.outputs.as_slice() {
+            [output] if output.ty == Types::REAL => {}
+            _ => return Err(diff::no_gradient()),
+        },
+        Seed::Parameter => {
+            for output in &program.outputs {
+                let name = if output.name == "value" { "dy".to_owned() } else { format!("d{}", output.name) };
+                let storage = output.values.first().map_or(Storage::Dense, |x| program.values[*x].storage);
+                params.push((name, output.ty, storage));
+            }
+        }
+    }
+    let (program, seeds) = extended(program, &params)?;
+    let mut active = Active { params: wrt.iter().copied().collect(), ..Active::default() };
+    active.through(&program.body)?;
+    let mut derive = Adjoint { flow: Builder::resume(&program) };
+    let loops = Loops::new();
+    let mut body = program.body.clone();
+    let mut owed = Owed::default();
+    for (at, output) in program.outputs.iter().enumerate() {
+        let seeds = match seeds.get(at) {
+            Some(seed) => derive.small(&loops).parameter(*seed)?,
+            None => derive.small(&loops).constant("dy", &[], 1.0)?,
+        };
+        for (x, seed) in output.values.iter().zip(&seeds.gives) {
+            owed.value(*x, *seed);
+        }
+        body.push(Stmt::Leaf(seeds));
+    }
+    derive.reverse(&program.body, &mut owed, &active, &BTreeMap::new(), &loops, &mut body)?;
+    let mut outputs = if with_value { program.outputs.clone() } else { Vec::new() };
+    let prefix = if seed == Seed::One { "grad" } else { "adjoint" };
+    for x in wrt {
+        let param = program.signature.params[*x].clone();
+        let name = format!("{prefix}_{}", param.name);
+        let mut values = Vec::new();
+        for (at, part) in program.signature.types.leaves(param.ty)?.into_iter().enumerate() {
+            let terms = owed.params.remove(&(*x, at)).unwrap_or_default();
+            let value = match terms.is_empty() {
+                true => derive.zeros(&name, &part.dims, param.storage, &loops, &mut body)?,
+                false => derive.total(&name, &terms, &loops, &mut body)?,
+            };
+            values.push(value);
+        }
+        outputs.push(Output { name, ty: param.ty, values });
+    }
+    Ok((join(&derive.flow.finish(body, outputs))?, seeds))
+}
+
+/// What is owed to values, and to leaves of parameters.
+#[derive(Default)]
+struct Owed {
+    values: BTreeMap<ValueId, Vec<ValueId>>,
+    params: BTreeMap<(ParamId, usize), Vec<ValueId>>,
+}
+
+impl Owed {
+    fn value(&mut self, x: ValueId, dx: ValueId) {
+        self.values.entry(x).or_default().push(dx);
+    }
+}
+
+/// Values that need not be computed again, by those that they are.
+type Known = BTreeMap<ValueId, ValueId>;
+
+struct Adjoint {
+    flow: Builder,
+}
+
+impl Adjoint {
+    fn small<'a>(&'a mut self, loops: &'a Loops) -> Small<'a> {
+        Small { flow: &mut self.flow, loops }
+    }
+
+    /// The value of a leaf that gives one, which becomes a statement.
+    fn push(&mut self, leaf: Leaf, out: &mut Vec<Stmt>) -> Result<ValueId> {
+        let value = leaf.gives.first().copied();
+        out.push(Stmt::Leaf(leaf));
+        value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
+    }
+
+    fn total(&mut self, name: &str, terms: &[ValueId], loops: &Loops, out: &mut Vec<Stmt>) -> Result<ValueId> {
+        if let [one] = terms {
+            return Ok(*one);
+        }
+        let leaf = self.small(loops).sum(name, terms)?;
+        self.push(leaf, out)
+    }
+
+    fn zeros(
+        &mut self,
+        name: &str,
+        dims: &[crate::index::Size],
+        storage: Storage,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<ValueId> {
+        let mut leaf = self.small(loops).constant(name, dims, 0.0)?;
+        // Zeros on a pattern.
+        if let Some(x) = leaf.gives.first().copied().filter(|_| storage != Storage::Dense) {
+            let ty = self.flow.get(x).ty;
+            leaf.gives = vec![self.flow.value(name, ty, storage)];
+            leaf.program.outputs.iter_mut().for_each(|output| output.storage = storage);
+        }
+        self.push(leaf, out)
+    }
+
+    /// What is owed to the values of statements by those behind, which `owed` has, handed on to what the statements read. The statements have run.
+    fn reverse(
+        &mut self,
+        body: &[Stmt],
+        owed: &mut Owed,
+        active: &Active,
+        known: &Known,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        for stmt in body.iter().rev() {
+            match stmt {
+                Stmt::Leaf(leaf) => self.leaf(leaf, owed, active, known, loops, out)?,
+                Stmt::Scan(scan) => self.scan(scan, owed, active, loops, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn leaf(
+        &mut self,
+        leaf: &Leaf,
+        owed: &mut Owed,
+        active: &Active,
+        known: &Known,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let mut gives = Vec::new();
+        let mut seeds = Vec::new();
+        for (at, x) in leaf.gives.iter().enumerate() {
+            let Some(terms) = owed.values.remove(x).filter(|_| active.values.contains(x)) else { continue };
+            let name = format!("d{}", self.flow.get(*x).name);
+            seeds.push(self.total(&name, &terms, loops, out)?);
+            gives.push((at, *x));
+        }
+        if gives.is_empty() {
+            return Ok(());
+        }
+        let mut program = leaf.program.clone();
+        program.outputs = gives.iter().map(|(at, _)| program.outputs[*at].clone()).collect();
+        let part = Leaf { program: program.prune()?, takes: leaf.takes.clone(), gives: Vec::new() };
+        let wrt = active.params_of(&part);
+        if wrt.is_empty() {
+            return Ok(());
+        }
+        let options = Options { seed: Seed::Parameter, with_value: true, derivation: false };
+        let derived = diff::adjoint(&part.program, &wrt, options)?.program;
+        let mut all = sources(leaf);
+        all.extend(seeds.into_iter().map(Source::Value));
+        // What the leaf has given is read.
+        let mut instead: BTreeMap<VarId, ValueId> = BTreeMap::new();
+        for ((_, x), output) in gives.iter().zip(&derived.outputs) {
+            let value = known.get(x).copied().unwrap_or(*x);
+            instead.extend(output.leaves.iter().map(|var| (*var, value)));
+        }
+        let outer = leaf.outer_params();
+        let mut joined = Joined::new(&self.flow);
+        let outputs = joined.append(&derived, outer, &all, &instead)?;
+        let mut given = Vec::new();
+        for (x, output) in wrt.iter().zip(outputs.into_iter().skip(gives.len())) {
+            let param = &derived.signature.params[*x];
+            let name = format!("d{}", param.name);
+            let parts = derived.signature.types.leaves(param.ty)?;
+            let value = x.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+            for ((at, part), var) in parts.into_iter().enumerate().zip(output.leaves) {
+                let ty = self.flow.types().tensor_of(&part.dims, Types::REAL);
+                let dx = self.flow.value(&name, ty, output.storage);
+                joined.give(dx, var);
+                given.push(dx);
+                match value {
+                    Some(x) => owed.value(*x, dx),
+                    None => owed.params.entry((*x, at)).or_default().push(dx),
+                }
+            }
+        }
+        out.push(Stmt::Leaf(joined.finish(&self.flow, loops, given)?));
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        scan: &Scan,
+        owed: &mut Owed,
+        active: &Active,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let mut to_paths: Vec<Option<ValueId>> = Vec::with_capacity(scan.states.len());
+        for state in &scan.states {
+            let terms = owed.values.remove(&state.path).filter(|_| active.values.contains(&state.path));
+            to_paths.push(match terms {
+                Some(terms) => {
+                    let name = format!("d{}", self.flow.get(state.path).name);
+                    Some(self.total(&name, &terms, loops, out)?)
+                }
+                None => None,
+            });
+        }
+        if to_paths.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let paths = self.backwards(scan, &to_paths, active, loops, out)?;
+        for (state, path) in scan.states.iter().zip(&paths) {
+            let Some(path) = path.filter(|_| active.values.contains(&state.init)) else { continue };
+            let name = format!("d{}", self.flow.get(state.init).name);
+            let first = if scan.down { scan.steps.clone() } else { Affine::constant(0) };
+            let leaf = self.small(loops).slice(&name, path, &first)?;
+            let value = self.push(leaf, out)?;
+            owed.value(state.init, value);
+        }
+        self.around(scan, &paths, owed, active, loops, out)
+    }
+
+    /// The scan backwards: for each active state the path of what is owed to it.
+    fn backwards(
+        &mut self,
+        scan: &Scan,
+        to_paths: &[Option<ValueId>],
+        active: &Active,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Vec<Option<ValueId>>> {
+        let mut inside = loops.clone();
+        inside.push((scan.index, scan.steps.clone()));
+        let at = Affine::size(scan.index);
+        let (before_at, after_at) = match scan.down {
+            false => (at.clone(), at.add_constant(1)?),
+            true => (at.add_constant(1)?, at.clone()),
+        };
+        let last = if scan.down { Affine::constant(0) } else { scan.steps.clone() };
+        let is_active = |state: &State| active.values.contains(&state.before);
+        // The step once more, from the states of the paths.
+        let mut body = Vec::new();
+        let mut copies: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        let mut moving = Active::default();
+        for state in &scan.states {
+            let name = self.flow.get(state.before).name.clone();
+            let leaf = self.small(&inside).slice(&name, state.path, &before_at)?;
+            let value = self.push(leaf, &mut body)?;
+            copies.insert(state.before, value);
+            if is_active(state) {
+                moving.values.insert(value);
+            }
+        }
+        let step = self.again(&scan.body, &mut copies);
+        let copy = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
+        let mut known = Known::new();
+        let given: BTreeSet<ValueId> = step.iter().flat_map(Stmt::gives).collect();
+        for state in scan.states.iter().filter(|state| given.contains(&copy(state.after))) {
+            let name = self.flow.get(state.before).name.clone();
+            let leaf = self.small(&inside).slice(&name, state.path, &after_at)?;
+            let value = self.push(leaf, &mut body)?;
+            known.entry(copy(state.after)).or_insert(value);
+        }
+        moving.through(&step)?;
+        let mut owed = Owed::default();
+        let mut states = Vec::new();
+        for (state, to_path) in scan.states.iter().zip(to_paths).filter(|(state, _)| is_active(state)) {
+            let value = self.flow.get(state.before).clone();
+            let name = format!("d{}", value.name);
+            let init = match to_path {
+                Some(path) => {
+                    let leaf = self.small(loops).slice(&name, *path, &last)?;
+                    self.push(leaf, out)?
+                }
+                None => {
+                    let dims = self.flow.frame().types.real_dims(value.ty).unwrap_or_default();
+                    self.zeros(&name, &dims, Storage::Dense, loops, out)?
+                }
+            };
+            let before = self.flow.value(name, value.ty, Storage::Dense);
+            let path = self.flow.get(state.path).clone();
+            let path = self.flow.value(format!("d{}", path.name), path.ty, Storage::Dense);
+            owed.value(copy(state.after), before);
+            states.push(State { init, before, after: before, path });
+        }
+        let states_before: Vec<ValueId> = scan.states.iter().map(|state| copy(state.before)).collect();
+        body.extend(step.iter().cloned());
+        self.reverse(&step, &mut owed, &moving, &known, &inside, &mut body)?;
+        let mut paths = Vec::with_capacity(scan.states.len());
+        let mut made = states.iter_mut();
+        for ((state, to_path), before) in scan.states.iter().zip(to_paths).zip(states_before) {
+            let backward = if is_active(state) { made.next() } else { None };
+            let Some(backward) = backward else {
+                paths.push(None);
+                continue;
+            };
+            let name = self.flow.get(backward.before).name.clone();
+            let mut terms = Vec::new();
+            if let Some(path) = to_path {
+                let leaf = self.small(&inside).slice(&name, *path, &before_at)?;
+                terms.push(self.push(leaf, &mut body)?);
+            }
+            terms.extend(owed.values.remove(&before).unwrap_or_default());
+            backward.after = match terms.is_empty() {
+                true => {
+                    let dims = self.flow.frame().types.real_dims(self.flow.get(before).ty).unwrap_or_default();
+                    self.zeros(&name, &dims, Storage::Dense, &inside, &mut body)?
+                }
+                false => self.total(&name, &terms, &inside, &mut body)?,
+            };
+            paths.push(Some(backward.path));
+        }
+        let (index, steps) = (scan.index, scan.steps.clone());
+        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, body }));
+        Ok(paths)
+    }
+
+    /// What all steps owe to the values and parameters around the scan, where `paths` are what is owed to its states.
+    fn around(
+        &mut self,
+        scan: &Scan,
+        paths: &[Option<ValueId>],
+        owed: &mut Owed,
+        active: &Active,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let mut moving = Active { params: active.params.clone(), ..Active::default() };
+        let mut given: BTreeSet<ValueId> = scan.states.iter().map(|state| state.before).collect();
+        all_given(&scan.body, &mut given);
+        let mut read = |x: ValueId| {
+            if active.values.contains(&x) && !given.contains(&x) {
+                moving.values.insert(x);
+            }
+        };
+        scan.body.iter().for_each(|stmt| stmt.visit_reads(&mut read));
+        scan.states.iter().for_each(|state| read(state.after));
+        let axis = Axis { index: scan.index, steps: scan.steps.clone() };
+        let (before, after) = if scan.down { (1, 0) } else { (0, 1) };
+        let outer = moving.values.clone();
+        // Nothing around takes part: so it is for many a fold over data.
+        let mut probe = moving.clone();
+        probe.through(&scan.body)?;
+        if !scan.states.iter().any(|state| probe.values.contains(&state.after)) {
+            return Ok(());
+        }
+        let mut lifted: BTreeMap<ValueId, Lifted> = BTreeMap::new();
+        for state in &scan.states {
+            let name = self.flow.get(state.before).name.clone();
+            let leaf = self.small(loops).shifted(&name, state.path, &axis.steps, before)?;
+            let value = self.push(leaf, out)?;
+            lifted.insert(state.before, Lifted { value, varies: true });
+        }
+        let body = lift::block(&mut self.flow, &scan.body, &axis, loops, &mut lifted)?;
+        out.extend(body.iter().cloned());
+        moving.through(&body)?;
+        let mut inner = Owed::default();
+        let mut known = Known::new();
+        for (state, path) in scan.states.iter().zip(paths) {
+            let Some(path) = *path else { continue };
+            let name = self.flow.get(state.before).name.clone();
+            let made = lifted.get(&state.after).copied().unwrap_or(Lifted { value: state.after, varies: false });
+            let leaf = match made.varies {
+                true => self.small(loops).shifted(&format!("d{name}"), path, &axis.steps, after)?,
+                false => self.small(loops).summed(&format!("d{name}"), path, &axis.steps, after)?,
+            };
+            let value = self.push(leaf, out)?;
+            inner.value(made.value, value);
+            if made.varies && given.contains(&state.after) {
+                let leaf = self.small(loops).shifted(&name, state.path, &axis.steps, after)?;
+                let value = self.push(leaf, out)?;
+                known.entry(made.value).or_insert(value);
+            }
+        }
+        self.reverse(&body, &mut inner, &moving, &known, loops, out)?;
+        for (x, terms) in inner.values {
+            if outer.contains(&x) {
+                terms.into_iter().for_each(|dx| owed.value(x, dx));
+            }
+        }
+        for (param, terms) in inner.params {
+            owed.params.entry(param).or_default().extend(terms);
+        }
+        Ok(())
+    }
+
+    /// Statements once more, which give other values: `copies` has what stands for those that they read, and gets what stands for those they give.
+    // Scans nest to a bounded depth.
+    fn again(&mut self, body: &[Stmt], copies: &mut BTreeMap<ValueId, ValueId>) -> Vec<Stmt> {
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            match stmt {
+                Stmt::Leaf(leaf) => {
+                    let takes = leaf.takes.iter().map(|x| copies.get(x).copied().unwrap_or(*x)).collect();
+                    let gives = leaf.gives.iter().map(|x| self.copy(*x, copies)).collect();
+                    out.push(Stmt::Leaf(Leaf { program: leaf.program.clone(), takes, gives }));
+                }
+                Stmt::Scan(scan) => {
+                    let mut states = Vec::with_capacity(scan.states.len());
+                    for state in &scan.states {
+                        let init = copies.get(&state.init).copied().unwrap_or(state.init);
+                        let before = self.copy(state.before, copies);
+                        states.push(State { init, before, after: state.after, path: state.path });
+                    }
+                    let body = self.again(&scan.body, copies);
+                    for state in &mut states {
+                        state.after = copies.get(&state.after).copied().unwrap_or(state.after);
+                        state.path = self.copy(state.path, copies);
+                    }
+                    out.push(Stmt::Scan(Scan { states, body, ..scan.clone() }));
+                }
+            }
+        }
+        out
+    }
+
+    fn copy(&mut self, x: ValueId, copies: &mut BTreeMap<ValueId, ValueId>) -> ValueId {
+        let value = self.flow.get(x).clone();
+        let new = self.flow.value(value.name, value.ty, value.storage);
+        copies.insert(x, new);
+        new
+    }
+}
+
+/// All values that statements give, those inside of scans among them.
+fn all_given(body: &[Stmt], given: &mut BTreeSet<ValueId>) {
+    for stmt in body {
+        given.extend(stmt.gives());
+        if let Stmt::Scan(scan) = stmt {
+            given.extend(scan.states.iter().map(|state| state.before));
+            all_given(&scan.body, given);
+        }
+    }
+}

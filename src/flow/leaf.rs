@@ -1,0 +1,320 @@
+//! Leaves made of programs: closed, put together, and read at other places.
+//!
+//! ```text
+//! [ys = F(xs); zs = G(ys, ws)]  ==  (ys, zs) = H(xs, ws)      H the statements of F, and those of G over them
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::build::Builder;
+use super::data::{Leaf, Loops, ValueId};
+use crate::base::{Id, IndexId, ParamId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Pred, Size};
+use crate::scalar::Number;
+use crate::tssa::{self, Operand, Output, Program, Rhs, Stmt};
+use crate::ty::{Storage, Types};
+
+const PASS: &str = "flow";
+
+/// What a parameter of a program is, of those behind the parameters of the flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// A parameter of the flow.
+    Param(ParamId),
+    /// A value.
+    Value(ValueId),
+}
+
+/// The sources of the values that a leaf takes.
+pub(super) fn sources(leaf: &Leaf) -> Vec<Source> {
+    leaf.takes.iter().map(|x| Source::Value(*x)).collect()
+}
+
+/// A leaf under construction.
+pub(super) struct Joined {
+    pub(super) builder: tssa::Builder,
+    /// How many parameters the flow has.
+    outer: usize,
+    takes: Vec<ValueId>,
+    /// What is computed here.
+    known: BTreeMap<ValueId, VarId>,
+}
+
+impl Joined {
+    pub fn new(flow: &Builder) -> Joined {
+        let builder = tssa::Builder::new(flow.frame().clone());
+        Joined { builder, outer: flow.signature().params.len(), takes: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// A value that is computed here, or taken.
+    pub fn read(&mut self, x: ValueId, dims: Vec<Size>) -> VarId {
+        if let Some(var) = self.known.get(&x) {
+            return *var;
+        }
+        let param = self.take(x);
+        self.builder.input(param, Vec::new(), dims)
+    }
+
+    fn take(&mut self, x: ValueId) -> ParamId {
+        let at = self.takes.iter().position(|y| *y == x).unwrap_or_else(|| {
+            self.takes.push(x);
+            self.takes.len() - 1
+        });
+        ParamId::from_index(self.outer + at)
+    }
+
+    /// Says that a value is computed here.
+    pub fn give(&mut self, x: ValueId, var: VarId) {
+        self.known.insert(x, var);
+    }
+
+    /// An input of a program, of which `outer` parameters are those of the flow.
+    pub fn input(&mut self, stmt: &Stmt, outer: usize, sources: &[Source]) -> Result<VarId> {
+        let Rhs::Input { param, path } = &stmt.rhs else { return Err(Error::bug(PASS, "no input")) };
+        let dims = stmt.dims.clone();
+        match param.index().checked_sub(outer).map(|at| sources.get(at)) {
+            None => Ok(self.builder.input(*param, path.clone(), dims)),
+            Some(Some(Source::Param(param))) => Ok(self.builder.input(*param, path.clone(), dims)),
+            Some(Some(Source::Value(x))) => Ok(self.read(*x, dims)),
+            Some(None) => Err(Error::bug(PASS, "a parameter that is no value")),
+        }
+    }
+
+    /// Appends a program, of which `outer` parameters are those of the flow. Statements in `instead` are read from values.
+    pub fn append(
+        &mut self,
+        program: &Program,
+        outer: usize,
+        sources: &[Source],
+        instead: &BTreeMap<VarId, ValueId>,
+    ) -> Result<Vec<Output>> {
+        let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
+        for (x, stmt) in program.stmts.iter() {
+            let var = match (&stmt.rhs, instead.get(&x)) {
+                (Rhs::Input { .. }, _) => self.input(stmt, outer, sources)?,
+                (_, Some(value)) => self.read(*value, stmt.dims.clone()),
+                _ => {
+                    let stmt = stmt.rename(&|operand| vars.get(&operand).copied())?;
+                    self.builder.push(&stmt)?
+                }
+            };
+            self.builder.suggest_name(var, &program.names[x]);
+            vars.insert(x, var);
+        }
+        let output = |output: &Output| {
+            let leaves = output.leaves.iter().filter_map(|x| vars.get(x).copied()).collect();
+            Output { leaves, ..output.clone() }
+        };
+        Ok(program.outputs.iter().map(output).collect())
+    }
+
+    /// The leaf that gives some of what is computed here.
+    pub fn finish(mut self, flow: &Builder, loops: &Loops, gives: Vec<ValueId>) -> Result<Leaf> {
+        let mut outputs = Vec::with_capacity(gives.len());
+        for x in &gives {
+            let value = flow.get(*x);
+            let leaf = *self.known.get(x).ok_or_else(|| Error::bug(PASS, format!("{x} is not computed")))?;
+            outputs.push(Output { name: value.name.clone(), ty: value.ty, storage: value.storage, leaves: vec![leaf] });
+        }
+        self.builder.extend_signature(flow.leaf_signature(loops, &self.takes)?);
+        let program = self.builder.finish(outputs).prune()?;
+        without_unread(Leaf { program, takes: self.takes, gives }, flow, loops)
+    }
+}
+
+/// The leaf without values that it does not read.
+fn without_unread(leaf: Leaf, flow: &Builder, loops: &Loops) -> Result<Leaf> {
+    let outer = leaf.outer_params();
+    let mut read = vec![false; leaf.takes.len()];
+    for stmt in leaf.program.stmts.values() {
+        if let Rhs::Input { param, .. } = stmt.rhs
+            && let Some(read) = param.index().checked_sub(outer).and_then(|at| read.get_mut(at))
+        {
+            *read = true;
+        }
+    }
+    if read.iter().all(|read| *read) {
+        return Ok(leaf);
+    }
+    let mut joined = Joined::new(flow);
+    let sources = sources(&leaf);
+    let outputs = joined.append(&leaf.program, outer, &sources, &BTreeMap::new())?;
+    for (x, output) in leaf.gives.iter().zip(&outputs) {
+        output.leaves.iter().for_each(|var| joined.give(*x, *var));
+    }
+    joined.finish(flow, loops, leaf.gives)
+}
+
+/// A leaf with its program replaced by another one over the same parameters.
+pub(super) fn with_program(leaf: &Leaf, program: Program, flow: &Builder, loops: &Loops) -> Result<Leaf> {
+    without_unread(Leaf { program, takes: leaf.takes.clone(), gives: leaf.gives.clone() }, flow, loops)
+}
+
+/// Small leaves.
+pub(super) struct Small<'a> {
+    pub flow: &'a mut Builder,
+    pub loops: &'a Loops,
+}
+
+impl Small<'_> {
+    fn dims(&self, x: ValueId) -> Result<Vec<Size>> {
+        let dims = self.flow.frame().types.real_dims(self.flow.get(x).ty);
+        dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))
+    }
+
+    /// A leaf that computes one tensor.
+    fn one(
+        &mut self,
+        name: &str,
+        dims: &[Size],
+        storage: Storage,
+        make: impl FnOnce(&mut Joined) -> Result<VarId>,
+    ) -> Result<Leaf> {
+        let ty = self.flow.types().tensor_of(dims, Types::REAL);
+        let value = self.flow.value(name, ty, storage);
+        let mut joined = Joined::new(self.flow);
+        let var = make(&mut joined)?;
+        joined.give(value, var);
+        joined.finish(self.flow, self.loops, vec![value])
+    }
+
+    /// `gen g. x[places(g)]`.
+    pub fn gather(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        dims: &[Size],
+        places: impl FnOnce(&[IndexId]) -> Result<Vec<Affine>>,
+    ) -> Result<Leaf> {
+        let axes = self.dims(x)?;
+        self.one(name, dims, Storage::Dense, |joined| {
+            let operand = joined.read(x, axes.clone());
+            let builder = &mut joined.builder;
+            let gens = builder.fresh_indices(dims);
+            let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
+            let mut sums = Vec::new();
+            let mut guard = Pred::True;
+            let mut at = Vec::with_capacity(axes.len());
+            for (place, extent) in places(&indices)?.into_iter().zip(&axes) {
+                let direct = place.as_index().filter(|i| gens.iter().any(|(j, n)| i == j && n == extent));
+                at.push(match direct {
+                    Some(i) => i,
+                    None => {
+                        let k = builder.fresh_index();
+                        guard = guard.and(Pred::equal(&Affine::index(k), &place)?);
+                        sums.push((k, extent.clone()));
+                        k
+                    }
+                });
+            }
+            builder.contract(&gens, &sums, guard, vec![Operand { var: operand, indices: at }])
+        })
+    }
+
+    /// The part of a tensor at a place of its first axis.
+    pub fn slice(&mut self, name: &str, x: ValueId, at: &Affine) -> Result<Leaf> {
+        let dims: Vec<Size> = self.dims(x)?.into_iter().skip(1).collect();
+        self.gather(name, x, &dims, |gens| Ok(place(at.clone(), gens)))
+    }
+
+    /// `gen t < n. x[t + shift]`.
+    pub fn shifted(&mut self, name: &str, x: ValueId, n: &Size, shift: i64) -> Result<Leaf> {
+        let rest = self.dims(x)?.into_iter().skip(1);
+        let dims: Vec<Size> = std::iter::once(n.clone()).chain(rest).collect();
+        self.gather(name, x, &dims, |gens| match gens {
+            [t, rest @ ..] => Ok(place(Affine::index(*t).add_constant(shift)?, rest)),
+            [] => Err(Error::bug(PASS, "a path without an axis")),
+        })
+    }
+
+    /// `gen t < n. x`.
+    pub fn repeated(&mut self, name: &str, x: ValueId, n: &Size) -> Result<Leaf> {
+        let dims: Vec<Size> = std::iter::once(n.clone()).chain(self.dims(x)?).collect();
+        self.gather(name, x, &dims, |gens| Ok(gens.iter().skip(1).map(|i| Affine::index(*i)).collect()))
+    }
+
+    /// `gen i, j. x[j, i]`, and further axes as they are.
+    pub fn transposed(&mut self, name: &str, x: ValueId) -> Result<Leaf> {
+        let mut dims = self.dims(x)?;
+        if dims.len() > 1 {
+            dims.swap(0, 1);
+        }
+        self.gather(name, x, &dims, |gens| {
+            let mut at: Vec<Affine> = gens.iter().map(|i| Affine::index(*i)).collect();
+            if at.len() > 1 {
+                at.swap(0, 1);
+            }
+            Ok(at)
+        })
+    }
+
+    /// `sum t. x[t + shift]` for `t` below `n`.
+    pub fn summed(&mut self, name: &str, x: ValueId, n: &Size, shift: i64) -> Result<Leaf> {
+        let axes = self.dims(x)?;
+        let dims: Vec<Size> = axes.iter().skip(1).cloned().collect();
+        self.one(name, &dims, Storage::Dense, |joined| {
+            let operand = joined.read(x, axes.clone());
+            let builder = &mut joined.builder;
+            let gens = builder.fresh_indices(&dims);
+            let (t, k) = (builder.fresh_index(), builder.fresh_index());
+            let first = axes.first().cloned().unwrap_or_default();
+            let guard = Pred::equal(&Affine::index(k), &Affine::index(t).add_constant(shift)?)?;
+            let indices = std::iter::once(k).chain(gens.iter().map(|(i, _)| *i)).collect();
+            builder.contract(&gens, &[(t, n.clone()), (k, first)], guard, vec![Operand { var: operand, indices }])
+        })
+    }
+
+    /// The sum of values of one type and storage.
+    pub fn sum(&mut self, name: &str, terms: &[ValueId]) -> Result<Leaf> {
+        let [first, ..] = terms else { return Err(Error::bug(PASS, "a sum of nothing")) };
+        let dims = self.dims(*first)?;
+        let storage = self.flow.get(*first).storage;
+        self.one(name, &dims, storage, |joined| {
+            let mut sum = None;
+            for x in terms {
+                let x = joined.read(*x, dims.clone());
+                sum = Some(match sum {
+                    None => x,
+                    Some(sum) => {
+                        let gens = joined.builder.fresh_indices(&dims);
+                        let stored = storage.stored_at(&Affine::indices(&gens));
+                        joined.builder.add(&gens, [(stored.clone(), sum), (stored, x)])?
+                    }
+                });
+            }
+            sum.ok_or_else(|| Error::bug(PASS, "a sum of nothing"))
+        })
+    }
+
+    /// A tensor of one number.
+    pub fn constant(&mut self, name: &str, dims: &[Size], x: f64) -> Result<Leaf> {
+        self.one(name, dims, Storage::Dense, |joined| {
+            let gens = joined.builder.fresh_indices(dims);
+            joined.builder.number(&gens, Number::Literal(x))
+        })
+    }
+
+    /// The leaves of a parameter of the flow as values.
+    pub fn parameter(&mut self, param: ParamId) -> Result<Leaf> {
+        let (name, ty, storage) = {
+            let param = &self.flow.signature().params[param];
+            (param.name.clone(), param.ty, param.storage)
+        };
+        let mut joined = Joined::new(self.flow);
+        let mut gives = Vec::new();
+        for part in self.flow.frame().types.leaves(ty)? {
+            let ty = self.flow.types().tensor_of(&part.dims, Types::REAL);
+            let value = self.flow.value(&name, ty, storage);
+            let var = joined.builder.input(param, part.path, part.dims);
+            joined.give(value, var);
+            gives.push(value);
+        }
+        joined.finish(self.flow, self.loops, gives)
+    }
+}
+
+/// A place and then plain indices.
+fn place(first: Affine, rest: &[IndexId]) -> Vec<Affine> {
+    std::iter::once(first).chain(rest.iter().map(|i| Affine::index(*i))).collect()
+}

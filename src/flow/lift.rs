@@ -1,0 +1,299 @@
+//! Statements under one more axis: what the steps of a loop compute, for all of them at once.
+//!
+//! For the loop index `t` of `T` steps, and `X'` the tensor of all `X`,
+//!
+//! ```text
+//! [X = gen g. rhs]                  ==  X' = gen t < T, g. rhs[Y -> Y'[t]]     where rhs varies with t; else X stays as it is
+//! [scan u < U, s = a. b]            ==  q = scan u < U, s' = [a]. [b];  gen t, u. q[u][t]
+//! ```
+//!
+//! A statement varies if it mentions `t` or reads what varies; where it reads something else beside that, this is repeated over `t`. A lifted
+//! statement has the summands of `T` statements, so work is that of the loop.
+
+use std::collections::BTreeMap;
+
+use super::build::Builder;
+use super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
+use super::leaf::{Joined, Small, Source, sources};
+use crate::base::{IndexId, SizeId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
+use crate::scalar::Number;
+use crate::tssa::{self, Operand, Program, Rhs};
+use crate::ty::Storage;
+
+const PASS: &str = "lift";
+
+/// What stands for a value of the block behind lifting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lifted {
+    pub value: ValueId,
+    /// Whether it has an axis more, as the first one.
+    pub varies: bool,
+}
+
+/// The index that becomes an axis.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    pub index: SizeId,
+    pub steps: Size,
+}
+
+/// Lifts the statements of a block over the index of the loop that they are the body of. `known` has what stands for values of the block from
+/// elsewhere, and gets those of the block itself; values that it does not have stay as they are. `loops` are those around the loop.
+pub(super) fn block(
+    flow: &mut Builder,
+    body: &[Stmt],
+    axis: &Axis,
+    loops: &Loops,
+    known: &mut BTreeMap<ValueId, Lifted>,
+) -> Result<Vec<Stmt>> {
+    let mut out = Vec::new();
+    for stmt in body {
+        match stmt {
+            Stmt::Leaf(leaf) => out.push(Stmt::Leaf(lift_leaf(flow, leaf, axis, loops, known)?)),
+            Stmt::Scan(scan) => lift_scan(flow, scan, axis, loops, known, &mut out)?,
+        }
+    }
+    Ok(out)
+}
+
+fn lifted(known: &BTreeMap<ValueId, Lifted>, x: ValueId) -> Lifted {
+    known.get(&x).copied().unwrap_or(Lifted { value: x, varies: false })
+}
+
+fn lift_leaf(
+    flow: &mut Builder,
+    leaf: &Leaf,
+    axis: &Axis,
+    loops: &Loops,
+    known: &mut BTreeMap<ValueId, Lifted>,
+) -> Result<Leaf> {
+    let mut joined = Joined::new(flow);
+    let outer = leaf.outer_params();
+    let outputs = lift_program(&mut joined, &leaf.program, outer, &sources(leaf), axis, known)?;
+    let mut gives = Vec::with_capacity(outputs.len());
+    for (x, (var, varies)) in leaf.gives.iter().zip(outputs) {
+        let value = flow.get(*x).clone();
+        let ty = if varies { flow.tensor(axis.steps.clone(), value.ty) } else { value.ty };
+        if varies && value.storage != Storage::Dense {
+            let feature = "a sparse result of each step of a loop".to_owned();
+            return Err(Error::Limitation { feature, span: None });
+        }
+        let new = flow.value(value.name, ty, value.storage);
+        joined.give(new, var);
+        known.insert(*x, Lifted { value: new, varies });
+        gives.push(new);
+    }
+    joined.finish(flow, loops, gives)
+}
+
+/// The statements of a program, lifted where they vary; gives the leaves of its outputs, and whether they vary.
+fn lift_program(
+    joined: &mut Joined,
+    program: &Program,
+    outer: usize,
+    sources: &[Source],
+    axis: &Axis,
+    known: &BTreeMap<ValueId, Lifted>,
+) -> Result<Vec<(VarId, bool)>> {
+    let mut vars: BTreeMap<VarId, (VarId, bool)> = BTreeMap::new();
+    for (x, stmt) in program.stmts.iter() {
+        let new = match &stmt.rhs {
+            Rhs::Input { param, .. } => {
+                let source = crate::base::Id::index(*param).checked_sub(outer).and_then(|at| sources.get(at));
+                match source {
+                    Some(Source::Value(x)) => {
+                        let Lifted { value, varies } = lifted(known, *x);
+                        let first = varies.then(|| axis.steps.clone());
+                        (joined.read(value, first.into_iter().chain(stmt.dims.iter().cloned()).collect()), varies)
+                    }
+                    _ => (joined.input(stmt, outer, sources)?, false),
+                }
+            }
+            _ => lift_stmt(joined, stmt, axis, &vars)?,
+        };
+        joined.builder.suggest_name(new.0, &program.names[x]);
+        vars.insert(x, new);
+    }
+    let leaves = program.outputs.iter().flat_map(|output| &output.leaves);
+    let found = leaves.map(|x| vars.get(x).copied().ok_or_else(|| Error::bug(PASS, "an output without a statement")));
+    found.collect()
+}
+
+fn lift_stmt(
+    joined: &mut Joined,
+    stmt: &tssa::Stmt,
+    axis: &Axis,
+    vars: &BTreeMap<VarId, (VarId, bool)>,
+) -> Result<(VarId, bool)> {
+    let builder = &mut joined.builder;
+    let mut varies = mentions(stmt, axis.index);
+    stmt.rhs.for_each_operand(|x| varies |= vars.get(&x).is_some_and(|(_, varies)| *varies));
+    if !varies {
+        let stmt = stmt.rename(&|x| vars.get(&x).map(|(x, _)| *x))?;
+        return Ok((builder.push(&stmt)?, false));
+    }
+    let open = builder.open_stmt(stmt)?;
+    let step = builder.fresh_index();
+    let gens: Vec<(IndexId, Size)> =
+        std::iter::once((step, axis.steps.clone())).chain(open.gens.iter().cloned()).collect();
+    let of = |x: VarId| vars.get(&x).copied().ok_or_else(|| Error::bug(PASS, "an operand comes late"));
+    let at_step = AtStep { step, index: axis.index, vars };
+    // An operand of the axes of the statement.
+    let whole = |builder: &mut tssa::Builder, x: VarId| -> Result<VarId> {
+        let (var, varies) = of(x)?;
+        if varies {
+            return Ok(var);
+        }
+        let indices = open.gens.iter().map(|(i, _)| *i).collect();
+        builder.contract(&gens, &[], Pred::True, vec![Operand { var, indices }])
+    };
+    let new = match open.rhs {
+        Rhs::Input { .. } => return Err(Error::bug(PASS, "an input that varies")),
+        Rhs::Number(Number::Index(a)) => builder.number(&gens, Number::Index(at_step.affine(&a)?))?,
+        Rhs::Number(literal) => builder.number(&gens, literal)?,
+        Rhs::Add([(p, x), (q, y)]) => {
+            let (x, y) = (whole(builder, x)?, whole(builder, y)?);
+            builder.add(&gens, [(at_step.pred(&p)?, x), (at_step.pred(&q)?, y)])?
+        }
+        Rhs::Map { guard, function, args } => {
+            let args = args.into_iter().map(|x| whole(builder, x)).collect::<Result<_>>()?;
+            builder.map(&gens, at_step.pred(&guard)?, function, args)?
+        }
+        Rhs::Contract { guard, operands, .. } => {
+            let mut new = Vec::with_capacity(operands.len());
+            for Operand { var, indices } in operands {
+                let (var, varies) = of(var)?;
+                let first = varies.then_some(step);
+                new.push(Operand { var, indices: first.into_iter().chain(indices).collect() });
+            }
+            builder.contract(&gens, &open.sums, at_step.pred(&guard)?, new)?
+        }
+    };
+    Ok((new, true))
+}
+
+/// Whether a statement mentions a size in a guard or a number.
+fn mentions(stmt: &tssa::Stmt, size: SizeId) -> bool {
+    let mut found = false;
+    let mut look = |a: &Affine| a.visit(&mut |v| found |= *v == Var::Size(size));
+    if let Rhs::Number(Number::Index(a)) = &stmt.rhs {
+        look(a);
+    }
+    stmt.rhs.guards().for_each(|p| p.visit_affine(&mut |a| look(a)));
+    found
+}
+
+/// Index expressions where the loop index is an index, and relations of what varies have it as a place.
+struct AtStep<'a> {
+    step: IndexId,
+    index: SizeId,
+    vars: &'a BTreeMap<VarId, (VarId, bool)>,
+}
+
+impl AtStep<'_> {
+    fn relation(&self, relation: RelationRef) -> (RelationRef, Option<Affine>) {
+        match relation {
+            RelationRef::Computed { var, view } => {
+                let (var, varies) = self.vars.get(&var).copied().unwrap_or((var, false));
+                (RelationRef::Computed { var, view }, varies.then(|| Affine::index(self.step)))
+            }
+            input @ RelationRef::Input(_) => (input, None),
+        }
+    }
+
+    fn affine(&self, a: &Affine) -> Result<Affine> {
+        Ok(a.replace(&mut |v| {
+            Ok(match v {
+                Var::Size(n) if *n == self.index => Some(Affine::index(self.step)),
+                Var::Apply(application) => {
+                    let (map, first) = self.relation(application.map);
+                    let args = first.into_iter().chain(application.args.iter().cloned()).collect();
+                    Some(Affine::var(Var::Apply(Box::new(Application { map, args }))))
+                }
+                Var::Index(_) | Var::Size(_) => None,
+            })
+        })?)
+    }
+
+    // Predicates nest to a bounded depth.
+    fn pred(&self, p: &Pred) -> Result<Pred> {
+        let all = |ps: &[Pred]| ps.iter().map(|p| self.pred(p)).collect::<Result<Vec<_>>>();
+        Ok(match p {
+            Pred::True | Pred::False => p.clone(),
+            Pred::NonNegative(a) => Pred::non_negative(self.affine(a)?),
+            Pred::Zero(a) => Pred::zero(self.affine(a)?),
+            Pred::NonZero(a) => Pred::non_zero(self.affine(a)?),
+            Pred::Relation { relation, args, holds } => {
+                let (relation, first) = self.relation(*relation);
+                let args = args.iter().map(|a| self.affine(a)).collect::<Result<Vec<_>>>()?;
+                Pred::Relation { relation, args: first.into_iter().chain(args).collect(), holds: *holds }
+            }
+            Pred::All(ps) => Pred::all(all(ps)?),
+            Pred::Any(ps) => Pred::any(all(ps)?),
+            Pred::Exists { index, extent, body } => Pred::exists(*index, extent.clone(), self.pred(body)?),
+        })
+    }
+}
+
+/// A value that varies, by a leaf if it does not.
+fn varying(
+    flow: &mut Builder,
+    x: Lifted,
+    name: &str,
+    axis: &Axis,
+    loops: &Loops,
+    out: &mut Vec<Stmt>,
+) -> Result<ValueId> {
+    if x.varies {
+        return Ok(x.value);
+    }
+    let leaf = Small { flow, loops }.repeated(name, x.value, &axis.steps)?;
+    let value = leaf.gives.first().copied();
+    out.push(Stmt::Leaf(leaf));
+    value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
+}
+
+fn lift_scan(
+    flow: &mut Builder,
+    scan: &Scan,
+    axis: &Axis,
+    loops: &Loops,
+    known: &mut BTreeMap<ValueId, Lifted>,
+    out: &mut Vec<Stmt>,
+) -> Result<()> {
+    let mut inside = loops.clone();
+    inside.push((scan.index, scan.steps.clone()));
+    let mut befores = Vec::with_capacity(scan.states.len());
+    for state in &scan.states {
+        let name = flow.get(state.before).name.clone();
+        let init = varying(flow, lifted(known, state.init), &name, axis, loops, out)?;
+        let ty = flow.get(init).ty;
+        let before = flow.value(name, ty, Storage::Dense);
+        known.insert(state.before, Lifted { value: before, varies: true });
+        befores.push((init, before));
+    }
+    let mut body = block(flow, &scan.body, axis, &inside, known)?;
+    let mut states = Vec::with_capacity(befores.len());
+    for (state, (init, before)) in scan.states.iter().zip(befores) {
+        let name = flow.get(state.before).name.clone();
+        let after = varying(flow, lifted(known, state.after), &name, axis, &inside, &mut body)?;
+        let ty = flow.get(init).ty;
+        let ty = flow.tensor(scan.steps.add_constant(1)?, ty);
+        let path = flow.value(name, ty, Storage::Dense);
+        states.push(State { init, before, after, path });
+    }
+    let paths: Vec<(ValueId, ValueId)> =
+        scan.states.iter().zip(&states).map(|(old, new)| (old.path, new.path)).collect();
+    let Scan { index, steps, down, .. } = scan;
+    out.push(Stmt::Scan(Scan { index: *index, steps: steps.clone(), down: *down, states, body }));
+    for (old, new) in paths {
+        let name = flow.get(old).name.clone();
+        let leaf = Small { flow, loops }.transposed(&name, new)?;
+        let value = leaf.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
+        out.push(Stmt::Leaf(leaf));
+        known.insert(old, Lifted { value, varies: true });
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Evaluates a flow as it is defined: leaves by [`eval_tssa`], scans step by step.
+//!
+//! A loop index is a size while its body runs. All states are kept.
+
+use std::collections::BTreeMap;
+
+use super::count::{Counts, count_tssa};
+use super::environment::{Elements, Environment, Leaf, Limits};
+use super::eval_tssa;
+use super::numeric::Numeric;
+use crate::base::Id;
+use crate::error::{Error, Result};
+use crate::flow::{self, Program, Scan, Stmt, ValueId};
+
+const PASS: &str = "evaluate";
+
+/// The values in scope.
+type Values<T> = BTreeMap<ValueId, Vec<Leaf<T>>>;
+
+/// The leaves of all results, in order.
+///
+/// # Errors
+/// Those of [`eval_tssa::evaluate`].
+pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Vec<Vec<Leaf<T>>>> {
+    run(program, inputs, limits, &mut |_, _| {})
+}
+
+fn run<'a, T: Numeric>(
+    program: &Program,
+    inputs: &Environment<T>,
+    limits: Limits,
+    observe: &'a mut Observer<'a, T>,
+) -> Result<Vec<Vec<Leaf<T>>>> {
+    let (inputs, outer) = (inputs.clone(), inputs.params.len());
+    let mut machine = Machine { observe, inputs, outer, limits, values: Values::new() };
+    machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
+    machine.block(&program.body)?;
+    let leaves = |output: &flow::Output| {
+        let values = output.values.iter().map(|x| machine.value(*x));
+        Ok(values.collect::<Result<Vec<_>>>()?.into_iter().flatten().cloned().collect())
+    };
+    program.outputs.iter().map(leaves).collect()
+}
+
+/// How many operations an evaluation takes: those of each leaf as often as it runs.
+///
+/// # Errors
+/// Those of [`evaluate`], and [`Error::Overflow`].
+pub fn count(program: &Program, inputs: &Environment<f64>, limits: Limits) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut failed = None;
+    let mut count = |leaf: &flow::Leaf, at: &Environment<f64>| {
+        let added = count_tssa(&leaf.program, at, limits).and_then(|found| counts.join(&found));
+        failed = failed.take().or(added.err());
+    };
+    run(program, inputs, limits, &mut count)?;
+    failed.map_or(Ok(counts), Err)
+}
+
+/// Called before each leaf, with what it runs on.
+type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>) + 'a;
+
+struct Machine<'a, T> {
+    observe: &'a mut Observer<'a, T>,
+    /// What the flow takes from outside, with the values of loop indices.
+    inputs: Environment<T>,
+    outer: usize,
+    limits: Limits,
+    values: Values<T>,
+}
+
+impl<T: Numeric> Machine<'_, T> {
+    fn value(&self, x: ValueId) -> Result<&Vec<Leaf<T>>> {
+        self.values.get(&x).ok_or_else(|| Error::bug(PASS, format!("the value {x} is not in scope")))
+    }
+
+    // Scans nest to a bounded depth.
+    fn block(&mut self, body: &[Stmt]) -> Result<()> {
+        for stmt in body {
+            match stmt {
+                Stmt::Leaf(leaf) => self.leaf(leaf)?,
+                Stmt::Scan(scan) => self.scan(scan)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, leaf: &flow::Leaf) -> Result<()> {
+        self.inputs.params.truncate(self.outer);
+        for x in &leaf.takes {
+            let value = self.value(*x)?.clone();
+            self.inputs.params.push(value);
+        }
+        (self.observe)(leaf, &self.inputs);
+        let options = eval_tssa::Options { limits: self.limits, outputs: None, progress: None };
+        let results = eval_tssa::evaluate(&leaf.program, &self.inputs, options)?;
+        self.values.extend(leaf.gives.iter().copied().zip(results));
+        Ok(())
+    }
+
+    fn scan(&mut self, scan: &Scan) -> Result<()> {
+        let count = i64::try_from(self.inputs.extent(&scan.steps)?).map_err(|_| Error::Overflow)?;
+        let mut paths: Vec<Vec<Vec<Leaf<T>>>> = Vec::with_capacity(scan.states.len());
+        for state in &scan.states {
+            paths.push(vec![self.value(state.init)?.clone()]);
+        }
+        for step in 0..count {
+            if let Some(index) = self.inputs.sizes.get_mut(scan.index.index()) {
+                *index = if scan.down { count - 1 - step } else { step };
+            }
+            for (state, path) in scan.states.iter().zip(&paths) {
+                self.values.insert(state.before, path.last().cloned().unwrap_or_default());
+            }
+            self.block(&scan.body)?;
+            for (state, path) in scan.states.iter().zip(&mut paths) {
+                path.push(self.value(state.after)?.clone());
+            }
+        }
+        for (state, mut path) in scan.states.iter().zip(paths) {
+            if scan.down {
+                path.reverse();
+            }
+            self.values.insert(state.path, stacked(&path)?);
+        }
+        Ok(())
+    }
+}
+
+/// All states as one value, leaf by leaf.
+fn stacked<T: Numeric>(states: &[Vec<Leaf<T>>]) -> Result<Vec<Leaf<T>>> {
+    let leaves = states.first().map_or(0, Vec::len);
+    let mut path = Vec::with_capacity(leaves);
+    for at in 0..leaves {
+        let mut dims = vec![states.len() as u64];
+        let mut numbers = Vec::new();
+        for (step, state) in states.iter().enumerate() {
+            let Some(Leaf { dims: own, elements: Elements::Dense(values) }) = state.get(at) else {
+                return Err(Error::bug(PASS, "a state that is not dense"));
+            };
+            if step == 0 {
+                dims.extend(own);
+            }
+            numbers.extend(values.iter().cloned());
+        }
+        path.push(Leaf::dense(dims, numbers)?);
+    }
+    Ok(path)
+}
