@@ -33,7 +33,7 @@ use crate::term::Style;
 use crate::ty::Signature;
 use crate::{flow, normalize, present, simplify, surface, term, tssa};
 
-pub use back_end::passes;
+pub use back_end::{loops_of_flow, loops_of_flow_for, passes};
 pub use derivative::{Derived, Mode, Names, Request};
 pub use kernels::{KernelBuilder, Nests};
 pub use objective::{Objective, Residuals};

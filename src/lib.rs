@@ -107,6 +107,7 @@
 //! | [`tensor`] | values at run time: dense, CSR, CSC, COO, relations; binding sizes to shapes; files |
 //! | [`ir::loops`] | loop nests, what they mean, and their verifier |
 //! | [`ir::prepare`], [`mod@ir::lower`] | Tensor-SSA to loop nests: what is stored and what is computed in place, how guards become loops |
+//! | [`mod@ir::link`] | the nests of the leaves of a flow as one program |
 //! | [`mod@ir::schedule`] | loop nests to loop nests: interchange, fusion, layouts, lanes, parts; constants and bins |
 //! | [`kernel`] | programs bound to sizes and relations: the interpreter, memory, calls |
 //! | [`ir::codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
@@ -142,13 +143,15 @@
 //! | `loops` | `index`, `scalar`, `solver`, `ty` |
 //! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `lower` | `index`, `loops`, `prepare`, `scalar`, `solver`, `tssa`, `ty` |
+//! | `flow` | `diff`, `index`, `normalize`, `present`, `scalar`, `term`, `tssa`, `ty` |
+//! | `link` | `flow`, `index`, `loops`, `schedule`, `tssa`, `ty` |
 //! | `schedule` | `index`, `loops`, `scalar`, `solver`, `stages`, `ty` |
 //! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
-//! | `reference` | `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
-//! | `stages` | `loops`, `term`, `tssa` |
-//! | `driver` | `certificate`, `codegen`, `diff`, `index`, `kernel`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
-//! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
+//! | `reference` | `flow`, `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
+//! | `stages` | `flow`, `loops`, `term`, `tssa` |
+//! | `driver` | `certificate`, `codegen`, `diff`, `flow`, `index`, `kernel`, `link`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `report` | `certificate`, `driver`, `flow`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
 //!
@@ -196,6 +199,7 @@ pub mod ir {
     pub mod present;
     pub mod simplify;
 
+    pub mod link;
     pub mod loops;
     pub mod lower;
     pub mod prepare;
@@ -210,13 +214,15 @@ pub mod ir {
     pub mod driver {
         //! The pipeline: which passes run, and in which order. [`Function`](crate::Function) and what its methods take and give are at the root.
 
-        pub use crate::driver::{Names, Nests, Simplification, Stage, Staged, lower, passes};
+        pub use crate::driver::{
+            Names, Nests, Simplification, Stage, Staged, loops_of_flow, loops_of_flow_for, lower, passes,
+        };
     }
 }
 
 // Inside of the crate no path goes through `ir`.
 use ir::{
-    base, certificate, codegen, diff, flow, index, loops, lower, normalize, prepare, present, reference, scalar,
+    base, certificate, codegen, diff, flow, index, link, loops, lower, normalize, prepare, present, reference, scalar,
     schedule, simplify, solver, stages, surface, term, tssa, ty,
 };
 

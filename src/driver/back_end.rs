@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{Arena, SizeId, work};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Assembly, ForSizes, Matrix};
 use crate::stages::Stages;
 use crate::ty::Block;
-use crate::{loops, lower, prepare, schedule, tssa};
+use crate::{flow, link, loops, lower, prepare, schedule, tssa};
 
 /// The passes between Tensor-SSA and kernels, in their order, as [`Stages`] names them.
 pub fn passes() -> impl Iterator<Item = &'static str> {
@@ -45,6 +45,28 @@ fn loops_where(
     schedule::schedule(schedule::with_sizes(lowered, sizes)?, stages)
 }
 
+/// The loop nests of a flow.
+///
+/// # Errors
+/// As [`loops`], and those of [`link`](link::link).
+pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
+    let linked = link::link(flow, &mut |leaf| loops(leaf, stages))?;
+    stages.run("link", || Ok(linked))
+}
+
+/// The loop nests of a flow for the sizes of its signature. Loop indices have no values.
+///
+/// # Errors
+/// As [`loops_of_flow`], and those of [`without_vanishing`].
+pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
+    let short = schedule::short_axes(sizes);
+    let linked = link::link(flow, &mut |leaf| {
+        let other = without_vanishing(leaf, sizes)?;
+        loops_where(other.as_ref().unwrap_or(leaf), &short, &mut Stages::new())
+    })?;
+    Stages::new().run("link", || schedule::with_sizes(linked, &short))
+}
+
 /// The loop nests of a program with results on patterns that are found out.
 ///
 /// # Errors
@@ -65,13 +87,12 @@ pub fn assemble(
     assemble_at(program, results, matrix, Arc::new(for_sizes), stages)
 }
 
-/// The program without what is zero for the sizes alone; nothing where it is the same.
+/// The program without what is zero for the sizes alone, of which some may have no value; nothing where it is the same.
 ///
 /// # Errors
 /// Those of [`tssa::vanishing::without_vanishing`].
 pub fn without_vanishing(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<Option<tssa::Program>> {
-    let unknown = || Error::bug("lower", "a size without a value");
-    tssa::vanishing::without_vanishing(program, &|n| sizes.get(n).copied().ok_or_else(unknown))
+    tssa::vanishing::without_vanishing_where(program, &|n| Ok(sizes.get(n).copied()))
 }
 
 /// [`assemble`], where it is known what other programs there are for some sizes.

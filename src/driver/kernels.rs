@@ -69,7 +69,10 @@ impl Function {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
     pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
-        back_end::loops(&self.tssa, stages)
+        match &self.flow {
+            Some(flow) => back_end::loops_of_flow(flow, stages),
+            None => back_end::loops(&self.tssa, stages),
+        }
     }
 
     /// The loop nests that a kernel of this function runs, where `constants` are parameters whose numbers are the same at each call. `blocks` are
@@ -103,7 +106,10 @@ impl Function {
     pub fn loops_for(&self, inputs: &Inputs) -> Result<loops::Program> {
         // Inputs that do not fit are complained about when they are bound.
         let Ok(sizes) = tensor::sizes(&self.tssa.signature, inputs) else { return self.loops(&mut Stages::new()) };
-        back_end::loops_for(&self.tssa, &sizes)
+        match &self.flow {
+            Some(flow) => back_end::loops_of_flow_for(flow, &sizes),
+            None => back_end::loops_for(&self.tssa, &sizes),
+        }
     }
 
     /// The program as loop nests in two: what parameters that are constant alone lead to, and what is left for each call.
@@ -179,7 +185,7 @@ impl Function {
     /// As [`Function::assemble`].
     pub fn assemble_in(&self, results: &[&str], stages: &mut Stages<'_>) -> Result<Assembly> {
         let results: Vec<(&str, usize)> = results.iter().map(|name| (*name, 0)).collect();
-        back_end::assemble(&self.tssa, &results, false, stages)
+        back_end::assemble(self.straight("sparse results")?, &results, false, stages)
     }
 
     /// Results that are [blocks](super::Derived::blocks) of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
@@ -187,7 +193,7 @@ impl Function {
     /// # Errors
     /// As [`Function::assemble`].
     pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
-        back_end::matrix(&self.tssa, blocks, stages)
+        back_end::matrix(self.straight("a matrix")?, blocks, stages)
     }
 }
 

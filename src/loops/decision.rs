@@ -230,6 +230,10 @@ decisions! {
     "searches" {
         Neighbours { relation: String, walked: String } "places in {relation} that entries of {walked} tell are found when relations are bound"
     }
+    "link" {
+        Steps { path: String } "the steps of {path} come one after the other, in one nest"
+        CopiedResult {} "a result that is stored elsewhere is copied"
+    }
     "scatter" {
         Scattered { parts: u32 } "terms are added to the sums of their targets in the order of their sources, in {parts} parts"
     }
@@ -265,7 +269,7 @@ mod tests {
     fn sentences_are_read_back() {
         for sentence in Decision::SENTENCES {
             let mut text = sentence.replace("{stored}", "on the entries of A").replace("{along}", "1, 2");
-            for name in ["tensor", "tensors", "map", "relation", "walked"] {
+            for name in ["tensor", "tensors", "map", "relation", "walked", "path"] {
                 text = text.replace(&format!("{{{name}}}"), "t3");
             }
             while let (Some(from), Some(to)) = (text.find('{'), text.find('}')) {

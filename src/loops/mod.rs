@@ -75,6 +75,7 @@
 //! **Indices** are integers named by [`IndexId`](crate::base::IndexId), each defined once; expressions are affine in them and in sizes.
 
 mod canonical;
+mod carried;
 mod data;
 mod decision;
 mod effects;

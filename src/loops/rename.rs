@@ -88,7 +88,7 @@ pub(crate) struct Fresh {
     /// The values of indices that have one.
     values: BTreeMap<IndexId, Affine>,
     /// Those of sizes that have one.
-    sizes: BTreeMap<SizeId, i64>,
+    sizes: BTreeMap<SizeId, Affine>,
     next_index: usize,
     next_real: usize,
 }
@@ -132,8 +132,14 @@ impl Fresh {
     }
 
     /// Names in order, where some sizes have values.
-    pub fn at_sizes(sizes: BTreeMap<SizeId, i64>) -> Fresh {
+    pub fn at_sizes(sizes: &BTreeMap<SizeId, i64>) -> Fresh {
+        let sizes = sizes.iter().map(|(n, value)| (*n, Affine::constant(*value))).collect();
         Fresh { sizes, ..Fresh::default() }
+    }
+
+    /// One size takes a value.
+    pub fn fix_size(&mut self, n: SizeId, value: Affine) {
+        self.sizes.insert(n, value);
     }
 
     /// The new name of an index.
@@ -173,7 +179,7 @@ impl Fresh {
         self.reals.insert(r, name);
     }
 
-    /// Forgets the names given so far; those to come are fresh as well.
+    /// Forgets the names given so far; those to come are fresh as well. Sizes keep their values.
     pub fn again(&mut self) {
         self.indices.clear();
         self.reals.clear();
@@ -194,12 +200,13 @@ impl Fresh {
         self.reals.get(&r).copied().unwrap_or(r)
     }
 
-    fn affine(&self, a: &Affine) -> Checked<Affine> {
+    /// An index expression under the new names.
+    pub fn affine(&self, a: &Affine) -> Checked<Affine> {
         let index = |i: &IndexId| self.values.get(i).cloned().or_else(|| self.indices.get(i).map(|j| (*j).into()));
         a.replace(&mut |v| {
             Ok(match v {
                 Var::Index(i) => index(i),
-                Var::Size(n) => self.sizes.get(n).map(|value| Affine::constant(*value)),
+                Var::Size(n) => self.sizes.get(n).cloned(),
                 Var::Apply(_) => None,
             })
         })

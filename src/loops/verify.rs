@@ -4,7 +4,8 @@
 //!   indices in scope and known sizes, and no map application.
 //! - *Shape*: a place has an index for each axis of its buffer; arrays exist, and are of the part that their use needs.
 //! - *Order*: a nest writes its own buffers only, none of them held, and reads parameters, what is held, the buffers of nests before it, and
-//!   those that it stored to or made zero.
+//!   those that it stored to or made zero. Where a loop loads what it stores to later in its text, that is of the iteration before, and there is a
+//!   first one.
 //! - *Sums*: a register that is accumulated or assigned is a `local`; in between lies no parallel loop.
 //! - *Lanes*: lanes are a power of two, at most [`Program::MAX_LANES`]; a loop with lanes holds no other one, and inside nothing but loads
 //!   and arithmetic depends on its index: neither the bounds of loops nor tests nor searches.
@@ -17,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::carried;
 use super::data::{
     ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
     Search, Segment, Stmt,
@@ -222,6 +224,7 @@ impl Check<'_> {
             self.complain("an index or a register is defined twice");
         }
         self.partials();
+        self.complaints.extend(carried::complaints(self.program, nest));
         self.body(&nest.body, &mut Scope::default());
     }
 

@@ -53,7 +53,7 @@ pub fn with_sizes(mut program: Program, sizes: &BTreeMap<SizeId, i64>) -> Result
         }
     }
     for nest in &mut program.nests {
-        nest.body = Fresh::at_sizes(sizes.clone()).body(&nest.body)?;
+        nest.body = Fresh::at_sizes(sizes).body(&nest.body)?;
     }
     Ok(program)
 }

@@ -35,6 +35,17 @@ const MAX_VALUES: u128 = 1000;
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn without_vanishing(program: &Program, size: &dyn Fn(SizeId) -> Result<i64>) -> Result<Option<Program>> {
+    without_vanishing_where(program, &|n| size(n).map(Some))
+}
+
+/// The same where some sizes have no value: what they decide stays.
+///
+/// # Errors
+/// Those of [`without_vanishing`].
+pub fn without_vanishing_where(
+    program: &Program,
+    size: &dyn Fn(SizeId) -> Result<Option<i64>>,
+) -> Result<Option<Program>> {
     let live = program.live();
     let sizes = Sizes { size };
     let mut zero = SideTable::new(program.stmts.len(), false);
@@ -66,21 +77,27 @@ pub fn without_vanishing(program: &Program, size: &dyn Fn(SizeId) -> Result<i64>
     builder.finish(outputs).prune().map(Some)
 }
 
-/// The values of sizes.
+/// The values of sizes that have one.
 struct Sizes<'s> {
-    size: &'s dyn Fn(SizeId) -> Result<i64>,
+    size: &'s dyn Fn(SizeId) -> Result<Option<i64>>,
 }
 
 impl Sizes<'_> {
-    fn value(&self, n: &Size) -> Result<i64> {
-        let mut failed = None;
+    /// Nothing where a size has no value.
+    fn value(&self, n: &Size) -> Result<Option<i64>> {
+        let (mut failed, mut known) = (None, true);
         let value = n.evaluate(&mut |v| match v {
-            Var::Size(n) => (self.size)(*n).map_err(|error| failed = Some(error)).ok(),
+            Var::Size(n) => {
+                let value = (self.size)(*n).map_err(|error| failed = Some(error)).ok()?;
+                known &= value.is_some();
+                value
+            }
             Var::Index(_) | Var::Apply(_) => None,
         });
         match (value, failed) {
-            (Some(value), _) => Ok(value?),
+            (Some(value), _) => Ok(Some(value?)),
             (None, Some(error)) => Err(error),
+            (None, None) if !known => Ok(None),
             (None, None) => Err(Error::bug("vanishing", "a size mentions an index")),
         }
     }
@@ -91,12 +108,17 @@ impl Sizes<'_> {
         if p.is_true() || p.is_false() {
             return Ok(p.is_false());
         }
-        let extents = ranges.iter().map(|n| self.value(n)).collect::<Result<Vec<i64>>>()?;
-        if extents.iter().any(|n| *n <= 0) {
+        let extents = ranges.iter().map(|n| self.value(n)).collect::<Result<Vec<Option<i64>>>>()?;
+        if extents.iter().flatten().any(|n| *n <= 0) {
             return Ok(true);
         }
+        let Some(extents) = extents.into_iter().collect::<Option<Vec<i64>>>() else { return Ok(false) };
         let mut failed = None;
-        let mut value = |n: SizeId| (self.size)(n).map_err(|error| failed = Some(error)).map_err(|_| Overflow);
+        // A size without a value leaves nothing known, as one out of range does.
+        let mut value = |n: SizeId| {
+            let value = (self.size)(n).map_err(|error| failed = Some(error)).map_err(|_| Overflow)?;
+            value.ok_or(Overflow)
+        };
         let at_sizes = p.map_affine(&mut |a| with_sizes(a, &mut value));
         if let Some(error) = failed {
             return Err(error);
@@ -112,7 +134,7 @@ impl Sizes<'_> {
         Ok(match &stmt.rhs {
             Rhs::Input { .. } => false,
             Rhs::Number(Number::Literal(c)) => *c == 0.0,
-            Rhs::Number(Number::Index(a)) => a.is_size() && self.value(a)? == 0,
+            Rhs::Number(Number::Index(a)) => a.is_size() && self.value(a)? == Some(0),
             Rhs::Add(sides) => {
                 for (p, x) in sides {
                     if !zero[*x] && !self.fails(&all, p)? {
@@ -127,7 +149,7 @@ impl Sizes<'_> {
             }
             Rhs::Contract { sums, guard, operands } => {
                 for n in sums {
-                    if self.value(n)? <= 0 {
+                    if self.value(n)?.is_some_and(|n| n <= 0) {
                         return Ok(true);
                     }
                 }

@@ -92,7 +92,8 @@ fn close(what: &str, found: f64, expected: f64, tolerance: f64) {
 fn judge(name: &str, function: &Function, inputs: &Inputs) -> (f64, f64) {
     let flow = function.flow().expect("it has loops");
     flow.verify().expect("it is well formed");
-    let at = Environment::from_bindings(&bind(&flow.signature, inputs).expect("the inputs fit")).expect("they are bound");
+    let at =
+        Environment::from_bindings(&bind(&flow.signature, inputs).expect("the inputs fit")).expect("they are bound");
     let value = flow.evaluate(&at, None, Limits::default(), None).expect("it runs");
     let term = function.term().expect("it has a source");
     let by_term = eval_term::evaluate(&term, &at, Limits::default()).expect("it runs");
@@ -146,7 +147,8 @@ fn judge(name: &str, function: &Function, inputs: &Inputs) -> (f64, f64) {
         let all = check::extend(&adjoint.program.signature, &at, &additions).expect("all is there");
         let all = all.inputs(&adjoint.program.signature).expect("inputs");
         let results = |function: &Function| {
-            let results = function.kernel(&all).engine(Engine::Interpreter).build().and_then(|kernel| kernel.call(&all));
+            let results =
+                function.kernel(&all).engine(Engine::Interpreter).build().and_then(|kernel| kernel.call(&all));
             let results = results.unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
             let leaves = results.iter().flat_map(|(_, value)| value.leaves().to_vec());
             leaves.flat_map(|leaf| leaf.lexicographic().into_owned()).collect::<Vec<f64>>()
@@ -413,13 +415,14 @@ fn second_derivatives() {
         let product = function.hessian_product([wrt]).expect("it is differentiated twice");
         let at = |shift: f64| {
             let mut moved = inputs.clone();
-            let value = inputs[wrt].leaves()[0].clone();
-            let numbers: Vec<f64> = value.lexicographic().iter().zip(0..).map(|(x, k)| x + shift * direction(k)).collect();
+            let value = inputs.get(wrt).expect("it is given").leaves()[0].clone();
+            let numbers: Vec<f64> =
+                value.lexicographic().iter().zip(0..).map(|(x, k)| x + shift * direction(k)).collect();
             moved.value(wrt, Dense::new(&value.shape(), numbers).expect("a tensor"));
             gradient(&function, &moved, wrt)
         };
         let (before, behind) = (at(-1e-4), at(1e-4));
-        let shape = inputs[wrt].leaves()[0].shape();
+        let shape = inputs.get(wrt).expect("it is given").leaves()[0].shape();
         let count: usize = shape.iter().product();
         let tangent = Dense::new(&shape, (0..count).map(direction).collect()).expect("a tensor");
         inputs.value(format!("d{wrt}"), Value::new(vec![Arc::new(tangent.into())]));
@@ -440,7 +443,10 @@ fn direction(k: usize) -> f64 {
 fn gradients_read_well() {
     let text = |name: &str, wrt: &str| {
         let text = program(name).gradient([wrt]).expect("it has a gradient").to_string();
-        text.lines().filter(|line| !line.starts_with("param") && !line.starts_with("map")).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|line| !line.starts_with("param") && !line.starts_with("map"))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     insta::assert_snapshot!(text("product", "x"));
     insta::assert_snapshot!(text("tokens", "E"));
@@ -453,7 +459,10 @@ fn what_there_is_not() {
     let function = program("product");
     let no = |error: iverson::Error| {
         let message = error.to_string();
-        assert!(message.starts_with("not supported yet: ") && message.ends_with(" of a program with loops"), "{message}");
+        assert!(
+            message.starts_with("not supported yet: ") && message.ends_with(" of a program with loops"),
+            "{message}"
+        );
     };
     no(function.hessian(["x"]).expect_err("no Hessian"));
     no(function.jacobian(["x"]).expect_err("no Jacobian"));

@@ -1,0 +1,380 @@
+//! Flows to loop nests: the nests of all leaves as one program.
+//!
+//! ```text
+//! path = scan t < T, h = init. F(h)            for i { path[0, i] = init[i] }
+//!                                       ==     for t in 0 .. T - 1
+//!                                                the nests of F, which load path[t, ..] and store to path[t + 1, ..]
+//! ```
+//!
+//! A leaf at the top keeps its nests. A scan is one nest: its first states, and a loop over its steps, one after the other, around all nests of its body;
+//! a scan inside of another one is such a loop inside. So each buffer is written by one nest, as elsewhere.
+//!
+//! **Values are buffers.** The state before a step is a row of the path, the state after it is another one, and a leaf loads and stores there; what a leaf
+//! gives otherwise has a workspace, or is a result. Where what goes on is not what a leaf of the body gives, for this state alone, it is copied; first states
+//! are copied, and results that are stored elsewhere.
+//!
+//! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
+//! may become.
+//!
+//! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops.
+//!
+//! No number is computed in another way than in the nests of the leaves.
+
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{Arena, Id, Interner, ParamId, SizeId};
+use crate::error::{Error, Result};
+use crate::flow::{self, Leaf, Scan, State, ValueId};
+use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::loops::{
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Program, Stmt, loads, stores,
+};
+use crate::tssa;
+use crate::ty::Precision;
+
+use places::{Home, Placing, Shape};
+
+const PASS: &str = "link";
+
+/// The loop nests of a flow, of which `nests` makes those of a leaf.
+///
+/// # Errors
+/// [`Error::Limitation`] for states on patterns and sizes that depend on loop indices, [`Error::Overflow`], [`Error::Bug`], and those of `nests`.
+pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Result<Program>) -> Result<Program> {
+    let mut linker = Linker {
+        flow,
+        compile: nests,
+        buffers: Arena::new(),
+        arrays: Interner::new(),
+        nests: Vec::new(),
+        params: BTreeMap::new(),
+        homes: BTreeMap::new(),
+        results: BTreeMap::new(),
+        afters: BTreeMap::new(),
+    };
+    linker.plan()?;
+    for stmt in &flow.body {
+        match stmt {
+            flow::Stmt::Leaf(leaf) => linker.leaf(leaf)?,
+            flow::Stmt::Scan(scan) => {
+                let mut open = Open::default();
+                let body = linker.scan(scan, &mut open)?;
+                let Open { buffers, decisions, .. } = open;
+                linker.nests.push(Nest { buffers, decisions, body });
+            }
+        }
+    }
+    linker.finish()
+}
+
+struct Linker<'a> {
+    flow: &'a flow::Program,
+    compile: &'a mut dyn FnMut(&tssa::Program) -> Result<Program>,
+    buffers: Arena<BufferId, Buffer>,
+    arrays: Interner<ArrayId, Array>,
+    nests: Vec<Nest>,
+    /// The buffers of the leaves of the parameters.
+    params: BTreeMap<(ParamId, usize), BufferId>,
+    /// Where the values are that are in scope.
+    homes: BTreeMap<ValueId, Home>,
+    /// The first of the leaves of results that a value is: which result, and which leaf.
+    results: BTreeMap<ValueId, (usize, usize)>,
+    /// How many states a value is after a step.
+    afters: BTreeMap<ValueId, usize>,
+}
+
+/// The nest of a scan on the way.
+#[derive(Default)]
+struct Open {
+    names: Fresh,
+    buffers: Vec<BufferId>,
+    decisions: Vec<Decision>,
+    /// The loops around, outside in.
+    around: flow::Loops,
+}
+
+impl Open {
+    fn writes(&mut self, buffer: BufferId) {
+        if !self.buffers.contains(&buffer) {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// A length, as large as it may become in the loops around.
+    fn most(&self, n: &Size) -> Checked<Size> {
+        let mut most = n.clone();
+        for (index, steps) in self.around.iter().rev() {
+            let v = Var::Size(*index);
+            let last = if most.coefficient(&v) > 0 { steps.add_constant(-1)? } else { Affine::constant(0) };
+            most = most.replace(&mut |other| Ok((*other == v).then(|| last.clone())))?;
+        }
+        Ok(most)
+    }
+}
+
+impl Linker<'_> {
+    /// Counts who takes what, and refuses what cannot be linked.
+    fn plan(&mut self) -> Result<()> {
+        let flow = self.flow;
+        for (k, output) in flow.outputs.iter().enumerate() {
+            for (leaf, x) in output.values.iter().enumerate() {
+                self.results.entry(*x).or_insert((k, leaf));
+            }
+        }
+        let mut indices = BTreeSet::new();
+        let mut stack: Vec<&flow::Stmt> = flow.body.iter().collect();
+        while let Some(stmt) = stack.pop() {
+            if let flow::Stmt::Scan(scan) = stmt {
+                indices.insert(scan.index);
+                stack.extend(&scan.body);
+                for State { init, before, after, path, last } in &scan.states {
+                    *self.afters.entry(*after).or_default() += 1;
+                    if [init, before, after, path, last].iter().any(|x| flow.values[**x].storage.pattern().is_some()) {
+                        let name = &flow.values[*path].name;
+                        return limitation(format!("a state on the entries of a pattern, as that of {name}"));
+                    }
+                }
+            }
+        }
+        let known = flow.signature.sizes.len();
+        match flow.frame.sizes.iter().find(|(n, _)| n.index() >= known && !indices.contains(n)) {
+            Some((_, name)) => limitation(format!("the size {name}, which depends on a loop index")),
+            None => Ok(()),
+        }
+    }
+
+    fn shape(&self, x: ValueId) -> Result<Shape> {
+        let value = &self.flow.values[x];
+        let entries = value.storage.pattern();
+        let dims = match entries {
+            Some(_) => Vec::new(),
+            None => self.flow.frame.types.real_dims(value.ty).ok_or_else(|| Error::bug(PASS, "no tensor of reals"))?,
+        };
+        Ok(Shape { entries, dims })
+    }
+
+    fn home(&self, x: ValueId) -> Result<&Home> {
+        self.homes.get(&x).ok_or_else(|| Error::bug(PASS, format!("{x} is not in scope")))
+    }
+
+    /// A buffer for a value: that of a result where it is one and no loop is around.
+    fn store(&mut self, x: ValueId, open: Option<&mut Open>) -> Result<Home> {
+        let result = self.results.get(&x).copied().filter(|_| open.as_ref().is_none_or(|open| open.around.is_empty()));
+        let Shape { entries, mut dims } = self.shape(x)?;
+        if let Some(open) = &open {
+            dims = dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?;
+        }
+        let name = result.map_or_else(|| self.flow.values[x].name.clone(), |result| self.result_name(result));
+        let kind = result.map_or(BufferKind::Workspace, |(k, leaf)| BufferKind::Output(k, leaf));
+        let buffer = Buffer { kind, ..Buffer::workspace(name, entries, dims) };
+        let home = Home { buffer: self.buffers.push(buffer), row: None };
+        if let Some(open) = open {
+            open.writes(home.buffer);
+        }
+        self.homes.insert(x, home.clone());
+        Ok(home)
+    }
+
+    /// The name of the buffer of a leaf of a result.
+    fn result_name(&self, (k, leaf): (usize, usize)) -> String {
+        self.flow.outputs.get(k).map_or_else(String::new, |output| match output.values.len() {
+            1 => output.name.clone(),
+            _ => format!("{}_{leaf}", output.name),
+        })
+    }
+
+    /// The nests of a leaf, with where its buffers and arrays are.
+    fn compiled(&mut self, leaf: &Leaf, mut open: Option<&mut Open>) -> Result<(Program, Placing)> {
+        let compiled = (self.compile)(&leaf.program)?;
+        if !compiled.rounded.is_empty() || compiled.buffers.values().any(|b| b.precision != Precision::Double) {
+            return Err(Error::bug(PASS, "nests of a leaf that are not in double precision"));
+        }
+        for x in &leaf.gives {
+            if !self.homes.contains_key(x) {
+                self.store(*x, open.as_deref_mut())?;
+            }
+        }
+        let mut mentioned = BTreeSet::new();
+        for nest in &compiled.nests {
+            mentioned.extend(&nest.buffers);
+            mentioned.extend(loads(&nest.body).into_iter().chain(stores(&nest.body)).map(|place| place.buffer));
+        }
+        let missing = || Error::bug(PASS, "a buffer that is no value of its leaf");
+        let mut homes = BTreeMap::new();
+        for b in mentioned {
+            let buffer = compiled.buffers.get(b).ok_or_else(missing)?;
+            let of = |x: Option<&ValueId>| self.home(*x.ok_or_else(missing)?).cloned();
+            let home = match buffer.kind {
+                BufferKind::Param(param, at) => match param.index().checked_sub(leaf.outer_params()) {
+                    Some(taken) => of(leaf.takes.get(taken))?,
+                    None => {
+                        let known = self.params.entry((param, at));
+                        Home { buffer: *known.or_insert_with(|| self.buffers.push(buffer.clone())), row: None }
+                    }
+                },
+                BufferKind::Output(given, _) => of(leaf.gives.get(given))?,
+                BufferKind::Workspace => {
+                    let mut own = buffer.clone();
+                    if let Some(open) = &open {
+                        own.dims = own.dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?;
+                    }
+                    Home { buffer: self.buffers.push(own), row: None }
+                }
+                BufferKind::Held(_) => return Err(missing()),
+            };
+            homes.insert(b, home);
+        }
+        let arrays = compiled.arrays.values().map(|array| self.arrays.intern(array.clone())).collect();
+        Ok((compiled, Placing { homes, arrays }))
+    }
+
+    /// A leaf at the top.
+    fn leaf(&mut self, leaf: &Leaf) -> Result<()> {
+        let (compiled, placing) = self.compiled(leaf, None)?;
+        for mut nest in compiled.nests {
+            placing.place(&mut nest.body)?;
+            for buffer in &mut nest.buffers {
+                *buffer = placing.home(*buffer)?.buffer;
+            }
+            self.nests.push(nest);
+        }
+        Ok(())
+    }
+
+    /// A leaf in the body of a scan.
+    fn leaf_inside(&mut self, leaf: &Leaf, open: &mut Open) -> Result<Vec<Stmt>> {
+        let (mut compiled, mut placing) = self.compiled(leaf, Some(&mut *open))?;
+        let mut out = Vec::new();
+        for nest in std::mem::take(&mut compiled.nests) {
+            open.names.again();
+            let body = open.names.body(&nest.body)?;
+            let mut body = places::on_one_thread(body, &mut compiled, &mut open.names)?;
+            for array in compiled.arrays.values().skip(placing.arrays.len()) {
+                placing.arrays.push(self.arrays.intern(array.clone()));
+            }
+            placing.place(&mut body)?;
+            out.extend(body);
+            for buffer in &nest.buffers {
+                open.writes(placing.home(*buffer)?.buffer);
+            }
+            open.decisions.extend(nest.decisions);
+        }
+        Ok(out)
+    }
+
+    /// The first states of a scan and the loop over its steps.
+    fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
+        let Scan { index, steps, down, states, body } = scan;
+        let (mut out, mut paths) = (Vec::new(), Vec::new());
+        let last = open.names.affine(steps)?;
+        let first = if *down { last.clone() } else { Affine::constant(0) };
+        for state in states {
+            let path = self.store(state.path, Some(&mut *open))?;
+            out.extend(self.copied(state.init, state.before, &path.at(first.clone()), open)?);
+            self.homes.insert(state.last, path.at(if *down { Affine::constant(0) } else { last.clone() }));
+            paths.push(path);
+        }
+        if !self.is_not_negative(steps, &open.around)? && !out.is_empty() {
+            out = vec![Stmt::If { cond: Cond::NonNegative(last.clone()), body: out }];
+        }
+        open.decisions.push(Decision::Steps {
+            path: self.flow.values[states.first().map_or(ValueId(0), |s| s.path)].name.clone(),
+        });
+        let step = open.names.fresh_index();
+        let here = if *down { last.sub(&step.into())?.add_constant(-1)? } else { step.into() };
+        let next = here.add_constant(1)?;
+        let (before, after) = if *down { (next, here.clone()) } else { (here.clone(), next) };
+        open.names.fix_size(*index, here);
+        open.around.push((*index, steps.clone()));
+        let mut copies = Vec::new();
+        for (state, path) in states.iter().zip(&paths) {
+            self.homes.insert(state.before, path.at(before.clone()));
+            let to = path.at(after.clone());
+            match self.is_given_for(state, body) {
+                true => drop(self.homes.insert(state.after, to)),
+                false => copies.push((state, to)),
+            }
+        }
+        let mut inner = Vec::new();
+        for stmt in body {
+            inner.extend(match stmt {
+                flow::Stmt::Leaf(leaf) => self.leaf_inside(leaf, open)?,
+                flow::Stmt::Scan(scan) => self.scan(scan, open)?,
+            });
+        }
+        for (state, to) in copies {
+            inner.extend(self.copied(state.after, state.before, &to, open)?);
+        }
+        open.around.pop();
+        out.push(Stmt::one_by_one(step, Domain::whole(&last)?, inner));
+        Ok(out)
+    }
+
+    /// Whether a leaf of a body gives a state after a step, which is nothing else.
+    fn is_given_for(&self, state: &State, body: &[flow::Stmt]) -> bool {
+        let gives = |stmt: &flow::Stmt| matches!(stmt, flow::Stmt::Leaf(leaf) if leaf.gives.contains(&state.after));
+        self.afters.get(&state.after) == Some(&1) && body.iter().any(gives)
+    }
+
+    fn is_not_negative(&self, n: &Size, around: &[(SizeId, Size)]) -> Result<bool> {
+        let mut facts = self.flow.frame.facts();
+        for (index, steps) in around {
+            facts.assume(&Pred::non_negative(Affine::size(*index)));
+            facts.assume(&Pred::lt(&Affine::size(*index), steps)?);
+        }
+        self.flow.frame.sizes.ids().for_each(|n| facts.assume(&Pred::non_negative(Affine::size(n))));
+        Ok(facts.proves(&Pred::non_negative(n.clone())))
+    }
+
+    /// Copies a value that has the type of another one.
+    fn copied(&mut self, from: ValueId, like: ValueId, to: &Home, open: &mut Open) -> Result<Vec<Stmt>> {
+        let (shape, from) = (self.shape(like)?, self.home(from)?.clone());
+        open.writes(to.buffer);
+        places::copy(&self.flow.frame, &shape, &from, to, &mut open.names, &mut self.arrays)
+    }
+
+    /// Results that are not where they belong are copied.
+    fn finish(mut self) -> Result<Program> {
+        let mut outputs = Vec::new();
+        for (k, output) in self.flow.outputs.iter().enumerate() {
+            let mut leaves = Vec::new();
+            for (leaf, x) in output.values.iter().enumerate() {
+                let (shape, from) = (self.shape(*x)?, self.home(*x)?.clone());
+                let kind = BufferKind::Output(k, leaf);
+                if self.buffers[from.buffer].kind == kind {
+                    leaves.push(from.buffer);
+                    continue;
+                }
+                let (name, dims) = (self.result_name((k, leaf)), shape.dims.clone());
+                let buffer = Buffer { kind, ..Buffer::workspace(name, shape.entries, dims) };
+                let to = Home { buffer: self.buffers.push(buffer), row: None };
+                let (signature, mut names) = (&self.flow.frame, Fresh::default());
+                let mut body = places::copy(signature, &shape, &from, &to, &mut names, &mut self.arrays)?;
+                if let [Stmt::For { parallel, .. }] = body.as_mut_slice() {
+                    *parallel = true;
+                }
+                self.nests.push(Nest { buffers: vec![to.buffer], decisions: vec![Decision::CopiedResult {}], body });
+                leaves.push(to.buffer);
+            }
+            outputs.push((output.name.clone(), leaves));
+        }
+        let Linker { flow, buffers, arrays, nests, .. } = self;
+        Ok(Program {
+            signature: flow.signature.clone(),
+            arrays: arrays.into_items().collect(),
+            buffers,
+            nests,
+            outputs,
+            rounded: Vec::new(),
+            bins: Default::default(),
+        })
+    }
+}
+
+fn limitation<T>(feature: String) -> Result<T> {
+    Err(Error::Limitation { feature, span: None })
+}
