@@ -382,7 +382,10 @@ impl Function {
     /// # Errors
     /// [`Error::Overflow`].
     pub fn cost(&self) -> Result<Cost> {
-        certificate::cost(self.straight("the cost")?)
+        match &self.flow {
+            Some(flow) => certificate::cost(&flow::tally(flow)?),
+            None => certificate::cost(&self.tssa),
+        }
     }
 
     /// The cost of a derivative of this program beside its own, and what is proved of it.

@@ -26,7 +26,11 @@
 //! | `lift` | statements under one more axis |
 //! | `forward`, `adjoint` | derivatives |
 //! | `join` | leaves beside each other as one; what is not needed goes |
+//! | `active` | what depends on what derivatives are taken by |
+//! | `leaf` | leaves made of programs |
+//! | `extend` | flows that take more from outside |
 //! | `present` | flows to terms, for reading |
+//! | `tally` | all statements as a list, to count |
 
 mod active;
 mod adjoint;
@@ -40,6 +44,7 @@ mod lift;
 mod outline;
 mod present;
 mod print;
+mod tally;
 mod verify;
 
 pub use adjoint::adjoint;
@@ -49,3 +54,4 @@ pub use forward::forward;
 pub use join::{join, map_leaves};
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
+pub use tally::tally;

@@ -13,7 +13,7 @@
 //! ```
 
 mod derivatives;
-mod known;
+pub(crate) mod known;
 mod simplification;
 
 use std::collections::BTreeMap;

@@ -12,14 +12,14 @@ use iverson::ir::ty::Types;
 use crate::support::evaluate;
 
 /// The relations of a run, and the tensors that others are computed from.
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     environment: &'a Environment<f64>,
     tensors: BTreeMap<VarId, Leaf<f64>>,
 }
 
 impl<'a> Known<'a> {
     /// Evaluates the tensors that are read as relations.
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &tssa::Program,
         environment: &'a Environment<f64>,
         vars: &[VarId],
