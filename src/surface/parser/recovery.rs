@@ -30,18 +30,10 @@ impl Parser<'_> {
                 self.report_open_group();
                 return self.end_group(Token::Dot, self.current.span, operand);
             }
-            Some(Frame::ScanRange { .. }) => {
-                if let Some(next) = self.without_state(operand) {
+            Some(Frame::ScanRange { .. } | Frame::ScanInit { .. }) => {
+                if let Some(next) = self.recover_scan(operand) {
                     return next;
                 }
-            }
-            Some(Frame::ScanInit { .. }) if token == Token::Comma => return self.another_state(operand),
-            Some(Frame::ScanInit { .. }) if token == Token::Colon || self.is_condition() => {
-                return self.foreign_range(operand);
-            }
-            Some(Frame::ScanInit { .. }) if starts_operand(token) => {
-                self.report_open_group();
-                return self.end_group(Token::Dot, self.current.span, operand);
             }
             Some(Frame::Guard { .. }) if token == Token::Comma => {
                 let message = "expected `]` or an operator behind the predicate, found `,`";
@@ -128,7 +120,7 @@ impl Parser<'_> {
     }
 
     /// The group on top ends before its time.
-    fn report_open_group(&mut self) {
+    pub(super) fn report_open_group(&mut self) {
         let found = self.found();
         let (expected, code, span) = match self.frames.last() {
             Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),

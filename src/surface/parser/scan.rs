@@ -85,12 +85,25 @@ impl Parser<'_> {
         self.open_parts(pattern, &text, start);
     }
 
-    /// Behind the range there is no comma: the state is read where it stands all the same.
-    pub(super) fn without_state(&mut self, operand: Operand) -> Option<Next> {
+    /// The current token ends neither the range nor the first value of the state; nothing where it is no mistake of scans.
+    pub(super) fn recover_scan(&mut self, operand: Operand) -> Option<Next> {
         let token = self.token();
-        if token != Token::Dot && !starts_operand(token) {
-            return None;
+        let in_range = matches!(self.frames.last(), Some(Frame::ScanRange { .. }));
+        match token {
+            _ if in_range && (token == Token::Dot || starts_operand(token)) => self.without_state(operand),
+            _ if in_range => None,
+            Token::Comma => Some(self.another_state(operand)),
+            _ if token == Token::Colon || self.is_condition() => Some(self.foreign_range(operand)),
+            _ if starts_operand(token) => {
+                self.report_open_group();
+                Some(self.end_group(Token::Dot, self.current.span, operand))
+            }
+            _ => None,
         }
+    }
+
+    /// Behind the range there is no comma: the state is read where it stands all the same.
+    fn without_state(&mut self, operand: Operand) -> Option<Next> {
         let Some(Frame::ScanRange { mut head, inclusive }) = self.frames.pop() else { return None };
         let word = word(head.fold);
         let message = format!("expected an operator, or `,` and the state, found {}", self.found());
@@ -106,7 +119,7 @@ impl Parser<'_> {
     }
 
     /// `, r = e1` stands behind the first state.
-    pub(super) fn another_state(&mut self, operand: Operand) -> Next {
+    fn another_state(&mut self, operand: Operand) -> Next {
         let Some(Frame::ScanInit { mut head, steps, .. }) = self.frames.pop() else { return Next::Operand(operand) };
         let word = word(head.fold);
         let message = "expected an operator, or `.` and the body, found `,`";
