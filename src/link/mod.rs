@@ -10,7 +10,8 @@
 //! a scan inside of another one is such a loop inside. So each buffer is written by one nest, as elsewhere.
 //!
 //! **Values are buffers.** The state before a step is a row of the path, the state after it is another one, and a leaf loads and stores there; what a leaf
-//! gives otherwise has a workspace, or is a result. Where what goes on is not what a leaf of the body gives, for this state alone, it is copied; first states
+//! gives otherwise has a workspace, or is a result. A path that nobody reads is not kept: its state has one place, and what comes after a step is copied
+//! there when the step is done. Where what goes on is not what a leaf of the body gives, for this state alone, it is copied; first states
 //! are copied, and results that are stored elsewhere.
 //!
 //! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
@@ -54,6 +55,7 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Resul
         params: BTreeMap::new(),
         homes: BTreeMap::new(),
         results: BTreeMap::new(),
+        read: BTreeSet::new(),
         afters: BTreeMap::new(),
     };
     linker.plan()?;
@@ -83,6 +85,8 @@ struct Linker<'a> {
     homes: BTreeMap<ValueId, Home>,
     /// The first of the leaves of results that a value is: which result, and which leaf.
     results: BTreeMap<ValueId, (usize, usize)>,
+    /// What is read by leaves, goes on as a state, or is a result.
+    read: BTreeSet<ValueId>,
     /// How many states a value is after a step.
     afters: BTreeMap<ValueId, usize>,
 }
@@ -125,13 +129,18 @@ impl Linker<'_> {
                 self.results.entry(*x).or_insert((k, leaf));
             }
         }
+        self.read.extend(self.results.keys());
         let mut indices = BTreeSet::new();
         let mut stack: Vec<&flow::Stmt> = flow.body.iter().collect();
         while let Some(stmt) = stack.pop() {
+            if let flow::Stmt::Leaf(leaf) = stmt {
+                self.read.extend(&leaf.takes);
+            }
             if let flow::Stmt::Scan(scan) = stmt {
                 indices.insert(scan.index);
                 stack.extend(&scan.body);
                 for State { init, before, after, path, last } in &scan.states {
+                    self.read.extend([init, after]);
                     *self.afters.entry(*after).or_default() += 1;
                     if [init, before, after, path, last].iter().any(|x| flow.values[**x].storage.pattern().is_some()) {
                         let name = &flow.values[*path].name;
@@ -269,14 +278,23 @@ impl Linker<'_> {
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
         let Scan { index, steps, down, states, body } = scan;
-        let (mut out, mut paths) = (Vec::new(), Vec::new());
+        let (mut out, mut kept) = (Vec::new(), Vec::new());
         let last = open.names.affine(steps)?;
-        let first = if *down { last.clone() } else { Affine::constant(0) };
+        let (first, end) =
+            if *down { (last.clone(), Affine::constant(0)) } else { (Affine::constant(0), last.clone()) };
         for state in states {
-            let path = self.store(state.path, Some(&mut *open))?;
-            out.extend(self.copied(state.init, state.before, &path.at(first.clone()), open)?);
-            self.homes.insert(state.last, path.at(if *down { Affine::constant(0) } else { last.clone() }));
-            paths.push(path);
+            let is_before = |x: ValueId| states.iter().any(|other| other.before == x && x != state.before);
+            let (home, path) = match self.read.contains(&state.path) || is_before(state.after) {
+                true => {
+                    let path = self.store(state.path, Some(&mut *open))?;
+                    self.homes.insert(state.last, path.at(end.clone()));
+                    (path.at(first.clone()), Some(path))
+                }
+                // Nobody reads the path.
+                false => (self.store(state.last, Some(&mut *open))?, None),
+            };
+            out.extend(self.copied(state.init, state.before, &home, open)?);
+            kept.push((home, path));
         }
         if !self.is_not_negative(steps, &open.around)? && !out.is_empty() {
             out = vec![Stmt::If { cond: Cond::NonNegative(last.clone()), body: out }];
@@ -291,7 +309,14 @@ impl Linker<'_> {
         open.names.fix_size(*index, here);
         open.around.push((*index, steps.clone()));
         let mut copies = Vec::new();
-        for (state, path) in states.iter().zip(&paths) {
+        for (state, (home, path)) in states.iter().zip(kept) {
+            let Some(path) = path else {
+                self.homes.insert(state.before, home.clone());
+                if state.after != state.before {
+                    copies.push((state, home));
+                }
+                continue;
+            };
             self.homes.insert(state.before, path.at(before.clone()));
             let to = path.at(after.clone());
             match self.is_given_for(state, body) {

@@ -13,11 +13,14 @@
 //! - the load is one row behind the store, iterations come one after the other in the direction of the rows, and before the loop something stores
 //!   to the row that the first iteration reads.
 //!
+//! Or both are at places that are the same in all iterations, which come one after the other, and a test keeps the first one from loading, or something
+//! stores to the buffer before the loop.
+//!
 //! A buffer that the nest makes zero has numbers in any case.
 
 use std::collections::BTreeSet;
 
-use super::data::{Bound, BufferId, Domain, Nest, Place, Program, Stmt, name_of};
+use super::data::{Bound, BufferId, Cond, Domain, Nest, Place, Program, Stmt, name_of};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Var};
 
@@ -35,12 +38,18 @@ pub(super) fn complaints(program: &Program, nest: &Nest) -> Vec<String> {
         }
         let (before, after) = accesses.split_at(at);
         let before: Vec<&Access<'_>> = before.iter().filter(|a| a.stores && a.place.buffer == buffer).collect();
-        let after = after.iter().filter(|a| a.stores && a.place.buffer == buffer);
-        let is_wrong = |store: &Access<'_>| {
-            let mut around = load.loops.iter().zip(&store.loops).take_while(|(a, b)| std::ptr::eq(**a, **b)).peekable();
-            around.peek().is_some() && !around.any(|(around, _)| follows(around, load, store, &before).unwrap_or(false))
+        let after: Vec<&Access<'_>> = after.iter().filter(|a| a.stores && a.place.buffer == buffer).collect();
+        let around = |store: &Access<'_>| {
+            let both = load.loops.iter().zip(&store.loops).take_while(|(a, b)| std::ptr::eq(**a, **b));
+            both.map(|(around, _)| *around).collect::<Vec<_>>()
         };
-        if after.into_iter().any(is_wrong) {
+        let waits = |store: &&Access<'_>| around(store).iter().any(|around| is_not_first(around, load, store));
+        let is_wrong = |store: &&Access<'_>| {
+            let around = around(store);
+            let follows = |around: &&Stmt| follows(around, load, store, &before).unwrap_or(false);
+            !around.is_empty() && !around.iter().any(follows)
+        };
+        if !after.iter().any(waits) && after.iter().any(is_wrong) {
             complaints.push(format!("{} is read where a later statement stores", name_of(&program.buffers, buffer)));
         }
     }
@@ -52,11 +61,13 @@ struct Access<'a> {
     place: &'a Place,
     stores: bool,
     loops: Vec<&'a Stmt>,
+    tests: Vec<&'a Cond>,
 }
 
 #[derive(Default)]
 struct Walk<'a> {
     loops: Vec<&'a Stmt>,
+    tests: Vec<&'a Cond>,
     accesses: Vec<Access<'a>>,
     filled: BTreeSet<BufferId>,
 }
@@ -67,44 +78,82 @@ impl<'a> Walk<'a> {
             self.filled.insert(*buffer);
         }
         if let Some(place) = stmt.load().or_else(|| stmt.store()) {
-            self.accesses.push(Access { place, stores: stmt.store().is_some(), loops: self.loops.clone() });
+            let (loops, tests) = (self.loops.clone(), self.tests.clone());
+            self.accesses.push(Access { place, stores: stmt.store().is_some(), loops, tests });
         }
-        let is_loop = matches!(stmt, Stmt::For { .. });
-        if is_loop {
-            self.loops.push(stmt);
+        let before = (self.loops.len(), self.tests.len());
+        match stmt {
+            Stmt::For { .. } => self.loops.push(stmt),
+            Stmt::If { cond, .. } => self.tests.push(cond),
+            _ => {}
         }
         stmt.body().iter().for_each(|stmt| self.stmt(stmt));
-        if is_loop {
-            self.loops.pop();
-        }
+        self.loops.truncate(before.0);
+        self.tests.truncate(before.1);
     }
+}
+
+/// Whether a loop stores to the place that it loads, in each iteration, and a test keeps the first one from loading: so what is loaded is what the
+/// iteration before has stored, wherever else the buffer is stored to.
+fn is_not_first(around: &Stmt, load: &Access<'_>, store: &Access<'_>) -> bool {
+    let Stmt::For { index, lanes: 1, jam: 1, parallel: false, .. } = around else { return false };
+    let Some(first) = first_value(around) else { return false };
+    let fails = |test: &&Cond| match test {
+        Cond::NonNegative(a) => replaced(a, *index, first).is_ok_and(|a| a.as_constant().is_some_and(|a| a < 0)),
+        _ => false,
+    };
+    load.place == store.place && !load.place.at.iter().any(|a| a.mentions(*index)) && load.tests.iter().any(fails)
 }
 
 /// Whether a loop around both says that what is loaded was stored, although the store comes later in its text.
 fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Access<'_>]) -> Checked<bool> {
-    let Stmt::For { index, domain, lanes, jam, parallel, .. } = around else { return Ok(false) };
-    let inside = |a: &&&Access<'_>| a.loops.iter().any(|other| std::ptr::eq(*other, around));
+    let Stmt::For { index, lanes, jam, parallel, .. } = around else { return Ok(false) };
+    let first = first_value(around).filter(|_| (*lanes, *jam, *parallel) == (1, 1, false));
+    let at_first = |a: &Affine| first.map_or(Ok(None), |first| replaced(a, *index, first).map(Some));
+    let stays = |place: &Place| !place.at.iter().any(|a| a.mentions(*index));
+    let inside = |a: &Access<'_>| a.loops.iter().any(|other| std::ptr::eq(*other, around));
+    if first.is_some() && stays(load.place) && stays(store.place) && before.iter().any(|earlier| !inside(earlier)) {
+        return Ok(true);
+    }
     for (axis, (read, written)) in load.place.at.iter().zip(&store.place.at).enumerate() {
         let Some(direction) = rows(read, *index).filter(|by| rows(written, *index) == Some(*by)) else { continue };
-        let at = |a: &Access<'_>| a.place.at.get(axis).cloned();
         let distance = written.sub(read)?.as_constant();
-        if distance == Some(0) && before.iter().filter(inside).any(|a| at(a).as_ref() == Some(read)) {
-            return Ok(true);
-        }
-        let first = match (domain, distance) {
-            (Domain::Range { lower, .. }, Some(by))
-                if by == direction && (*lanes, *jam, *parallel) == (1, 1, false) =>
-            {
-                let [Bound { numerator, divisor: 1 }] = lower.as_slice() else { continue };
-                read.substitute(&|i| (i == *index).then(|| numerator.clone()))?
+        for earlier in before {
+            let Some(at) = earlier.place.at.get(axis) else { continue };
+            let is_stored = match inside(earlier) {
+                true => distance == Some(0) && at == read,
+                false => distance == Some(direction) && Some(lowest(at, earlier)?) == at_first(read)?,
+            };
+            if is_stored {
+                return Ok(true);
             }
-            _ => continue,
-        };
-        if before.iter().filter(|a| !inside(a)).any(|a| at(a).as_ref() == Some(&first)) {
-            return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The least value of a loop, where one expression says it.
+fn first_value(stmt: &Stmt) -> Option<&Affine> {
+    let Stmt::For { domain: Domain::Range { lower, .. }, .. } = stmt else { return None };
+    match lower.as_slice() {
+        [Bound { numerator, divisor: 1 }] => Some(numerator),
+        _ => None,
+    }
+}
+
+/// An expression in the first iterations of the loops around.
+fn lowest(a: &Affine, access: &Access<'_>) -> Checked<Affine> {
+    let mut lowest = a.clone();
+    for around in access.loops.iter().rev() {
+        if let (Stmt::For { index, .. }, Some(first)) = (around, first_value(around)) {
+            lowest = replaced(&lowest, *index, first)?;
+        }
+    }
+    Ok(lowest)
+}
+
+fn replaced(a: &Affine, index: IndexId, by: &Affine) -> Checked<Affine> {
+    a.substitute(&|i| (i == index).then(|| by.clone()))
 }
 
 /// In which direction an expression goes through rows, one after the other, as an index grows.
