@@ -13,11 +13,13 @@
 //! - the load is one row behind the store, iterations come one after the other in the direction of the rows, and before the loop something stores
 //!   to the row that the first iteration reads.
 //!
+//! Or both are at one place in all iterations, which come one after the other, and a test keeps the first one from loading.
+//!
 //! A buffer that the nest makes zero has numbers in any case.
 
 use std::collections::BTreeSet;
 
-use super::data::{Bound, BufferId, Domain, Nest, Place, Program, Stmt, name_of};
+use super::data::{Bound, BufferId, Cond, Domain, Nest, Place, Program, Stmt, name_of};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Var};
 
@@ -52,11 +54,13 @@ struct Access<'a> {
     place: &'a Place,
     stores: bool,
     loops: Vec<&'a Stmt>,
+    tests: Vec<&'a Cond>,
 }
 
 #[derive(Default)]
 struct Walk<'a> {
     loops: Vec<&'a Stmt>,
+    tests: Vec<&'a Cond>,
     accesses: Vec<Access<'a>>,
     filled: BTreeSet<BufferId>,
 }
@@ -67,44 +71,75 @@ impl<'a> Walk<'a> {
             self.filled.insert(*buffer);
         }
         if let Some(place) = stmt.load().or_else(|| stmt.store()) {
-            self.accesses.push(Access { place, stores: stmt.store().is_some(), loops: self.loops.clone() });
+            let (loops, tests) = (self.loops.clone(), self.tests.clone());
+            self.accesses.push(Access { place, stores: stmt.store().is_some(), loops, tests });
         }
-        let is_loop = matches!(stmt, Stmt::For { .. });
-        if is_loop {
-            self.loops.push(stmt);
+        let before = (self.loops.len(), self.tests.len());
+        match stmt {
+            Stmt::For { .. } => self.loops.push(stmt),
+            Stmt::If { cond, .. } => self.tests.push(cond),
+            _ => {}
         }
         stmt.body().iter().for_each(|stmt| self.stmt(stmt));
-        if is_loop {
-            self.loops.pop();
-        }
+        self.loops.truncate(before.0);
+        self.tests.truncate(before.1);
     }
 }
 
 /// Whether a loop around both says that what is loaded was stored, although the store comes later in its text.
 fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Access<'_>]) -> Checked<bool> {
-    let Stmt::For { index, domain, lanes, jam, parallel, .. } = around else { return Ok(false) };
-    let inside = |a: &&&Access<'_>| a.loops.iter().any(|other| std::ptr::eq(*other, around));
+    let Stmt::For { index, lanes, jam, parallel, .. } = around else { return Ok(false) };
+    let first = first_value(around).filter(|_| (*lanes, *jam, *parallel) == (1, 1, false));
+    let at_first = |a: &Affine| first.map_or(Ok(None), |first| replaced(a, *index, first).map(Some));
+    if load.place == store.place && !load.place.at.iter().any(|a| a.mentions(*index)) {
+        for test in &load.tests {
+            if let Cond::NonNegative(a) = test
+                && at_first(a)?.and_then(|a| a.as_constant()).is_some_and(|a| a < 0)
+            {
+                return Ok(true);
+            }
+        }
+    }
+    let inside = |a: &Access<'_>| a.loops.iter().any(|other| std::ptr::eq(*other, around));
     for (axis, (read, written)) in load.place.at.iter().zip(&store.place.at).enumerate() {
         let Some(direction) = rows(read, *index).filter(|by| rows(written, *index) == Some(*by)) else { continue };
-        let at = |a: &Access<'_>| a.place.at.get(axis).cloned();
         let distance = written.sub(read)?.as_constant();
-        if distance == Some(0) && before.iter().filter(inside).any(|a| at(a).as_ref() == Some(read)) {
-            return Ok(true);
-        }
-        let first = match (domain, distance) {
-            (Domain::Range { lower, .. }, Some(by))
-                if by == direction && (*lanes, *jam, *parallel) == (1, 1, false) =>
-            {
-                let [Bound { numerator, divisor: 1 }] = lower.as_slice() else { continue };
-                read.substitute(&|i| (i == *index).then(|| numerator.clone()))?
+        for earlier in before {
+            let Some(at) = earlier.place.at.get(axis) else { continue };
+            let is_stored = match inside(earlier) {
+                true => distance == Some(0) && at == read,
+                false => distance == Some(direction) && Some(lowest(at, earlier)?) == at_first(read)?,
+            };
+            if is_stored {
+                return Ok(true);
             }
-            _ => continue,
-        };
-        if before.iter().filter(|a| !inside(a)).any(|a| at(a).as_ref() == Some(&first)) {
-            return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The least value of a loop, where one expression says it.
+fn first_value(stmt: &Stmt) -> Option<&Affine> {
+    let Stmt::For { domain: Domain::Range { lower, .. }, .. } = stmt else { return None };
+    match lower.as_slice() {
+        [Bound { numerator, divisor: 1 }] => Some(numerator),
+        _ => None,
+    }
+}
+
+/// An expression in the first iterations of the loops around.
+fn lowest(a: &Affine, access: &Access<'_>) -> Checked<Affine> {
+    let mut lowest = a.clone();
+    for around in access.loops.iter().rev() {
+        if let (Stmt::For { index, .. }, Some(first)) = (around, first_value(around)) {
+            lowest = replaced(&lowest, *index, first)?;
+        }
+    }
+    Ok(lowest)
+}
+
+fn replaced(a: &Affine, index: IndexId, by: &Affine) -> Checked<Affine> {
+    a.substitute(&|i| (i == index).then(|| by.clone()))
 }
 
 /// In which direction an expression goes through rows, one after the other, as an index grows.
