@@ -151,7 +151,7 @@
 //! | `reference` | `flow`, `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `flow`, `loops`, `term`, `tssa` |
 //! | `driver` | `certificate`, `codegen`, `diff`, `flow`, `index`, `kernel`, `link`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
-//! | `report` | `certificate`, `driver`, `flow`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
+//! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
 //!
