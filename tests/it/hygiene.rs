@@ -119,6 +119,15 @@ impl<'a> Checker<'a> {
                 self.term(*body, &inner, loops);
                 loops.pop();
             }
+            Term::Scan { index, steps, init, body, .. } => {
+                self.extents.insert(*index, steps.clone());
+                self.term(*init, facts, loops);
+                let mut inner = facts.clone();
+                inner.range(*index, steps);
+                loops.push(*index);
+                self.term(*body, &inner, loops);
+                loops.pop();
+            }
             Term::Let { var, value, body } => {
                 let (binders, element) = self.element(*value);
                 let support = self.support(element).into_iter();
@@ -344,6 +353,7 @@ impl<'a> Checker<'a> {
                 inside(*body, Some((*index, extent)))
             }
             Term::Let { body, .. } => inside(*body, None),
+            Term::Scan { .. } => Vec::new(),
             Term::Access { .. } => {
                 let (array, place) = self.access(e);
                 let Term::Var(x) = self.get(array) else { return Vec::new() };
@@ -754,7 +764,13 @@ impl Keys<'_> {
                 let value = self.key(*value, depth, name);
                 format!("let {var} = {value} in {}", self.key(*body, depth, name))
             }
-            Term::Scan { .. } => unreachable!("derivatives of programs without loops have none"),
+            Term::Scan { index, steps, down, state, init, body } => {
+                let (steps, init) = (self.affine(steps, name), self.key(*init, depth, name));
+                let bound = if self.readable { name(*index) } else { format!("#{depth}") };
+                self.scoped.insert(*index, bound.clone());
+                let body = self.key(*body, depth + 1, name);
+                format!("(scan {bound} < {steps}, down {down}, {state} = {init}. {body})")
+            }
         }
     }
 }
