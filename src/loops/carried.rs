@@ -9,7 +9,7 @@
 //!
 //! Where a load stands before a store to the same buffer, in the text of a loop around both, it is asked of some such loop that on some axis
 //!
-//! - both are at the row of the iteration, and something before the load in the same loop stores there, too; or
+//! - both are at the row of the iteration, and something before the load stores there, too, in the same loop or in one through the rows; or
 //! - the load is one row behind the store, iterations come one after the other in the direction of the rows, and before the loop something stores
 //!   to the row that the first iteration reads.
 //!
@@ -122,6 +122,7 @@ fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Acce
             let Some(at) = earlier.place.at.get(axis) else { continue };
             let is_stored = match inside(earlier) {
                 true => distance == Some(0) && at == read,
+                false if distance == Some(0) => goes_through_rows(at, earlier, load),
                 false => distance == Some(direction) && Some(lowest(at, earlier)?) == at_first(read)?,
             };
             if is_stored {
@@ -130,6 +131,12 @@ fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Acce
         }
     }
     Ok(false)
+}
+
+/// Whether a loop around a store, and not around a load, goes through rows with it.
+fn goes_through_rows(at: &Affine, store: &Access<'_>, load: &Access<'_>) -> bool {
+    let own = store.loops.iter().filter(|around| !load.loops.iter().any(|other| std::ptr::eq(*other, **around)));
+    own.flat_map(|around| around.defines()).any(|i| at.mentions(i))
 }
 
 /// The least value of a loop, where one expression says it.
