@@ -139,15 +139,6 @@ impl<'a> Checker<'a> {
                 self.uses.insert(*var, (loops.len(), Vec::new()));
                 self.term(*body, facts, loops);
             }
-            Term::Scan { index, steps, init, body, .. } => {
-                self.extents.insert(*index, steps.clone());
-                self.term(*init, facts, loops);
-                let mut inner = facts.clone();
-                inner.range(*index, steps);
-                loops.push(*index);
-                self.term(*body, &inner, loops);
-                loops.pop();
-            }
             Term::Access { .. } => {
                 let (array, place) = self.access(e);
                 place.iter().for_each(|a| self.read_by_index(a, loops));
@@ -365,7 +356,7 @@ impl<'a> Checker<'a> {
                 support.iter().map(|p| (p.substitute(&at).expect("small numbers"), BTreeSet::new())).collect()
             }
             Term::Number(_) | Term::Var(_) | Term::Add(..) | Term::Apply(..) => Vec::new(),
-            Term::Pair(..) | Term::Fst(_) | Term::Snd(_) | Term::Scan { .. } => Vec::new(),
+            Term::Pair(..) | Term::Fst(_) | Term::Snd(_) => Vec::new(),
         }
     }
 
