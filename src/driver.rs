@@ -62,6 +62,8 @@ pub enum Staged {
     Term(term::Program),
     /// Tensor-SSA.
     TensorSsa(tssa::Program),
+    /// Tensor-SSA with loops around it.
+    Flow(flow::Program),
 }
 
 impl fmt::Display for Staged {
@@ -69,15 +71,20 @@ impl fmt::Display for Staged {
         match self {
             Staged::Term(program) => program.fmt(f),
             Staged::TensorSsa(program) => program.fmt(f),
+            Staged::Flow(program) => program.fmt(f),
         }
     }
 }
 
-/// Takes a program through the passes up to a stage, with the default options.
+/// Takes a program through the passes up to a stage, with the default options. A program with loops has no normal forms as a whole: it is as it was
+/// written, or a flow, whose leaves are in Tensor-SSA.
 ///
 /// # Errors
 /// [`Error::Overflow`], [`Error::Limit`], [`Error::Limitation`], and [`Error::Bug`].
 pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> Result<Staged> {
+    if flows::has_scans(program) {
+        return flows::lower(program, until, stages);
+    }
     let mut program = program.clone();
     type Pass = fn(&term::Program) -> Result<term::Program>;
     let passes: [(Stage, &'static str, Pass); 3] = [
@@ -241,11 +248,9 @@ impl Function {
     /// # Errors
     /// Those of [`lower`].
     pub fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
-        if flows::has_scans(&source) {
-            return flows::compile(source, stages);
-        }
         match lower(&source, Stage::TensorSsa, stages)? {
             Staged::TensorSsa(tssa) => Ok(Function { source: Some(source), ..Function::from_tensor_ssa(tssa) }),
+            Staged::Flow(flow) => Ok(Function { source: Some(source), ..Function::from_flow(flow) }),
             Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
         }
     }

@@ -57,6 +57,7 @@
 //!                                        │ pair-elimination    no pairs but inputs and outputs            5.11-5.20
 //!                                        │ gen-pushout         every right-hand side is gen .. gen e      5.21-5.24
 //!                                        │ tensor-ssa                                                     5.25-5.34
+//!                                        │   with loops: outline ──> flow, whose leaves go the same way
 //!                                        v
 //!                              ┌───> Tensor-SSA ───> reference: evaluate, count operations
 //!                              │         │ forward             D f(x; dx)                                 6.1-6.13
@@ -68,6 +69,7 @@
 //!                              │      present ───> term        for reading, and for parsing back
 //!                              └───> prepare, lower ───> loops
 //!                                                          │ schedule     the same numbers, sooner
+//!                                                          │ link         with loops: the leaves as one program
 //!                                                          v
 //!                                                        kernel: interpreted, or compiled by `rustc`
 //! ```
@@ -83,6 +85,7 @@
 //! | [`ir::surface::ast`] | what was written | nothing |
 //! | [`ir::term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`ir::tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
+//! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA | values given once, before they are read; states of one type |
 //! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
 //! | [`ir::diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
@@ -103,6 +106,7 @@
 //! | [`ir::diff`] | derivatives, and the derivation of an adjoint as a list of rules |
 //! | [`mod@ir::simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
 //! | [`ir::present`] | Tensor-SSA to [`ir::term`], for reading |
+//! | [`ir::flow`] | programs with loops: terms to flows and back, their derivatives, leaves made one |
 //! | [`ir::certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, CSC, COO, relations; binding sizes to shapes; files |
 //! | [`ir::loops`] | loop nests, what they mean, and their verifier |
@@ -168,6 +172,7 @@
 //! | `π0 e`, `π1 e` | `fst e`, `snd e` | [`ir::term::Term::Fst`] |
 //! | `E`, right-hand side of Tensor-SSA | right-hand side | [`ir::tssa::Rhs`] |
 //! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
+//! | | leaf: what stands between loops; path: all states of a loop, `scan` | [`ir::flow::Leaf`], [`ir::flow::State`] |
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |
 //! | `<e0 \| e1>_[p]` | guarded inner product | [`ir::diff::InnerProduct`] |

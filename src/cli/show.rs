@@ -151,7 +151,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
                 print(&match request.mode.theorem() {
-                    Some(_) if arguments.derivative.given.is_empty() => {
+                    Some(_) if arguments.derivative.given.is_empty() && function.flow().is_none() => {
                         function.certify(&derived.function, request.mode)?.to_string()
                     }
                     _ => derived.function.cost()?.to_string(),
@@ -185,7 +185,13 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         None => return show(lower(&program, stage, &mut stages)?, format),
     };
     match stage {
-        Stage::TensorSsa | Stage::Simplify => show(Staged::TensorSsa(function.tensor_ssa().clone()), format),
+        Stage::TensorSsa | Stage::Simplify => show(
+            match function.flow() {
+                Some(flow) => Staged::Flow(flow.clone()),
+                None => Staged::TensorSsa(function.tensor_ssa().clone()),
+            },
+            format,
+        ),
         stage => show(lower(&function.term()?, stage, &mut stages)?, format),
     }
 }
@@ -240,6 +246,10 @@ fn inspect(arguments: &Arguments, program: term::Program, reader: &Reader, optio
     if let Some(request) = request {
         function = function.derive_in(&request, &mut stages)?.function;
     }
+    if function.flow().is_some() {
+        // Says what there is not.
+        function.explain()?;
+    }
     print(&match arguments.explain {
         true => simplify::explain(function.tensor_ssa(), options)?.to_string(),
         false => simplify::to_dot(function.tensor_ssa(), options)?,
@@ -260,10 +270,16 @@ fn show(staged: Staged, format: Format) -> Outcome {
         (Staged::Term(program), Format::Dot) => program.to_dot(),
         (Staged::TensorSsa(program), Format::Json) => program.to_json()?,
         (Staged::TensorSsa(program), Format::Dot) => program.to_dot(),
+        (Staged::Flow(program), Format::Json) => program.to_json()?,
+        (Staged::Flow(_), Format::Dot) => {
+            let feature = "the picture of a program with loops".to_owned();
+            return Err(Error::Limitation { feature, span: None }.into());
+        }
         (
             Staged::TensorSsa(program),
             Format::Text | Format::Unicode | Format::Latex | Format::MathMl | Format::Matrix,
         ) => program.to_string(),
+        (Staged::Flow(program), _) => program.to_string(),
     };
     print(&text)?;
     if !text.ends_with('\n') {

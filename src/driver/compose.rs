@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var};
 use crate::scalar::{self, Number, Primitive, UserFunction, UserValue};
 use crate::stages::{self, Stages};
+use crate::flow;
 use crate::surface;
 use crate::term::{NormalForm, Program, Term, TermId, VariableKind};
 use crate::tssa::Output;
@@ -140,6 +141,15 @@ impl Function {
         pattern: impl Fn(&Signature, RelationId) -> Option<RelationId>,
     ) -> Result<Function> {
         let mut function = Function { sparse: self.sparse.clone(), ..Function::compile(made, &mut Stages::new())? };
+        if let Some(flow) = &mut function.flow {
+            let names = match &self.flow {
+                Some(own) => own.outputs.iter().map(|output| output.name.clone()).collect(),
+                None => self.tssa.outputs.iter().map(|output| output.name.clone()).collect(),
+            };
+            flow::split_result(flow, names)?;
+            stages::check("compose", flow)?;
+            return Ok(function);
+        }
         let signature = function.tssa.signature.clone();
         let [output] = function.tssa.outputs.as_slice() else { return Ok(function) };
         let (mut ty, mut leaves) = (output.ty, output.leaves.as_slice());
@@ -354,8 +364,21 @@ impl<'p> Copier<'p> {
                 Term::Access { array, index } => Term::Access { array, index: self.affine(&index)? },
                 Term::Iverson { guard, body } => Term::Iverson { guard: self.pred(&guard)?, body },
                 Term::Let { var, value, body } => Term::Let { var: self.variables[var.index()], value, body },
+                Term::Scan { index, steps, down, state, init, body } => Term::Scan {
+                    index: self.indices[index.index()],
+                    steps: self.affine(&steps)?,
+                    down,
+                    state: self.variables[state.index()],
+                    init,
+                    body,
+                },
                 Term::Var(x) => Term::Var(self.variables[x.index()]),
-                other => other,
+                other @ (Term::Number(_)
+                | Term::Add(..)
+                | Term::Mul(..)
+                | Term::Pair(..)
+                | Term::Fst(_)
+                | Term::Snd(_)) => other,
             };
             let place = match term {
                 Term::Var(x) => match from.variables[*x].kind {

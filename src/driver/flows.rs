@@ -1,6 +1,6 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
-use super::{Derived, Function, Mode, Request, Stage, Staged, lower};
+use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::error::{Error, Result};
 use crate::stages::Stages;
 use crate::term::Term;
@@ -11,16 +11,26 @@ pub(super) fn has_scans(program: &term::Program) -> bool {
     program.terms.values().any(|term| matches!(term, Term::Scan { .. }))
 }
 
-/// Compiles a typed program with loops.
-pub(super) fn compile(source: term::Program, stages: &mut Stages<'_>) -> Result<Function> {
+/// Takes a program with loops up to a stage.
+pub(super) fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> Result<Staged> {
+    match until {
+        Stage::Surface => return Ok(Staged::Term(program.clone())),
+        Stage::LetLifting | Stage::PairElimination | Stage::GenPushout => {
+            return Err(limitation("a normal form before Tensor-SSA"));
+        }
+        Stage::TensorSsa | Stage::Simplify => {}
+    }
     let flow = stages.run("outline", || {
-        let outlined = flow::outline(&source, &mut |leaf| match lower(leaf, Stage::TensorSsa, &mut Stages::new())? {
+        let leaf = |leaf: &term::Program| match super::lower(leaf, Stage::TensorSsa, &mut Stages::new())? {
             Staged::TensorSsa(leaf) => Ok(leaf),
-            Staged::Term(_) => Err(Error::bug("driver", "the pipeline ended before Tensor-SSA")),
-        })?;
-        flow::join(&outlined)
+            Staged::Term(_) | Staged::Flow(_) => Err(Error::bug("driver", "a leaf did not become Tensor-SSA")),
+        };
+        flow::join(&flow::outline(program, &mut { leaf })?)
     })?;
-    Ok(Function { source: Some(source), ..Function::from_flow(flow) })
+    match until {
+        Stage::Simplify => Ok(Staged::Flow(simplified(&flow, &simplify::Options::default(), stages)?.0)),
+        _ => Ok(Staged::Flow(flow)),
+    }
 }
 
 /// A flow with its leaves simplified, and how that went in all.

@@ -18,14 +18,15 @@ use serde::{Deserialize, Serialize, de, ser};
 
 use super::Function;
 use crate::scalar::UserValue;
-use crate::tssa;
+use crate::{flow, tssa};
 
-/// A function in a file: as text, or as statements in JSON.
+/// A function in a file: as text, or as statements in JSON, with loops around them or not.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Saved {
     Program(String),
     Statements { json: String, sparse: Vec<String> },
+    Flow { json: String },
 }
 
 impl Serialize for Function {
@@ -39,6 +40,7 @@ impl Serialize for Function {
         }
         let saved = match &self.source {
             Some(source) if self.sparse.is_empty() => Saved::Program(source.to_string()),
+            _ if let Some(flow) = &self.flow => Saved::Flow { json: flow.to_json().map_err(ser::Error::custom)? },
             _ => Saved::Statements {
                 json: self.tssa.to_json().map_err(ser::Error::custom)?,
                 sparse: self.sparse.clone(),
@@ -52,6 +54,7 @@ impl<'de> Deserialize<'de> for Function {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Function, D::Error> {
         match Saved::deserialize(deserializer)? {
             Saved::Program(text) => Function::parse(&text).map_err(de::Error::custom),
+            Saved::Flow { json } => Ok(Function::from_flow(flow::Program::from_json(&json).map_err(de::Error::custom)?)),
             Saved::Statements { json, sparse } => {
                 let tssa = tssa::Program::from_json(&json).map_err(de::Error::custom)?;
                 if let Some(name) = sparse.iter().find(|name| tssa.outputs.iter().all(|output| output.name != **name)) {

@@ -60,7 +60,7 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool)
     let (program, seeds) = extended(program, &params)?;
     let mut active = Active { params: wrt.iter().copied().collect(), ..Active::default() };
     active.through(&program.body)?;
-    let mut derive = Adjoint { flow: Builder::resume(&program) };
+    let mut derive = Adjoint { flow: Builder::resume(&program), one: None };
     let loops = Loops::new();
     let mut body = program.body.clone();
     let mut owed = Owed::default();
@@ -69,6 +69,9 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool)
             Some(seed) => derive.small(&loops).parameter(*seed)?,
             None => derive.small(&loops).constant("dy", &[], 1.0)?,
         };
+        if seed == Seed::One {
+            derive.one = seeds.gives.first().copied();
+        }
         for (x, seed) in output.values.iter().zip(&seeds.gives) {
             owed.value(*x, *seed);
         }
@@ -118,6 +121,8 @@ type Known = BTreeMap<ValueId, ValueId>;
 
 struct Adjoint {
     flow: Builder,
+    /// The seed of a gradient, which is the number 1.
+    one: Option<ValueId>,
 }
 
 impl Adjoint {
@@ -220,11 +225,15 @@ impl Adjoint {
         if wrt.is_empty() {
             return Ok(());
         }
-        let options = Options { seed: Seed::Parameter, with_value: true, derivation: false };
+        let is_gradient = seeds.len() == 1 && seeds.first().copied() == self.one;
+        let seed = if is_gradient { Seed::One } else { Seed::Parameter };
+        let options = Options { seed, with_value: true, derivation: false };
         // What partial derivatives have in common with the step is read, too.
         let derived = diff::expand_partials(&diff::adjoint(&part.program, &wrt, options)?.program)?;
         let mut all = sources(leaf);
-        all.extend(seeds.into_iter().map(Source::Value));
+        if !is_gradient {
+            all.extend(seeds.into_iter().map(Source::Value));
+        }
         // What the leaf has given is read.
         let mut instead: BTreeMap<VarId, ValueId> = BTreeMap::new();
         for ((_, x), output) in gives.iter().zip(&derived.outputs) {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Arena, SizeId, define_id};
+use crate::error::{Error, Result};
 use crate::index::{Pred, Size};
 use crate::tssa;
-use crate::ty::{Param, Signature, Storage, TypeId};
+use crate::ty::{Param, Signature, Storage, Type, TypeId};
 
 define_id!(
     /// A value of a flow: what a leaf gives, a state, or a path.
@@ -14,7 +17,7 @@ define_id!(
 );
 
 /// A value: a tensor of reals. What is a pair in the language is several of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Value {
     /// A name for reading; printers make names distinct.
     pub name: String,
@@ -25,7 +28,8 @@ pub struct Value {
 }
 
 /// A statement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stmt {
     /// Straight-line statements.
     Leaf(Leaf),
@@ -34,10 +38,11 @@ pub enum Stmt {
 }
 
 /// `ys = F(xs)`: a program in Tensor-SSA, closed over the parameters of the flow and the values that it takes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Leaf {
     /// The program. Its signature is the [frame](Program::frame) of the flow with what is known [inside of the loops](Loops) around, and a parameter
     /// for each value that it takes.
+    #[serde(with = "super::json::leaf")]
     pub program: tssa::Program,
     /// The values of the parameters behind those of the frame.
     pub takes: Vec<ValueId>,
@@ -46,7 +51,7 @@ pub struct Leaf {
 }
 
 /// `scan index < steps, (before, ..) = (init, ..). body`, all states going on together.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
     /// The loop index: a size of the frame that leaves of the body mention.
     pub index: SizeId,
@@ -61,7 +66,7 @@ pub struct Scan {
 }
 
 /// A state of a scan, of a type `T` of tensors of reals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The first state, a value around the scan.
     pub init: ValueId,
@@ -78,7 +83,7 @@ pub struct State {
 }
 
 /// A result of a flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// Its name, as in [`tssa::Output`].
     pub name: String,
@@ -103,6 +108,32 @@ pub struct Program {
     pub outputs: Vec<Output>,
 }
 
+/// A result that is a tuple as several results of these names.
+///
+/// # Errors
+/// [`Error::Bug`](crate::Error::Bug) where the result has fewer components.
+pub fn split_result(program: &mut Program, names: Vec<String>) -> Result<()> {
+    let few = || Error::bug("compose", "results of other shapes");
+    let [output] = program.outputs.as_slice() else { return Ok(()) };
+    let types = &program.frame.types;
+    let (mut ty, mut values) = (output.ty, output.values.as_slice());
+    let mut outputs = Vec::with_capacity(names.len());
+    let last = names.len().saturating_sub(1);
+    for (at, name) in names.into_iter().enumerate() {
+        let component = match types.get(ty) {
+            Type::Pair(first, rest) if at < last => {
+                ty = *rest;
+                *first
+            }
+            _ => ty,
+        };
+        let own = values.split_off(..types.leaves(component)?.len()).ok_or_else(few)?;
+        outputs.push(Output { name, ty: component, values: own.to_vec() });
+    }
+    program.outputs = outputs;
+    Ok(())
+}
+
 /// The loops around a place, outside in: their indices with their numbers of steps.
 pub type Loops = Vec<(SizeId, Size)>;
 
@@ -111,7 +142,7 @@ impl Program {
     ///
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow).
-    pub fn leaf_signature(&self, loops: &Loops, takes: &[ValueId]) -> crate::error::Result<Arc<Signature>> {
+    pub fn leaf_signature(&self, loops: &Loops, takes: &[ValueId]) -> Result<Arc<Signature>> {
         leaf_signature(&self.frame, &self.values, loops, takes)
     }
 }
@@ -122,7 +153,7 @@ pub(super) fn leaf_signature(
     values: &Arena<ValueId, Value>,
     loops: &Loops,
     takes: &[ValueId],
-) -> crate::error::Result<Arc<Signature>> {
+) -> Result<Arc<Signature>> {
     let mut signature = (**frame).clone();
     for (index, steps) in loops {
         let inside = Pred::lt(&Size::size(*index), steps)?;

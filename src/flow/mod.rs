@@ -30,6 +30,7 @@
 //! | `leaf` | leaves made of programs |
 //! | `extend` | flows that take more from outside |
 //! | `present` | flows to terms, for reading |
+//! | `json` | flows as JSON |
 //! | `tally` | all statements as a list, to count |
 
 mod active;
@@ -39,6 +40,7 @@ mod data;
 mod extend;
 mod forward;
 mod join;
+mod json;
 mod leaf;
 mod lift;
 mod outline;
@@ -49,7 +51,7 @@ mod verify;
 
 pub use adjoint::adjoint;
 pub use build::Builder;
-pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId};
+pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
 pub use forward::forward;
 pub use join::{join, map_leaves};
 pub use outline::{MAX_DEPTH, Normalise, outline};

@@ -528,3 +528,21 @@ fn costs_are_counted() {
         }
     }
 }
+
+/// A flow goes through JSON, and what is saved computes the same.
+#[test]
+fn flows_are_saved() {
+    for name in ["lstm", "edit_distance", "pagerank"] {
+        let function = program(name);
+        let names: Vec<String> = function.signature().params.values().map(|param| param.name.clone()).collect();
+        for function in [function.gradient(&names).expect("it has a gradient"), function] {
+            let flow = function.flow().expect("it has loops");
+            let json = flow.to_json().expect("it is written");
+            assert_eq!(flow::Program::from_json(&json).expect("it is read"), *flow);
+            assert!(flow::Program::from_json(&json.replace("\"steps\"", "\"stairs\"")).is_err());
+            let saved = serde_json::to_string(&function).expect("it is saved");
+            let again: Function = serde_json::from_str(&saved).expect("it is loaded");
+            assert_eq!(again.to_string(), function.to_string());
+        }
+    }
+}
