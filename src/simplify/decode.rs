@@ -3,6 +3,9 @@
 //! `[[T]] = X` with `X = gen g. T[g]`. A read at an affine expression becomes a `sum` index with an equation, `T[a] = sum s. [s = a] * T[s]`; a
 //! product of many factors becomes a chain of contractions over two operands, and literals are multiplied last, outside the sums.
 //!
+//! Normal forms have the values that equations give in place of indices, `[i = a] * T[a]`. This is read at the index again, `[i = a] * T[i]`, which
+//! takes no other tensor: with one for each of them a program would grow whenever it is simplified once more.
+//!
 //! The axes of a class are numbered as its expression happens to mention them; those of `X` may come in another order, [`orders`], so that
 //! what reads `X` needs no transposed copy.
 
@@ -19,6 +22,7 @@ use crate::base::{Id as _, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
+use crate::solver::solution;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs};
 
 /// The program of a selection.
@@ -169,7 +173,7 @@ impl Decoder<'_> {
     /// `gen g. [p] * leaf`, with all axes.
     pub(super) fn leaf(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<VarId> {
         if guard.is_true()
-            && let Some(x) = self.plain(gens, leaf)?
+            && let Some(x) = self.plain(gens, guard, leaf)?
         {
             return Ok(x);
         }
@@ -204,7 +208,7 @@ impl Decoder<'_> {
             let guard = self.guard(&product.guard)?;
             let x = match product.factors.as_slice() {
                 // The guard stands in the addition.
-                [leaf] => match self.plain(gens, leaf)? {
+                [leaf] => match self.plain(gens, &product.guard, leaf)? {
                     Some(x) => x,
                     None => self.leaf(gens, &product.guard, leaf)?,
                 },
@@ -223,11 +227,12 @@ impl Decoder<'_> {
         Ok(sum)
     }
 
-    /// The tensor of a leaf that is read at exactly the given indices.
-    fn plain(&mut self, gens: &Scope, leaf: &Expr) -> Result<Option<VarId>> {
+    /// The tensor of a leaf that is read at exactly the given indices wherever a guard holds.
+    fn plain(&mut self, gens: &Scope, guard: &Pred, leaf: &Expr) -> Result<Option<VarId>> {
         Ok(match leaf {
             Expr::Read(read) => {
-                let (x, indices) = self.stored(read)?;
+                let (x, mut indices) = self.stored(read)?;
+                self.unsolve(x, &mut indices, gens, guard.conjuncts());
                 let whole = indices.len() == gens.len()
                     && indices.iter().zip(gens).all(|(a, (i, _))| a.as_index() == Some(*i))
                     && self.builder.dims(x).iter().zip(gens).all(|(m, (_, n))| m == n);
@@ -249,7 +254,7 @@ impl Decoder<'_> {
     ) -> Result<VarId> {
         let mut vars = Vec::with_capacity(args.len());
         for arg in args {
-            vars.push(match self.plain(gens, arg)? {
+            vars.push(match self.plain(gens, &guard, arg)? {
                 Some(x) => x,
                 None => self.leaf(gens, &guard, arg)?,
             });
@@ -286,21 +291,25 @@ impl Decoder<'_> {
             let one = self.builder.number(&[], Number::Literal(1.0))?;
             found.operands.push(Operand { var: one, indices: Vec::new() });
         }
-        let mut last = Vec::with_capacity(scalars.len());
-        for e in &scalars {
-            last.push(self.operand(&scope, e)?);
-        }
-        // Literals go to a factor that is the same at many places; elsewhere they come last.
-        if found.sums.is_empty() && repeats(&found.operands) {
-            found.operands.append(&mut last);
-        }
+        // Literals go to a factor that stands alone, or is the same at many places; elsewhere they come last.
+        let last = match found.sums.is_empty() && (found.operands.len() == 1 || repeats(&found.operands)) {
+            true => {
+                let scalars = scalars.iter().map(|e| self.operand(&scope, e)).collect::<Result<Vec<_>>>()?;
+                found.operands.extend(scalars);
+                Vec::new()
+            }
+            false => scalars,
+        };
         self.narrow(gens, &mut found)?;
         let x = self.builder.contract(gens, &found.sums, Pred::all(found.guard), found.operands)?;
         if last.is_empty() {
             return Ok(x);
         }
-        last.insert(0, Operand { var: x, indices: gens.iter().map(|(i, _)| *i).collect() });
-        self.chain(gens, outside, last)
+        let mut operands = vec![Operand { var: x, indices: gens.iter().map(|(i, _)| *i).collect() }];
+        for e in &last {
+            operands.push(self.operand(&scope, e)?);
+        }
+        self.chain(gens, outside, operands)
     }
 
     /// Multiplies operands without sums, two at a time.
@@ -328,7 +337,9 @@ impl Decoder<'_> {
             into.operands.push(operand);
             return Ok(());
         };
-        let (var, indices) = self.stored(read)?;
+        let (var, mut indices) = self.stored(read)?;
+        let own: Scope = scope.iter().filter(|(i, _)| !into.sums.iter().any(|(s, _)| s == i)).cloned().collect();
+        self.unsolve(var, &mut indices, &own, &into.guard);
         let dims = self.builder.dims(var).to_vec();
         let mut at = Vec::with_capacity(dims.len());
         for (a, n) in indices.iter().zip(&dims) {
@@ -350,6 +361,30 @@ impl Decoder<'_> {
         }
         into.operands.push(Operand { var, indices: at });
         Ok(())
+    }
+
+    /// Where an equation of a guard says that an axis is read at an index of `gen` that is read on no other axis, it is read at this index. A sparse
+    /// parameter is read at the places that the guard has for it.
+    fn unsolve(&self, x: VarId, at: &mut [Affine], gens: &Scope, conjuncts: &[Pred]) {
+        let pattern = self.pattern(&Operand { var: x, indices: Vec::new() });
+        if pattern.is_some_and(|pattern| !pattern.is_true()) {
+            return;
+        }
+        let dims = self.builder.dims(x);
+        for (k, n) in dims.iter().enumerate().take(at.len()) {
+            let (before, rest) = at.split_at(k);
+            let Some((a, after)) = rest.split_first() else { return };
+            // Of an index that is read twice the first axis has it.
+            if a.as_index().is_some_and(|_| !before.contains(a)) {
+                continue;
+            }
+            let is_free = |i: IndexId| !before.iter().chain(after).any(|b| b.as_index() == Some(i));
+            let is_there = |i: IndexId| conjuncts.iter().any(|p| solution(i, p).as_ref() == Some(a));
+            let found = gens.iter().find(|(i, m)| m == n && is_free(*i) && is_there(*i)).map(|(i, _)| *i);
+            if let (Some(i), Some(a)) = (found, at.get_mut(k)) {
+                *a = i.into();
+            }
+        }
     }
 
     /// The targets of maps become `sum` indices, `f(b)` is the `t` with `f(b, t)`.

@@ -295,6 +295,9 @@ fn simplified_special_programs() {
         setting("IVERSON_PROGRAMS", 250),
         Campaign { family: Family::Special, simplify: true },
     );
+    // Copies at one place, which a second simplification would have copied.
+    campaign("simplified special", 13_048, 1, Campaign { family: Family::Special, simplify: true });
+    campaign("simplified special", 14_331, 1, Campaign { family: Family::Special, simplify: true });
 }
 
 /// Inputs for a program whose sizes all have one value: sparse tensors are about half full, maps are onto what there is.

@@ -397,12 +397,29 @@ const SIGNS: &[SignCase] = &[
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[-0.0, -0.0, -0.0]))], &[INF]),
     ("param x : [n] real\natan2((sum i < n. x[i]), -1)", &[("x", Vector(&[-0.0, -0.0]))], &[std::f64::consts::PI]),
     ("param x : [n] real\n1 / (sum i < n. x[i])", &[("x", Vector(&[]))], &[INF]),
-    // In a row of much arithmetic too.
+    // In rows that become straight-line code too.
     (
-        "param x : [n, 3] real\nmap f : [p] -> [n]\nlet t = gen o < p, a < 3. sum b < 3, c < 3.
-           (x[f(o), a] + 1) * (x[f(o), b] + 2) * (x[f(o), c] + a) * (b + 1)\nin gen o < p. 1 / (sum a < 3. x[f(o), a] * t[o, a])",
-        &[("x", Matrix(1, 3, &[-0.0, -0.0, -0.0])), ("f", Map(&[0, 0], 1))],
-        &[INF, INF],
+        "param x : [n, 3] real\nparam w : [p] real\nmap f : [p] -> [n]
+         let s = gen o < p, a < 3. sum b < 3. [b <= a] * (x[f(o), b] + w[o]) * (x[f(o), a] + 2)
+         let t = gen o < p, a < 3. sum b < 3. [a <= b + 1] * s[o, b] * (x[f(o), a] + b + 1)
+         let u = gen o < p, a < 3. sum b < 3. [a != b] * s[o, a] * t[o, b]
+         gen o < p, e < 2. 1 / (sum a < 3. [e <= a] * x[f(o), a] * (s[o, a] + t[o, a] * u[o, a]))",
+        &[("x", Matrix(1, 3, &[-0.0; 3])), ("w", Vector(&[1.0; 9])), ("f", Map(&[0; 9], 1))],
+        &[INF; 18],
+    ),
+    // Of few terms, of one, along a window, and in a product of matrices.
+    ("param x : [n, 2] real\ngen i < n. 1 / (sum k < 2. x[i, k])", &[("x", Matrix(9, 2, &[-0.0; 18]))], &[INF; 9]),
+    ("param x : [n, 1] real\ngen i < n. 1 / (sum k < 1. x[i, k])", &[("x", Matrix(9, 1, &[-0.0; 9]))], &[INF; 9]),
+    ("param x : [n] real\ngen i < n - 2. 1 / (sum k < 3. x[i + k])", &[("x", Vector(&[-0.0; 20]))], &[INF; 18]),
+    (
+        "param x : [n, n] real\nparam f : [3, 3] real\ngen i < n - 2, j < n - 2. 1 / (sum a < 3, b < 3. x[i + a, j + b] * f[a, b])",
+        &[("x", Matrix(12, 12, &[-0.0; 144])), ("f", Matrix(3, 3, &[1.0; 9]))],
+        &[INF; 100],
+    ),
+    (
+        "param a : [n, m] real\nparam b : [m, n] real\ngen i < n, j < n. 1 / (sum k < m. a[i, k] * b[k, j])",
+        &[("a", Matrix(20, 2, &[-0.0; 40])), ("b", Matrix(2, 20, &[1.0; 40]))],
+        &[INF; 400],
     ),
     // One that has one summand by accident is none that has it by an equation.
     ("param x : [n] real\n1 / (sum i < n. [i < 1] * x[i])", &[("x", Vector(&[-0.0, 1.0]))], &[INF]),

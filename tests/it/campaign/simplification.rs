@@ -210,6 +210,28 @@ fn circles_end_alike() {
     }
 }
 
+/// What an equation of a guard fixes is read at the index that it fixes, and takes no tensor more each time: the result has as many statements as
+/// the program, and a second time changes nothing.
+#[test]
+fn programs_do_not_grow() {
+    let cases = [
+        "param x : [m] real\nrel E : [m]\nlet u = gen i < m. sin(x[i])\nlet v = gen i < m. exp(x[i])
+         (u, v, gen i < m. [i = 0 and E(0)] * u[0] + [i = 0 and m >= 2] * v[0])",
+        "param x : [n] real\nlet u = gen i < n. exp(x[i])\n(u, gen i < n, j < n. [i = j] * u[i] * -3)",
+        "param x : [n] real\nrel E : [n]\nlet u = gen i < n. sin(x[i])\n(u, gen i < n, j < n. [i + 1 = j and E(j)] * exp(u[i + 1]))",
+    ];
+    for text in cases {
+        let program = Function::parse(text).expect("the program is sound");
+        let simplified = |program: &tssa::Program| {
+            simplify::simplify(program, &simplify::Options::default()).expect("it is simplified").program
+        };
+        let once = simplified(program.tensor_ssa());
+        assert_eq!(simplified(&once).stmts, once.stmts, "{text}");
+        let count = |program: &tssa::Program| program.stmts.len();
+        assert!(count(&once) <= count(program.tensor_ssa()), "{}became\n{once}", program.tensor_ssa());
+    }
+}
+
 /// Explanations hang together, all of what they cite is there, and each of their steps keeps the values.
 #[test]
 fn explanations_are_checked_and_replayed() {
