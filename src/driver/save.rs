@@ -54,7 +54,9 @@ impl<'de> Deserialize<'de> for Function {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Function, D::Error> {
         match Saved::deserialize(deserializer)? {
             Saved::Program(text) => Function::parse(&text).map_err(de::Error::custom),
-            Saved::Flow { json } => Ok(Function::from_flow(flow::Program::from_json(&json).map_err(de::Error::custom)?)),
+            Saved::Flow { json } => {
+                Ok(Function::from_flow(flow::Program::from_json(&json).map_err(de::Error::custom)?))
+            }
             Saved::Statements { json, sparse } => {
                 let tssa = tssa::Program::from_json(&json).map_err(de::Error::custom)?;
                 if let Some(name) = sparse.iter().find(|name| tssa.outputs.iter().all(|output| output.name != **name)) {

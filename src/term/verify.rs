@@ -299,17 +299,20 @@ impl Verifier<'_> {
                 expect(variables[*var].ty == of(value), &format!("the value is not of the type of {var}"))?;
                 result(of(body))
             }
-            Term::Scan { steps, state, init, body, .. } => {
-                self.check_extent(steps)?;
-                let Variable { kind, ty: of_state, .. } = &variables[*state];
-                expect(*kind == VariableKind::Let, &format!("{state} is a parameter"))?;
-                expect(of(init) == *of_state, "the first state is not of the type of the state")?;
-                expect(of(body) == *of_state, "the next state is not of the type of the state")?;
-                let states = steps.add_constant(1).map_err(|overflow| overflow.to_string())?;
-                let is_tensor = *types.get(ty) == Type::Tensor(states, *of_state);
-                expect(is_tensor, &format!("{ty} is not the tensor of {of_state}"))
-            }
+            Term::Scan { steps, state, init, body, .. } => self.check_scan(steps, *state, [of(init), of(body)], ty),
         }
+    }
+
+    fn check_scan(&self, steps: &Size, state: VarId, values: [TypeId; 2], ty: TypeId) -> Result<(), String> {
+        self.check_extent(steps)?;
+        let expect = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
+        let Variable { kind, ty: of_state, .. } = &self.program.variables[state];
+        expect(*kind == VariableKind::Let, &format!("{state} is a parameter"))?;
+        expect(values[0] == *of_state, "the first state is not of the type of the state")?;
+        expect(values[1] == *of_state, "the next state is not of the type of the state")?;
+        let states = steps.add_constant(1).map_err(|overflow| overflow.to_string())?;
+        let is_tensor = *self.program.types.get(ty) == Type::Tensor(states, *of_state);
+        expect(is_tensor, &format!("{ty} is not the tensor of {of_state}"))
     }
 
     fn check_extent(&self, extent: &Size) -> Result<(), String> {

@@ -58,14 +58,8 @@ const NESTS: &[(&str, &str)] = &[
     ("parallel for i0 in 0 .. n - 1\n  r0 = x[i0]\n  y[0] = r0", "y[0] and y[0] may meet"),
     // What another iteration has stored.
     ("for i0 in 1 .. n - 1\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0 - 1]", ""),
-    (
-        "parallel for i0 in 1 .. n - 1\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0 - 1]",
-        "y[i0] and y[i0 - 1] may meet",
-    ),
-    (
-        "for i0 in 1 .. n - 1, lanes 8\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0 - 1]",
-        "y[i0] and y[i0 - 1] may meet",
-    ),
+    ("parallel for i0 in 1 .. n - 1\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0 - 1]", "y[i0] and y[i0 - 1] may meet"),
+    ("for i0 in 1 .. n - 1, lanes 8\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0 - 1]", "y[i0] and y[i0 - 1] may meet"),
     ("parallel for i0 in 0 .. n - 1\n  r0 = x[i0]\n  y[i0] = r0\n  r1 = y[i0]\n  y[i0] = r1", ""),
     // Blocks of 32 places, and of one more.
     (
