@@ -8,6 +8,7 @@
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
 //! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
+//! | `let a = fst s in let b = snd s in e` below a scan of the state `s` | the pattern `(a, b)` for the state |
 //! | the last state of a scan, `(scan t < n, s = e0. e)[n]` | `fold t < n, s = e0. e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
 //! | the sum of `v[i, k]` over the place `k` of its largest element | `max k < n. v[i, k]` |
@@ -153,8 +154,10 @@ pub(super) struct Printer<'a> {
     folded: BTreeMap<VarId, TermId>,
     /// The sizes that are written as quotients.
     floors: BTreeMap<SizeId, String>,
-    /// The states that have the name of the variable which their scan is the value of.
+    /// The states, and parts of states, that have the names of the variables which their scan is the value of.
     states: BTreeSet<VarId>,
+    /// How often each variable is read.
+    reads: Vec<u32>,
     /// The terms of these comparisons.
     spelt: BTreeSet<TermId>,
     /// The terms written as largest elements, with their sums.
@@ -202,6 +205,7 @@ impl<'a> Printer<'a> {
             indices: Vec::new(),
             floors: BTreeMap::new(),
             states: BTreeSet::new(),
+            reads: reads(program),
             spelt: folded.values().copied().collect(),
             folded,
             folded_sums: largest.values().copied().collect(),
@@ -419,6 +423,7 @@ impl<'a> Printer<'a> {
             indices: program.indices.iter().map(|(id, name)| format!("{name}.{id}")).collect(),
             floors: BTreeMap::new(),
             states: BTreeSet::new(),
+            reads: reads(program),
             folded: BTreeMap::new(),
             spelt: BTreeSet::new(),
             largest: BTreeMap::new(),
@@ -458,6 +463,19 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// How often each variable is read as a value.
+fn reads(program: &Program) -> Vec<u32> {
+    let mut reads = vec![0; program.variables.len()];
+    for term in program.terms.values() {
+        if let Term::Var(x) = term
+            && let Some(reads) = reads.get_mut(x.index())
+        {
+            *reads = u32::saturating_add(*reads, 1);
+        }
+    }
+    reads
 }
 
 fn name_of<I: Id + fmt::Display>(names: &[String], id: I) -> String {

@@ -546,3 +546,46 @@ fn flows_are_saved() {
         }
     }
 }
+
+/// Programs with loops are put into others, and others into them.
+#[test]
+fn flows_are_composed() {
+    let sums = Function::parse("param x : [n] real\nscan t < n, s = 0. s + x[t]").expect("it is a program");
+    let squares = Function::parse("param v : [m] real\nsum i < m. v[i]^2").expect("it is a program");
+    let loss = squares.substitute("v", &sums).expect("the shapes fit");
+    let results = loss.gradient(["x"]).expect("it has a gradient").eval(&iverson::inputs! { "x" => [1.0, 2.0, 3.0] });
+    let results = results.expect("it runs");
+    assert_eq!(results["grad_x"].as_slice(), Some(&[20.0, 18.0, 12.0][..]));
+    let halves = Function::parse("param y : [n] real\ngen i < n. y[i] / 2").expect("it is a program");
+    let halved = sums.substitute("x", &halves).expect("the shapes fit");
+    let results = halved.eval(&iverson::inputs! { "y" => [2.0, 4.0] }).expect("it runs");
+    assert_eq!(results["value"].as_slice(), Some(&[0.0, 1.0, 3.0][..]));
+    let renamed = loss.value_and_gradient(["x"]).expect("it has a gradient").rename([("x", "z")]).expect("no z");
+    let results = renamed.eval(&iverson::inputs! { "z" => [1.0, 2.0] }).expect("it runs");
+    assert_eq!(results["value"].as_scalar(), Some(10.0));
+}
+
+/// What parameters that are constant lead to is computed once, with the same bits.
+#[test]
+fn constants_change_no_bit() {
+    let function = program("lstm");
+    let gradient = function.value_and_gradient(["U", "b"]).expect("it has a gradient");
+    let inputs = inputs(&gradient, &[("T", 5), ("n", 6), ("m", 3)], &usual, &[]);
+    let bits = |constants: &[&str]| {
+        let kernel = gradient.kernel(&inputs).constants(constants).engine(Engine::Interpreter).build();
+        let results = kernel.and_then(|kernel| kernel.call(&inputs)).expect("it runs");
+        let numbers = results.iter().flat_map(|(_, value)| value.leaves().to_vec());
+        numbers.flat_map(|leaf| leaf.lexicographic().into_owned()).map(f64::to_bits).collect::<Vec<_>>()
+    };
+    assert_eq!(bits(&["x", "y", "W"]), bits(&[]));
+}
+
+/// A path that nobody reads is not kept: memory does not grow with the number of steps.
+#[test]
+fn folds_need_no_memory() {
+    let function = program("heat");
+    let inputs = inputs(&function, &[("n", 4), ("T", 1_000)], &usual, &[]);
+    let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it is bound");
+    let ranks: Vec<usize> = kernel.program().buffers.values().map(|buffer| buffer.dims.len()).collect();
+    assert!(ranks.iter().all(|rank| *rank <= 1), "{}", kernel.program());
+}

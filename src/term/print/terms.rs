@@ -90,8 +90,15 @@ impl<'a> Printer<'a> {
         let (index, down, state, init, body) = (*index, *down, *state, *init, *body);
         let steps = self.affine(steps);
         self.take_index(index);
-        let named = self.states.contains(&state);
-        let name = if named { self.var(state) } else { self.take_var(state) };
+        let (name, body, taken) = match self.pattern(state, body) {
+            Some((parts, rest)) => {
+                let named = parts.iter().all(|(x, _)| self.states.contains(x));
+                let taken = if named { 0 } else { parts.len() };
+                (self.take_pattern(&parts, named), rest, taken)
+            }
+            None if self.states.contains(&state) => (self.var(state), body, 0),
+            None => (self.take_var(state), body, 1),
+        };
         let (index, word) = (self.index(index), self.symbol(word));
         let range = match (self.latex(), down) {
             (true, false) => format!("{word}_{{{index} < {steps}}} {name} = "),
@@ -101,7 +108,7 @@ impl<'a> Printer<'a> {
         };
         out.extend([Task::Open(2), Task::text(range), Task::Term(init, Level::Or), Task::text("."), Task::Line]);
         out.extend([Task::Last(body, Level::Open), Task::Close]);
-        out.extend(std::iter::repeat_with(|| Task::Leave).take(if named { 1 } else { 2 }));
+        out.extend(std::iter::repeat_with(|| Task::Leave).take(1 + taken));
     }
 
     /// `(a, b, c)`.
@@ -117,19 +124,74 @@ impl<'a> Printer<'a> {
         out.extend([Task::Last(rest, Level::Open), Task::Close, Task::text(close)]);
     }
 
-    /// `let x = value in body`, each on a line of its own.
-    fn binding(&mut self, id: TermId, var: VarId, value: TermId, body: TermId, out: &mut Vec<Task>) {
-        let name = self.take_var(var);
-        // The state of a scan has the name of its path, as in `let h = scan t < n, h = h0. e`.
-        let scan = self.fold(value).unwrap_or(value);
-        if let Term::Scan { state, .. } = &self.program.terms[scan] {
-            let wish = |x: VarId| self.program.variables.get(x).map(|x| x.name.as_str());
-            if wish(*state) == wish(var) {
-                let name = name_of(&self.vars, var);
+    /// The variables of a pattern, each with the way to its part, that a body takes a variable apart with, and what stands behind: `let`s of all parts in
+    /// order, which nothing else reads.
+    fn pattern(&self, whole: VarId, body: TermId) -> Option<(Parts, TermId)> {
+        let terms = &self.program.terms;
+        let mut parts = Parts::new();
+        let mut rest = body;
+        while let Term::Let { var, value, body } = &terms[rest] {
+            let mut path = Vec::new();
+            let mut of = *value;
+            while let Term::Fst(e) | Term::Snd(e) = &terms[of] {
+                path.push(matches!(terms[of], Term::Fst(_)));
+                of = *e;
+            }
+            if path.is_empty() || terms[of] != Term::Var(whole) {
+                break;
+            }
+            path.reverse();
+            parts.push((*var, path));
+            rest = *body;
+        }
+        let reads = self.reads.get(whole.index()).copied().unwrap_or(0);
+        let paths: Vec<&[bool]> = parts.iter().map(|(_, path)| path.as_slice()).collect();
+        (reads as usize == parts.len() && covers(&paths, 0)).then_some((parts, rest))
+    }
+
+    /// A pattern with names for its variables, which have them already or not.
+    fn take_pattern(&mut self, parts: &Parts, named: bool) -> String {
+        let names: Vec<String> =
+            parts.iter().map(|(x, _)| if named { self.var(*x) } else { self.take_var(*x) }).collect();
+        let paths: Vec<&[bool]> = parts.iter().map(|(_, path)| path.as_slice()).collect();
+        spelt(&paths, &names, 0)
+    }
+
+    /// The state of a scan, or the parts of it, have the names of the variables that the scan is the value of where these are alike, as in
+    /// `let h = scan t < n, h = h0. e`.
+    fn name_states(&mut self, scan: TermId, vars: &[VarId]) {
+        let Term::Scan { state, body, .. } = &self.program.terms[scan] else { return };
+        let states = match self.pattern(*state, *body) {
+            Some((parts, _)) => parts.into_iter().map(|(x, _)| x).collect(),
+            None => vec![*state],
+        };
+        let wish = |x: &VarId| self.program.variables.get(*x).map(|x| x.name.as_str());
+        if states.iter().map(wish).eq(vars.iter().map(wish)) {
+            for (state, var) in states.iter().zip(vars) {
+                let name = name_of(&self.vars, *var);
                 set(&mut self.vars, state.index(), name);
                 self.states.insert(*state);
             }
         }
+    }
+
+    /// `let x = value in body`, each on a line of its own.
+    fn binding(&mut self, id: TermId, var: VarId, value: TermId, body: TermId, out: &mut Vec<Task>) {
+        let scan = self.fold(value).unwrap_or(value);
+        let is_scan = matches!(self.program.terms[scan], Term::Scan { .. });
+        let (name, body, taken) = match self.pattern(var, body).filter(|_| is_scan && scan != value) {
+            Some((parts, rest)) => {
+                let name = self.take_pattern(&parts, false);
+                let vars: Vec<VarId> = parts.iter().map(|(x, _)| *x).collect();
+                self.name_states(scan, &vars);
+                (name, rest, vars.len())
+            }
+            None => {
+                let name = self.take_var(var);
+                self.name_states(scan, &[var]);
+                (name, body, 1)
+            }
+        };
         let head = match self.style {
             Style::Latex => format!("\\text{{let }} {name} = "),
             _ => format!("let {name} = "),
@@ -149,7 +211,8 @@ impl<'a> Printer<'a> {
         if id == self.top {
             self.top = body;
         }
-        out.extend([Task::Last(body, Level::Open), Task::Leave]);
+        out.push(Task::Last(body, Level::Open));
+        out.extend(std::iter::repeat_with(|| Task::Leave).take(taken));
     }
 
     fn times(&self) -> Task {
@@ -506,6 +569,42 @@ impl<'a> Printer<'a> {
             Some((digits, exponent)) if self.latex() => format!("{digits} \\cdot 10^{{{exponent}}}"),
             _ => text,
         }
+    }
+}
+
+/// The variables of a pattern, each with the way to its part of the whole, `true` for the first of a pair.
+type Parts = Vec<(VarId, Vec<bool>)>;
+
+/// Whether paths are those of all leaves of a tree, in order, from a depth on. They are as deep as types nest.
+fn covers(paths: &[&[bool]], depth: usize) -> bool {
+    match paths {
+        [] => false,
+        [only] if only.len() == depth => depth > 0,
+        _ => {
+            let firsts = paths.iter().take_while(|path| path.get(depth) == Some(&true)).count();
+            let (first, second) = paths.split_at(firsts);
+            second.iter().all(|path| path.get(depth) == Some(&false))
+                && covers(first, depth + 1)
+                && covers(second, depth + 1)
+        }
+    }
+}
+
+/// A pattern as text.
+fn spelt(paths: &[&[bool]], names: &[String], depth: usize) -> String {
+    let mut items = Vec::new();
+    let (mut paths, mut names, mut depth) = (paths, names, depth);
+    // `(a, (b, c))` reads the same as `(a, b, c)`.
+    while paths.len() > 1 {
+        let firsts = paths.iter().take_while(|path| path.get(depth) == Some(&true)).count();
+        items.push(spelt(&paths[..firsts], &names[..firsts], depth + 1));
+        (paths, names) = (&paths[firsts..], &names[firsts..]);
+        depth += 1;
+    }
+    items.extend(names.first().cloned());
+    match items.as_slice() {
+        [one] => one.clone(),
+        _ => format!("({})", items.join(", ")),
     }
 }
 
