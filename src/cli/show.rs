@@ -206,6 +206,10 @@ fn loops(arguments: &Arguments, program: term::Program, reader: &Reader, options
         return Err(Error::Request(format!("no pass is named `{pass}`; there are {}", known.join(", "))).into());
     }
     let (function, blocks) = compiled(&arguments.derivative, program, reader, options)?;
+    if arguments.after.is_some() && function.flow().is_some() {
+        let feature = "the loop nests between the passes of a program with loops over time".to_owned();
+        return Err(Error::Limitation { feature, span: None }.into());
+    }
     let mut shown = None;
     let mut stages = Stages::observed(|pass, program| {
         if arguments.after.as_deref() == Some(pass) {

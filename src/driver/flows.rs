@@ -1,6 +1,7 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
 use super::{Derived, Function, Mode, Request, Stage, Staged};
+use crate::base::work;
 use crate::error::{Error, Result};
 use crate::stages::Stages;
 use crate::term::Term;
@@ -20,7 +21,7 @@ pub(super) fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'
         }
         Stage::TensorSsa | Stage::Simplify => {}
     }
-    let flow = stages.run("outline", || {
+    let flow = bounded(stages, "outline", program.terms.len(), || {
         let leaf = |leaf: &term::Program| match super::lower(leaf, Stage::TensorSsa, &mut Stages::new())? {
             Staged::TensorSsa(leaf) => Ok(leaf),
             Staged::Term(_) | Staged::Flow(_) => Err(Error::bug("driver", "a leaf did not become Tensor-SSA")),
@@ -52,6 +53,16 @@ pub(super) fn simplified(
         flow::join(&program)
     })?;
     Ok((program, report.ok_or_else(|| Error::bug("driver", "a flow without leaves"))?))
+}
+
+/// A pass that takes no more work than so many terms or statements allow.
+fn bounded(
+    stages: &mut Stages<'_>,
+    pass: &'static str,
+    size: usize,
+    run: impl FnOnce() -> Result<flow::Program>,
+) -> Result<flow::Program> {
+    stages.run(pass, || work::pass(size, run))
 }
 
 /// What is there for programs without loops only.
@@ -88,13 +99,14 @@ impl Function {
     ) -> Result<Derived> {
         let wrt = diff::params_by_name(&program.signature, &request.wrt)?;
         let mut added = Vec::new();
+        let size = program.stmts();
         let derived = match request.mode {
-            Mode::Forward => stages.run("forward", || {
+            Mode::Forward => bounded(stages, "forward", size, || {
                 let (derived, tangents) = flow::forward(program, &wrt, request.with_value)?;
                 added = tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(derived)
             })?,
-            Mode::Adjoint | Mode::Gradient if !request.derivation => stages.run("adjoint", || {
+            Mode::Adjoint | Mode::Gradient if !request.derivation => bounded(stages, "adjoint", size, || {
                 let seed = if request.mode == Mode::Gradient { diff::Seed::One } else { diff::Seed::Parameter };
                 let (derived, seeds) = flow::adjoint(program, &wrt, seed, request.with_value)?;
                 added = seeds;
@@ -103,7 +115,7 @@ impl Function {
             Mode::HessianProduct => {
                 let gradient = self.simple_gradient(request, stages)?;
                 let gradient = gradient.flow.ok_or_else(|| Error::bug("driver", "a flow lost its loops"))?;
-                stages.run("forward", || {
+                bounded(stages, "forward", gradient.stmts(), || {
                     let (mut derived, tangents) = flow::forward(&gradient, &wrt, false)?;
                     for output in &mut derived.outputs {
                         output.name = output.name.replacen("tangent_grad", "hessian", 1);
@@ -118,7 +130,9 @@ impl Function {
             Mode::Transpose => return Err(limitation("the transposed program")),
         };
         let derived = match request.expand_partials {
-            true => stages.run("expand-partials", || flow::map_leaves(&derived, &mut diff::expand_partials))?,
+            true => bounded(stages, "expand-partials", derived.stmts(), || {
+                flow::map_leaves(&derived, &mut diff::expand_partials)
+            })?,
             false => derived,
         };
         let (derived, simplification) = match &request.simplify {

@@ -179,6 +179,21 @@ pub(super) fn free_name(signature: &Signature, wish: &str) -> String {
     names.find(|name| !taken(name)).unwrap_or_default()
 }
 
+impl Program {
+    /// How many statements its leaves have together.
+    pub fn stmts(&self) -> usize {
+        let mut count = 0;
+        let mut stack: Vec<&Stmt> = self.body.iter().collect();
+        while let Some(stmt) = stack.pop() {
+            match stmt {
+                Stmt::Leaf(leaf) => count += leaf.program.stmts.len(),
+                Stmt::Scan(scan) => stack.extend(&scan.body),
+            }
+        }
+        count
+    }
+}
+
 impl Scan {
     /// Where the last state is in its path.
     pub fn last_place(&self) -> Size {

@@ -32,12 +32,12 @@ pub fn join(program: &Program) -> Result<Program> {
     let body = live(&flow, &program.body, &mut needed, &Vec::new())?;
     let body = inlined(&flow, body, &mut Around::default(), &Vec::new())?;
     let body = live(&flow, &body, &mut outputs.clone(), &Vec::new())?;
-    let body = joined(&flow, body, &outputs, &Vec::new())?;
+    let body = joined(&flow, body, &mut outputs.clone(), &Vec::new())?;
     Ok(flow.finish(body, program.outputs.clone()))
 }
 
-/// What is known of the values in scope.
-#[derive(Clone, Default)]
+/// What is known of values.
+#[derive(Default)]
 struct Around {
     /// Those that leaves without work give.
     free: BTreeMap<ValueId, Leaf>,
@@ -74,8 +74,8 @@ fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) 
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
-                // What is in scope in the body is so in no other place.
-                let body = inlined(flow, scan.body.clone(), &mut around.clone(), &inside)?;
+                // What the body adds is in scope in no other place, and read there only.
+                let body = inlined(flow, scan.body.clone(), around, &inside)?;
                 for state in &scan.states {
                     let ends = [(scan.first_place(), state.init), (scan.last_place(), state.last)];
                     around.ends.insert(state.path, ends);
@@ -201,14 +201,12 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
                 }
                 // A state that a step of another one reads is needed, too.
                 let body = loop {
-                    let mut within = needed.clone();
-                    let states = || scan.states.iter().zip(&kept).filter(|(_, kept)| **kept);
-                    within.extend(states().map(|(state, _)| state.after));
-                    let body = live(flow, &scan.body, &mut within, &inside)?;
-                    let read = scan.states.iter().map(|state| within.contains(&state.before));
+                    let states = scan.states.iter().zip(&kept).filter(|(_, kept)| **kept);
+                    needed.extend(states.map(|(state, _)| state.after));
+                    let body = live(flow, &scan.body, needed, &inside)?;
+                    let read = scan.states.iter().map(|state| needed.contains(&state.before));
                     let now: Vec<bool> = kept.iter().zip(read).map(|(kept, read)| *kept || read).collect();
                     if now == kept {
-                        *needed = within;
                         break body;
                     }
                     kept = now;
@@ -230,7 +228,7 @@ enum Group {
     Scan(Scan),
 }
 
-fn joined(flow: &Builder, body: Vec<Stmt>, needed: &BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
+fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
     // The last one first, as are the leaves of a group.
     let mut groups: Vec<Group> = Vec::new();
     // The groups that read a value.
@@ -253,9 +251,8 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &BTreeSet<ValueId>, loops: &L
                 let at = groups.len();
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
-                let mut wanted = needed.clone();
-                wanted.extend(scan.states.iter().map(|state| state.after));
-                let body = joined(flow, scan.body.clone(), &wanted, &inside)?;
+                needed.extend(scan.states.iter().map(|state| state.after));
+                let body = joined(flow, scan.body.clone(), needed, &inside)?;
                 let scan = Stmt::Scan(Scan { body, ..scan });
                 scan.visit_reads(&mut |x| {
                     readers.entry(x).or_default().insert(at);

@@ -120,28 +120,26 @@ impl Outline<'_, '_> {
         for (at, x) in visible.iter().enumerate() {
             meanings.insert(VarId::from_index(self.outer + at), Meaning::plain(self.builder.get(*x).ty, vec![*x]));
         }
-        // What is read behind each `let`.
-        let mut read = mentions(program, root);
-        let mut read_behind = Vec::with_capacity(chain.len());
-        for (_, value) in chain.iter().rev() {
-            read_behind.push(read.clone());
-            read.append(&mut mentions(program, *value));
+        // The last `let` that reads a variable; the body of all comes behind.
+        let mut last_read: BTreeMap<VarId, usize> = BTreeMap::new();
+        for (at, value) in chain.iter().map(|(_, value)| *value).chain([root]).enumerate() {
+            last_read.extend(mentions(program, value).into_iter().map(|x| (x, at)));
         }
-        read_behind.reverse();
         let mut stmts = Vec::new();
         let mut pending: Vec<(VarId, TermId)> = Vec::new();
-        for ((var, value), behind) in chain.into_iter().zip(&read_behind) {
+        for (at, (var, value)) in chain.into_iter().enumerate() {
             let below = Root::of(program, value);
             let Term::Scan { index, steps, down, state, init, body } = &program.terms[below.term] else {
                 pending.push((var, value));
                 continue;
             };
-            let mut needed = behind.clone();
-            needed.append(&mut mentions(program, *body));
-            needed.append(&mut mentions_of_pred(&below.guard));
+            let mut inside = mentions(program, *body);
+            inside.append(&mut mentions_of_pred(&below.guard));
+            let needed = |x: VarId| inside.contains(&x) || last_read.get(&x).is_some_and(|last| *last > at);
             let name = program.variables[*state].name.clone();
             let first = (name.clone(), below.with(*init));
             let init = self.leaf(&place, &mut pending, &needed, first, &mut meanings, &mut stmts)?;
+            let seen = inside;
             let counter = self.builder.index(&program.indices[*index]);
             let mut inside = loops.clone();
             inside.push((counter, steps.clone()));
@@ -158,9 +156,7 @@ impl Outline<'_, '_> {
                 .collect();
             let form = Form::State(below.gens.iter().map(|(i, _)| *i).collect());
             meanings.insert(*state, Meaning { ty: init.ty, values: before.clone(), form });
-            let mut read = mentions(program, *body);
-            read.append(&mut mentions_of_pred(&below.guard));
-            let seen = values_of(&read, &meanings);
+            let seen = values_of(&seen, &meanings);
             let root = below.with(*body);
             let inner = Place { program, loops: &inside };
             let step = self.copied(&inner, &[], &[root], &seen, &meanings, Some((*index, counter)))?.0;
@@ -184,7 +180,7 @@ impl Outline<'_, '_> {
             stmts.push(Stmt::Scan(Scan { index: counter, steps, down: *down, states, body }));
         }
         let last = (name.to_owned(), Root::of_term(root));
-        let found = self.leaf(&place, &mut pending, &BTreeSet::new(), last, &mut meanings, &mut stmts)?;
+        let found = self.leaf(&place, &mut pending, &|_| false, last, &mut meanings, &mut stmts)?;
         Ok((stmts, found.values))
     }
 
@@ -193,14 +189,14 @@ impl Outline<'_, '_> {
         &mut self,
         place: &Place<'_>,
         pending: &mut Vec<(VarId, TermId)>,
-        needed: &BTreeSet<VarId>,
+        needed: &dyn Fn(VarId) -> bool,
         (name, last): (String, Root),
         meanings: &mut Meanings,
         stmts: &mut Vec<Stmt>,
     ) -> Result<Meaning> {
         let program = place.program;
         let mut roots: Vec<(Option<VarId>, String, Root)> = Vec::new();
-        for (x, _) in pending.iter().filter(|(x, _)| needed.contains(x)) {
+        for (x, _) in pending.iter().filter(|(x, _)| needed(*x)) {
             roots.push((Some(*x), program.variables[*x].name.clone(), Root::of_variable(*x)));
         }
         // What is there already is no work.

@@ -142,14 +142,13 @@ impl Check<'_> {
             self.complain(format!("the number of steps: {message}"));
         }
         states.iter().for_each(|state| self.read(state.init, scope));
-        let mut inside = scope.clone();
-        states.iter().for_each(|state| self.give(state.before, &mut inside));
+        states.iter().for_each(|state| self.give(state.before, scope));
         loops.push((*index, steps.clone()));
-        self.block(body, &mut inside, loops);
+        self.block(body, scope, loops);
         loops.pop();
+        states.iter().for_each(|state| self.read(state.after, scope));
         let values = &self.program.values;
         for state in states {
-            self.read(state.after, &inside);
             let found = [state.init, state.before, state.after, state.last]
                 .map(|x| values.get(x).map(|value| (value.ty, value.storage)));
             let Some((ty, Storage::Dense)) = found[0] else {
@@ -164,6 +163,10 @@ impl Check<'_> {
             if !matches!(path, Some(Type::Tensor(n, element)) if Some(n) == states.as_ref() && *element == ty) {
                 self.complain(format!("{} is no path of {}", state.path, state.before));
             }
+        }
+        // What the body gave is in scope no more.
+        for x in states.iter().map(|state| state.before).chain(body.iter().flat_map(Stmt::gives)) {
+            scope.remove(&x);
         }
         for state in states {
             self.give(state.path, scope);
