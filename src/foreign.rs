@@ -27,8 +27,7 @@ pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
 
 const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
-const PRODUCT: &str =
-    "a product over an index is `fold i < n, s = 1. s * x[i]`, of positive factors also `exp(sum i < n. log(x[i]))`";
+const PRODUCT: &str = "a product over an index is `prod i < n. x[i]`";
 
 const FUNCTIONS: Sentences = &[
     (

@@ -8,6 +8,7 @@
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
 //! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
+//! | `fold i < n, p = 1. p * e` | `prod i < n. e` |
 //! | `let a = fst s in let b = snd s in e` below a scan of the state `s` | the pattern `(a, b)` for the state |
 //! | the last state of a scan, `(scan t < n, s = e0. e)[n]` | `fold t < n, s = e0. e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
@@ -244,6 +245,7 @@ impl<'a> Printer<'a> {
             "*" => ("·", "\\,"),
             "max" => ("max", "\\max"),
             "min" => ("min", "\\min"),
+            "prod" => ("prod", "\\prod"),
             "scan" => ("scan", "\\operatorname{scan}"),
             "fold" => ("fold", "\\operatorname{fold}"),
             "argmax" => ("argmax", "\\operatorname{argmax}"),

@@ -589,3 +589,31 @@ fn folds_need_no_memory() {
     let ranks: Vec<usize> = kernel.program().buffers.values().map(|buffer| buffer.dims.len()).collect();
     assert!(ranks.iter().all(|rank| *rank <= 1), "{}", kernel.program());
 }
+
+/// `prod` is a fold, and printed as one that it is.
+#[test]
+fn products_over_indices() {
+    for (text, printed, value) in [
+        ("prod i < n. x[i]", "prod i < n. x[i]", 6.0),
+        (
+            "prod i < n, j < n. x[i] + j",
+            "prod i < n. prod j < n. x[i] + j",
+            1.0 * 2.0 * 3.0 * 2.0 * 3.0 * 4.0 * 3.0 * 4.0 * 5.0,
+        ),
+        ("fold i < n, p = 1. p * x[i]", "prod i < n. x[i]", 6.0),
+        ("2 * prod (i < n) (x[i] - 1) + 1", "2 * (prod i < n. x[i] - 1) + 1", 1.0),
+        (
+            "sum j < n. prod i < n. [i != j] * x[i] + [i = j]",
+            "sum j < n. prod i < n. [i != j] * x[i] + [i = j] * 1",
+            11.0,
+        ),
+    ] {
+        let function =
+            Function::parse(&format!("param x : [n] real\n{text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(function.to_string().lines().last(), Some(printed));
+        let again = Function::parse(&function.to_string()).expect("it is read");
+        assert_eq!(again.to_string(), function.to_string());
+        let results = function.eval(&iverson::inputs! { "x" => [1.0, 2.0, 3.0] }).expect("it runs");
+        assert_eq!(results["value"].as_scalar(), Some(value), "{text}");
+    }
+}

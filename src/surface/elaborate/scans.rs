@@ -68,7 +68,9 @@ impl<'a> Elaborator<'a> {
     pub(super) fn enter_scan(&mut self, at: ExprId, steps: Option<Size>) {
         let Expr::Scan { index, state, body, .. } = self.expr(at) else { return };
         let init = self.values.last().copied().flatten();
-        let var = init.map(|init| self.program.fresh_var(&state.text, self.program.ty(init)));
+        // The state of a `prod` has a name that nobody can write.
+        let name = if state.text.contains(' ') { "p" } else { &state.text };
+        let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
         let id = self.enter_index(&index.text, steps.as_ref());
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, steps, state: var });

@@ -1,7 +1,7 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Head, Next, POWER, Pattern, Prefix, Range, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, Range, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -90,7 +90,7 @@ impl Parser<'_> {
                     Token::LeftParen if !self.indices_in_parentheses() => {
                         self.call(Name { text: "sum".to_owned(), span })
                     }
-                    _ => self.binder_indices(BinderKind::Sum, false, span),
+                    _ => self.binder_indices(BinderKind::Sum, Made::Itself, span),
                 }
             }
             Token::ArgMax => self.binder(BinderKind::ArgMax),
@@ -102,10 +102,10 @@ impl Parser<'_> {
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
                 match self.token() {
                     Token::LeftParen if token != Token::Real && self.indices_in_parentheses() => {
-                        self.binder_indices(kind, false, span)
+                        self.binder_indices(kind, Made::Itself, span)
                     }
                     Token::LeftParen => self.call(self.name_at(span)),
-                    Token::Name if token != Token::Real => self.binder_indices(kind, false, span),
+                    Token::Name if token != Token::Real => self.binder_indices(kind, Made::Itself, span),
                     _ => {
                         self.unexpected(match token {
                             Token::Real => "`(` and an index expression behind `real`",
@@ -142,14 +142,15 @@ impl Parser<'_> {
     /// A name at `span` and what belongs to it: `x`, `f(`, `A?(`, `A.value(`.
     fn operand_name(&mut self, span: Span) -> Option<Operand> {
         match self.token() {
-            Token::LeftParen if !self.current.starts_line => {
-                if self.text.get(span.range()) == Some("mean") && self.indices_in_parentheses() {
-                    return self.binder_indices(BinderKind::Sum, true, span);
-                }
-                self.call(self.name_at(span))
+            Token::LeftParen if !self.current.starts_line => match self.made(span) {
+                Some(made) if self.indices_in_parentheses() => self.binder_indices(BinderKind::Sum, made, span),
+                _ => self.call(self.name_at(span)),
+            },
+            Token::Name if !self.current.starts_line && self.made(span) == Some(Made::Mean) => {
+                self.binder_indices(BinderKind::Sum, Made::Mean, span)
             }
-            Token::Name if !self.current.starts_line && self.text.get(span.range()) == Some("mean") => {
-                self.binder_indices(BinderKind::Sum, true, span)
+            Token::Name if !self.current.starts_line && self.made(span).is_some() && self.range_follows() => {
+                self.binder_indices(BinderKind::Sum, Made::Product, span)
             }
             // `exp.(x)`
             Token::Dot if self.is_dotted_call(span) => {
@@ -175,6 +176,21 @@ impl Parser<'_> {
         }
     }
 
+    /// What a word makes of a binder that is a name elsewhere.
+    fn made(&self, span: Span) -> Option<Made> {
+        match self.text.get(span.range())? {
+            "mean" => Some(Made::Mean),
+            "prod" => Some(Made::Product),
+            _ => None,
+        }
+    }
+
+    /// Whether the name here has a range, `i < n`.
+    fn range_follows(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        matches!(lexer.next(&mut Vec::new()).token, Token::Less | Token::LessEqual)
+    }
+
     /// The arguments of a call, from its bracket on.
     fn call(&mut self, callee: Name) -> Option<Operand> {
         let Lexeme { token, span: open, .. } = self.advance();
@@ -189,13 +205,13 @@ impl Parser<'_> {
 
     fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
         let start = self.advance().span;
-        self.binder_indices(kind, false, start)
+        self.binder_indices(kind, Made::Itself, start)
     }
 
-    fn binder_indices(&mut self, kind: BinderKind, mean: bool, start: Span) -> Option<Operand> {
+    fn binder_indices(&mut self, kind: BinderKind, made: Made, start: Span) -> Option<Operand> {
         let open = self.eat(Token::LeftParen);
         let (index, inclusive) = self.binder_index();
-        self.open(Frame::Extent { kind, mean, open, index, inclusive, done: Vec::new(), start });
+        self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
         None
     }
 
@@ -500,6 +516,7 @@ impl Parser<'_> {
                 self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
             }
             Frame::Mean { extents, start } => self.mean(operand, extents, start),
+            Frame::Product { index, extent, start } => self.product(operand, index, extent, start),
             Frame::IfElse { cond, then, start } => {
                 let callee = Name { text: "select".to_owned(), span: start };
                 self.node(Expr::Call { callee, args: vec![cond, then, operand.id] }, start.to(operand.span))
@@ -550,16 +567,16 @@ impl Parser<'_> {
                     self.open(Frame::IfElse { cond, then: operand.id, start });
                     Next::Expect
                 }
-                Some(Frame::Extent { kind, mean, open, index, inclusive, mut done, start }) => {
+                Some(Frame::Extent { kind, made, open, index, inclusive, mut done, start }) => {
                     done.push((index, self.range(operand, inclusive)));
                     if token == Token::Comma {
                         let (index, inclusive) = self.binder_index();
-                        self.open(Frame::Extent { kind, mean, open, index, inclusive, done, start });
+                        self.open(Frame::Extent { kind, made, open, index, inclusive, done, start });
                     } else {
                         if open.is_some() {
                             self.eat(Token::Dot);
                         }
-                        self.open_bodies(kind, mean, done, start);
+                        self.open_bodies(kind, made, done, start);
                     }
                     Next::Expect
                 }
@@ -588,14 +605,21 @@ impl Parser<'_> {
     }
 
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
-    fn open_bodies(&mut self, kind: BinderKind, mean: bool, indices: Vec<(Name, ExprId)>, start: Span) {
-        if mean {
+    fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<(Name, ExprId)>, start: Span) {
+        if made == Made::Product {
+            for (k, (index, extent)) in indices.into_iter().enumerate() {
+                let start = if k == 0 { start } else { index.span };
+                self.open(Frame::Product { index, extent, start });
+            }
+            return;
+        }
+        if made == Made::Mean {
             let extents = indices.iter().map(|(_, extent)| *extent).collect();
             self.open(Frame::Mean { extents, start });
         }
         let last = indices.len().saturating_sub(1);
         let ranges: Vec<Range> = match kind {
-            BinderKind::Sum if !mean => {
+            BinderKind::Sum if made == Made::Itself => {
                 let range = |(index, extent): &(Name, ExprId)| Range {
                     index: index.text.clone(),
                     span: index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()),
@@ -610,6 +634,16 @@ impl Parser<'_> {
             let summed = if k == last { ranges.clone() } else { Vec::new() };
             self.open(Frame::Body { kind, index, extent, start, summed });
         }
+    }
+
+    /// `prod i < n. e` is `fold i < n, p = 1. p * e`, with a name for `p` that nobody can write.
+    fn product(&mut self, factor: Operand, index: Name, extent: ExprId, start: Span) -> Operand {
+        let state = Name { text: format!("product over {}", index.text), span: start };
+        let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, start).id;
+        let before = self.node(Expr::Name(state.text.clone()), start);
+        let body = self.node(Expr::Binary(BinaryOp::Mul, before.id, factor.id), factor.span).id;
+        let scan = Expr::Scan { fold: true, down: false, index, steps: extent, state, init: one, body };
+        self.node(scan, start.to(factor.span))
     }
 
     /// `mean i < n, j < m. e` is `(sum i < n, j < m. e) / real(n) / real(m)`.

@@ -52,6 +52,16 @@ pub(super) struct Head {
     pub(super) start: Span,
 }
 
+/// What is made of a binder that is no expression of its own.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Made {
+    Itself,
+    /// `mean i < n. e`, of a sum.
+    Mean,
+    /// `prod i < n. e`, a fold.
+    Product,
+}
+
 /// What waits for an expression to its right: operators first, then groups, which a closing token ends.
 pub(super) enum Frame {
     Prefix {
@@ -82,6 +92,12 @@ pub(super) enum Frame {
         start: Span,
         /// The indices of the `sum` whose body this is; none for another binder, and where more of its indices follow.
         summed: Vec<Range>,
+    },
+    /// The factors of `prod i < n. e`.
+    Product {
+        index: Name,
+        extent: ExprId,
+        start: Span,
     },
     /// The sum of `mean i < n. e`.
     Mean {
@@ -118,7 +134,7 @@ pub(super) enum Frame {
     },
     Extent {
         kind: BinderKind,
-        mean: bool,
+        made: Made,
         /// The parenthesis around the indices.
         open: Option<Span>,
         index: Name,
@@ -204,7 +220,7 @@ impl Frame {
     /// operators on top whose level is at least `l`.
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
-            Frame::Body { .. } | Frame::Mean { .. } | Frame::IfElse { .. } => 0,
+            Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::IfElse { .. } => 0,
             Frame::LetBody { .. } | Frame::ScanBody { .. } => 0,
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,

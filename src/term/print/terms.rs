@@ -84,12 +84,32 @@ impl<'a> Printer<'a> {
         last.then_some(*array)
     }
 
+    /// What `fold i < n, p = 1. p * e` multiplies: it is `prod i < n. e`.
+    fn factor(&self, word: &str, id: TermId) -> Option<TermId> {
+        let terms = &self.program.terms;
+        let Term::Scan { down: false, state, init, body, .. } = &terms[id] else { return None };
+        let Term::Mul(before, factor) = &terms[*body] else { return None };
+        let one = matches!(terms[*init], Term::Number(Number::Literal(x)) if x == 1.0);
+        let reads = self.reads.get(state.index()).copied().unwrap_or(0);
+        (word == "fold" && one && terms[*before] == Term::Var(*state) && reads == 1).then_some(*factor)
+    }
+
     /// `scan t < n, s = e0. e`, or `fold` alike.
     fn scan(&mut self, word: &'static str, id: TermId, out: &mut Vec<Task>) {
         let Term::Scan { index, steps, down, state, init, body } = &self.program.terms[id] else { return };
         let (index, down, state, init, body) = (*index, *down, *state, *init, *body);
         let steps = self.affine(steps);
         self.take_index(index);
+        if let Some(factor) = self.factor(word, id) {
+            let (index, word) = (self.index(index), self.symbol("prod"));
+            let range = match self.latex() {
+                true => format!("{word}_{{{index} < {steps}}}"),
+                false => format!("{word} {index} < {steps}."),
+            };
+            out.extend([Task::Open(2), Task::text(range), Task::Line, Task::Last(factor, Level::Open)]);
+            out.extend([Task::Close, Task::Leave]);
+            return;
+        }
         let (name, body, taken) = match self.pattern(state, body) {
             Some((parts, rest)) => {
                 let named = parts.iter().all(|(x, _)| self.states.contains(x));
