@@ -345,7 +345,7 @@ impl Maker {
             // As it was.
             0 | 1 if is_there => name.to_owned(),
             // Another state.
-            2 | 3 | 4 => {
+            2..=4 => {
                 let others: Vec<String> = own
                     .iter()
                     .filter(|(other, axes)| other != name && axes == dims)

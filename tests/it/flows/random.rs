@@ -388,7 +388,7 @@ fn judge_function(
         }
         world => world.map_err(words)?,
     };
-    if world.value.iter().chain(&world.tangents).any(|x| !(x.value.abs() < 1e100)) {
+    if world.value.iter().chain(&world.tangents).any(|x| x.value.is_nan() || x.value.abs() > 1e100) {
         report.large += 1;
         return Ok(());
     }
