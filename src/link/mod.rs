@@ -44,7 +44,7 @@ const PASS: &str = "link";
 /// The loop nests of a flow, of which `nests` makes those of a leaf.
 ///
 /// # Errors
-/// [`Error::Limitation`] for states on patterns and sizes that depend on loop indices, [`Error::Overflow`], [`Error::Bug`], and those of `nests`.
+/// [`Error::Limitation`] for states on patterns, [`Error::Overflow`], [`Error::Bug`], and those of `nests`.
 pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Result<Program>) -> Result<Program> {
     let mut linker = Linker {
         flow,
@@ -130,14 +130,12 @@ impl Linker<'_> {
             }
         }
         self.read.extend(self.results.keys());
-        let mut indices = BTreeSet::new();
         let mut stack: Vec<&flow::Stmt> = flow.body.iter().collect();
         while let Some(stmt) = stack.pop() {
             if let flow::Stmt::Leaf(leaf) = stmt {
                 self.read.extend(&leaf.takes);
             }
             if let flow::Stmt::Scan(scan) = stmt {
-                indices.insert(scan.index);
                 stack.extend(&scan.body);
                 for State { init, before, after, path, last } in &scan.states {
                     self.read.extend([init, after]);
@@ -149,11 +147,7 @@ impl Linker<'_> {
                 }
             }
         }
-        let known = flow.signature.sizes.len();
-        match flow.frame.sizes.iter().find(|(n, _)| n.index() >= known && !indices.contains(n)) {
-            Some((_, name)) => limitation(format!("the size {name}, which depends on a loop index")),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn shape(&self, x: ValueId) -> Result<Shape> {

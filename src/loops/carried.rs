@@ -14,7 +14,7 @@
 //!   to the row that the first iteration reads.
 //!
 //! Or both are at places that are the same in all iterations, which come one after the other, and a test keeps the first one from loading, or something
-//! stores to the buffer before the loop.
+//! stores to the buffer before the loop. There the load may be at a row of the iteration, if what stores before the loop goes through the rows.
 //!
 //! A buffer that the nest makes zero has numbers in any case.
 
@@ -112,7 +112,12 @@ fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Acce
     let at_first = |a: &Affine| first.map_or(Ok(None), |first| replaced(a, *index, first).map(Some));
     let stays = |place: &Place| !place.at.iter().any(|a| a.mentions(*index));
     let inside = |a: &Access<'_>| a.loops.iter().any(|other| std::ptr::eq(*other, around));
-    if first.is_some() && stays(load.place) && stays(store.place) && before.iter().any(|earlier| !inside(earlier)) {
+    // Every iteration stores to the same places, and the first one reads among those that were stored to before.
+    let among = |earlier: &Access<'_>| {
+        let mut axes = load.place.at.iter().zip(&earlier.place.at);
+        axes.all(|(read, at)| !read.mentions(*index) || goes_through_rows(at, earlier, load))
+    };
+    if first.is_some() && stays(store.place) && before.iter().any(|earlier| !inside(earlier) && among(earlier)) {
         return Ok(true);
     }
     for (axis, (read, written)) in load.place.at.iter().zip(&store.place.at).enumerate() {

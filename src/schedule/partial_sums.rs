@@ -65,7 +65,14 @@ fn behind_each_other(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Opti
     }
     let title = crate::loops::title(buffers, nest);
     let is_number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..));
-    let mut first: Vec<Stmt> = before.iter().filter(|stmt| is_number(stmt) || is_local(stmt, &sums)).cloned().collect();
+    // A sum without a loop may be read by a number.
+    let mut kept = sums.clone();
+    before.iter().filter(|stmt| is_number(stmt)).for_each(|stmt| {
+        stmt.visit_reads(&mut |r| {
+            kept.insert(r);
+        });
+    });
+    let mut first: Vec<Stmt> = before.iter().filter(|stmt| is_number(stmt) || is_local(stmt, &kept)).cloned().collect();
     first.extend(rest.first().cloned());
     let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
     let mut written = Vec::new();

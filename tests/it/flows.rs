@@ -4,6 +4,9 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod programs;
+mod random;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -380,6 +383,15 @@ fn few_steps() {
             let sizes = if name == "cumulative" { &sizes[..1] } else { &sizes[1..] };
             judge(name, &function, &inputs(&function, sizes, &usual, &[]));
         }
+    }
+}
+
+/// Programs that random ones have found.
+#[test]
+fn found_by_random_programs() {
+    for (name, sizes) in [("rows", &[("n", 3), ("T", 5)][..]), ("idle", &[("T", 3), ("U", 2)])] {
+        let function = program(name);
+        judge(name, &function, &inputs(&function, sizes, &usual, &[]));
     }
 }
 

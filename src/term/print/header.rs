@@ -102,7 +102,9 @@ impl Printer<'_> {
         };
         for term in terms.values() {
             match term {
-                Term::Gen { extent: a, .. } | Term::Sum { extent: a, .. } => sizes_of(a, &mut used),
+                Term::Gen { extent: a, .. } | Term::Sum { extent: a, .. } | Term::Scan { steps: a, .. } => {
+                    sizes_of(a, &mut used);
+                }
                 Term::Access { index: a, .. } | Term::Number(Number::Index(a)) => sizes_of(a, &mut used),
                 Term::Iverson { guard, .. } => guard.visit_affine(&mut |a| sizes_of(a, &mut used)),
                 _ => {}
