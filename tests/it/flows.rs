@@ -613,7 +613,7 @@ fn products_over_indices() {
             1.0 * 2.0 * 3.0 * 2.0 * 3.0 * 4.0 * 3.0 * 4.0 * 5.0,
         ),
         ("fold i < n, p = 1. p * x[i]", "prod i < n. x[i]", 6.0),
-        ("2 * prod (i < n) (x[i] - 1) + 1", "2 * (prod i < n. x[i] - 1) + 1", 1.0),
+        ("2 * (prod (i < n) (x[i] - 1)) + 1", "2 * (prod i < n. x[i] - 1) + 1", 1.0),
         (
             "sum j < n. prod i < n. [i != j] * x[i] + [i = j]",
             "sum j < n. prod i < n. [i != j] * x[i] + [i = j] * 1",
