@@ -616,7 +616,7 @@ fn products_over_indices() {
         ("2 * (prod (i < n) (x[i] - 1)) + 1", "2 * (prod i < n. x[i] - 1) + 1", 1.0),
         (
             "sum j < n. prod i < n. [i != j] * x[i] + [i = j]",
-            "sum j < n. prod i < n. [i != j] * x[i] + [i = j] * 1",
+            "sum j < n. prod i < n. [j != i] * x[i] + [j = i] * 1",
             11.0,
         ),
     ] {
