@@ -57,7 +57,7 @@ pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<lo
 /// The loop nests of a flow for the sizes of its signature. Loop indices have no values.
 ///
 /// # Errors
-/// As [`loops_of_flow`], and those of [`without_vanishing`].
+/// As [`loops_of_flow`].
 pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let short = schedule::short_axes(sizes);
     let linked = link::link(flow, &mut |leaf| {
