@@ -2,7 +2,7 @@
 //!
 //! The term evaluator knows nothing of flows: it gives the value, and over dual numbers the derivative. Polynomial programs are judged over a prime
 //! field as well, where all that should be equal is equal; over reals numbers are compared as `judge` says, by running error bounds, which are 0 for
-//! integers. `cargo test` judges some hundreds; thousands, with counts printed:
+//! integers. `cargo test` judges 150; thousands, with counts printed:
 //!
 //! ```text
 //! cargo test --release --test it flows::random::full -- --ignored --nocapture
