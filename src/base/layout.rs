@@ -188,7 +188,9 @@ impl Doc {
                 }
                 Token::Line { flat: space, fill } => {
                     let fits = || column.saturating_add(space).saturating_add(ahead.ahead) <= width;
-                    if flat || (fill && fits()) {
+                    // Where lines are indented no deeper, one that begins with a `-` would be no part of the one before.
+                    let is_part = indent >= Doc::MAX_INDENT && rest.starts_with("- ");
+                    if flat || (fill && (is_part || fits())) {
                         out.extend(std::iter::repeat_n(' ', space as usize));
                         column = column.saturating_add(space);
                     } else {
@@ -247,6 +249,20 @@ mod tests {
         }
         doc.close();
         assert_eq!(doc.render(12), "a0 + a1 + a2\n  + a3 + a4\n  + a5");
+    }
+
+    #[test]
+    fn layout_differences_go_on_where_lines_cannot_be_indented_deeper() {
+        let mut doc = Doc::new();
+        doc.open(Doc::MAX_INDENT);
+        doc.text("a");
+        for sign in ["+ b", "- c"] {
+            doc.fill();
+            doc.text(sign);
+        }
+        doc.close();
+        let indent = " ".repeat(Doc::MAX_INDENT as usize);
+        assert_eq!(doc.render(3), format!("a\n{indent}+ b - c"));
     }
 
     #[test]

@@ -479,30 +479,3 @@ fn some_programs() {
 fn full() {
     run(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 4000), 200);
 }
-
-// TEMP
-#[test]
-#[ignore = "temp"]
-fn one() {
-    let Ok(text) = std::env::var("TEXT") else { return };
-    let is_real = std::env::var("REAL").is_ok();
-    let sizes = std::env::var("SIZES").unwrap_or_else(|_| "2 3 2".to_owned());
-    let sizes: Vec<i64> = sizes.split(' ').map(|x| x.parse().unwrap()).collect();
-    let drawn = Drawn { text: text.clone(), sizes: vec![("n", sizes[0]), ("T", sizes[1]), ("U", sizes[2])] };
-    let function = Function::parse(&text).unwrap_or_else(|e| panic!("{e}"));
-    if std::env::var("SHOW").is_ok() {
-        println!("{}", function.flow().unwrap());
-        let names: Vec<String> = function.signature().params.values().map(|param| param.name.clone()).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        for mode in [Mode::Forward, Mode::Adjoint] {
-            let r = Request::new(mode, &names);
-            for r in [r.clone().raw(), r] {
-                let d = function.derive(&r).unwrap().function;
-                println!("----- {mode:?}\n{}\n{d}", d.flow().map(|f| f.to_string()).unwrap_or_default());
-            }
-        }
-    }
-    let mut report = Report::default();
-    let way = Way { native: std::env::var("NATIVE").is_ok(), twice: true };
-    println!("{:?}", judge_function(&mut report, &function, function.flow().unwrap(), &drawn, 1, is_real, &way));
-}
