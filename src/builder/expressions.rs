@@ -364,7 +364,7 @@ scans! {
     /// let x = b.param("x", [n]);
     /// let product = fold(n, 1.0, |t, s| s * x[t]);
     /// let program = iverson::ir::surface::elaborate(&b.finish(product)?, &[]).unwrap();
-    /// assert_eq!(program.to_string().lines().last(), Some("fold i < n, t = 1. t * x[i]"));
+    /// assert_eq!(program.to_string().lines().last(), Some("prod i < n. x[i]"));
     /// # Ok::<(), iverson::Error>(())
     /// ```
     fold true false;
