@@ -1,10 +1,11 @@
 //! Flows that take more from outside: the seeds and tangents of derivatives.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::build::Builder;
-use super::data::{Loops, Program, Scan, Stmt, free_name};
-use super::leaf::{Joined, sources};
+use super::data::{Leaf, Loops, Program, Scan, Stmt, free_name};
+use super::leaf::Joined;
 use crate::base::ParamId;
 use crate::diff::expand_partials;
 use crate::error::Result;
@@ -36,11 +37,7 @@ fn block(flow: &Builder, body: &[Stmt], loops: &mut Loops) -> Result<Vec<Stmt>> 
         out.push(match stmt {
             Stmt::Leaf(leaf) => {
                 let mut joined = Joined::new(flow);
-                let program = expand_partials(&leaf.program)?;
-                let outputs = joined.append(&program, leaf.outer_params(), &sources(leaf), &Default::default())?;
-                for (x, output) in leaf.gives.iter().zip(outputs) {
-                    output.leaves.iter().for_each(|var| joined.give(*x, *var));
-                }
+                joined.leaf(&Leaf { program: expand_partials(&leaf.program)?, ..leaf.clone() }, &BTreeMap::new())?;
                 Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
             }
             Stmt::Scan(scan) => {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
 use super::data::{Leaf, Loops, Program, Scan, Stmt, ValueId};
-use super::leaf::{Joined, sources, with_program};
+use super::leaf::{Joined, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Pred, Size};
@@ -91,7 +91,7 @@ fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) 
 fn write(joined: &mut Joined, leaf: &Leaf, around: &Around) -> Result<()> {
     for x in &leaf.takes {
         if let Some(free) = around.free.get(x).filter(|_| !joined.knows(*x)) {
-            append(joined, free, &BTreeMap::new())?;
+            joined.leaf(free, &BTreeMap::new())?;
         }
     }
     let mut instead = BTreeMap::new();
@@ -121,16 +121,7 @@ fn write(joined: &mut Joined, leaf: &Leaf, around: &Around) -> Result<()> {
             _ => {}
         }
     }
-    append(joined, leaf, &instead)
-}
-
-/// Appends a leaf, and says what it gives.
-fn append(joined: &mut Joined, leaf: &Leaf, instead: &BTreeMap<VarId, ValueId>) -> Result<()> {
-    let outputs = joined.append(&leaf.program, leaf.outer_params(), &sources(leaf), instead)?;
-    for (x, output) in leaf.gives.iter().zip(&outputs) {
-        output.leaves.iter().for_each(|var| joined.give(*x, *var));
-    }
-    Ok(())
+    joined.leaf(leaf, &instead)
 }
 
 /// The flow with other programs in its leaves, which give the same.
@@ -271,7 +262,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
                 let mut joined = Joined::new(flow);
                 let mut gives = Vec::new();
                 for leaf in leaves.iter().rev() {
-                    append(&mut joined, leaf, &BTreeMap::new())?;
+                    joined.leaf(leaf, &BTreeMap::new())?;
                     gives.extend(leaf.gives.iter().filter(|x| {
                         let read = readers.get(x).is_some_and(|readers| readers.iter().any(|reader| *reader != at));
                         read || needed.contains(x)

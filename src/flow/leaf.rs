@@ -114,6 +114,15 @@ impl Joined {
         Ok(program.outputs.iter().map(output).collect())
     }
 
+    /// Appends a leaf, and says what it gives.
+    pub fn leaf(&mut self, leaf: &Leaf, instead: &BTreeMap<VarId, ValueId>) -> Result<()> {
+        let outputs = self.append(&leaf.program, leaf.outer_params(), &sources(leaf), instead)?;
+        for (x, output) in leaf.gives.iter().zip(&outputs) {
+            output.leaves.iter().for_each(|var| self.give(*x, *var));
+        }
+        Ok(())
+    }
+
     /// The leaf that gives some of what is computed here.
     pub fn finish(mut self, flow: &Builder, loops: &Loops, gives: Vec<ValueId>) -> Result<Leaf> {
         let mut outputs = Vec::with_capacity(gives.len());
@@ -143,11 +152,7 @@ fn without_unread(leaf: Leaf, flow: &Builder, loops: &Loops) -> Result<Leaf> {
         return Ok(leaf);
     }
     let mut joined = Joined::new(flow);
-    let sources = sources(&leaf);
-    let outputs = joined.append(&leaf.program, outer, &sources, &BTreeMap::new())?;
-    for (x, output) in leaf.gives.iter().zip(&outputs) {
-        output.leaves.iter().for_each(|var| joined.give(*x, *var));
-    }
+    joined.leaf(&leaf, &BTreeMap::new())?;
     joined.finish(flow, loops, leaf.gives)
 }
 
