@@ -40,6 +40,7 @@ mod pictures;
 mod polybench;
 mod products;
 mod program;
+mod recurrences;
 mod regression;
 mod simd;
 mod statistics;
@@ -66,7 +67,7 @@ const PEERS: [(&str, Family); 5] = [
 ];
 
 /// The others.
-const OTHERS: [(&str, Family); 13] = [
+const OTHERS: [(&str, Family); 14] = [
     ("merging", merging::run),
     ("PolyBench", polybench::run),
     ("products", products::run),
@@ -80,6 +81,7 @@ const OTHERS: [(&str, Family); 13] = [
     ("geometry", geometry::run),
     ("pairs", bodies::run),
     ("chains and tensors", chains::run),
+    ("loops over time", recurrences::run),
 ];
 
 fn main() -> Result<()> {

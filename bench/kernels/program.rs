@@ -48,6 +48,12 @@ impl<'a> Program<'a> {
         self
     }
 
+    /// A size that no shape gives.
+    pub fn size(mut self, name: &str, size: usize) -> Self {
+        self.inputs.size(name, size as i64);
+        self
+    }
+
     /// The numbers of the parameters.
     pub fn numbers<const N: usize>(&self) -> [&[f64]; N] {
         let all: Vec<&[f64]> = self.data.iter().map(Vec::as_slice).collect();

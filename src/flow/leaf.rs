@@ -64,6 +64,11 @@ impl Joined {
         ParamId::from_index(self.outer + at)
     }
 
+    /// The value that a parameter is, if it is none of the flow.
+    pub fn taken(&self, param: ParamId) -> Option<ValueId> {
+        param.index().checked_sub(self.outer).and_then(|at| self.takes.get(at)).copied()
+    }
+
     /// Whether a value is computed here.
     pub fn knows(&self, x: ValueId) -> bool {
         self.known.contains_key(&x)

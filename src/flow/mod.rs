@@ -29,6 +29,7 @@
 //! | `active` | what depends on what derivatives are taken by |
 //! | `leaf` | leaves made of programs |
 //! | `extend` | flows that take more from outside |
+//! | `split` | flows for kernels: nothing is computed again, or stored, for nobody |
 //! | `present` | flows to terms, for reading |
 //! | `json` | flows as JSON |
 //! | `tally` | all statements as a list, to count |
@@ -46,6 +47,7 @@ mod lift;
 mod outline;
 mod present;
 mod print;
+mod split;
 mod tally;
 mod verify;
 
@@ -56,4 +58,5 @@ pub use forward::forward;
 pub use join::{join, map_leaves};
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
+pub use split::split;
 pub use tally::tally;

@@ -9,10 +9,10 @@
 //! A leaf at the top keeps its nests. A scan is one nest: its first states, and a loop over its steps, one after the other, around all nests of its body;
 //! a scan inside of another one is such a loop inside. So each buffer is written by one nest, as elsewhere.
 //!
-//! **Values are buffers.** The state before a step is a row of the path, the state after it is another one, and a leaf loads and stores there; what a leaf
-//! gives otherwise has a workspace, or is a result. A path that nobody reads is not kept: its state has one place, and what comes after a step is copied
-//! there when the step is done. Where what goes on is not what a leaf of the body gives, for this state alone, it is copied; first states
-//! are copied, and results that are stored elsewhere.
+//! **Values are buffers.** The state before a step is a row of the path, the state after it is another one, and a leaf loads and stores there; what a
+//! leaf gives otherwise has a workspace, or is a result. A path that nobody reads is not kept: its state has one place, and what comes after a step is
+//! stored there, [over the state before](in_place) or by a copy when the step is done. Where what goes on is not what a leaf of the body gives, for this
+//! state alone, it is copied; first states are copied, and results that are stored elsewhere.
 //!
 //! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
 //! may become.
@@ -21,6 +21,7 @@
 //!
 //! No number is computed in another way than in the nests of the leaves.
 
+mod in_place;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -325,12 +326,38 @@ impl Linker<'_> {
                 flow::Stmt::Scan(scan) => self.scan(scan, open)?,
             });
         }
+        copies = self.in_place(copies, body, &mut inner, open)?;
         for (state, to) in copies {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
         open.around.pop();
         out.push(Stmt::one_by_one(step, Domain::whole(&last)?, inner));
         Ok(out)
+    }
+
+    /// Has steps store states over those before them where that may be; gives those that are still to be copied.
+    fn in_place<'s>(
+        &mut self,
+        copies: Vec<(&'s State, Home)>,
+        body: &[flow::Stmt],
+        inner: &mut [Stmt],
+        open: &mut Open,
+    ) -> Result<Vec<(&'s State, Home)>> {
+        let mut left = Vec::new();
+        for (state, home) in &copies {
+            let after = self.home(state.after)?.clone();
+            let alone = self.is_given_for(state, body) && copies.iter().all(|(other, _)| other.after != state.before);
+            let whole = home.row.is_none() && after.row.is_none() && after.buffer != home.buffer;
+            let is_own = self.buffers[after.buffer].kind == BufferKind::Workspace;
+            if !(alone && whole && is_own && in_place::may_be_one(inner, home.buffer, after.buffer)) {
+                left.push((*state, home.clone()));
+                continue;
+            }
+            in_place::replace(inner, after.buffer, home.buffer);
+            open.buffers.retain(|b| *b != after.buffer);
+            self.homes.insert(state.after, home.clone());
+        }
+        Ok(left)
     }
 
     /// Whether a leaf of a body gives a state after a step, which is nothing else.

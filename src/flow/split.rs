@@ -1,0 +1,100 @@
+//! Flows for kernels: what the steps of a loop compute is neither computed again nor stored where nobody needs it.
+//!
+//! The adjoint of a loop, as it is derived and printed, runs a step three times: forwards, backwards, and lifted over time for the log of calls. Here
+//! the three learn of each other:
+//!
+//! ```text
+//! hoist     scan t < T, s. F(X(t), s)                      ==  X' = gen t < T. X(t); scan t < T, s. F(X'[t], s)
+//! log       P = scan t < T, s. F(s);  y = sum t < T. A(P[t])   ==  (P, y) = scan t < T, (s, y = 0). (F(s), y + A(s))
+//!                                                         or  ==  (P, A') = scan t < T, (s, _). (F(s), A(s));  y = sum t < T. A'[t + 1]
+//! residual  P = scan t < T, s. F(s);  scan t < T. G(X(P[t]))   ==  (P, X') = scan t < T, (s, _). (F(s), X(s));  scan t < T. G(X'[t + 1])
+//! ```
+//!
+//! *Hoist*: what a step computes from neither state is computed before the loop: once, or for all steps as one product of matrices.
+//!
+//! *Log*: a sum over time of what a loop has at hand at each step. Where what one step gives is smaller than the result, as the factors of an outer
+//! product are, it is stored for all steps, and the sum stays a product of matrices; else it is added up in the loop, and nothing of it is stored. A
+//! sum is taken into a loop only if the step has all reductions in it already.
+//!
+//! *Residual*: what a later loop computes from the states of an earlier one that computed it, too, is stored by the earlier one, or computed again,
+//! by a minimal cut of the statements in between: stored numbers against operations.
+//!
+//! `F` and `G` are single leaves; of other loops nothing is changed. What stands for the same thing in two loops is found by hash-consing the
+//! statements of both over the same values, states being what paths are at the step. Values are the same but for the order of sums over time.
+//!
+//! | file | job |
+//! |---|---|
+//! | `hoist`, `log`, `residual` | the three |
+//! | `step` | leaves of steps under construction: places in paths, statements that stand for values |
+//! | `cut` | minimal cuts |
+
+mod cut;
+mod hoist;
+mod log;
+mod residual;
+mod step;
+
+use super::build::Builder;
+use super::data::{Loops, Program, Scan, Stmt};
+use super::join::join;
+use crate::base::SizeId;
+use crate::error::Result;
+use crate::index::{Size, Var};
+
+/// The flow with less work and less memory. Some sizes have values.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn split(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>) -> Result<Program> {
+    if !program.body.iter().any(|stmt| matches!(stmt, Stmt::Scan(_))) {
+        return Ok(program.clone());
+    }
+    let mut flow = Builder::resume(program);
+    let lengths = Lengths { sizes };
+    let body = block(&mut flow, &program.body, &Loops::new(), &lengths)?;
+    join(&flow.finish(body, program.outputs.clone()))
+}
+
+// Scans nest to a bounded depth.
+fn block(flow: &mut Builder, body: &[Stmt], loops: &Loops, lengths: &Lengths<'_>) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        out.push(match stmt {
+            Stmt::Leaf(leaf) => Stmt::Leaf(leaf.clone()),
+            Stmt::Scan(scan) => {
+                let mut inside = loops.clone();
+                inside.push((scan.index, scan.steps.clone()));
+                Stmt::Scan(Scan { body: block(flow, &scan.body, &inside, lengths)?, ..scan.clone() })
+            }
+        });
+    }
+    let out = log::block(flow, out, loops, lengths)?;
+    let out = residual::block(flow, out, loops, lengths)?;
+    hoist::block(flow, out, loops, lengths)
+}
+
+/// How long axes are, as far as it is known.
+pub(super) struct Lengths<'a> {
+    sizes: &'a dyn Fn(SizeId) -> Option<i64>,
+}
+
+impl Lengths<'_> {
+    /// A length of which nothing is known.
+    const TYPICAL: i64 = 64;
+
+    fn length(&self, n: &Size) -> f64 {
+        let mut value = |v: &Var| match v {
+            Var::Size(n) => Some((self.sizes)(*n).unwrap_or(Lengths::TYPICAL)),
+            Var::Index(_) | Var::Apply(_) => None,
+        };
+        match n.evaluate(&mut value) {
+            Some(Ok(n)) => n.max(0) as f64,
+            _ => Lengths::TYPICAL as f64,
+        }
+    }
+
+    /// The number of points of a box.
+    fn points<'b>(&self, dims: impl IntoIterator<Item = &'b Size>) -> f64 {
+        dims.into_iter().map(|n| self.length(n)).product()
+    }
+}

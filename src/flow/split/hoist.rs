@@ -1,0 +1,142 @@
+//! What a step computes from no state, before the loop.
+//!
+//! ```text
+//! scan t < T, s. F(X, Y(t), s)   ==  x = X;  Y' = gen t < T. Y(t);  scan t < T, s. F(x, Y'[t], s)
+//! ```
+//!
+//! Of what is the same in all steps calls and sums are computed once. Of what is not sums are [lifted](super::super::lift): over all steps they are
+//! products of matrices. What is cheap stays in the step, where it needs no memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::build::Builder;
+use super::super::data::{Leaf, Loops, Scan, Stmt, ValueId};
+use super::super::leaf::Joined;
+use super::super::lift::{self, Axis, Lifted};
+use super::Lengths;
+use super::residual::work;
+use super::step::{self, Instead};
+use crate::base::{Id, VarId};
+use crate::error::{Error, Result};
+use crate::index::Var;
+use crate::scalar::Number;
+use crate::tssa::{Output, Rhs};
+use crate::ty::{Storage, Types};
+
+/// What is hoisted takes so many operations for each of its numbers.
+const DEAR: f64 = 4.0;
+/// What is lifted has at most so many times the numbers of the states.
+const WIDE: f64 = 8.0;
+
+/// The statements of a block with what their loops need not do.
+pub(super) fn block(flow: &mut Builder, body: Vec<Stmt>, loops: &Loops, lengths: &Lengths<'_>) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        match stmt {
+            Stmt::Scan(scan) => {
+                let scan = hoisted(flow, scan, loops, lengths, &mut out)?;
+                out.push(Stmt::Scan(scan));
+            }
+            leaf @ Stmt::Leaf(_) => out.push(leaf),
+        }
+    }
+    Ok(out)
+}
+
+fn hoisted(flow: &mut Builder, scan: Scan, loops: &Loops, lengths: &Lengths<'_>, out: &mut Vec<Stmt>) -> Result<Scan> {
+    let Some(leaf) = scan.single() else { return Ok(scan) };
+    let mut inside = loops.clone();
+    inside.push((scan.index, scan.steps.clone()));
+    let mut joined = Joined::new(flow);
+    let vars = step::append(flow, &mut joined, leaf, &mut |_, _| Ok(None))?;
+    step::give(&mut joined, leaf, &vars)?;
+    let leaf = joined.finish(flow, &inside, leaf.gives.clone())?;
+    let chosen = chosen(flow, &scan, &leaf, lengths);
+    if chosen.is_empty() {
+        return Ok(scan);
+    }
+    let mut program = leaf.program.clone();
+    program.outputs.clear();
+    let mut gives = Vec::with_capacity(chosen.len());
+    for x in &chosen {
+        let ty = flow.types().tensor_of(&leaf.program.stmts[*x].dims, Types::REAL);
+        let name = step::name(&leaf.program.names[*x]).to_owned();
+        gives.push(flow.value(&name, ty, Storage::Dense));
+        program.outputs.push(Output { name, ty, storage: Storage::Dense, leaves: vec![*x] });
+    }
+    let before = Leaf { program: program.prune()?, takes: leaf.takes.clone(), gives: gives.clone() };
+    let axis = Axis { index: scan.index, steps: scan.steps.clone() };
+    let mut known: BTreeMap<ValueId, Lifted> = BTreeMap::new();
+    out.extend(lift::block(flow, &[Stmt::Leaf(before)], &axis, loops, &mut known)?);
+    let now = crate::index::Affine::size(scan.index);
+    let mut instead: BTreeMap<VarId, Instead> = BTreeMap::new();
+    for (x, value) in chosen.iter().zip(gives) {
+        let lifted = known.get(&value).ok_or_else(|| Error::bug("split", "a lifted value is lost"))?;
+        let stands = match lifted.varies {
+            true => Instead::Part(lifted.value, now.clone()),
+            false => Instead::Value(lifted.value),
+        };
+        instead.insert(*x, stands);
+    }
+    let leaf = step::rewritten(flow, &leaf, &instead, &inside)?;
+    Ok(Scan { body: vec![Stmt::Leaf(leaf)], ..scan })
+}
+
+/// The statements of a step that are computed before the loop.
+fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Vec<VarId> {
+    let states: f64 = scan
+        .states
+        .iter()
+        .map(|state| {
+            let dims = flow.frame().types.real_dims(flow.get(state.before).ty).unwrap_or_default();
+            lengths.points(&dims)
+        })
+        .sum();
+    let mut moves: BTreeSet<VarId> = BTreeSet::new();
+    let mut varies: BTreeSet<VarId> = BTreeSet::new();
+    for (x, stmt) in leaf.program.stmts.iter() {
+        let (mut reads_state, mut reads_step) = (false, false);
+        if let Rhs::Input { param, .. } = &stmt.rhs {
+            let taken = param.index().checked_sub(leaf.outer_params()).and_then(|at| leaf.takes.get(at));
+            reads_state = taken.is_some_and(|x| scan.states.iter().any(|state| state.before == *x));
+        }
+        let mut look = |a: &crate::index::Affine| a.visit(&mut |v| reads_step |= *v == Var::Size(scan.index));
+        if let Rhs::Number(Number::Index(a)) = &stmt.rhs {
+            look(a);
+        }
+        stmt.rhs.guards().for_each(|p| p.visit_affine(&mut |a| look(a)));
+        stmt.rhs.for_each_operand(|y| {
+            reads_state |= moves.contains(&y);
+            reads_step |= varies.contains(&y);
+        });
+        if reads_state {
+            moves.insert(x);
+        }
+        if reads_step {
+            varies.insert(x);
+        }
+    }
+    let is_dear = |x: VarId| {
+        let stmt = &leaf.program.stmts[x];
+        let numbers = lengths.points(&stmt.dims);
+        let fits = !varies.contains(&x) || step::adds_up(stmt) && numbers <= WIDE * states.max(1.0);
+        fits && work(stmt, lengths) >= DEAR * numbers
+    };
+    // From the outputs on, the first that can go.
+    let mut found = BTreeSet::new();
+    let mut seen: BTreeSet<VarId> =
+        leaf.program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
+    let mut stack: Vec<VarId> = seen.iter().copied().collect();
+    while let Some(x) = stack.pop() {
+        if !moves.contains(&x) && is_dear(x) {
+            found.insert(x);
+            continue;
+        }
+        leaf.program.stmts[x].rhs.for_each_operand(|y| {
+            if seen.insert(y) {
+                stack.push(y);
+            }
+        });
+    }
+    found.into_iter().collect()
+}
