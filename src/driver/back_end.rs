@@ -50,7 +50,8 @@ fn loops_where(
 /// # Errors
 /// As [`loops`], and those of [`link`](link::link).
 pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
-    let flow = stages.run("split", || flow::split(flow, &|_| None))?;
+    let flow = stages.run("take-in", || flow::take_in(flow))?;
+    let flow = stages.run("split", || flow::split(&flow, &|_| None))?;
     let linked = link::link(&flow, &mut |leaf| loops(leaf, stages))?;
     stages.run("link", || Ok(linked))
 }
@@ -61,7 +62,8 @@ pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<lo
 /// As [`loops_of_flow`].
 pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let short = schedule::short_axes(sizes);
-    let flow = Stages::new().run("split", || flow::split(flow, &|n| sizes.get(n).copied()))?;
+    let flow = Stages::new().run("take-in", || flow::take_in(flow))?;
+    let flow = Stages::new().run("split", || flow::split(&flow, &|n| sizes.get(n).copied()))?;
     let linked = link::link(&flow, &mut |leaf| {
         let other = without_vanishing(leaf, sizes)?;
         loops_where(other.as_ref().unwrap_or(leaf), &short, &mut Stages::new())

@@ -58,5 +58,5 @@ pub use forward::forward;
 pub use join::{join, map_leaves};
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
-pub use split::split;
+pub use split::{split, take_in};
 pub use tally::tally;

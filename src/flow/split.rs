@@ -41,22 +41,42 @@ use crate::base::SizeId;
 use crate::error::Result;
 use crate::index::{Size, Var};
 
-/// The flow with less work and less memory. Some sizes have values.
+/// The flow with sums over time taken into its loops, where that is less work or less memory.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
+pub fn take_in(program: &Program) -> Result<Program> {
+    each_block(program, &|_| None, &[log::block])
+}
+
+/// The flow in which no step computes what an earlier loop has computed, or what is the same without its states. Some sizes have values.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn split(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>) -> Result<Program> {
+    each_block(program, sizes, &[residual::block, hoist::block])
+}
+
+type Pass = fn(&mut Builder, Vec<Stmt>, &Loops, &Lengths<'_>) -> Result<Vec<Stmt>>;
+
+fn each_block(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>, passes: &[Pass]) -> Result<Program> {
     if !program.body.iter().any(|stmt| matches!(stmt, Stmt::Scan(_))) {
         return Ok(program.clone());
     }
     let mut flow = Builder::resume(program);
     let lengths = Lengths { sizes };
-    let body = block(&mut flow, &program.body, &Loops::new(), &lengths)?;
+    let body = block(&mut flow, &program.body, &Loops::new(), &lengths, passes)?;
     join(&flow.finish(body, program.outputs.clone()))
 }
 
 // Scans nest to a bounded depth.
-fn block(flow: &mut Builder, body: &[Stmt], loops: &Loops, lengths: &Lengths<'_>) -> Result<Vec<Stmt>> {
+fn block(
+    flow: &mut Builder,
+    body: &[Stmt],
+    loops: &Loops,
+    lengths: &Lengths<'_>,
+    passes: &[Pass],
+) -> Result<Vec<Stmt>> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
         out.push(match stmt {
@@ -64,13 +84,11 @@ fn block(flow: &mut Builder, body: &[Stmt], loops: &Loops, lengths: &Lengths<'_>
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
-                Stmt::Scan(Scan { body: block(flow, &scan.body, &inside, lengths)?, ..scan.clone() })
+                Stmt::Scan(Scan { body: block(flow, &scan.body, &inside, lengths, passes)?, ..scan.clone() })
             }
         });
     }
-    let out = log::block(flow, out, loops, lengths)?;
-    let out = residual::block(flow, out, loops, lengths)?;
-    hoist::block(flow, out, loops, lengths)
+    passes.iter().try_fold(out, |body, pass| pass(flow, body, loops, lengths))
 }
 
 /// How long axes are, as far as it is known.

@@ -17,12 +17,13 @@
 //! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
 //! may become.
 //!
-//! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops.
+//! **Inside of a loop** nothing is parallel, but that [rows](rows) which no step mixes go through the steps in blocks; and what is zero before a nest runs is made so by loops.
 //!
 //! No number is computed in another way than in the nests of the leaves.
 
 mod in_place;
 mod places;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -65,8 +66,9 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Resul
             flow::Stmt::Leaf(leaf) => linker.leaf(leaf)?,
             flow::Stmt::Scan(scan) => {
                 let mut open = Open::default();
-                let body = linker.scan(scan, &mut open)?;
-                let Open { buffers, decisions, .. } = open;
+                let mut body = linker.scan(scan, &mut open)?;
+                let Open { mut names, buffers, mut decisions, .. } = open;
+                decisions.extend(rows::in_blocks(&mut body, &mut names)?);
                 linker.nests.push(Nest { buffers, decisions, body });
             }
         }

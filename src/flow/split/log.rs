@@ -85,9 +85,13 @@ fn taken_in(
     let vars = step::append(flow, &mut joined, body, &mut |_, _| Ok(None))?;
     step::give(&mut joined, body, &vars)?;
     let known = joined.builder.len();
-    let mut forms = Forms { flow, scan, leaf, late, joined, known, kinds: BTreeMap::new(), early: BTreeMap::new() };
+    let (kinds, free, early) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut forms = Forms { flow, scan, leaf, late, joined, known, kinds, free, early };
     for x in leaf.program.stmts.ids() {
         let kind = forms.kind(x)?;
+        if matches!(kind, Kind::Known | Kind::Computed { independent: true, .. }) {
+            forms.free(x)?;
+        }
         forms.kinds.insert(x, kind);
     }
     let sums = forms.sums(lengths)?;
@@ -139,7 +143,9 @@ struct Forms<'a> {
     /// How many statements the step has.
     known: usize,
     kinds: BTreeMap<VarId, Kind>,
-    /// What does not depend on the loop, and is read by forms as a whole.
+    /// What does not depend on the loop and is there in the step for nothing.
+    free: BTreeMap<VarId, VarId>,
+    /// What does not depend on the loop and is made before it, to be read by forms as a whole.
     early: BTreeMap<VarId, ValueId>,
 }
 
@@ -295,14 +301,34 @@ impl Forms<'_> {
         })
     }
 
+    /// A statement that does not depend on the loop, if the step has it already or it costs nothing.
+    fn free(&mut self, x: VarId) -> Result<()> {
+        let stmt = self.stmt(x).clone();
+        let mut known = true;
+        stmt.rhs.for_each_operand(|y| known &= self.free.contains_key(&y));
+        if !known {
+            return Ok(());
+        }
+        let var = match stmt.rhs {
+            Rhs::Input { .. } => self.joined.input(&stmt, self.leaf.outer_params(), &sources(self.leaf))?,
+            _ => {
+                let stmt = stmt.rename(&|y| self.free.get(&y).copied())?;
+                step::push(self.flow, &mut self.joined, &stmt)?
+            }
+        };
+        let made = self.joined.builder.stmt(var);
+        if var.index() < self.known || matches!(made.rhs, Rhs::Input { .. } | Rhs::Number(_)) || step::is_view(made) {
+            self.free.insert(x, var);
+        }
+        Ok(())
+    }
+
     /// A tensor that is there before the loop.
     fn whole(&mut self, x: VarId) -> Result<VarId> {
-        let stmt = self.leaf.program.stmts[x].clone();
-        match &stmt.rhs {
-            Rhs::Input { .. } => return self.joined.input(&stmt, self.leaf.outer_params(), &sources(self.leaf)),
-            Rhs::Number(_) => return self.joined.builder.push(&stmt),
-            _ => {}
+        if let Some(var) = self.free.get(&x) {
+            return Ok(*var);
         }
+        let stmt = self.leaf.program.stmts[x].clone();
         let value = match self.early.get(&x) {
             Some(value) => *value,
             None => {

@@ -1,0 +1,89 @@
+//! Rows that no step mixes, a block of them through all steps.
+//!
+//! ```text
+//! for t                                   for b in 0 .. (n - 1)/64, parallel
+//!   for i in 0 .. n - 1                     for t
+//!     q[i, ..] = F(q[i, ..])      ==          for i in 64b .. min(64b + 63, n - 1)
+//!   for i in 0 .. n - 1                         q[i, ..] = F(q[i, ..])
+//!     w[i, ..] = G(q[i, ..])                  for i in 64b .. min(64b + 63, n - 1)
+//!                                               w[i, ..] = G(q[i, ..])
+//! ```
+//!
+//! So the states of a block stay in the first cache, and blocks run at the same time. A step may be cut so if it is loops over one range, and of each
+//! buffer that it writes all places have the loop's index at one axis: what a row needs of other steps is of the same row. Every number is computed as
+//! before.
+
+use std::collections::BTreeMap;
+
+use crate::base::IndexId;
+use crate::index::{Affine, Checked};
+use crate::loops::{Bound, BufferId, Decision, Domain, Fresh, Place, Stmt, changes_outside, loads, stores};
+
+/// Rows of a block: a whole number of vectors, of whose rows a few hundred numbers are in the first cache.
+const ROWS: i64 = 64;
+
+/// Has the loop over steps at the end of a nest run for blocks of rows.
+pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Option<Decision>> {
+    let Some(Stmt::For { body, lanes: 1, jam: 1, parallel: false, .. }) = nest.last() else { return Ok(None) };
+    let Some(last) = last_row(body) else { return Ok(None) };
+    let Some(mut steps) = nest.pop() else { return Ok(None) };
+    let block = names.fresh_index();
+    let first = Affine::index(block).scale(ROWS)?;
+    let rows = Domain::Range {
+        lower: vec![Bound::exact(first.clone())],
+        upper: vec![Bound::exact(last.clone()), Bound::exact(first.add_constant(ROWS - 1)?)],
+    };
+    if let Stmt::For { body, .. } = &mut steps {
+        for stmt in body {
+            if let Stmt::For { domain, .. } = stmt {
+                *domain = rows.clone();
+            }
+        }
+    }
+    let blocks = Domain::Range {
+        lower: vec![Bound::exact(Affine::constant(0))],
+        upper: vec![Bound { numerator: last, divisor: ROWS }],
+    };
+    nest.push(Stmt::For { index: block, domain: blocks, lanes: 1, jam: 1, parallel: true, body: vec![steps] });
+    Ok(Some(Decision::RowsOfSteps { rows: ROWS }))
+}
+
+/// The last row, where steps do not mix rows.
+fn last_row(step: &[Stmt]) -> Option<Affine> {
+    let written: Vec<BufferId> = stores(step).into_iter().map(|place| place.buffer).collect();
+    let is_written = |place: &&Place| written.contains(&place.buffer);
+    let mut all: Option<&Domain> = None;
+    // The axes at which a buffer has the row in all places.
+    let mut axes: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
+    for stmt in step {
+        match stmt {
+            Stmt::Define(..) if stmt.load().filter(is_written).is_none() => {}
+            Stmt::For { index, domain, parallel: false, body, .. } => {
+                let same = all.is_none_or(|all| all == domain);
+                let mut fills = false;
+                stmt.visit(&mut |stmt| fills |= matches!(stmt, Stmt::Fill(_) | Stmt::Tuple(..)));
+                if !same || fills || changes_outside(body) {
+                    return None;
+                }
+                all = Some(domain);
+                for place in loads([stmt]).into_iter().chain(stores([stmt])).filter(is_written) {
+                    let known = axes.entry(place.buffer).or_insert_with(|| (0..place.at.len()).collect());
+                    known.retain(|axis| is_row(place, *axis, *index));
+                }
+            }
+            _ => return None,
+        }
+    }
+    let Domain::Range { lower, upper } = all? else { return None };
+    let from_zero = *lower == [Bound::exact(Affine::constant(0))];
+    match upper.as_slice() {
+        [Bound { numerator, divisor: 1 }] if from_zero && axes.values().all(|axes| !axes.is_empty()) => {
+            Some(numerator.clone())
+        }
+        _ => None,
+    }
+}
+
+fn is_row(place: &Place, axis: usize, row: IndexId) -> bool {
+    place.at.get(axis).and_then(Affine::as_index) == Some(row)
+}
