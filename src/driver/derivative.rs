@@ -433,7 +433,7 @@ fn request(mode: Mode, wrt: impl Names) -> Request {
 }
 
 /// Keeps the blocks of a matrix, and passes its program on.
-fn of_blocks(blocks: &mut Vec<Block>, derived: Result<(tssa::Program, Vec<Block>)>) -> Result<tssa::Program> {
+pub(super) fn of_blocks<P>(blocks: &mut Vec<Block>, derived: Result<(P, Vec<Block>)>) -> Result<P> {
     let (program, found) = derived?;
     *blocks = found;
     Ok(program)

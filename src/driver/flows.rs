@@ -1,7 +1,10 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
+use super::derivative::of_blocks;
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
+use crate::certificate::compare_work;
+use crate::diff::Jacobian;
 use crate::error::{Error, Result};
 use crate::stages::Stages;
 use crate::term::Term;
@@ -98,7 +101,8 @@ impl Function {
         stages: &mut Stages<'_>,
     ) -> Result<Derived> {
         let wrt = diff::params_by_name(&program.signature, &request.wrt)?;
-        let mut added = Vec::new();
+        let (mut added, mut blocks) = (Vec::new(), Vec::new());
+        let Request { with_value, sweep, part, weighted, .. } = *request;
         let size = program.stmts();
         let derived = match request.mode {
             Mode::Forward => bounded(stages, "forward", size, || {
@@ -125,8 +129,30 @@ impl Function {
                 })?
             }
             Mode::Adjoint | Mode::Gradient => return Err(limitation("the derivation of a derivative")),
-            Mode::Jacobian | Mode::Hessian => return Err(limitation("a Jacobian or a Hessian")),
-            Mode::GaussNewton | Mode::GaussNewtonProduct => return Err(limitation("a Gauss-Newton matrix or product")),
+            Mode::Jacobian => bounded(stages, "jacobian", size, || {
+                let how = Jacobian { sweep, part, of: None, with_value };
+                of_blocks(&mut blocks, flow::jacobian(program, &wrt, how, &compare_work))
+            })?,
+            Mode::Hessian => {
+                let gradient = self.simple_gradient(request, stages)?;
+                let gradient = gradient.flow.ok_or_else(|| Error::bug("driver", "a flow lost its loops"))?;
+                let columns = match &request.columns {
+                    Some(names) => diff::params_by_name(&program.signature, names)?,
+                    None => wrt,
+                };
+                let how = Jacobian { sweep, part, of: Some("grad"), with_value };
+                bounded(stages, "jacobian", gradient.stmts(), || {
+                    of_blocks(&mut blocks, flow::jacobian(&gradient, &columns, how, &compare_work))
+                })?
+            }
+            Mode::GaussNewton => bounded(stages, "gauss-newton", size, || {
+                of_blocks(&mut blocks, flow::gauss_newton(program, &wrt, sweep, weighted, &compare_work))
+            })?,
+            Mode::GaussNewtonProduct => bounded(stages, "gauss-newton", size, || {
+                let (derived, tangents) = flow::gauss_newton_product(program, &wrt, weighted)?;
+                added = tangents;
+                Ok(derived)
+            })?,
             Mode::Transpose => return Err(limitation("the transposed program")),
         };
         let derived = match request.expand_partials {
@@ -145,6 +171,6 @@ impl Function {
         let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
         let function = Function::from_flow(derived);
-        Ok(Derived { function, added, blocks: Vec::new(), derivation: None, simplification })
+        Ok(Derived { function, added, blocks, derivation: None, simplification })
     }
 }

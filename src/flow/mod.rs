@@ -25,6 +25,7 @@
 //! | `outline` | terms with scans to flows |
 //! | `lift` | statements under one more axis |
 //! | `forward`, `adjoint` | derivatives |
+//! | `jacobian`, `gauss_newton` | Jacobians, Hessians and Gauss-Newton matrices: derivatives with one-hot tangents or seeds, lifted; and products |
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `active` | what depends on what derivatives are taken by |
 //! | `leaf` | leaves made of programs |
@@ -39,6 +40,8 @@ mod build;
 mod data;
 mod extend;
 mod forward;
+mod gauss_newton;
+mod jacobian;
 mod join;
 mod json;
 mod leaf;
@@ -53,6 +56,8 @@ pub use adjoint::adjoint;
 pub use build::Builder;
 pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
 pub use forward::forward;
+pub use gauss_newton::{gauss_newton, gauss_newton_product};
+pub use jacobian::jacobian;
 pub use join::{join, map_leaves};
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;

@@ -4,6 +4,7 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod jacobians;
 mod programs;
 mod random;
 
@@ -478,8 +479,6 @@ fn what_there_is_not() {
             "{message}"
         );
     };
-    no(function.hessian(["x"]).expect_err("no Hessian"));
-    no(function.jacobian(["x"]).expect_err("no Jacobian"));
     no(function.transpose(["x"]).expect_err("no transposed program"));
     no(function.explain().expect_err("no explanation"));
     no(function.assemble(&["value"]).expect_err("no sparse results"));

@@ -25,20 +25,21 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, bind};
 use iverson::{Function, Mode, Request};
 
+use super::jacobians;
 use super::programs::{Drawn, program};
 use crate::campaign::known::Known;
 use crate::judge::{Expected, Ways, is_undecided, numbers};
 use crate::support::setting;
 
 /// A relation that does not hold, in words.
-type Judgement = Result<(), String>;
+pub type Judgement = Result<(), String>;
 
-fn words(error: iverson::Error) -> String {
+pub fn words(error: iverson::Error) -> String {
     error.to_string()
 }
 
 /// Numbers to judge by.
-trait Judged: Numeric {
+pub trait Judged: Numeric {
     fn draw(rng: &mut Rng, integer: bool) -> Self;
 
     fn same(what: &str, found: &[Self], expected: &[Self]) -> Judgement;
@@ -85,7 +86,7 @@ impl Judged for Rounded {
 
 /// What a campaign saw.
 #[derive(Default)]
-struct Report {
+pub struct Report {
     judged: BTreeMap<&'static str, usize>,
     /// Programs in which rounding decides a test.
     undecided: usize,
@@ -100,7 +101,7 @@ struct Report {
 }
 
 impl Report {
-    fn judge(&mut self, relation: &'static str, judgement: Judgement) -> Judgement {
+    pub fn judge(&mut self, relation: &'static str, judgement: Judgement) -> Judgement {
         *self.judged.entry(relation).or_default() += 1;
         judgement.map_err(|complaint| format!("{relation}: {complaint}"))
     }
@@ -180,7 +181,7 @@ fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivativ
 }
 
 /// What a program is evaluated on, for another one with sizes, parameters and relations of these names.
-fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> Result<Environment<X>, String> {
+pub fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> Result<Environment<X>, String> {
     let missing = |name: &String| format!("`{name}` has no value");
     let size = |name: &String| from.sizes.values().position(|known| known == name).ok_or_else(|| missing(name));
     let param = |name: &String| from.params.values().position(|known| known.name == *name).ok_or_else(|| missing(name));
@@ -195,11 +196,11 @@ fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> R
 }
 
 /// What holds over each kind of numbers.
-struct World<X> {
-    at: Environment<X>,
-    direction: Vec<(ParamId, Vec<Leaf<X>>)>,
-    seeds: Vec<Vec<Leaf<X>>>,
-    value: Vec<X>,
+pub struct World<X> {
+    pub at: Environment<X>,
+    pub direction: Vec<(ParamId, Vec<Leaf<X>>)>,
+    pub seeds: Vec<Vec<Leaf<X>>>,
+    pub value: Vec<X>,
     tangents: Vec<X>,
     signature: Arc<Signature>,
 }
@@ -302,6 +303,8 @@ struct Way {
     native: bool,
     /// Whether derivatives of derivatives are.
     twice: bool,
+    /// Whether Jacobians and the like are.
+    matrices: bool,
 }
 
 /// All derivatives of a function, over the given numbers.
@@ -364,6 +367,9 @@ fn judge_function(
         world.value(report, "printed = parsed", &printed)?;
         world.value(report, "simplified = raw", &simplified)?;
         derivatives(report, &all, &world)?;
+        if way.matrices {
+            jacobians::judge(report, function, &term, flow, &world)?;
+        }
         let zero = Field::zero();
         report.alive += usize::from(world.tangents.iter().any(|x| *x != zero) && has_loop(&all[3].flow));
         if let Some(flow) = texts[3].flow().filter(|_| way.twice) {
@@ -399,6 +405,9 @@ fn judge_function(
     world.value(report, "printed = parsed", &presented)?;
     world.value(report, "simplified = raw", &simplified)?;
     derivatives(report, &all, &world)?;
+    if way.matrices && is_real {
+        jacobians::judge(report, function, &term, flow, &world)?;
+    }
     let loops = |function: &Function| function.loops(&mut Stages::new()).and_then(|loops| verify("link", &loops));
     loops(function).map_err(words)?;
     let expected = Expected::from(world.value.clone());
@@ -443,7 +452,7 @@ fn run(first: u64, programs: u64, native: u64) {
     let mut report = Report::default();
     for seed in first..first + programs {
         let is_real = seed % 2 == 1;
-        let way = Way { native: native > 0 && seed % native == 3, twice: seed % 4 == 0 };
+        let way = Way { native: native > 0 && seed % native == 3, twice: seed % 4 == 0, matrices: seed % 3 == 0 };
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&mut report, seed, is_real, &way)));
         let complaint = match judged {
             Ok(Ok(())) => continue,
