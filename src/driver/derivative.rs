@@ -200,8 +200,7 @@ impl Function {
             return self.derive_flow(flow, request, stages);
         }
         let Raw { program, added, mut blocks, derivation } = self.differentiate(request, stages)?;
-        let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
-        let sparse = sparse.map(|block| block.result.clone()).collect();
+        let sparse = sparse_blocks(&blocks);
         // A part of a matrix is none.
         if request.part != Part::Whole {
             blocks.clear();
@@ -430,6 +429,12 @@ impl<N: AsRef<str>, I: IntoIterator<Item = N>> Names for I {
 /// A derivative by parameters and nothing else.
 fn request(mode: Mode, wrt: impl Names) -> Request {
     Request { wrt: wrt.names(), ..Request::new(mode, &[]) }
+}
+
+/// The results that kernels store sparse: blocks with axes of both a row and a column.
+pub(super) fn sparse_blocks(blocks: &[Block]) -> Vec<String> {
+    let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
+    sparse.map(|block| block.result.clone()).collect()
 }
 
 /// Keeps the blocks of a matrix, and passes its program on.

@@ -1,10 +1,10 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
-use super::derivative::of_blocks;
+use super::derivative::{of_blocks, sparse_blocks};
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
 use crate::certificate::compare_work;
-use crate::diff::Jacobian;
+use crate::diff::{Jacobian, Part};
 use crate::error::{Error, Result};
 use crate::stages::Stages;
 use crate::term::Term;
@@ -170,7 +170,11 @@ impl Function {
         };
         let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        let function = Function::from_flow(derived);
+        let function = Function { sparse: sparse_blocks(&blocks), ..Function::from_flow(derived) };
+        // A part of a matrix is none.
+        if part != Part::Whole {
+            blocks.clear();
+        }
         Ok(Derived { function, added, blocks, derivation: None, simplification })
     }
 }

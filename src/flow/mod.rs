@@ -29,6 +29,7 @@
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `active` | what depends on what derivatives are taken by |
 //! | `leaf` | leaves made of programs |
+//! | `last` | results that the last leaf gives |
 //! | `extend` | flows that take more from outside |
 //! | `present` | flows to terms, for reading |
 //! | `json` | flows as JSON |
@@ -44,6 +45,7 @@ mod gauss_newton;
 mod jacobian;
 mod join;
 mod json;
+mod last;
 mod leaf;
 mod lift;
 mod outline;
@@ -59,6 +61,7 @@ pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
 pub use jacobian::jacobian;
 pub use join::{join, map_leaves};
+pub use last::given_last;
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
 pub use tally::tally;

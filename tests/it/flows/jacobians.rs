@@ -3,13 +3,16 @@
 use iverson::ir::base::ParamId;
 use iverson::ir::diff::{self, Part, Sweep};
 use iverson::ir::reference::check;
-use iverson::ir::reference::{Dual, Environment, Leaf, Limits, Subject, eval_term};
+use iverson::ir::reference::{Dual, Environment, Leaf, Limits, Rounded, Subject, eval_term};
 use iverson::ir::stages::check as verify;
 use iverson::ir::{flow, term};
+use iverson::kernel::Engine;
+use iverson::tensor::Inputs;
 use iverson::{Function, Mode, Request};
 
 use super::random::{Judged, Judgement, Report, World, renamed, words};
 use crate::jacobians::{places, volume};
+use crate::judge::{Expected, Ways, dense};
 
 /// A matrix by the leaves of its columns, row by row within each leaf of its rows.
 struct Matrix<X> {
@@ -28,7 +31,9 @@ impl<X: Judged> Matrix<X> {
         run: &dyn Fn(&Environment<Dual<X>>) -> iverson::Result<Vec<Leaf<Dual<X>>>>,
     ) -> iverson::Result<Matrix<X>> {
         let mut found: Vec<Vec<X>> = Vec::new();
-        let (mut rows, mut columns) = (Vec::new(), Vec::new());
+        let mut columns = Vec::new();
+        let still = at.map(|_, _, leaf| leaf.map(|value| Ok(Dual::new(value.clone(), X::zero()))))?;
+        let rows: Vec<usize> = run(&still)?.iter().map(volume).collect();
         for x in wrt {
             for (k, leaf) in at.param(*x)?.iter().enumerate() {
                 let mut of_leaf = vec![Vec::new(); volume(leaf)];
@@ -50,7 +55,6 @@ impl<X: Judged> Matrix<X> {
                         }
                         column.extend(all);
                     }
-                    rows = results.iter().map(volume).collect();
                     of_leaf[place] = column;
                 }
                 columns.push(of_leaf.len());
@@ -173,6 +177,35 @@ pub fn judge<X: Judged>(
         judging.hessian()?;
     }
     Ok(())
+}
+
+/// Kernels of a Jacobian, with sparse results, with dense ones and as one matrix.
+pub fn judge_kernels(report: &mut Report, function: &Function, world: &World<Rounded>, inputs: &Inputs) -> Judgement {
+    let derived = function.derive(&request(function, Mode::Jacobian)).map_err(words)?;
+    let blocks = blocks_of(&derived.function, &world.at, &[])?;
+    let expected = Expected::from(blocks.concat());
+    let compare = |found: &[f64]| expected.compare("block", found, Ways::Simplified).map(|_| ());
+    for function in [derived.function.clone(), derived.function.clone().dense()] {
+        let kernel = function.kernel(inputs).engine(Engine::Interpreter).build().map_err(words)?;
+        let found = dense(&kernel.call(inputs).map_err(words)?);
+        report.judge("kernel of a Jacobian", compare(&found))?;
+    }
+    let matrix = derived.matrix().and_then(|matrix| matrix.bind(inputs, Engine::Interpreter)).map_err(words)?;
+    let (_, found) = matrix.call(inputs).map_err(words)?;
+    let wrt: Vec<ParamId> = function.signature().params.ids().collect();
+    let widths: Vec<usize> = wrt.iter().flat_map(|x| world.at.param(*x).expect("it is there")).map(volume).collect();
+    let mut rows: Vec<Rounded> = Vec::new();
+    for blocks in blocks.chunks(widths.len()) {
+        // Of columns without an element nothing is seen.
+        let height = blocks.iter().zip(&widths).find_map(|(block, width)| block.len().checked_div(*width));
+        for row in 0..height.unwrap_or(0) {
+            let of = |(block, width): (&Vec<Rounded>, &usize)| block[row * width..(row + 1) * width].to_vec();
+            rows.extend(blocks.iter().zip(&widths).flat_map(of));
+        }
+    }
+    let found = found.to_dense().map_err(|error| error.to_string())?;
+    let judgement = Expected::from(rows).compare("matrix", found.data(), Ways::Simplified).map(|_| ());
+    report.judge("Jacobian as a matrix", judgement)
 }
 
 impl<X: Judged> Judging<'_, X> {

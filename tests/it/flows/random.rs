@@ -405,8 +405,11 @@ fn judge_function(
     world.value(report, "printed = parsed", &presented)?;
     world.value(report, "simplified = raw", &simplified)?;
     derivatives(report, &all, &world)?;
-    if way.matrices && is_real {
-        jacobians::judge(report, function, &term, flow, &world)?;
+    if way.matrices {
+        if is_real {
+            jacobians::judge(report, function, &term, flow, &world)?;
+        }
+        jacobians::judge_kernels(report, function, &world, &given)?;
     }
     let loops = |function: &Function| function.loops(&mut Stages::new()).and_then(|loops| verify("link", &loops));
     loops(function).map_err(words)?;
