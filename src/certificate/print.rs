@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Bound, Certificate, Comparison, Cost, Counted, Ratio, Reason, SAMPLES, Theorem};
+use super::{Bound, Certificate, Claim, Comparison, Cost, Counted, Ratio, Reason, SAMPLES, Theorem};
 use crate::solver::estimate::{Growth, Hints};
 use crate::tssa::print::count_text;
 
@@ -117,11 +117,24 @@ impl fmt::Display for Bound {
             Theorem::Forward => ("6.1", "work"),
             Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
         };
-        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, Theorem {theorem}", self.constant)?;
+        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, ", self.constant)?;
+        if let Claim::Counted { .. } = self.claim {
+            f.write_str("not proved: ")?;
+        }
+        write!(f, "Theorem {theorem}")?;
         match (&self.function, self.expanded) {
-            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded"),
-            (Some(function), false) => write!(f, " for the arguments of `{function}`"),
-            (None, _) => Ok(()),
+            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded")?,
+            (Some(function), false) => write!(f, " for the arguments of `{function}`")?,
+            (None, _) => {}
+        }
+        match self.claim {
+            Claim::Program => Ok(()),
+            Claim::Leaves => f.write_str(" for each step of the loops"),
+            Claim::Counted { runs } => write!(
+                f,
+                " for each step of the loops, with {} for it and {runs} runs of a step; the counts above are what is known",
+                self.constant.saturating_sub(runs - 1)
+            ),
         }
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use iverson::ir::base::ParamId;
+use iverson::ir::certificate::Claim;
 use iverson::ir::reference::check::{self, Adjoint, Forward};
 use iverson::ir::reference::{Dual, Environment, Field, Leaf, Limits, Numeric, Rounded, Subject, eval_term};
 use iverson::ir::stages::{Stages, check as verify};
@@ -167,9 +168,13 @@ struct Derivative {
 }
 
 fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivative, String> {
+    derive_with(function, mode, simplified, false)
+}
+
+fn derive_with(function: &Function, mode: Mode, simplified: bool, with_value: bool) -> Result<Derivative, String> {
     let names: Vec<String> = function.signature().params.values().map(|param| param.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let request = Request::new(mode, &names);
+    let request = Request { with_value, ..Request::new(mode, &names) };
     let derived = function.derive(&if simplified { request } else { request.raw() }).map_err(words)?;
     let flow = derived.function.flow().cloned().ok_or("the loops are gone")?;
     verify("derive", &flow).map_err(words)?;
@@ -298,6 +303,45 @@ fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement
     report.judge("cost", same)
 }
 
+/// What is counted is within the bounds of certificates; what they only claim of a bound is told.
+fn certificates(report: &mut Report, function: &Function, world: &World<Rounded>, inputs: &Inputs) -> Judgement {
+    let work = |function: &Function, inputs: &Inputs| {
+        let flow = function.flow().ok_or("no loops")?;
+        let counted = iverson::ir::reference::count(flow, inputs).map_err(words)?;
+        Ok::<u128, String>(counted.additions + counted.multiplications + counted.functions)
+    };
+    let at = Environment::from_bindings(&bind(function.signature(), inputs).map_err(words)?).map_err(words)?;
+    let known = Known::new(function.tensor_ssa(), &at, &[]).map_err(words)?;
+    for (mode, simplified) in
+        [(Mode::Forward, false), (Mode::Forward, true), (Mode::Adjoint, false), (Mode::Adjoint, true)]
+    {
+        let derivative = derive_with(function, mode, simplified, true)?;
+        let certificate = function.certify(&derivative.function, mode).map_err(words)?;
+        let extended = world.extended(&derivative, mode == Mode::Forward)?;
+        let extended = extended.map(|_, _, leaf| leaf.map(|x| Ok(x.value))).expect("nothing fails");
+        let extended = extended.inputs(&derivative.flow.signature).map_err(words)?;
+        let (mut before, mut after) = (work(function, inputs)?, work(&derivative.function, &extended)?);
+        if mode == Mode::Adjoint {
+            let (taken, given) = certificate.primal.evaluate_io(&known).map_err(words)?;
+            (before, after) = (before + taken + given, after + taken + given);
+        }
+        let within = after <= u128::from(certificate.bound.constant) * before;
+        let complaint = format!("{mode:?}: {after} operations, {before} of the program, {}", certificate.bound);
+        match certificate.bound.claim {
+            Claim::Counted { .. } => {
+                *report.judged.entry("adjoint within the bound that is not proved").or_default() += usize::from(within);
+                if !within {
+                    *report.limits.entry(complaint).or_default() += 1;
+                }
+            }
+            Claim::Program | Claim::Leaves => {
+                report.judge("within the bound", if within { Ok(()) } else { Err(complaint) })?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What is judged of one program.
 struct Way {
     native: bool,
@@ -305,6 +349,8 @@ struct Way {
     twice: bool,
     /// Whether Jacobians and the like are.
     matrices: bool,
+    /// Whether the costs of derivatives are compared with their bounds.
+    certificates: bool,
 }
 
 /// All derivatives of a function, over the given numbers.
@@ -411,6 +457,9 @@ fn judge_function(
         }
         jacobians::judge_kernels(report, function, &world, &given)?;
     }
+    if way.certificates {
+        certificates(report, function, &world, &given)?;
+    }
     let loops = |function: &Function| function.loops(&mut Stages::new()).and_then(|loops| verify("link", &loops));
     loops(function).map_err(words)?;
     let expected = Expected::from(world.value.clone());
@@ -455,7 +504,12 @@ fn run(first: u64, programs: u64, native: u64) {
     let mut report = Report::default();
     for seed in first..first + programs {
         let is_real = seed % 2 == 1;
-        let way = Way { native: native > 0 && seed % native == 3, twice: seed % 4 == 0, matrices: seed % 3 == 0 };
+        let way = Way {
+            native: native > 0 && seed % native == 3,
+            twice: seed % 4 == 0,
+            matrices: seed % 3 == 0,
+            certificates: seed % 3 == 1,
+        };
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&mut report, seed, is_real, &way)));
         let complaint = match judged {
             Ok(Ok(())) => continue,
