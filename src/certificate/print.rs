@@ -117,24 +117,24 @@ impl fmt::Display for Bound {
             Theorem::Forward => ("6.1", "work"),
             Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
         };
+        let theorem = match (&self.function, self.expanded) {
+            (Some(function), true) => {
+                format!("Theorem {theorem} with the partial derivatives of `{function}` expanded")
+            }
+            (Some(function), false) => format!("Theorem {theorem} for the arguments of `{function}`"),
+            (None, _) => format!("Theorem {theorem}"),
+        };
         write!(f, "{cost} of value and derivative <= {} * {cost} of the program, ", self.constant)?;
-        if let Claim::Counted { .. } = self.claim {
-            f.write_str("not proved: ")?;
-        }
-        write!(f, "Theorem {theorem}")?;
-        match (&self.function, self.expanded) {
-            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded")?,
-            (Some(function), false) => write!(f, " for the arguments of `{function}`")?,
-            (None, _) => {}
-        }
         match self.claim {
-            Claim::Program => Ok(()),
-            Claim::Leaves => f.write_str(" for each step of the loops"),
-            Claim::Counted { runs } => write!(
-                f,
-                " for each step of the loops, with {} for it and {runs} runs of a step; the counts above are what is known",
-                self.constant.saturating_sub(runs - 1)
-            ),
+            Claim::Program => f.write_str(&theorem),
+            Claim::Leaves => write!(f, "{theorem}, for each step of the loops"),
+            Claim::Counted { runs } => {
+                let (more, once) = (runs.saturating_sub(1), self.constant.saturating_sub(runs.saturating_sub(1)));
+                write!(
+                    f,
+                    "not proved, but counted above: {once} for a step of the loops by {theorem}, and {more} for its further runs"
+                )
+            }
         }
     }
 }

@@ -55,6 +55,7 @@ pub use derivation::{Collected, Derivation, Form, FormPart, InnerProduct, Right,
 pub use forward::{Forward, forward};
 pub(crate) use jacobian::shared_axes;
 pub use jacobian::{Jacobian, Part, Work, gauss_newton, jacobian};
+pub(crate) use linear::{Dependence, culprit, dependences, not_linear};
 pub use linear::{check_linear, transpose};
 pub use partials::expand_partials;
 pub use products::{gauss_newton_product, hessian_product};

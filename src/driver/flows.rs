@@ -153,7 +153,11 @@ impl Function {
                 added = tangents;
                 Ok(derived)
             })?,
-            Mode::Transpose => return Err(limitation("the transposed program")),
+            Mode::Transpose => bounded(stages, "transpose", size, || {
+                let (derived, seeds) = flow::transpose(program, &wrt)?;
+                added = seeds;
+                Ok(derived)
+            })?,
         };
         let derived = match request.expand_partials {
             true => bounded(stages, "expand-partials", derived.stmts(), || {

@@ -26,6 +26,7 @@
 //! | `lift` | statements under one more axis |
 //! | `forward`, `adjoint` | derivatives |
 //! | `jacobian`, `gauss_newton` | Jacobians, Hessians and Gauss-Newton matrices: derivatives with one-hot tangents or seeds, lifted; and products |
+//! | `transpose` | transposed programs |
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `active` | what depends on what derivatives are taken by |
 //! | `leaf` | leaves made of programs |
@@ -52,6 +53,7 @@ mod outline;
 mod present;
 mod print;
 mod tally;
+mod transpose;
 mod verify;
 
 pub use adjoint::adjoint;
@@ -65,3 +67,4 @@ pub use last::given_last;
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
 pub use tally::tally;
+pub use transpose::transpose;

@@ -479,9 +479,9 @@ fn what_there_is_not() {
             "{message}"
         );
     };
-    no(function.transpose(["x"]).expect_err("no transposed program"));
     no(function.explain().expect_err("no explanation"));
-    no(function.assemble(&["value"]).expect_err("no sparse results"));
+    let derivation = Request { derivation: true, ..Request::new(Mode::Gradient, &["x"]) };
+    no(function.derive(&derivation).expect_err("no derivation"));
 }
 
 /// A flow is verified: a state that its step does not make, a value out of scope, a loop index of two ranges.
