@@ -27,6 +27,9 @@
 //! derivatives, `k - 1` additions. Partial derivatives that are expanded take operations of their own, as many as the operator
 //! table says ([`scalar::expanded_cost`]); `c` is the most that any function of the program takes.
 //!
+//! The theorems are of what the rules of differentiation give. Simplification takes less from that for large sizes; for a size of 0 or 1 it may take
+//! more, where a tensor that is computed once has more elements than are read.
+//!
 //! **Programs with loops.** Their counts are formulas with numbers of steps as unknowns, of all statements under all loops around
 //! ([`flow::tally`](crate::flow::tally)). A [`Claim`] says what is proved:
 //!

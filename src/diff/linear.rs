@@ -65,9 +65,10 @@ pub(crate) fn dependences(program: &Program, of: &dyn Fn(ParamId) -> Dependence)
     all
 }
 
-/// The first statement that is neither linear nor constant, in words.
+/// The first statement that computes what is neither linear nor constant, in words.
 pub(crate) fn culprit(program: &Program, all: &SideTable<VarId, Dependence>) -> Option<String> {
-    let x = program.stmts.ids().find(|x| all[*x] == Dependence::Other)?;
+    let computes = |x: &VarId| !matches!(program.stmts[*x].rhs, Rhs::Input { .. });
+    let x = program.stmts.ids().find(|x| all[*x] == Dependence::Other && computes(x))?;
     Some(text_of(program, x, "is no linear function of them"))
 }
 

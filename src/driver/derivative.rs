@@ -19,7 +19,7 @@ pub enum Mode {
     Adjoint,
     /// The adjoint with seed 1, of a program with one real output.
     Gradient,
-    /// All partial derivatives of each output by each parameter, as sparse tensors with the axes of both.
+    /// All partial derivatives of each output by each parameter, as sparse tensors with the axes of both; what goes through a loop is dense.
     Jacobian,
     /// The Jacobian of the gradient, of a program with one real output.
     Hessian,
@@ -63,7 +63,7 @@ pub struct Request {
     pub weighted: bool,
     /// Whether the results of the primal program are wanted as well.
     pub with_value: bool,
-    /// Whether the adjoint's derivation is wanted.
+    /// Whether the adjoint's derivation is wanted, of a program without loops.
     pub derivation: bool,
     /// Whether partial derivatives of scalar functions are replaced by their expressions.
     pub expand_partials: bool,
@@ -185,7 +185,8 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
+    /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Limitation`] for the derivation of a program with loops;
+    /// [`Error::Overflow`] and [`Error::Bug`].
     pub fn derive(&self, request: &Request) -> Result<Derived> {
         self.derive_in(request, &mut Stages::new())
     }

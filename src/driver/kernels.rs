@@ -171,7 +171,7 @@ impl Function {
     }
 
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
-    /// patterns of sparse parameters, and are found out when inputs are bound.
+    /// patterns of sparse parameters, and are found out when inputs are bound. What comes out of a loop is taken to have an entry at each place.
     ///
     /// # Errors
     /// [`Error::Request`](crate::Error::Request) for results that are not there or cannot be sparse, [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).

@@ -96,6 +96,9 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool)
     Ok((join(&derive.flow.finish(body, outputs))?, seeds))
 }
 
+/// What is owed to leaves of parameters.
+pub(super) type OwedToParams = BTreeMap<(ParamId, usize), ValueId>;
+
 /// What is owed to leaves of parameters by the seeds of some values, unless it is zero; what depends on these parameters is active.
 pub(super) fn owed_to_params(
     flow: Builder,
@@ -103,13 +106,13 @@ pub(super) fn owed_to_params(
     active: &Active,
     seeds: &[(ValueId, ValueId)],
     out: &mut Vec<Stmt>,
-) -> Result<(Builder, BTreeMap<(ParamId, usize), ValueId>)> {
+) -> Result<(Builder, OwedToParams)> {
     let mut derive = Adjoint { flow, one: None };
     let loops = Loops::new();
     let mut owed = Owed::default();
     seeds.iter().for_each(|(x, seed)| owed.value(*x, *seed));
     derive.reverse(body, &mut owed, active, &BTreeMap::new(), &loops, out)?;
-    let mut totals = BTreeMap::new();
+    let mut totals = OwedToParams::new();
     for ((param, leaf), terms) in owed.params {
         let name = format!("d{}", derive.flow.signature().params[param].name);
         totals.insert((param, leaf), derive.total(&name, &terms, &loops, out)?);

@@ -95,7 +95,8 @@ fn lift_leaf(
 
 /// `gen t, g. [g in pattern] * x[t, g]`.
 fn on_pattern(builder: &mut tssa::Builder, var: VarId, storage: Storage) -> Result<VarId> {
-    let gens = builder.fresh_indices(&builder.dims(var).to_vec());
+    let dims = builder.dims(var).to_vec();
+    let gens = builder.fresh_indices(&dims);
     let stored = storage.stored_at(&Affine::indices(gens.get(1..).unwrap_or_default()));
     let indices = gens.iter().map(|(i, _)| *i).collect();
     builder.contract(&gens, &[], stored, vec![Operand { var, indices }])

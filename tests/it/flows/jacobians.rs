@@ -17,6 +17,12 @@ use super::{close, inputs, program, usual};
 use crate::jacobians::{places, volume};
 use crate::judge::{Expected, Ways, dense};
 
+/// A program over dual numbers.
+type Run<'a, X> = &'a dyn Fn(&Environment<Dual<X>>) -> iverson::Result<Vec<Leaf<Dual<X>>>>;
+
+/// Values of parameters.
+type Given<X> = Vec<(ParamId, Vec<Leaf<X>>)>;
+
 /// A matrix by the leaves of its columns, row by row within each leaf of its rows.
 struct Matrix<X> {
     /// How many elements the leaves of rows and of columns have.
@@ -28,11 +34,7 @@ struct Matrix<X> {
 
 impl<X: Judged> Matrix<X> {
     /// The columns that a program over dual numbers gives.
-    fn probed(
-        at: &Environment<X>,
-        wrt: &[ParamId],
-        run: &dyn Fn(&Environment<Dual<X>>) -> iverson::Result<Vec<Leaf<Dual<X>>>>,
-    ) -> iverson::Result<Matrix<X>> {
+    fn probed(at: &Environment<X>, wrt: &[ParamId], run: Run<'_, X>) -> iverson::Result<Matrix<X>> {
         let mut found: Vec<Vec<X>> = Vec::new();
         let mut columns = Vec::new();
         let still = at.map(|_, _, leaf| leaf.map(|value| Ok(Dual::new(value.clone(), X::zero()))))?;
@@ -286,7 +288,7 @@ impl<X: Judged> Judging<'_, X> {
                 let derived = self.function.derive(&request).map_err(words)?;
                 let signature = derived.function.signature();
                 let tangents = diff::params_by_name(signature, &derived.added).map_err(words)?;
-                let mut added: Vec<(ParamId, Vec<Leaf<X>>)> =
+                let mut added: Given<X> =
                     tangents.into_iter().zip(self.world.direction.iter().map(|(_, leaves)| leaves.clone())).collect();
                 if weighted {
                     added.extend(self.given(&derived.function, "weight")?);
@@ -305,7 +307,7 @@ impl<X: Judged> Judging<'_, X> {
         self.world.seeds.iter().flat_map(|leaves| whole(leaves)).collect()
     }
 
-    fn given(&self, function: &Function, name: &str) -> Result<Vec<(ParamId, Vec<Leaf<X>>)>, String> {
+    fn given(&self, function: &Function, name: &str) -> Result<Given<X>, String> {
         let id = function.signature().param(name).ok_or("no weights")?;
         Ok(vec![(id, self.world.seeds.concat())])
     }
