@@ -399,7 +399,8 @@ impl Function {
         })
     }
 
-    /// The cost of a derivative of this program beside its own, and what is proved of it.
+    /// The cost of a derivative of this program beside its own, and what is proved of it: of the adjoint of a program with loops the bound is
+    /// [not proved](certificate::Claim).
     ///
     /// # Errors
     /// [`Error::Request`] for a derivative of which nothing is proved; [`Error::Overflow`].

@@ -135,11 +135,11 @@ impl Request {
 }
 
 /// What differentiation gives: the program, the parameters that were added, and what else was asked for.
-struct Raw {
-    program: tssa::Program,
-    added: Vec<ParamId>,
-    blocks: Vec<Block>,
-    derivation: Option<Derivation>,
+pub(super) struct Raw<P> {
+    pub program: P,
+    pub added: Vec<ParamId>,
+    pub blocks: Vec<Block>,
+    pub derivation: Option<Derivation>,
 }
 
 /// A derivative and how it was found.
@@ -224,7 +224,7 @@ impl Function {
     }
 
     /// The derivative as the rules of differentiation give it.
-    fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw> {
+    fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw<tssa::Program>> {
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let dependents = self.dependents.as_slice();

@@ -1,6 +1,6 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
-use super::derivative::{of_blocks, sparse_blocks};
+use super::derivative::{Raw, of_blocks, sparse_blocks};
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
 use crate::certificate::compare_work;
@@ -100,19 +100,51 @@ impl Function {
         request: &Request,
         stages: &mut Stages<'_>,
     ) -> Result<Derived> {
+        let Raw { program: derived, added, mut blocks, derivation } =
+            self.differentiate_flow(program, request, stages)?;
+        let derived = match request.expand_partials {
+            true => bounded(stages, "expand-partials", derived.stmts(), || {
+                flow::map_leaves(&derived, &mut diff::expand_partials)
+            })?,
+            false => derived,
+        };
+        let (derived, simplification) = match &request.simplify {
+            Some(options) => {
+                let (derived, report) = simplified(&derived, options, stages)?;
+                (derived, Some(report))
+            }
+            None => (derived, None),
+        };
+        let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
+        let added = added.into_iter().filter_map(name).collect();
+        let function = Function { sparse: sparse_blocks(&blocks), ..Function::from_flow(derived) };
+        // A part of a matrix is none.
+        if request.part != Part::Whole {
+            blocks.clear();
+        }
+        Ok(Derived { function, added, blocks, derivation, simplification })
+    }
+
+    /// The derivative as the rules of differentiation give it.
+    fn differentiate_flow(
+        &self,
+        program: &flow::Program,
+        request: &Request,
+        stages: &mut Stages<'_>,
+    ) -> Result<Raw<flow::Program>> {
         let wrt = diff::params_by_name(&program.signature, &request.wrt)?;
         let (mut added, mut blocks) = (Vec::new(), Vec::new());
         let Request { with_value, sweep, part, weighted, .. } = *request;
         let size = program.stmts();
-        let derived = match request.mode {
+        let program = match request.mode {
             Mode::Forward => bounded(stages, "forward", size, || {
-                let (derived, tangents) = flow::forward(program, &wrt, request.with_value)?;
+                let (derived, tangents) = flow::forward(program, &wrt, with_value)?;
                 added = tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(derived)
             })?,
             Mode::Adjoint | Mode::Gradient if !request.derivation => bounded(stages, "adjoint", size, || {
                 let seed = if request.mode == Mode::Gradient { diff::Seed::One } else { diff::Seed::Parameter };
-                let (derived, seeds) = flow::adjoint(program, &wrt, seed, request.with_value)?;
+                let (derived, seeds) = flow::adjoint(program, &wrt, seed, with_value)?;
                 added = seeds;
                 Ok(derived)
             })?,
@@ -159,26 +191,6 @@ impl Function {
                 Ok(derived)
             })?,
         };
-        let derived = match request.expand_partials {
-            true => bounded(stages, "expand-partials", derived.stmts(), || {
-                flow::map_leaves(&derived, &mut diff::expand_partials)
-            })?,
-            false => derived,
-        };
-        let (derived, simplification) = match &request.simplify {
-            Some(options) => {
-                let (derived, report) = simplified(&derived, options, stages)?;
-                (derived, Some(report))
-            }
-            None => (derived, None),
-        };
-        let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
-        let added = added.into_iter().filter_map(name).collect();
-        let function = Function { sparse: sparse_blocks(&blocks), ..Function::from_flow(derived) };
-        // A part of a matrix is none.
-        if part != Part::Whole {
-            blocks.clear();
-        }
-        Ok(Derived { function, added, blocks, derivation: None, simplification })
+        Ok(Raw { program, added, blocks, derivation: None })
     }
 }

@@ -12,7 +12,7 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Dense, Inputs, Tensor};
 use iverson::{Function, Mode, Request};
 
-use super::random::{Judged, Judgement, Report, World, renamed, words};
+use super::random::{Judged, Judgement, Report, World, costs, renamed, words};
 use super::{close, inputs, program, usual};
 use crate::jacobians::{places, volume};
 use crate::judge::{Expected, Ways, dense};
@@ -188,6 +188,7 @@ pub fn judge<X: Judged>(
 pub fn judge_kernels(report: &mut Report, function: &Function, world: &World<Rounded>, inputs: &Inputs) -> Judgement {
     let derived = function.derive(&request(function, Mode::Jacobian)).map_err(words)?;
     let blocks = blocks_of(&derived.function, &world.at, &[])?;
+    costs(report, &derived.function, inputs)?;
     let expected = Expected::from(blocks.concat());
     let compare = |found: &[f64]| expected.compare("block", found, Ways::Simplified).map(|_| ());
     for function in [derived.function.clone(), derived.function.clone().dense()] {

@@ -287,7 +287,7 @@ fn by_kernel(function: &Function, inputs: &Inputs, engine: Engine) -> Result<Vec
 }
 
 /// The cost as a formula is what is counted.
-fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement {
+pub fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement {
     let flow = function.flow().ok_or("no loops")?;
     let cost = function.cost().map_err(words)?;
     if cost.computed_relations().next().is_some() {
@@ -459,12 +459,25 @@ fn judge_function(
     if way.certificates {
         certificates(report, function, &world, &given)?;
     }
+    kernels(report, function, &all, &texts, &world, &given, way)
+}
+
+/// What kernels of a function and of its derivatives compute.
+fn kernels(
+    report: &mut Report,
+    function: &Function,
+    all: &[Derivative; 4],
+    texts: &[Function],
+    world: &World<Rounded>,
+    given: &Inputs,
+    way: &Way,
+) -> Judgement {
     let loops = |function: &Function| function.loops(&mut Stages::new()).and_then(|loops| verify("link", &loops));
     loops(function).map_err(words)?;
     let expected = Expected::from(world.value.clone());
     let compare =
         |what: &str, found: &[f64], expected: &Expected| expected.compare(what, found, Ways::Simplified).map(|_| ());
-    let found = by_kernel(function, &given, Engine::Interpreter)?;
+    let found = by_kernel(function, given, Engine::Interpreter)?;
     report.judge("kernel = term", compare("value", &found, &expected))?;
     let bits = |numbers: &[f64]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     let native = |report: &mut Report, function: &Function, inputs: &Inputs, found: &[f64]| {
@@ -473,9 +486,9 @@ fn judge_function(
         report.judge("native = interpreter", if same { Ok(()) } else { Err(format!("{compiled:?} and {found:?}")) })
     };
     if way.native {
-        native(report, function, &given, &found)?;
+        native(report, function, given, &found)?;
     }
-    for (k, (derivative, text)) in all.iter().zip(&texts).enumerate() {
+    for (k, (derivative, text)) in all.iter().zip(texts).enumerate() {
         let is_forward = k % 2 == 0;
         loops(&derivative.function).map_err(words)?;
         let extended = world.extended(derivative, is_forward)?;
