@@ -417,18 +417,8 @@ fn judge_function(
         }
         let zero = Field::zero();
         report.alive += usize::from(world.tangents.iter().any(|x| *x != zero) && has_loop(&all[3].flow));
-        if let Some(flow) = texts[3].flow().filter(|_| way.twice) {
-            // The adjoint is a program as others.
-            let extended = renamed(&world.extended(&all[3], false)?, &all[3].flow.signature, &flow.signature)?;
-            let world = World::new(&texts[3].term().map_err(words)?, flow, extended, &mut rng, true).map_err(words)?;
-            for simplified in [false, true] {
-                world.forward(
-                    report,
-                    "forward of adjoint = dual numbers",
-                    &derive(&texts[3], Mode::Forward, simplified)?,
-                )?;
-                world.adjoint(report, "adjoint of adjoint", &derive(&texts[3], Mode::Adjoint, simplified)?)?;
-            }
+        if way.twice {
+            derivatives_of_adjoint(report, &all[3], &texts[3], &world, &mut rng)?;
         }
     }
     let rounded = at.map(|_, _, leaf| leaf.map(|x| Ok(Rounded::new(*x)))).expect("nothing fails");
@@ -460,6 +450,25 @@ fn judge_function(
         certificates(report, function, &world, &given)?;
     }
     kernels(report, function, &all, &texts, &world, &given, way)
+}
+
+/// The adjoint, as a text, is a program as others.
+fn derivatives_of_adjoint(
+    report: &mut Report,
+    adjoint: &Derivative,
+    text: &Function,
+    world: &World<Field>,
+    rng: &mut Rng,
+) -> Judgement {
+    let Some(flow) = text.flow() else { return Ok(()) };
+    let extended = renamed(&world.extended(adjoint, false)?, &adjoint.flow.signature, &flow.signature)?;
+    let world = World::new(&text.term().map_err(words)?, flow, extended, rng, true).map_err(words)?;
+    for simplified in [false, true] {
+        let forward = derive(text, Mode::Forward, simplified)?;
+        world.forward(report, "forward of adjoint = dual numbers", &forward)?;
+        world.adjoint(report, "adjoint of adjoint", &derive(text, Mode::Adjoint, simplified)?)?;
+    }
+    Ok(())
 }
 
 /// What kernels of a function and of its derivatives compute.
