@@ -26,6 +26,21 @@
 //! derivative `Df(x; dx)` is one operation there. A function of `k` arguments makes `2 k`: its value, `k` products with partial
 //! derivatives, `k - 1` additions. Partial derivatives that are expanded take operations of their own, as many as the operator
 //! table says ([`scalar::expanded_cost`]); `c` is the most that any function of the program takes.
+//!
+//! The theorems are of what the rules of differentiation give. Simplification takes less from that for large sizes; for a size of 0 or 1 it may take
+//! more, where a tensor that is computed once has more elements than are read.
+//!
+//! **Programs with loops.** Their counts are formulas with numbers of steps as unknowns, of all statements under all loops around
+//! ([`flow::tally`](crate::flow::tally)). A [`Claim`] says what is proved:
+//!
+//! | derivative | bound | why |
+//! |---|---|---|
+//! | forward | `$(D f) <= c * $(f)` | proved: Theorem 6.1 for each leaf, and a leaf runs as often beside its derivative as without |
+//! | adjoint | `$_IO(D^T f) <= (c + r - 1) * $_IO(f)` | not proved, compared with the counts: Theorem 6.35 for each leaf, and a step under `d` loops runs `r = 2^(d + 1) - 1` times |
+//!
+//! A step runs forwards; for each loop around, once more backwards and once lifted over time, in which the loops inside of it do the same. The theorem
+//! for a leaf counts what the leaf takes and gives; the bound counts inputs and outputs of the program once, so a step that moves more numbers than it
+//! computes may cost more.
 
 mod print;
 
@@ -373,6 +388,37 @@ pub struct Bound {
     pub function: Option<String>,
     /// Whether partial derivatives are expanded; else they are black boxes.
     pub expanded: bool,
+    /// What is proved of it.
+    pub claim: Claim,
+}
+
+/// What is proved of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The theorem, of the program.
+    Program,
+    /// The theorem, of each leaf of a program with loops, and so their sum over all steps.
+    Leaves,
+    /// The theorem, of each leaf of a program with loops, but not their sum: it is what is counted that is within the bound.
+    Counted {
+        /// How often the adjoint runs a step of the innermost loops.
+        runs: u64,
+    },
+}
+
+impl Bound {
+    /// The bound of a program whose loops are so many inside of each other at most.
+    pub(crate) fn under_loops(self, depth: usize) -> Bound {
+        match (depth, self.theorem) {
+            (0, _) => self,
+            (_, Theorem::Forward) => Bound { claim: Claim::Leaves, ..self },
+            (_, Theorem::Adjoint) => {
+                let runs =
+                    u32::try_from(depth + 1).ok().and_then(|power| 2u64.checked_pow(power)).unwrap_or(u64::MAX) - 1;
+                Bound { claim: Claim::Counted { runs }, constant: self.constant.saturating_add(runs - 1), ..self }
+            }
+        }
+    }
 }
 
 /// Two costs in a made-up world.
@@ -485,7 +531,7 @@ fn is_partial(rhs: &Rhs) -> bool {
 
 /// The bound that a theorem gives for the functions of a program.
 pub fn bound(primal: &Program, theorem: Theorem, expanded: bool) -> Bound {
-    let mut bound = Bound { theorem, constant: 4, function: None, expanded };
+    let mut bound = Bound { theorem, constant: 4, function: None, expanded, claim: Claim::Program };
     for stmt in primal.stmts.values() {
         let Rhs::Map { function, args, .. } = &stmt.rhs else { continue };
         let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Bound, Certificate, Comparison, Cost, Counted, Ratio, Reason, SAMPLES, Theorem};
+use super::{Bound, Certificate, Claim, Comparison, Cost, Counted, Ratio, Reason, SAMPLES, Theorem};
 use crate::solver::estimate::{Growth, Hints};
 use crate::tssa::print::count_text;
 
@@ -117,11 +117,24 @@ impl fmt::Display for Bound {
             Theorem::Forward => ("6.1", "work"),
             Theorem::Adjoint => ("6.35", "(work + inputs + outputs)"),
         };
-        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, Theorem {theorem}", self.constant)?;
-        match (&self.function, self.expanded) {
-            (Some(function), true) => write!(f, " with the partial derivatives of `{function}` expanded"),
-            (Some(function), false) => write!(f, " for the arguments of `{function}`"),
-            (None, _) => Ok(()),
+        let theorem = match (&self.function, self.expanded) {
+            (Some(function), true) => {
+                format!("Theorem {theorem} with the partial derivatives of `{function}` expanded")
+            }
+            (Some(function), false) => format!("Theorem {theorem} for the arguments of `{function}`"),
+            (None, _) => format!("Theorem {theorem}"),
+        };
+        write!(f, "{cost} of value and derivative <= {} * {cost} of the program, ", self.constant)?;
+        match self.claim {
+            Claim::Program => f.write_str(&theorem),
+            Claim::Leaves => write!(f, "{theorem}, for each step of the loops"),
+            Claim::Counted { runs } => {
+                let (more, once) = (runs.saturating_sub(1), self.constant.saturating_sub(runs.saturating_sub(1)));
+                write!(
+                    f,
+                    "not proved, but counted above: {once} for a step of the loops by {theorem}, and {more} for its further runs"
+                )
+            }
         }
     }
 }

@@ -151,7 +151,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
                 print(&match request.mode.theorem() {
-                    Some(_) if arguments.derivative.given.is_empty() && function.flow().is_none() => {
+                    Some(_) if arguments.derivative.given.is_empty() => {
                         function.certify(&derived.function, request.mode)?.to_string()
                     }
                     _ => derived.function.cost()?.to_string(),

@@ -26,11 +26,11 @@ pub enum Sweep {
 
 /// A leaf of a parameter or of an output.
 #[derive(Clone, Debug)]
-pub(super) struct End {
+pub(crate) struct End {
     /// Its part of the names of blocks; empty for `value`.
     pub name: String,
     pub leaf: Leaf,
-    storage: Storage,
+    pub storage: Storage,
 }
 
 impl End {

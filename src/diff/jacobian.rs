@@ -209,7 +209,7 @@ fn cheapest(
 }
 
 /// How many leading axes row and column share where so many are asked for, or all that there are.
-fn shared_axes(signature: &Signature, row: &End, column: &End, axes: usize) -> Result<usize> {
+pub(crate) fn shared_axes(signature: &Signature, row: &End, column: &End, axes: usize) -> Result<usize> {
     let (rows, columns) = (&row.leaf.dims, &column.leaf.dims);
     let shared = axes.min(rows.len()).min(columns.len());
     let facts = signature.facts();

@@ -27,7 +27,7 @@ pub(super) const SEEDED: Options = Options { seed: Seed::Parameter, with_value: 
 
 /// How a statement depends on the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dependence {
+pub(crate) enum Dependence {
     Zero,
     Constant,
     Linear,
@@ -36,7 +36,7 @@ enum Dependence {
 
 impl Dependence {
     /// Of a sum.
-    fn plus(self, other: Dependence) -> Dependence {
+    pub fn plus(self, other: Dependence) -> Dependence {
         match (self, other) {
             (Dependence::Zero, x) | (x, Dependence::Zero) => x,
             (x, y) if x == y => x,
@@ -56,41 +56,55 @@ impl Dependence {
     }
 }
 
+/// How each statement of a program depends on some parameters, where it is said of its own.
+pub(crate) fn dependences(program: &Program, of: &dyn Fn(ParamId) -> Dependence) -> SideTable<VarId, Dependence> {
+    let mut all = SideTable::new(program.stmts.len(), Dependence::Other);
+    for (x, stmt) in program.stmts.iter() {
+        all.set(x, dependence(stmt, of, &all));
+    }
+    all
+}
+
+/// The first statement that computes what is neither linear nor constant, in words.
+pub(crate) fn culprit(program: &Program, all: &SideTable<VarId, Dependence>) -> Option<String> {
+    let computes = |x: &VarId| !matches!(program.stmts[*x].rhs, Rhs::Input { .. });
+    let x = program.stmts.ids().find(|x| all[*x] == Dependence::Other && computes(x))?;
+    Some(text_of(program, x, "is no linear function of them"))
+}
+
+/// `x = y * y is no linear function of them`
+fn text_of(program: &Program, x: VarId, why: &str) -> String {
+    let names = program.stmt_names();
+    let text = crate::tssa::print::rhs_text(&program.signature, &names, &program.stmts[x]);
+    format!("`{} = {text}` {why}", names.get(x))
+}
+
+/// Says what is not linear in parameters of these names.
+pub(crate) fn not_linear(wrt: &[&str], what: &str) -> Error {
+    Error::Request(format!("a program that is transposed is linear in its parameters {}, but {what}", wrt.join(", ")))
+}
+
 /// Checks that a program is linear in some of its parameters, by its form.
 ///
 /// # Errors
 /// [`Error::Request`] with a statement that is not.
 pub fn check_linear(program: &Program, wrt: &[ParamId]) -> Result<()> {
-    let mut all = SideTable::new(program.stmts.len(), Dependence::Other);
-    for (x, stmt) in program.stmts.iter() {
-        all.set(x, dependence(stmt, wrt, &all));
-    }
+    let of = |param: ParamId| if wrt.contains(&param) { Dependence::Linear } else { Dependence::Constant };
+    let all = dependences(program, &of);
     for x in program.outputs.iter().flat_map(|output| &output.leaves) {
-        if matches!(all[*x], Dependence::Zero | Dependence::Linear) {
-            continue;
-        }
-        let names = program.stmt_names();
-        let culprit = match all[*x] {
+        let what = match all[*x] {
+            Dependence::Zero | Dependence::Linear => continue,
+            Dependence::Constant => text_of(program, *x, "does not depend on them"),
             // The first that is neither, of which the operands are.
-            Dependence::Other => program.stmts.ids().find(|x| all[*x] == Dependence::Other).unwrap_or(*x),
-            _ => *x,
+            Dependence::Other => culprit(program, &all).unwrap_or_default(),
         };
-        let why = match all[*x] {
-            Dependence::Constant => "does not depend on them",
-            _ => "is no linear function of them",
-        };
-        let text = crate::tssa::print::rhs_text(&program.signature, &names, &program.stmts[culprit]);
         let wrt: Vec<&str> = wrt.iter().map(|id| program.signature.params[*id].name.as_str()).collect();
-        return Err(Error::Request(format!(
-            "a program that is transposed is linear in its parameters {}, but `{} = {text}` {why}",
-            wrt.join(", "),
-            names.get(culprit)
-        )));
+        return Err(not_linear(&wrt, &what));
     }
     Ok(())
 }
 
-fn dependence(stmt: &Stmt, wrt: &[ParamId], all: &SideTable<VarId, Dependence>) -> Dependence {
+fn dependence(stmt: &Stmt, of: &dyn Fn(ParamId) -> Dependence, all: &SideTable<VarId, Dependence>) -> Dependence {
     let known = |x: VarId| all[x];
     let decided = |p: &Pred| {
         let mut constant = true;
@@ -98,8 +112,7 @@ fn dependence(stmt: &Stmt, wrt: &[ParamId], all: &SideTable<VarId, Dependence>) 
         constant
     };
     match &stmt.rhs {
-        Rhs::Input { param, .. } if wrt.contains(param) => Dependence::Linear,
-        Rhs::Input { .. } => Dependence::Constant,
+        Rhs::Input { param, .. } => of(*param),
         Rhs::Number(Number::Literal(c)) if *c == 0.0 => Dependence::Zero,
         Rhs::Number(_) => Dependence::Constant,
         Rhs::Add([(p, x), (q, y)]) if decided(p) && decided(q) => known(*x).plus(known(*y)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{Arena, SizeId, work};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Assembly, ForSizes, Matrix};
 use crate::stages::Stages;
 use crate::ty::Block;
@@ -117,6 +117,92 @@ fn assemble_at(
     structure.signature = program.signature.clone();
     let relations = found.sparse.iter().map(|sparse| sparse.relation).collect();
     Ok(Assembly::new(structure, values, for_sizes, found.patterns, relations))
+}
+
+/// [`assemble`], of a flow: the last leaf gives the results, and its guards say where they may differ from zero. Of what comes out of a loop nothing is
+/// known.
+///
+/// # Errors
+/// As [`assemble`], and those of [`link`](link::link).
+pub fn assemble_flow(flow: &flow::Program, results: &[&str], stages: &mut Stages<'_>) -> Result<Assembly> {
+    let (whole, of) = (flow.clone(), results.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let for_sizes = move |sizes: &Arena<SizeId, i64>| {
+        let other =
+            flow::map_leaves(&whole, &mut |leaf| Ok(without_vanishing(leaf, sizes)?.unwrap_or_else(|| leaf.clone())))?;
+        if other == whole {
+            return Ok(None);
+        }
+        let results: Vec<&str> = of.iter().map(String::as_str).collect();
+        assemble_flow_at(&other, &results, Arc::new(|_| Ok(None)), &mut Stages::new()).map(Some)
+    };
+    assemble_flow_at(flow, results, Arc::new(for_sizes), stages)
+}
+
+/// [`assemble_flow`], where it is known what other programs there are for some sizes.
+fn assemble_flow_at(
+    flow: &flow::Program,
+    results: &[&str],
+    for_sizes: Arc<ForSizes>,
+    stages: &mut Stages<'_>,
+) -> Result<Assembly> {
+    let mut numbers = Vec::with_capacity(results.len());
+    for name in results {
+        let known = flow.outputs.iter().position(|output| output.name == *name);
+        let known = known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?;
+        if flow.outputs.get(known).is_none_or(|output| output.values.len() != 1) {
+            return Err(Error::Request(format!("`{name}` is no tensor of reals")));
+        }
+        numbers.push(known);
+    }
+    let mut flow = flow::given_last(flow, &numbers)?;
+    let lost = || Error::bug("structure", "results that no last leaf gives");
+    let Some(flow::Stmt::Leaf(last)) = flow.body.last_mut() else { return Err(lost()) };
+    // Names that are those of the results, and of nothing else.
+    for (at, output) in last.program.outputs.iter_mut().enumerate() {
+        output.name = format!("{at}");
+    }
+    let mut given = Vec::with_capacity(results.len());
+    for (number, name) in numbers.iter().zip(results) {
+        let value = flow.outputs.get(*number).and_then(|output| output.values.first());
+        let at = last.gives.iter().position(|x| Some(x) == value).ok_or_else(lost)?;
+        let output = last.program.outputs.get_mut(at).ok_or_else(lost)?;
+        output.name = (*name).to_owned();
+        given.push((*name, 0));
+    }
+    let found = prepare::on_patterns(&last.program, &given, false)?;
+    let prepared = prepare::prepare(&found.program, stages)?;
+    let statements = prepared.program.stmts.len();
+    let (structure, values) = work::pass(statements, || lower::on_patterns(&prepared, &found.sparse, None))?;
+    let mut structure = stages.run("structure", || Ok(structure))?;
+    let values = schedule::schedule(stages.run("lower", || Ok(values))?, stages)?;
+    structure.signature = flow.signature.clone();
+    for (x, output) in last.gives.iter().zip(&found.program.outputs) {
+        flow.values[*x].storage = output.storage;
+    }
+    last.program = found.program;
+    let relations = found.sparse.iter().map(|sparse| sparse.relation);
+    let mut signature = (*flow.signature).clone();
+    signature.relations.clone_from(&last.program.signature.relations);
+    flow.signature = Arc::new(signature);
+    let last = flow.last_leaf().map(|leaf| &leaf.program);
+    let linked = link::link(&flow, &mut |leaf| match last.is_some_and(|last| std::ptr::eq(last, leaf)) {
+        true => Ok(values.clone()),
+        false => loops(leaf, stages),
+    })?;
+    let linked = stages.run("link", || Ok(linked))?;
+    Ok(Assembly::new(structure, linked, for_sizes, found.patterns, relations.collect()))
+}
+
+/// The blocks of a flow as one matrix.
+///
+/// # Errors
+/// As [`assemble_flow`].
+pub fn matrix_of_flow(flow: &flow::Program, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
+    let mut blocks = blocks.to_vec();
+    blocks.sort_by_key(|block| flow.outputs.iter().position(|output| output.name == block.result));
+    let with_axes = blocks.iter().filter(|block| block.has_axes());
+    let sparse: Vec<&str> = with_axes.map(|block| block.result.as_str()).collect();
+    Ok(Matrix::new(assemble_flow(flow, &sparse, stages)?, false, blocks))
 }
 
 /// The blocks of a program as one matrix.

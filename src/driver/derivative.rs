@@ -19,7 +19,7 @@ pub enum Mode {
     Adjoint,
     /// The adjoint with seed 1, of a program with one real output.
     Gradient,
-    /// All partial derivatives of each output by each parameter, as sparse tensors with the axes of both.
+    /// All partial derivatives of each output by each parameter, as sparse tensors with the axes of both; what goes through a loop is dense.
     Jacobian,
     /// The Jacobian of the gradient, of a program with one real output.
     Hessian,
@@ -63,7 +63,7 @@ pub struct Request {
     pub weighted: bool,
     /// Whether the results of the primal program are wanted as well.
     pub with_value: bool,
-    /// Whether the adjoint's derivation is wanted.
+    /// Whether the adjoint's derivation is wanted, of a program without loops.
     pub derivation: bool,
     /// Whether partial derivatives of scalar functions are replaced by their expressions.
     pub expand_partials: bool,
@@ -135,11 +135,11 @@ impl Request {
 }
 
 /// What differentiation gives: the program, the parameters that were added, and what else was asked for.
-struct Raw {
-    program: tssa::Program,
-    added: Vec<ParamId>,
-    blocks: Vec<Block>,
-    derivation: Option<Derivation>,
+pub(super) struct Raw<P> {
+    pub program: P,
+    pub added: Vec<ParamId>,
+    pub blocks: Vec<Block>,
+    pub derivation: Option<Derivation>,
 }
 
 /// A derivative and how it was found.
@@ -185,7 +185,8 @@ impl Function {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Overflow`] and [`Error::Bug`].
+    /// [`Error::Request`] if the program has no such parameters, or no gradient; [`Error::Limitation`] for the derivation of a program with loops;
+    /// [`Error::Overflow`] and [`Error::Bug`].
     pub fn derive(&self, request: &Request) -> Result<Derived> {
         self.derive_in(request, &mut Stages::new())
     }
@@ -200,8 +201,7 @@ impl Function {
             return self.derive_flow(flow, request, stages);
         }
         let Raw { program, added, mut blocks, derivation } = self.differentiate(request, stages)?;
-        let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
-        let sparse = sparse.map(|block| block.result.clone()).collect();
+        let sparse = sparse_blocks(&blocks);
         // A part of a matrix is none.
         if request.part != Part::Whole {
             blocks.clear();
@@ -224,7 +224,7 @@ impl Function {
     }
 
     /// The derivative as the rules of differentiation give it.
-    fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw> {
+    fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw<tssa::Program>> {
         let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let dependents = self.dependents.as_slice();
@@ -432,8 +432,14 @@ fn request(mode: Mode, wrt: impl Names) -> Request {
     Request { wrt: wrt.names(), ..Request::new(mode, &[]) }
 }
 
+/// The results that kernels store sparse: blocks with axes of both a row and a column.
+pub(super) fn sparse_blocks(blocks: &[Block]) -> Vec<String> {
+    let sparse = blocks.iter().filter(|block| block.row_axes > 0 && block.column_axes > 0);
+    sparse.map(|block| block.result.clone()).collect()
+}
+
 /// Keeps the blocks of a matrix, and passes its program on.
-fn of_blocks(blocks: &mut Vec<Block>, derived: Result<(tssa::Program, Vec<Block>)>) -> Result<tssa::Program> {
+pub(super) fn of_blocks<P>(blocks: &mut Vec<Block>, derived: Result<(P, Vec<Block>)>) -> Result<P> {
     let (program, found) = derived?;
     *blocks = found;
     Ok(program)

@@ -1,7 +1,10 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
+use super::derivative::{Raw, of_blocks, sparse_blocks};
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
+use crate::certificate::compare_work;
+use crate::diff::{Jacobian, Part};
 use crate::error::{Error, Result};
 use crate::stages::Stages;
 use crate::term::Term;
@@ -97,18 +100,51 @@ impl Function {
         request: &Request,
         stages: &mut Stages<'_>,
     ) -> Result<Derived> {
+        let Raw { program: derived, added, mut blocks, derivation } =
+            self.differentiate_flow(program, request, stages)?;
+        let derived = match request.expand_partials {
+            true => bounded(stages, "expand-partials", derived.stmts(), || {
+                flow::map_leaves(&derived, &mut diff::expand_partials)
+            })?,
+            false => derived,
+        };
+        let (derived, simplification) = match &request.simplify {
+            Some(options) => {
+                let (derived, report) = simplified(&derived, options, stages)?;
+                (derived, Some(report))
+            }
+            None => (derived, None),
+        };
+        let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
+        let added = added.into_iter().filter_map(name).collect();
+        let function = Function { sparse: sparse_blocks(&blocks), ..Function::from_flow(derived) };
+        // A part of a matrix is none.
+        if request.part != Part::Whole {
+            blocks.clear();
+        }
+        Ok(Derived { function, added, blocks, derivation, simplification })
+    }
+
+    /// The derivative as the rules of differentiation give it.
+    fn differentiate_flow(
+        &self,
+        program: &flow::Program,
+        request: &Request,
+        stages: &mut Stages<'_>,
+    ) -> Result<Raw<flow::Program>> {
         let wrt = diff::params_by_name(&program.signature, &request.wrt)?;
-        let mut added = Vec::new();
+        let (mut added, mut blocks) = (Vec::new(), Vec::new());
+        let Request { with_value, sweep, part, weighted, .. } = *request;
         let size = program.stmts();
-        let derived = match request.mode {
+        let program = match request.mode {
             Mode::Forward => bounded(stages, "forward", size, || {
-                let (derived, tangents) = flow::forward(program, &wrt, request.with_value)?;
+                let (derived, tangents) = flow::forward(program, &wrt, with_value)?;
                 added = tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(derived)
             })?,
             Mode::Adjoint | Mode::Gradient if !request.derivation => bounded(stages, "adjoint", size, || {
                 let seed = if request.mode == Mode::Gradient { diff::Seed::One } else { diff::Seed::Parameter };
-                let (derived, seeds) = flow::adjoint(program, &wrt, seed, request.with_value)?;
+                let (derived, seeds) = flow::adjoint(program, &wrt, seed, with_value)?;
                 added = seeds;
                 Ok(derived)
             })?,
@@ -125,26 +161,36 @@ impl Function {
                 })?
             }
             Mode::Adjoint | Mode::Gradient => return Err(limitation("the derivation of a derivative")),
-            Mode::Jacobian | Mode::Hessian => return Err(limitation("a Jacobian or a Hessian")),
-            Mode::GaussNewton | Mode::GaussNewtonProduct => return Err(limitation("a Gauss-Newton matrix or product")),
-            Mode::Transpose => return Err(limitation("the transposed program")),
-        };
-        let derived = match request.expand_partials {
-            true => bounded(stages, "expand-partials", derived.stmts(), || {
-                flow::map_leaves(&derived, &mut diff::expand_partials)
+            Mode::Jacobian => bounded(stages, "jacobian", size, || {
+                let how = Jacobian { sweep, part, of: None, with_value };
+                of_blocks(&mut blocks, flow::jacobian(program, &wrt, how, &compare_work))
             })?,
-            false => derived,
-        };
-        let (derived, simplification) = match &request.simplify {
-            Some(options) => {
-                let (derived, report) = simplified(&derived, options, stages)?;
-                (derived, Some(report))
+            Mode::Hessian => {
+                let gradient = self.simple_gradient(request, stages)?;
+                let gradient = gradient.flow.ok_or_else(|| Error::bug("driver", "a flow lost its loops"))?;
+                let columns = match &request.columns {
+                    Some(names) => diff::params_by_name(&program.signature, names)?,
+                    None => wrt,
+                };
+                let how = Jacobian { sweep, part, of: Some("grad"), with_value };
+                bounded(stages, "jacobian", gradient.stmts(), || {
+                    of_blocks(&mut blocks, flow::jacobian(&gradient, &columns, how, &compare_work))
+                })?
             }
-            None => (derived, None),
+            Mode::GaussNewton => bounded(stages, "gauss-newton", size, || {
+                of_blocks(&mut blocks, flow::gauss_newton(program, &wrt, sweep, weighted, &compare_work))
+            })?,
+            Mode::GaussNewtonProduct => bounded(stages, "gauss-newton", size, || {
+                let (derived, tangents) = flow::gauss_newton_product(program, &wrt, weighted)?;
+                added = tangents;
+                Ok(derived)
+            })?,
+            Mode::Transpose => bounded(stages, "transpose", size, || {
+                let (derived, seeds) = flow::transpose(program, &wrt)?;
+                added = seeds;
+                Ok(derived)
+            })?,
         };
-        let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
-        let added = added.into_iter().filter_map(name).collect();
-        let function = Function::from_flow(derived);
-        Ok(Derived { function, added, blocks: Vec::new(), derivation: None, simplification })
+        Ok(Raw { program, added, blocks, derivation: None })
     }
 }

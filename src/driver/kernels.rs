@@ -171,7 +171,7 @@ impl Function {
     }
 
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
-    /// patterns of sparse parameters, and are found out when inputs are bound.
+    /// patterns of sparse parameters, and are found out when inputs are bound. What comes out of a loop is taken to have an entry at each place.
     ///
     /// # Errors
     /// [`Error::Request`](crate::Error::Request) for results that are not there or cannot be sparse, [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
@@ -184,8 +184,11 @@ impl Function {
     /// # Errors
     /// As [`Function::assemble`].
     pub fn assemble_in(&self, results: &[&str], stages: &mut Stages<'_>) -> Result<Assembly> {
+        if let Some(flow) = &self.flow {
+            return back_end::assemble_flow(flow, results, stages);
+        }
         let results: Vec<(&str, usize)> = results.iter().map(|name| (*name, 0)).collect();
-        back_end::assemble(self.straight("sparse results")?, &results, false, stages)
+        back_end::assemble(&self.tssa, &results, false, stages)
     }
 
     /// Results that are [blocks](super::Derived::blocks) of a Jacobian, a Hessian or a Gauss-Newton matrix as one sparse matrix.
@@ -193,7 +196,10 @@ impl Function {
     /// # Errors
     /// As [`Function::assemble`].
     pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
-        back_end::matrix(self.straight("a matrix")?, blocks, stages)
+        match &self.flow {
+            Some(flow) => back_end::matrix_of_flow(flow, blocks, stages),
+            None => back_end::matrix(&self.tssa, blocks, stages),
+        }
     }
 }
 

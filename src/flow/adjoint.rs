@@ -40,8 +40,7 @@ const PASS: &str = "adjoint";
 /// The adjoint derivative by some parameters, and the parameters of its seeds; of a gradient there are none.
 ///
 /// # Errors
-/// [`Error::Request`] for a gradient of anything but one real output; [`Error::Limitation`] for a sparse result of each step of a loop;
-/// [`Error::Overflow`] and [`Error::Bug`].
+/// [`Error::Request`] for a gradient of anything but one real output; [`Error::Overflow`] and [`Error::Bug`].
 pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool) -> Result<(Program, Vec<ParamId>)> {
     let mut params = Vec::new();
     match seed {
@@ -95,6 +94,30 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool)
         outputs.push(Output { name, ty: param.ty, values });
     }
     Ok((join(&derive.flow.finish(body, outputs))?, seeds))
+}
+
+/// What is owed to leaves of parameters.
+pub(super) type OwedToParams = BTreeMap<(ParamId, usize), ValueId>;
+
+/// What is owed to leaves of parameters by the seeds of some values, unless it is zero; what depends on these parameters is active.
+pub(super) fn owed_to_params(
+    flow: Builder,
+    body: &[Stmt],
+    active: &Active,
+    seeds: &[(ValueId, ValueId)],
+    out: &mut Vec<Stmt>,
+) -> Result<(Builder, OwedToParams)> {
+    let mut derive = Adjoint { flow, one: None };
+    let loops = Loops::new();
+    let mut owed = Owed::default();
+    seeds.iter().for_each(|(x, seed)| owed.value(*x, *seed));
+    derive.reverse(body, &mut owed, active, &BTreeMap::new(), &loops, out)?;
+    let mut totals = OwedToParams::new();
+    for ((param, leaf), terms) in owed.params {
+        let name = format!("d{}", derive.flow.signature().params[param].name);
+        totals.insert((param, leaf), derive.total(&name, &terms, &loops, out)?);
+    }
+    Ok((derive.flow, totals))
 }
 
 /// What is owed to values, and to leaves of parameters.
@@ -169,13 +192,7 @@ impl Adjoint {
         loops: &Loops,
         out: &mut Vec<Stmt>,
     ) -> Result<ValueId> {
-        let mut leaf = self.small(loops).constant(name, dims, 0.0)?;
-        // Zeros on a pattern.
-        if let Some(x) = leaf.gives.first().copied().filter(|_| storage != Storage::Dense) {
-            let ty = self.flow.get(x).ty;
-            leaf.gives = vec![self.flow.value(name, ty, storage)];
-            leaf.program.outputs.iter_mut().for_each(|output| output.storage = storage);
-        }
+        let leaf = self.small(loops).zeros(name, dims, storage)?;
         self.push(leaf, out)
     }
 

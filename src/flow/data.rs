@@ -180,6 +180,19 @@ pub(super) fn free_name(signature: &Signature, wish: &str) -> String {
 }
 
 impl Program {
+    /// How many scans are inside of each other at most.
+    pub fn depth(&self) -> usize {
+        let mut depth = 0;
+        let mut stack: Vec<(&Stmt, usize)> = self.body.iter().map(|stmt| (stmt, 1)).collect();
+        while let Some((stmt, around)) = stack.pop() {
+            if let Stmt::Scan(scan) = stmt {
+                depth = depth.max(around);
+                stack.extend(scan.body.iter().map(|stmt| (stmt, around + 1)));
+            }
+        }
+        depth
+    }
+
     /// How many statements its leaves have together.
     pub fn stmts(&self) -> usize {
         let mut count = 0;

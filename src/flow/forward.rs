@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::active::Active;
 use super::build::Builder;
-use super::data::{Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
@@ -34,14 +34,8 @@ pub fn forward(program: &Program, wrt: &[ParamId], with_value: bool) -> Result<(
     };
     let (program, tangents) = extended(program, &wrt.iter().map(tangent).collect::<Vec<_>>())?;
     let tangents: Vec<(ParamId, ParamId)> = wrt.iter().copied().zip(tangents).collect();
-    let mut active = Active { params: wrt.iter().copied().collect(), ..Active::default() };
-    active.through(&program.body)?;
-    let mut derive = Forward {
-        flow: Builder::resume(&program),
-        active,
-        params: tangents.iter().copied().collect(),
-        values: BTreeMap::new(),
-    };
+    let sources = tangents.iter().map(|(x, dx)| (*x, Source::Param(*dx))).collect();
+    let mut derive = Forward::new(Builder::resume(&program), vec![Direction::new(sources, &program.body)?]);
     let mut body = derive.block(&program.body, &Vec::new())?;
     let mut outputs = if with_value { program.outputs.clone() } else { Vec::new() };
     for output in &program.outputs {
@@ -49,26 +43,54 @@ pub fn forward(program: &Program, wrt: &[ParamId], with_value: bool) -> Result<(
             "value" => "tangent".to_owned(),
             name => format!("tangent_{name}"),
         };
-        let values = output.values.iter().map(|x| derive.tangent(*x, &Vec::new(), &mut body));
+        let values = output.values.iter().map(|x| derive.tangent(0, *x, &Vec::new(), &mut body));
         outputs.push(Output { name, ty: output.ty, values: values.collect::<Result<_>>()? });
     }
     Ok((join(&derive.flow.finish(body, outputs))?, tangents))
 }
 
-struct Forward {
-    flow: Builder,
+/// A tangent of each of some parameters, and what follows from them.
+pub(super) struct Direction {
     active: Active,
     /// The tangents of parameters.
-    params: BTreeMap<ParamId, ParamId>,
-    /// The tangents of values.
+    params: BTreeMap<ParamId, Source>,
+    /// The tangents of values; those that are not there are zero.
     values: BTreeMap<ValueId, ValueId>,
 }
 
+impl Direction {
+    /// The tangents of the parameters of some statements, of which no value has a tangent yet.
+    pub fn new(params: BTreeMap<ParamId, Source>, body: &[Stmt]) -> Result<Direction> {
+        let mut active = Active { params: params.keys().copied().collect(), ..Active::default() };
+        active.through(body)?;
+        Ok(Direction { active, params, values: BTreeMap::new() })
+    }
+
+    /// The tangent of a value, unless it is zero.
+    pub fn tangent(&self, x: ValueId) -> Option<ValueId> {
+        self.values.get(&x).copied()
+    }
+}
+
+/// Tangents in some directions, beside the values that they all share.
+pub(super) struct Forward {
+    pub flow: Builder,
+    pub directions: Vec<Direction>,
+}
+
 impl Forward {
+    pub fn new(flow: Builder, directions: Vec<Direction>) -> Forward {
+        Forward { flow, directions }
+    }
+
+    fn direction(&mut self, at: usize) -> Result<&mut Direction> {
+        self.directions.get_mut(at).ok_or_else(|| Error::bug(PASS, "a direction that there is not"))
+    }
+
     /// The tangent of a value, a leaf of zeros where it has none.
-    fn tangent(&mut self, x: ValueId, loops: &Loops, out: &mut Vec<Stmt>) -> Result<ValueId> {
-        if let Some(dx) = self.values.get(&x) {
-            return Ok(*dx);
+    pub fn tangent(&mut self, direction: usize, x: ValueId, loops: &Loops, out: &mut Vec<Stmt>) -> Result<ValueId> {
+        if let Some(dx) = self.direction(direction)?.tangent(x) {
+            return Ok(dx);
         }
         let value = self.flow.get(x).clone();
         let dims = self.flow.frame().types.real_dims(value.ty);
@@ -79,41 +101,17 @@ impl Forward {
         Ok(dx)
     }
 
+    /// Statements with the tangents of what they give.
     // Scans nest to a bounded depth.
-    fn block(&mut self, body: &[Stmt], loops: &Loops) -> Result<Vec<Stmt>> {
+    pub fn block(&mut self, body: &[Stmt], loops: &Loops) -> Result<Vec<Stmt>> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
             match stmt {
                 Stmt::Leaf(leaf) => {
                     out.push(stmt.clone());
-                    let wrt = self.active.params_of(leaf);
-                    if wrt.is_empty() {
-                        continue;
+                    for at in 0..self.directions.len() {
+                        out.extend(self.leaf(leaf, at, loops)?.map(Stmt::Leaf));
                     }
-                    let derived = diff::forward(&leaf.program, &wrt, false)?;
-                    let outer = leaf.outer_params();
-                    let mut all = sources(leaf);
-                    for (x, _) in &derived.tangents {
-                        let source = match x.index().checked_sub(outer).and_then(|at| leaf.takes.get(at)) {
-                            None => self.params.get(x).copied().map(Source::Param),
-                            Some(x) => self.values.get(x).copied().map(Source::Value),
-                        };
-                        all.push(source.ok_or_else(|| Error::bug(PASS, "what is active has no tangent"))?);
-                    }
-                    let mut joined = Joined::new(&self.flow);
-                    let outputs = joined.append(&derived.program, outer, &all, &BTreeMap::new())?;
-                    let mut gives = Vec::new();
-                    for (x, output) in leaf.gives.iter().zip(outputs) {
-                        if !self.active.values.contains(x) {
-                            continue;
-                        }
-                        let value = self.flow.get(*x).clone();
-                        let dx = self.flow.value(format!("d{}", value.name), value.ty, value.storage);
-                        output.leaves.iter().for_each(|var| joined.give(dx, *var));
-                        self.values.insert(*x, dx);
-                        gives.push(dx);
-                    }
-                    out.push(Stmt::Leaf(joined.finish(&self.flow, loops, gives)?));
                 }
                 Stmt::Scan(scan) => {
                     let scan = self.scan(scan, loops, &mut out)?;
@@ -124,27 +122,62 @@ impl Forward {
         Ok(out)
     }
 
+    /// The tangents, in a direction, of what a leaf gives.
+    fn leaf(&mut self, leaf: &Leaf, direction: usize, loops: &Loops) -> Result<Option<Leaf>> {
+        let Direction { active, params, values } = self.direction(direction)?;
+        let wrt = active.params_of(leaf);
+        if wrt.is_empty() {
+            return Ok(None);
+        }
+        let derived = diff::forward(&leaf.program, &wrt, false)?;
+        let outer = leaf.outer_params();
+        let mut all = sources(leaf);
+        for (x, _) in &derived.tangents {
+            let source = match x.index().checked_sub(outer).and_then(|at| leaf.takes.get(at)) {
+                None => params.get(x).cloned(),
+                Some(x) => values.get(x).copied().map(Source::Value),
+            };
+            all.push(source.ok_or_else(|| Error::bug(PASS, "what is active has no tangent"))?);
+        }
+        let moving: Vec<bool> = leaf.gives.iter().map(|x| active.values.contains(x)).collect();
+        let mut joined = Joined::new(&self.flow);
+        let outputs = joined.append(&derived.program, outer, &all, &BTreeMap::new())?;
+        let mut gives = Vec::new();
+        for ((x, output), _) in leaf.gives.iter().zip(outputs).zip(moving).filter(|(_, moving)| *moving) {
+            let value = self.flow.get(*x).clone();
+            let dx = self.flow.value(format!("d{}", value.name), value.ty, value.storage);
+            output.leaves.iter().for_each(|var| joined.give(dx, *var));
+            self.direction(direction)?.values.insert(*x, dx);
+            gives.push(dx);
+        }
+        joined.finish(&self.flow, loops, gives).map(Some)
+    }
+
     fn scan(&mut self, scan: &Scan, loops: &Loops, out: &mut Vec<Stmt>) -> Result<Scan> {
         let mut inside = loops.clone();
         inside.push((scan.index, scan.steps.clone()));
-        let moving: Vec<State> =
-            scan.states.iter().filter(|state| self.active.values.contains(&state.before)).copied().collect();
+        let mut moving: Vec<(usize, State)> = Vec::new();
+        for (at, direction) in self.directions.iter().enumerate() {
+            let active = |state: &&State| direction.active.values.contains(&state.before);
+            moving.extend(scan.states.iter().filter(active).map(|state| (at, *state)));
+        }
         let mut states = scan.states.clone();
-        for state in &moving {
-            let init = self.tangent(state.init, loops, out)?;
+        for (at, state) in &moving {
+            let init = self.tangent(*at, state.init, loops, out)?;
             let value = self.flow.get(state.before).clone();
             let before = self.flow.value(format!("d{}", value.name), value.ty, Storage::Dense);
-            self.values.insert(state.before, before);
+            self.direction(*at)?.values.insert(state.before, before);
             states.push(State { init, before, ..*state });
         }
         let mut body = self.block(&scan.body, &inside)?;
-        for (state, tangent) in moving.iter().zip(states.iter_mut().skip(scan.states.len())) {
-            tangent.after = self.tangent(state.after, &inside, &mut body)?;
+        for ((at, state), tangent) in moving.iter().zip(states.iter_mut().skip(scan.states.len())) {
+            tangent.after = self.tangent(*at, state.after, &inside, &mut body)?;
             let path = self.flow.get(state.path).clone();
             tangent.path = self.flow.value(format!("d{}", path.name), path.ty, Storage::Dense);
             tangent.last = self.flow.value(format!("d{}", path.name), self.flow.get(tangent.init).ty, Storage::Dense);
-            self.values.insert(state.path, tangent.path);
-            self.values.insert(state.last, tangent.last);
+            let values = &mut self.direction(*at)?.values;
+            values.insert(state.path, tangent.path);
+            values.insert(state.last, tangent.last);
         }
         Ok(Scan { states, body, ..scan.clone() })
     }

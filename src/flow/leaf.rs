@@ -8,22 +8,24 @@ use std::collections::BTreeMap;
 
 use super::build::Builder;
 use super::data::{Leaf, Loops, ValueId};
-use crate::base::{Id, IndexId, ParamId, VarId};
+use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::Number;
 use crate::tssa::{self, Operand, Output, Program, Rhs, Stmt};
-use crate::ty::{Storage, Types};
+use crate::ty::{Side, Storage, Types};
 
 const PASS: &str = "flow";
 
 /// What a parameter of a program is, of those behind the parameters of the flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Source {
     /// A parameter of the flow.
     Param(ParamId),
     /// A value.
     Value(ValueId),
+    /// A value for each leaf of its type.
+    Values(Vec<(Vec<Side>, ValueId)>),
 }
 
 /// The sources of the values that a leaf takes.
@@ -87,6 +89,10 @@ impl Joined {
             None => Ok(self.builder.input(*param, path.clone(), dims)),
             Some(Some(Source::Param(param))) => Ok(self.builder.input(*param, path.clone(), dims)),
             Some(Some(Source::Value(x))) => Ok(self.read(*x, dims)),
+            Some(Some(Source::Values(leaves))) => match leaves.iter().find(|(of, _)| of == path) {
+                Some((_, x)) => Ok(self.read(*x, dims)),
+                None => Err(Error::bug(PASS, "a leaf that is no value")),
+            },
             Some(None) => Err(Error::bug(PASS, "a parameter that is no value")),
         }
     }
@@ -202,6 +208,17 @@ impl Small<'_> {
         dims: &[Size],
         places: impl FnOnce(&[IndexId]) -> Result<Vec<Affine>>,
     ) -> Result<Leaf> {
+        self.gather_where(name, x, dims, |gens| Ok((Pred::True, places(gens)?)))
+    }
+
+    /// `gen g. [guard(g)] * x[places(g)]`.
+    pub fn gather_where(
+        &mut self,
+        name: &str,
+        x: ValueId,
+        dims: &[Size],
+        read: impl FnOnce(&[IndexId]) -> Result<(Pred, Vec<Affine>)>,
+    ) -> Result<Leaf> {
         let axes = self.dims(x)?;
         self.one(name, dims, Storage::Dense, |joined| {
             let operand = joined.read(x, axes.clone());
@@ -209,9 +226,9 @@ impl Small<'_> {
             let gens = builder.fresh_indices(dims);
             let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
             let mut sums = Vec::new();
-            let mut guard = Pred::True;
             let mut at = Vec::with_capacity(axes.len());
-            for (place, extent) in places(&indices)?.into_iter().zip(&axes) {
+            let (mut guard, places) = read(&indices)?;
+            for (place, extent) in places.into_iter().zip(&axes) {
                 let direct = place.as_index().filter(|i| gens.iter().any(|(j, n)| i == j && n == extent));
                 at.push(match direct {
                     Some(i) => i,
@@ -307,6 +324,40 @@ impl Small<'_> {
         self.one(name, dims, Storage::Dense, |joined| {
             let gens = joined.builder.fresh_indices(dims);
             joined.builder.number(&gens, Number::Literal(x))
+        })
+    }
+
+    /// `gen g. [g = at] * 1`, on the pattern of a storage.
+    pub fn one_hot(&mut self, name: &str, dims: &[Size], at: &[SizeId], storage: Storage) -> Result<Leaf> {
+        self.one(name, dims, storage, |joined| {
+            let gens = joined.builder.fresh_indices(dims);
+            let mut guard = storage.stored_at(&Affine::indices(&gens));
+            for ((i, _), c) in gens.iter().zip(at) {
+                guard = guard.and(Pred::equal(&Affine::index(*i), &Affine::size(*c))?);
+            }
+            let var = joined.builder.number(&[], Number::Literal(1.0))?;
+            joined.builder.contract(&gens, &[], guard, vec![Operand { var, indices: Vec::new() }])
+        })
+    }
+
+    /// Zeros, on the pattern of a storage.
+    pub fn zeros(&mut self, name: &str, dims: &[Size], storage: Storage) -> Result<Leaf> {
+        self.one(name, dims, storage, |joined| {
+            let gens = joined.builder.fresh_indices(dims);
+            joined.builder.number(&gens, Number::Literal(0.0))
+        })
+    }
+
+    /// `gen g. x[g] * y[g]`, of two values of one type and storage.
+    pub fn product(&mut self, name: &str, x: ValueId, y: ValueId) -> Result<Leaf> {
+        let (dims, storage) = (self.dims(x)?, self.flow.get(x).storage);
+        self.one(name, &dims, storage, |joined| {
+            let (x, y) = (joined.read(x, dims.clone()), joined.read(y, dims.clone()));
+            let gens = joined.builder.fresh_indices(&dims);
+            let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
+            let operand = |var| Operand { var, indices: indices.clone() };
+            let stored = storage.stored_at(&Affine::indices(&gens));
+            joined.builder.contract(&gens, &[], stored, vec![operand(x), operand(y)])
         })
     }
 

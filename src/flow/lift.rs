@@ -8,14 +8,17 @@
 //! ```
 //!
 //! A statement varies if it mentions `t` or reads what varies; where it reads something else beside that, this is repeated over `t`. A lifted
-//! statement has the summands of `T` statements, so work is that of the loop.
+//! statement has the summands of `T` statements, so work is that of the loop. A state varies if its first state or a step's does; others of the same
+//! scan go on as they are.
+//!
+//! Any size that no statement changes can be such an index: the place of the 1 in a one-hot tangent becomes the axis of the columns of a Jacobian.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
 use super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::leaf::{Joined, Small, Source, sources};
-use crate::base::{IndexId, SizeId, VarId};
+use crate::base::{Id, IndexId, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
@@ -76,16 +79,27 @@ fn lift_leaf(
     for (x, (var, varies)) in leaf.gives.iter().zip(outputs) {
         let value = flow.get(*x).clone();
         let ty = if varies { flow.tensor(axis.steps.clone(), value.ty) } else { value.ty };
-        if varies && value.storage != Storage::Dense {
-            let feature = "a sparse result of each step of a loop".to_owned();
-            return Err(Error::Limitation { feature, span: None });
-        }
-        let new = flow.value(value.name, ty, value.storage);
+        // Elements beside the pattern are zeros from here on.
+        let var = match varies && value.storage != Storage::Dense {
+            true => on_pattern(&mut joined.builder, var, value.storage)?,
+            false => var,
+        };
+        let storage = if varies { Storage::Dense } else { value.storage };
+        let new = flow.value(value.name, ty, storage);
         joined.give(new, var);
         known.insert(*x, Lifted { value: new, varies });
         gives.push(new);
     }
     joined.finish(flow, loops, gives)
+}
+
+/// `gen t, g. [g in pattern] * x[t, g]`.
+fn on_pattern(builder: &mut tssa::Builder, var: VarId, storage: Storage) -> Result<VarId> {
+    let dims = builder.dims(var).to_vec();
+    let gens = builder.fresh_indices(&dims);
+    let stored = storage.stored_at(&Affine::indices(gens.get(1..).unwrap_or_default()));
+    let indices = gens.iter().map(|(i, _)| *i).collect();
+    builder.contract(&gens, &[], stored, vec![Operand { var, indices }])
 }
 
 /// The statements of a program, lifted where they vary; gives the leaves of its outputs, and whether they vary.
@@ -101,7 +115,7 @@ fn lift_program(
     for (x, stmt) in program.stmts.iter() {
         let new = match &stmt.rhs {
             Rhs::Input { param, .. } => {
-                let source = crate::base::Id::index(*param).checked_sub(outer).and_then(|at| sources.get(at));
+                let source = param.index().checked_sub(outer).and_then(|at| sources.get(at));
                 match source {
                     Some(Source::Value(x)) => {
                         let Lifted { value, varies } = lifted(known, *x);
@@ -255,6 +269,53 @@ fn varying(
     value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
 }
 
+/// Adds what varies, of the values of some statements.
+// Scans nest to a bounded depth.
+fn vary(body: &[Stmt], index: SizeId, values: &mut BTreeSet<ValueId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Leaf(leaf) => {
+                let outer = leaf.outer_params();
+                let mut vars: BTreeSet<VarId> = BTreeSet::new();
+                for (x, stmt) in leaf.program.stmts.iter() {
+                    let mut varies = mentions(stmt, index);
+                    stmt.rhs.for_each_operand(|y| varies |= vars.contains(&y));
+                    if let Rhs::Input { param, .. } = &stmt.rhs {
+                        let taken = param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+                        varies = taken.is_some_and(|taken| values.contains(taken));
+                    }
+                    if varies {
+                        vars.insert(x);
+                    }
+                }
+                for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
+                    if output.leaves.iter().any(|var| vars.contains(var)) {
+                        values.insert(*x);
+                    }
+                }
+            }
+            Stmt::Scan(scan) => vary_with(scan, index, values),
+        }
+    }
+}
+
+/// Adds the states of a scan that vary, and what varies in its body.
+fn vary_with(scan: &Scan, index: SizeId, values: &mut BTreeSet<ValueId>) {
+    // Each time around at least one state more varies.
+    loop {
+        let before = values.len();
+        for state in &scan.states {
+            if [state.init, state.after].iter().any(|x| values.contains(x)) {
+                values.extend([state.before, state.path, state.last]);
+            }
+        }
+        vary(&scan.body, index, values);
+        if values.len() == before {
+            return;
+        }
+    }
+}
+
 fn lift_scan(
     flow: &mut Builder,
     scan: &Scan,
@@ -265,37 +326,49 @@ fn lift_scan(
 ) -> Result<()> {
     let mut inside = loops.clone();
     inside.push((scan.index, scan.steps.clone()));
+    let mut moving: BTreeSet<ValueId> = known.iter().filter(|(_, x)| x.varies).map(|(x, _)| *x).collect();
+    vary_with(scan, axis.index, &mut moving);
+    let varies = |x: ValueId| moving.contains(&x);
     let mut befores = Vec::with_capacity(scan.states.len());
     for state in &scan.states {
         let name = flow.get(state.before).name.clone();
-        let init = varying(flow, lifted(known, state.init), &name, axis, loops, out)?;
+        let init = match varies(state.before) {
+            true => varying(flow, lifted(known, state.init), &name, axis, loops, out)?,
+            false => lifted(known, state.init).value,
+        };
         let ty = flow.get(init).ty;
         let before = flow.value(name, ty, Storage::Dense);
-        known.insert(state.before, Lifted { value: before, varies: true });
+        known.insert(state.before, Lifted { value: before, varies: varies(state.before) });
         befores.push((init, before));
     }
     let mut body = block(flow, &scan.body, axis, &inside, known)?;
     let mut states = Vec::with_capacity(befores.len());
     for (state, (init, before)) in scan.states.iter().zip(befores) {
         let name = flow.get(state.before).name.clone();
-        let after = varying(flow, lifted(known, state.after), &name, axis, &inside, &mut body)?;
+        let after = match varies(state.before) {
+            true => varying(flow, lifted(known, state.after), &name, axis, &inside, &mut body)?,
+            false => lifted(known, state.after).value,
+        };
         let ty = flow.get(init).ty;
         let last = flow.value(&name, ty, Storage::Dense);
         let ty = flow.tensor(scan.steps.add_constant(1)?, ty);
         let path = flow.value(name, ty, Storage::Dense);
-        known.insert(state.last, Lifted { value: last, varies: true });
+        known.insert(state.last, Lifted { value: last, varies: varies(state.before) });
         states.push(State { init, before, after, path, last });
     }
-    let paths: Vec<(ValueId, ValueId)> =
-        scan.states.iter().zip(&states).map(|(old, new)| (old.path, new.path)).collect();
+    let paths: Vec<(State, ValueId)> = scan.states.iter().zip(&states).map(|(old, new)| (*old, new.path)).collect();
     let Scan { index, steps, down, .. } = scan;
     out.push(Stmt::Scan(Scan { index: *index, steps: steps.clone(), down: *down, states, body }));
     for (old, new) in paths {
-        let name = flow.get(old).name.clone();
+        if !varies(old.before) {
+            known.insert(old.path, Lifted { value: new, varies: false });
+            continue;
+        }
+        let name = flow.get(old.path).name.clone();
         let leaf = Small { flow, loops }.transposed(&name, new)?;
         let value = leaf.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
         out.push(Stmt::Leaf(leaf));
-        known.insert(old, Lifted { value, varies: true });
+        known.insert(old.path, Lifted { value, varies: true });
     }
     Ok(())
 }

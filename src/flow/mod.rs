@@ -25,9 +25,12 @@
 //! | `outline` | terms with scans to flows |
 //! | `lift` | statements under one more axis |
 //! | `forward`, `adjoint` | derivatives |
+//! | `jacobian`, `gauss_newton` | Jacobians, Hessians and Gauss-Newton matrices: derivatives with one-hot tangents or seeds, lifted; and products |
+//! | `transpose` | transposed programs |
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `active` | what depends on what derivatives are taken by |
 //! | `leaf` | leaves made of programs |
+//! | `last` | results that the last leaf gives |
 //! | `extend` | flows that take more from outside |
 //! | `split` | flows for kernels: nothing is computed again, or stored, for nobody |
 //! | `present` | flows to terms, for reading |
@@ -40,8 +43,11 @@ mod build;
 mod data;
 mod extend;
 mod forward;
+mod gauss_newton;
+mod jacobian;
 mod join;
 mod json;
+mod last;
 mod leaf;
 mod lift;
 mod outline;
@@ -49,14 +55,19 @@ mod present;
 mod print;
 mod split;
 mod tally;
+mod transpose;
 mod verify;
 
 pub use adjoint::adjoint;
 pub use build::Builder;
 pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
 pub use forward::forward;
+pub use gauss_newton::{gauss_newton, gauss_newton_product};
+pub use jacobian::jacobian;
 pub use join::{join, map_leaves};
+pub use last::given_last;
 pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
 pub use split::{split, take_in};
 pub use tally::tally;
+pub use transpose::transpose;

@@ -4,6 +4,7 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod jacobians;
 mod programs;
 mod random;
 
@@ -478,11 +479,9 @@ fn what_there_is_not() {
             "{message}"
         );
     };
-    no(function.hessian(["x"]).expect_err("no Hessian"));
-    no(function.jacobian(["x"]).expect_err("no Jacobian"));
-    no(function.transpose(["x"]).expect_err("no transposed program"));
     no(function.explain().expect_err("no explanation"));
-    no(function.assemble(&["value"]).expect_err("no sparse results"));
+    let derivation = Request { derivation: true, ..Request::new(Mode::Gradient, &["x"]) };
+    no(function.derive(&derivation).expect_err("no derivation"));
 }
 
 /// A flow is verified: a state that its step does not make, a value out of scope, a loop index of two ranges.

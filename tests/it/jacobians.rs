@@ -43,7 +43,7 @@ fn words(error: iverson::Error) -> String {
 }
 
 /// The place in row-major order of each element that a leaf stores.
-fn places<T>(leaf: &Leaf<T>) -> Vec<usize> {
+pub fn places<T>(leaf: &Leaf<T>) -> Vec<usize> {
     match leaf.pattern() {
         None => (0..leaf.values().len()).collect(),
         Some(pattern) => {
@@ -54,7 +54,7 @@ fn places<T>(leaf: &Leaf<T>) -> Vec<usize> {
 }
 
 /// How many elements a leaf has, stored or not.
-fn volume(leaf: &Leaf<f64>) -> usize {
+pub fn volume<T>(leaf: &Leaf<T>) -> usize {
     match leaf.pattern() {
         None => leaf.values().len(),
         Some(pattern) => pattern.shape().iter().product(),

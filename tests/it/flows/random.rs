@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use iverson::ir::base::ParamId;
+use iverson::ir::certificate::Claim;
 use iverson::ir::reference::check::{self, Adjoint, Forward};
 use iverson::ir::reference::{Dual, Environment, Field, Leaf, Limits, Numeric, Rounded, Subject, eval_term};
 use iverson::ir::stages::{Stages, check as verify};
@@ -25,20 +26,21 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, bind};
 use iverson::{Function, Mode, Request};
 
+use super::jacobians;
 use super::programs::{Drawn, program};
 use crate::campaign::known::Known;
 use crate::judge::{Expected, Ways, is_undecided, numbers};
 use crate::support::setting;
 
 /// A relation that does not hold, in words.
-type Judgement = Result<(), String>;
+pub type Judgement = Result<(), String>;
 
-fn words(error: iverson::Error) -> String {
+pub fn words(error: iverson::Error) -> String {
     error.to_string()
 }
 
 /// Numbers to judge by.
-trait Judged: Numeric {
+pub trait Judged: Numeric {
     fn draw(rng: &mut Rng, integer: bool) -> Self;
 
     fn same(what: &str, found: &[Self], expected: &[Self]) -> Judgement;
@@ -85,7 +87,7 @@ impl Judged for Rounded {
 
 /// What a campaign saw.
 #[derive(Default)]
-struct Report {
+pub struct Report {
     judged: BTreeMap<&'static str, usize>,
     /// Programs in which rounding decides a test.
     undecided: usize,
@@ -100,7 +102,7 @@ struct Report {
 }
 
 impl Report {
-    fn judge(&mut self, relation: &'static str, judgement: Judgement) -> Judgement {
+    pub fn judge(&mut self, relation: &'static str, judgement: Judgement) -> Judgement {
         *self.judged.entry(relation).or_default() += 1;
         judgement.map_err(|complaint| format!("{relation}: {complaint}"))
     }
@@ -166,9 +168,13 @@ struct Derivative {
 }
 
 fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivative, String> {
+    derive_with(function, mode, simplified, false)
+}
+
+fn derive_with(function: &Function, mode: Mode, simplified: bool, with_value: bool) -> Result<Derivative, String> {
     let names: Vec<String> = function.signature().params.values().map(|param| param.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let request = Request::new(mode, &names);
+    let request = Request { with_value, ..Request::new(mode, &names) };
     let derived = function.derive(&if simplified { request } else { request.raw() }).map_err(words)?;
     let flow = derived.function.flow().cloned().ok_or("the loops are gone")?;
     verify("derive", &flow).map_err(words)?;
@@ -180,7 +186,7 @@ fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivativ
 }
 
 /// What a program is evaluated on, for another one with sizes, parameters and relations of these names.
-fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> Result<Environment<X>, String> {
+pub fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> Result<Environment<X>, String> {
     let missing = |name: &String| format!("`{name}` has no value");
     let size = |name: &String| from.sizes.values().position(|known| known == name).ok_or_else(|| missing(name));
     let param = |name: &String| from.params.values().position(|known| known.name == *name).ok_or_else(|| missing(name));
@@ -195,11 +201,11 @@ fn renamed<X: Clone>(at: &Environment<X>, from: &Signature, to: &Signature) -> R
 }
 
 /// What holds over each kind of numbers.
-struct World<X> {
-    at: Environment<X>,
-    direction: Vec<(ParamId, Vec<Leaf<X>>)>,
-    seeds: Vec<Vec<Leaf<X>>>,
-    value: Vec<X>,
+pub struct World<X> {
+    pub at: Environment<X>,
+    pub direction: Vec<(ParamId, Vec<Leaf<X>>)>,
+    pub seeds: Vec<Vec<Leaf<X>>>,
+    pub value: Vec<X>,
     tangents: Vec<X>,
     signature: Arc<Signature>,
 }
@@ -281,7 +287,7 @@ fn by_kernel(function: &Function, inputs: &Inputs, engine: Engine) -> Result<Vec
 }
 
 /// The cost as a formula is what is counted.
-fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement {
+pub fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement {
     let flow = function.flow().ok_or("no loops")?;
     let cost = function.cost().map_err(words)?;
     if cost.computed_relations().next().is_some() {
@@ -297,11 +303,53 @@ fn costs(report: &mut Report, function: &Function, inputs: &Inputs) -> Judgement
     report.judge("cost", same)
 }
 
+/// What is counted is within the bounds of certificates; what they only claim of a bound is told.
+fn certificates(report: &mut Report, function: &Function, world: &World<Rounded>, inputs: &Inputs) -> Judgement {
+    let work = |function: &Function, inputs: &Inputs| {
+        let flow = function.flow().ok_or("no loops")?;
+        let counted = iverson::ir::reference::count(flow, inputs).map_err(words)?;
+        Ok::<u128, String>(counted.additions + counted.multiplications + counted.functions)
+    };
+    let at = Environment::from_bindings(&bind(function.signature(), inputs).map_err(words)?).map_err(words)?;
+    let known = Known::new(function.tensor_ssa(), &at, &[]).map_err(words)?;
+    // The theorems are of what the rules of differentiation give: simplified, it may take more where a size is 0.
+    for mode in [Mode::Forward, Mode::Adjoint] {
+        let derivative = derive_with(function, mode, false, true)?;
+        let certificate = function.certify(&derivative.function, mode).map_err(words)?;
+        let extended = world.extended(&derivative, mode == Mode::Forward)?;
+        let extended = extended.map(|_, _, leaf| leaf.map(|x| Ok(x.value))).expect("nothing fails");
+        let extended = extended.inputs(&derivative.flow.signature).map_err(words)?;
+        let (mut before, mut after) = (work(function, inputs)?, work(&derivative.function, &extended)?);
+        if mode == Mode::Adjoint {
+            let (taken, given) = certificate.primal.evaluate_io(&known).map_err(words)?;
+            (before, after) = (before + taken + given, after + taken + given);
+        }
+        let within = after <= u128::from(certificate.bound.constant) * before;
+        let complaint = format!("{mode:?}: {after} operations, {before} of the program, {}", certificate.bound);
+        match certificate.bound.claim {
+            Claim::Counted { .. } => {
+                *report.judged.entry("adjoint within the bound that is not proved").or_default() += usize::from(within);
+                if !within {
+                    *report.limits.entry(complaint).or_default() += 1;
+                }
+            }
+            Claim::Program | Claim::Leaves => {
+                report.judge("within the bound", if within { Ok(()) } else { Err(complaint) })?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What is judged of one program.
 struct Way {
     native: bool,
     /// Whether derivatives of derivatives are.
     twice: bool,
+    /// Whether Jacobians and the like are.
+    matrices: bool,
+    /// Whether the costs of derivatives are compared with their bounds.
+    certificates: bool,
 }
 
 /// All derivatives of a function, over the given numbers.
@@ -364,20 +412,13 @@ fn judge_function(
         world.value(report, "printed = parsed", &printed)?;
         world.value(report, "simplified = raw", &simplified)?;
         derivatives(report, &all, &world)?;
+        if way.matrices {
+            jacobians::judge(report, function, &term, flow, &world)?;
+        }
         let zero = Field::zero();
         report.alive += usize::from(world.tangents.iter().any(|x| *x != zero) && has_loop(&all[3].flow));
-        if let Some(flow) = texts[3].flow().filter(|_| way.twice) {
-            // The adjoint is a program as others.
-            let extended = renamed(&world.extended(&all[3], false)?, &all[3].flow.signature, &flow.signature)?;
-            let world = World::new(&texts[3].term().map_err(words)?, flow, extended, &mut rng, true).map_err(words)?;
-            for simplified in [false, true] {
-                world.forward(
-                    report,
-                    "forward of adjoint = dual numbers",
-                    &derive(&texts[3], Mode::Forward, simplified)?,
-                )?;
-                world.adjoint(report, "adjoint of adjoint", &derive(&texts[3], Mode::Adjoint, simplified)?)?;
-            }
+        if way.twice {
+            derivatives_of_adjoint(report, &all[3], &texts[3], &world, &mut rng)?;
         }
     }
     let rounded = at.map(|_, _, leaf| leaf.map(|x| Ok(Rounded::new(*x)))).expect("nothing fails");
@@ -399,12 +440,53 @@ fn judge_function(
     world.value(report, "printed = parsed", &presented)?;
     world.value(report, "simplified = raw", &simplified)?;
     derivatives(report, &all, &world)?;
+    if way.matrices {
+        if is_real {
+            jacobians::judge(report, function, &term, flow, &world)?;
+        }
+        jacobians::judge_kernels(report, function, &world, &given)?;
+    }
+    if way.certificates {
+        certificates(report, function, &world, &given)?;
+    }
+    kernels(report, function, &all, &texts, &world, &given, way)
+}
+
+/// The adjoint, as a text, is a program as others.
+fn derivatives_of_adjoint(
+    report: &mut Report,
+    adjoint: &Derivative,
+    text: &Function,
+    world: &World<Field>,
+    rng: &mut Rng,
+) -> Judgement {
+    let Some(flow) = text.flow() else { return Ok(()) };
+    let extended = renamed(&world.extended(adjoint, false)?, &adjoint.flow.signature, &flow.signature)?;
+    let world = World::new(&text.term().map_err(words)?, flow, extended, rng, true).map_err(words)?;
+    for simplified in [false, true] {
+        let forward = derive(text, Mode::Forward, simplified)?;
+        world.forward(report, "forward of adjoint = dual numbers", &forward)?;
+        world.adjoint(report, "adjoint of adjoint", &derive(text, Mode::Adjoint, simplified)?)?;
+    }
+    Ok(())
+}
+
+/// What kernels of a function and of its derivatives compute.
+fn kernels(
+    report: &mut Report,
+    function: &Function,
+    all: &[Derivative; 4],
+    texts: &[Function],
+    world: &World<Rounded>,
+    given: &Inputs,
+    way: &Way,
+) -> Judgement {
     let loops = |function: &Function| function.loops(&mut Stages::new()).and_then(|loops| verify("link", &loops));
     loops(function).map_err(words)?;
     let expected = Expected::from(world.value.clone());
     let compare =
         |what: &str, found: &[f64], expected: &Expected| expected.compare(what, found, Ways::Simplified).map(|_| ());
-    let found = by_kernel(function, &given, Engine::Interpreter)?;
+    let found = by_kernel(function, given, Engine::Interpreter)?;
     report.judge("kernel = term", compare("value", &found, &expected))?;
     let bits = |numbers: &[f64]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     let native = |report: &mut Report, function: &Function, inputs: &Inputs, found: &[f64]| {
@@ -413,9 +495,9 @@ fn judge_function(
         report.judge("native = interpreter", if same { Ok(()) } else { Err(format!("{compiled:?} and {found:?}")) })
     };
     if way.native {
-        native(report, function, &given, &found)?;
+        native(report, function, given, &found)?;
     }
-    for (k, (derivative, text)) in all.iter().zip(&texts).enumerate() {
+    for (k, (derivative, text)) in all.iter().zip(texts).enumerate() {
         let is_forward = k % 2 == 0;
         loops(&derivative.function).map_err(words)?;
         let extended = world.extended(derivative, is_forward)?;
@@ -443,7 +525,12 @@ fn run(first: u64, programs: u64, native: u64) {
     let mut report = Report::default();
     for seed in first..first + programs {
         let is_real = seed % 2 == 1;
-        let way = Way { native: native > 0 && seed % native == 3, twice: seed % 4 == 0 };
+        let way = Way {
+            native: native > 0 && seed % native == 3,
+            twice: seed % 4 == 0,
+            matrices: seed % 3 == 0,
+            certificates: seed % 3 == 1,
+        };
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&mut report, seed, is_real, &way)));
         let complaint = match judged {
             Ok(Ok(())) => continue,
