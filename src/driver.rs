@@ -20,6 +20,7 @@ mod save;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::base::work;
 use crate::certificate::{self, Certificate, Cost};
@@ -156,6 +157,8 @@ pub struct Function {
     tssa: tssa::Program,
     /// A program with loops.
     flow: Option<flow::Program>,
+    /// What kernels of a derivative with loops run instead.
+    steps: Option<Arc<flows::Steps>>,
     /// The parameters that are computed from others outside, in order.
     dependents: Vec<Dependent>,
     /// What is right in its text and easily misread.
@@ -258,7 +261,15 @@ impl Function {
 
     /// A program that is in Tensor-SSA already.
     pub fn from_tensor_ssa(tssa: tssa::Program) -> Function {
-        Function { source: None, tssa, flow: None, dependents: Vec::new(), warnings: Vec::new(), sparse: Vec::new() }
+        Function {
+            source: None,
+            tssa,
+            flow: None,
+            steps: None,
+            dependents: Vec::new(),
+            warnings: Vec::new(),
+            sparse: Vec::new(),
+        }
     }
 
     /// The same program, where a parameter is computed from others outside of it: by a solver, a simulation, another program. Its
@@ -442,7 +453,7 @@ impl Function {
         if let Some(flow) = &self.flow {
             let (flow, report) = flows::simplified(flow, options, &mut Stages::new())?;
             return Ok(Simplification {
-                function: Function { source: None, flow: Some(flow), ..self.clone() },
+                function: Function { source: None, flow: Some(flow), steps: None, ..self.clone() },
                 report,
             });
         }

@@ -1,5 +1,7 @@
 //! Functions with loops: which passes make flows, and their derivatives.
 
+use std::sync::{Arc, OnceLock};
+
 use super::derivative::{Raw, of_blocks, sparse_blocks};
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
@@ -68,6 +70,35 @@ fn bounded(
     stages.run(pass, || work::pass(size, run))
 }
 
+/// What kernels of a derivative with loops run, where it is not what is printed: sums over time are taken into loops before leaves are simplified, as what a
+/// step and a sum have in common are equal statements only then. It is made with the first kernel.
+#[derive(Debug)]
+pub(super) struct Steps {
+    raw: flow::Program,
+    options: simplify::Options,
+    made: OnceLock<flow::Program>,
+}
+
+impl Steps {
+    fn new(raw: flow::Program, options: simplify::Options) -> Arc<Steps> {
+        Arc::new(Steps { raw, options, made: OnceLock::new() })
+    }
+
+    /// One that was made before.
+    pub fn from_made(made: flow::Program) -> Arc<Steps> {
+        Arc::new(Steps { raw: made.clone(), options: simplify::Options::default(), made: OnceLock::from(made) })
+    }
+
+    fn made(&self) -> Result<&flow::Program> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let taken = Stages::new().run("take-in", || flow::take_in(&self.raw))?;
+        let (made, _) = simplified(&taken, &self.options, &mut Stages::new())?;
+        Ok(self.made.get_or_init(|| made))
+    }
+}
+
 /// What is there for programs without loops only.
 fn limitation(what: &str) -> Error {
     Error::Limitation { feature: format!("{what} of a program with loops"), span: None }
@@ -83,6 +114,17 @@ impl Function {
     /// The program as a flow, if it has loops.
     pub fn flow(&self) -> Option<&flow::Program> {
         self.flow.as_ref()
+    }
+
+    /// What kernels run of a program with loops: for a derivative another flow than the one that is printed, with the same results.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`] and [`Error::Bug`].
+    pub fn flow_of_kernels(&self) -> Result<Option<&flow::Program>> {
+        match &self.steps {
+            Some(steps) => steps.made().map(Some),
+            None => Ok(self.flow.as_ref()),
+        }
     }
 
     /// The program in Tensor-SSA, for what is there for programs without loops only.
@@ -108,16 +150,17 @@ impl Function {
             })?,
             false => derived,
         };
-        let (derived, simplification) = match &request.simplify {
+        let (derived, steps, simplification) = match &request.simplify {
             Some(options) => {
+                let steps = Steps::new(derived.clone(), options.clone());
                 let (derived, report) = simplified(&derived, options, stages)?;
-                (derived, Some(report))
+                (derived, Some(steps), Some(report))
             }
-            None => (derived, None),
+            None => (derived, None, None),
         };
         let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        let function = Function { sparse: sparse_blocks(&blocks), ..Function::from_flow(derived) };
+        let function = Function { sparse: sparse_blocks(&blocks), steps, ..Function::from_flow(derived) };
         // A part of a matrix is none.
         if request.part != Part::Whole {
             blocks.clear();

@@ -69,7 +69,7 @@ impl Function {
     /// # Errors
     /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
     pub fn loops(&self, stages: &mut Stages<'_>) -> Result<loops::Program> {
-        match &self.flow {
+        match self.flow_of_kernels()? {
             Some(flow) => back_end::loops_of_flow(flow, stages),
             None => back_end::loops(&self.tssa, stages),
         }
@@ -106,7 +106,7 @@ impl Function {
     pub fn loops_for(&self, inputs: &Inputs) -> Result<loops::Program> {
         // Inputs that do not fit are complained about when they are bound.
         let Ok(sizes) = tensor::sizes(&self.tssa.signature, inputs) else { return self.loops(&mut Stages::new()) };
-        match &self.flow {
+        match self.flow_of_kernels()? {
             Some(flow) => back_end::loops_of_flow_for(flow, &sizes),
             None => back_end::loops_for(&self.tssa, &sizes),
         }

@@ -17,6 +17,7 @@
 use serde::{Deserialize, Serialize, de, ser};
 
 use super::Function;
+use super::flows::Steps;
 use crate::scalar::UserValue;
 use crate::{flow, tssa};
 
@@ -26,7 +27,7 @@ use crate::{flow, tssa};
 enum Saved {
     Program(String),
     Statements { json: String, sparse: Vec<String> },
-    Flow { json: String },
+    Flow { json: String, kernel: Option<String> },
 }
 
 impl Serialize for Function {
@@ -40,7 +41,14 @@ impl Serialize for Function {
         }
         let saved = match &self.source {
             Some(source) if self.sparse.is_empty() => Saved::Program(source.to_string()),
-            _ if let Some(flow) = &self.flow => Saved::Flow { json: flow.to_json().map_err(ser::Error::custom)? },
+            _ if let Some(flow) = &self.flow => {
+                let kernel = match &self.steps {
+                    Some(_) => self.flow_of_kernels().map_err(ser::Error::custom)?,
+                    None => None,
+                };
+                let kernel = kernel.map(|flow| flow.to_json().map_err(ser::Error::custom)).transpose()?;
+                Saved::Flow { json: flow.to_json().map_err(ser::Error::custom)?, kernel }
+            }
             _ => Saved::Statements {
                 json: self.tssa.to_json().map_err(ser::Error::custom)?,
                 sparse: self.sparse.clone(),
@@ -54,8 +62,14 @@ impl<'de> Deserialize<'de> for Function {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Function, D::Error> {
         match Saved::deserialize(deserializer)? {
             Saved::Program(text) => Function::parse(&text).map_err(de::Error::custom),
-            Saved::Flow { json } => {
-                Ok(Function::from_flow(flow::Program::from_json(&json).map_err(de::Error::custom)?))
+            Saved::Flow { json, kernel } => {
+                let function = Function::from_flow(flow::Program::from_json(&json).map_err(de::Error::custom)?);
+                let Some(kernel) = kernel else { return Ok(function) };
+                let kernel = flow::Program::from_json(&kernel).map_err(de::Error::custom)?;
+                if !function.flow().is_some_and(|flow| computes_the_same(flow, &kernel)) {
+                    return Err(de::Error::custom("the kernel is that of another program"));
+                }
+                Ok(Function { steps: Some(Steps::from_made(kernel)), ..function })
             }
             Saved::Statements { json, sparse } => {
                 let tssa = tssa::Program::from_json(&json).map_err(de::Error::custom)?;
@@ -66,4 +80,13 @@ impl<'de> Deserialize<'de> for Function {
             }
         }
     }
+}
+
+/// Whether flows take the same and have results of the same names and types.
+fn computes_the_same(flow: &flow::Program, kernel: &flow::Program) -> bool {
+    let results = |flow: &flow::Program| {
+        let leaves = |output: &flow::Output| Some((output.name.clone(), flow.frame.types.leaves(output.ty).ok()?));
+        flow.outputs.iter().map(leaves).collect::<Option<Vec<_>>>()
+    };
+    flow.signature == kernel.signature && results(flow) == results(kernel)
 }
