@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::base::{Arena, SizeId, work};
 use crate::error::{Error, Result};
 use crate::kernel::{Assembly, ForSizes, Matrix};
+use crate::schedule::Within;
 use crate::stages::Stages;
 use crate::ty::Block;
 use crate::{flow, link, loops, lower, prepare, schedule, tssa};
@@ -21,7 +22,7 @@ pub fn passes() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
-    loops_where(program, &BTreeMap::new(), stages)
+    loops_where(program, Within::Program, &BTreeMap::new(), stages)
 }
 
 /// The loop nests of a program for sizes.
@@ -30,19 +31,20 @@ pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::
 /// As [`loops`], and those of [`without_vanishing`].
 pub fn loops_for(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let other = without_vanishing(program, sizes)?;
-    loops_where(other.as_ref().unwrap_or(program), &schedule::short_axes(sizes), &mut Stages::new())
+    loops_where(other.as_ref().unwrap_or(program), Within::Program, &schedule::short_axes(sizes), &mut Stages::new())
 }
 
 /// The loop nests of a program in which some sizes have values.
 fn loops_where(
     program: &tssa::Program,
+    within: Within,
     sizes: &BTreeMap<SizeId, i64>,
     stages: &mut Stages<'_>,
 ) -> Result<loops::Program> {
     let prepared = prepare::prepare(program, stages)?;
     let lowered =
         stages.run("lower", || work::pass(prepared.program.stmts.len(), || lower::lower(&prepared.program)))?;
-    schedule::schedule(schedule::with_sizes(lowered, sizes)?, stages)
+    schedule::schedule(schedule::with_sizes(lowered, sizes)?, within, stages)
 }
 
 /// The loop nests of a flow.
@@ -52,7 +54,7 @@ fn loops_where(
 pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
     let flow = stages.run("take-in", || flow::take_in(flow))?;
     let flow = stages.run("split", || flow::split(&flow, &|_| None))?;
-    let linked = link::link(&flow, &mut |leaf| loops(leaf, stages))?;
+    let linked = link::link(&flow, &mut |leaf, within| loops_where(leaf, within, &BTreeMap::new(), stages))?;
     stages.run("link", || Ok(linked))
 }
 
@@ -64,9 +66,9 @@ pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Re
     let short = schedule::short_axes(sizes);
     let flow = Stages::new().run("take-in", || flow::take_in(flow))?;
     let flow = Stages::new().run("split", || flow::split(&flow, &|n| sizes.get(n).copied()))?;
-    let linked = link::link(&flow, &mut |leaf| {
+    let linked = link::link(&flow, &mut |leaf, within| {
         let other = without_vanishing(leaf, sizes)?;
-        loops_where(other.as_ref().unwrap_or(leaf), &short, &mut Stages::new())
+        loops_where(other.as_ref().unwrap_or(leaf), within, &short, &mut Stages::new())
     })?;
     Stages::new().run("link", || schedule::with_sizes(linked, &short))
 }
@@ -112,7 +114,7 @@ fn assemble_at(
     let statements = prepared.program.stmts.len();
     let (structure, values) = work::pass(statements, || lower::on_patterns(&prepared, &found.sparse, found.entries))?;
     let mut structure = stages.run("structure", || Ok(structure))?;
-    let values = schedule::schedule(stages.run("lower", || Ok(values))?, stages)?;
+    let values = schedule::schedule(stages.run("lower", || Ok(values))?, Within::Program, stages)?;
     // It finds out the relations that the signature of the other has beyond its own.
     structure.signature = program.signature.clone();
     let relations = found.sparse.iter().map(|sparse| sparse.relation).collect();
@@ -174,7 +176,7 @@ fn assemble_flow_at(
     let statements = prepared.program.stmts.len();
     let (structure, values) = work::pass(statements, || lower::on_patterns(&prepared, &found.sparse, None))?;
     let mut structure = stages.run("structure", || Ok(structure))?;
-    let values = schedule::schedule(stages.run("lower", || Ok(values))?, stages)?;
+    let values = schedule::schedule(stages.run("lower", || Ok(values))?, Within::Program, stages)?;
     structure.signature = flow.signature.clone();
     for (x, output) in last.gives.iter().zip(&found.program.outputs) {
         flow.values[*x].storage = output.storage;
@@ -185,9 +187,9 @@ fn assemble_flow_at(
     signature.relations.clone_from(&last.program.signature.relations);
     flow.signature = Arc::new(signature);
     let last = flow.last_leaf().map(|leaf| &leaf.program);
-    let linked = link::link(&flow, &mut |leaf| match last.is_some_and(|last| std::ptr::eq(last, leaf)) {
+    let linked = link::link(&flow, &mut |leaf, within| match last.is_some_and(|last| std::ptr::eq(last, leaf)) {
         true => Ok(values.clone()),
-        false => loops(leaf, stages),
+        false => loops_where(leaf, within, &BTreeMap::new(), stages),
     })?;
     let linked = stages.run("link", || Ok(linked))?;
     Ok(Assembly::new(structure, linked, for_sizes, found.patterns, relations.collect()))

@@ -36,6 +36,7 @@ use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Program, Stmt, loads, stores,
 };
+use crate::schedule::Within;
 use crate::tssa;
 use crate::ty::Precision;
 
@@ -47,7 +48,7 @@ const PASS: &str = "link";
 ///
 /// # Errors
 /// [`Error::Limitation`] for states on patterns, [`Error::Overflow`], [`Error::Bug`], and those of `nests`.
-pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Result<Program>) -> Result<Program> {
+pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) -> Result<Program>) -> Result<Program> {
     let mut linker = Linker {
         flow,
         compile: nests,
@@ -78,7 +79,7 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program) -> Resul
 
 struct Linker<'a> {
     flow: &'a flow::Program,
-    compile: &'a mut dyn FnMut(&tssa::Program) -> Result<Program>,
+    compile: &'a mut dyn FnMut(&tssa::Program, Within) -> Result<Program>,
     buffers: Arena<BufferId, Buffer>,
     arrays: Interner<ArrayId, Array>,
     nests: Vec<Nest>,
@@ -195,7 +196,8 @@ impl Linker<'_> {
 
     /// The nests of a leaf, with where its buffers and arrays are.
     fn compiled(&mut self, leaf: &Leaf, mut open: Option<&mut Open>) -> Result<(Program, Placing)> {
-        let compiled = (self.compile)(&leaf.program)?;
+        let within = if open.is_some() { Within::Step } else { Within::Program };
+        let compiled = (self.compile)(&leaf.program, within)?;
         if !compiled.rounded.is_empty() || compiled.buffers.values().any(|b| b.precision != Precision::Double) {
             return Err(Error::bug(PASS, "nests of a leaf that are not in double precision"));
         }

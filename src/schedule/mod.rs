@@ -204,12 +204,25 @@ pub const PASSES: [Pass; 32] = {
     ]
 };
 
+/// The passes that make parts for threads.
+const FOR_THREADS: [&str; 3] = ["partial-sums", "privatise", "row-blocks"];
+
+/// Where nests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// One after the other, each on all threads.
+    Program,
+    /// In each step of a loop, on one thread: nothing is cut in parts.
+    Step,
+}
+
 /// All passes, one after the other.
 ///
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
-pub fn schedule(mut program: Program, stages: &mut Stages<'_>) -> Result<Program> {
-    for pass in PASSES {
+pub fn schedule(mut program: Program, within: Within, stages: &mut Stages<'_>) -> Result<Program> {
+    let runs = |pass: &Pass| within == Within::Program || !FOR_THREADS.contains(&pass.name);
+    for pass in PASSES.iter().filter(|pass| runs(pass)) {
         program = stages.run(pass.name, || pass.apply(program))?;
     }
     Ok(program)
