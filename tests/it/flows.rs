@@ -7,6 +7,7 @@
 mod jacobians;
 mod programs;
 mod random;
+mod steps;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -359,7 +359,28 @@ fn derivatives<X: Judged>(report: &mut Report, all: &[Derivative; 4], world: &Wo
     let expected = world.adjoint(report, "adjoint identity", adjoint)?;
     world.forward(report, "simplified forward = dual numbers", forward_simplified)?;
     let found = world.adjoint(report, "simplified adjoint identity", adjoint_simplified)?;
-    report.judge("simplified adjoint = adjoint", X::same("adjoint", &found, &expected))
+    report.judge("simplified adjoint = adjoint", X::same("adjoint", &found, &expected))?;
+    for derivative in [adjoint, adjoint_simplified] {
+        for flow in of_kernels(&derivative.flow)? {
+            let (function, added) = (derivative.function.clone(), derivative.added.clone());
+            let found =
+                world.adjoint(report, "adjoint identity, for kernels", &Derivative { function, flow, added })?;
+            report.judge("adjoint for kernels = adjoint", X::same("adjoint", &found, &expected))?;
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of a flow on its way to kernels: with sums taken into loops, and then with steps split, for unknown and for small sizes.
+fn of_kernels(flow: &flow::Program) -> Result<[flow::Program; 3], String> {
+    let taken = flow::take_in(flow).map_err(words)?;
+    verify("take-in", &taken).map_err(words)?;
+    let split = |length: Option<i64>| {
+        let split = flow::split(&taken, &|_| length).map_err(words)?;
+        verify("split", &split).map_err(words)?;
+        Ok::<_, String>(split)
+    };
+    Ok([split(None)?, split(Some(2))?, taken])
 }
 
 fn judge(report: &mut Report, seed: u64, is_real: bool, way: &Way) -> Judgement {
