@@ -97,6 +97,13 @@ impl Parser<'_> {
             Token::ArgMin => self.binder(BinderKind::ArgMin),
             Token::Exists => self.binder(BinderKind::Exists),
             Token::Fold | Token::Scan => self.scan(token == Token::Fold),
+            Token::Fn => self.function(),
+            // A declaration begins a line.
+            Token::Fun if !self.current.starts_line => {
+                let message = "expected an expression, found the declaration `fun`";
+                self.report(Diagnostic::new("unexpected-token", span, message).help(foreign::FUNCTION));
+                self.function()
+            }
             Token::Max | Token::Min | Token::Real => {
                 self.advance();
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
@@ -255,7 +262,10 @@ impl Parser<'_> {
         let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
         if let (true, Pattern::Name(name)) = (is_function, &pattern) {
             let message = format!("expected `=` and the value of the variable, found {}", self.found());
-            let help = format!("a function is declared in front of the expression: `def {}(x : real) = ..`", name.text);
+            let help = format!(
+                "a function is `let {0} = fn x. ..`, or declared in front of the expression: `def {0}(x : real) = ..`",
+                name.text
+            );
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             self.advance();
             self.skip(|token| token == Token::RightParen);
@@ -399,6 +409,15 @@ impl Parser<'_> {
             self.open(Frame::Access { open, array: operand, indices: Vec::new() });
             return Next::Expect;
         }
+        if token == Token::LeftParen && self.ends_function(operand) {
+            let open = self.advance().span;
+            if let Some(end) = self.eat(Token::RightParen) {
+                let apply = Expr::Apply { function: operand.id, args: Vec::new() };
+                return Next::Operand(self.node(apply, operand.span.to(end)));
+            }
+            self.open(Frame::Apply { open, function: operand, args: Vec::new() });
+            return Next::Expect;
+        }
         if token == Token::Prime {
             let end = self.advance().span;
             let span = operand.span.to(end);
@@ -529,6 +548,10 @@ impl Parser<'_> {
                 let scan = Expr::Scan { fold, down, index, steps, state, init, body: operand.id };
                 self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
             }
+            Frame::FunctionBody { params, start, sound } => {
+                let function = Expr::Function { params, body: operand.id };
+                self.node(if sound { function } else { Expr::Error }, start.to(operand.span))
+            }
             // Groups have no level, so none gets here.
             Frame::LetValue { .. }
             | Frame::IfCondition { .. }
@@ -539,6 +562,7 @@ impl Parser<'_> {
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
+            | Frame::Apply { .. }
             | Frame::Call { .. } => operand,
         }
     }
@@ -550,7 +574,11 @@ impl Parser<'_> {
                 items.push(operand);
                 Next::Expect
             }
-            Some(Frame::Access { indices: items, .. } | Frame::Call { args: items, .. }) if token == Token::Comma => {
+            Some(
+                Frame::Access { indices: items, .. }
+                | Frame::Call { args: items, .. }
+                | Frame::Apply { args: items, .. },
+            ) if token == Token::Comma => {
                 items.push(operand.id);
                 Next::Expect
             }
@@ -691,6 +719,11 @@ impl Parser<'_> {
                 args.push(operand.id);
                 let span = callee.span.to(end);
                 self.node(Expr::Call { callee, args }, span)
+            }
+            Frame::Apply { function, mut args, .. } => {
+                args.push(operand.id);
+                let span = function.span.to(end);
+                self.node(Expr::Apply { function: function.id, args }, span)
             }
             Frame::LetValue { pattern, start, .. } => {
                 let base = self.frames.len();

@@ -36,11 +36,22 @@ impl Parser<'_> {
             Token::Question if !self.current.starts_line => foreign::CHOICE,
             Token::If if !self.current.starts_line => foreign::CHOICE,
             _ if self.is_condition() => foreign::CONDITION,
+            // `x -> x^2`
+            Token::Arrow => foreign::FUNCTION,
             // `x[i] for i in range(n)`
             _ if self.at_word("for") && !self.current.starts_line => foreign::LOOPS,
             _ => return None,
         };
         Some(habit.to_owned())
+    }
+
+    /// Whether a parenthesis behind an operand holds arguments: behind another parenthesis on its line.
+    pub(super) fn ends_function(&self, operand: Operand) -> bool {
+        let closed = self.text.get(self.last_end.range()) == Some(")") && !self.current.starts_line;
+        // `vmap(f)(x)`
+        let habit = matches!(self.ast.exprs.get(operand.id),
+            Some(Expr::Call { callee, .. }) if foreign::function(&callee.text).is_some());
+        closed && !habit
     }
 
     /// `x.T`, `x.sum(axis=0)`, `np.linalg.norm(x)`
@@ -82,6 +93,8 @@ impl Parser<'_> {
     pub(super) fn habit_of_word(&self, operand: Operand) -> Option<&'static str> {
         match self.ast.exprs.get(operand.id) {
             Some(Expr::Name(name)) => foreign::word(name),
+            // `function(x) x^2`
+            Some(Expr::Call { callee, .. }) => foreign::word(&callee.text),
             _ => None,
         }
     }
