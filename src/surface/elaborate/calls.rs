@@ -330,11 +330,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn can_call(&mut self, at: ExprId, def: usize, site: Option<usize>, found: usize) -> bool {
         let span = self.span(at);
         let Definition { name, params, sound, anonymous, .. } = self.definitions[def];
-        if !anonymous && self.is_inside(def, site) {
-            self.diagnose(
-                Diagnostic::new("recursion", span, format!("`{}` calls itself", name.text))
-                    .help("definitions are expanded where they are called; what goes from step to step is a `fold`"),
-            );
+        if !anonymous && self.is_recursive(def, site, at) {
             self.values.push(None);
             return false;
         }
@@ -344,6 +340,18 @@ impl<'a> Elaborator<'a> {
             return false;
         }
         self.takes(&name.text, params.len(), found, span)
+    }
+
+    /// Whether a definition is called in its own text, which is reported.
+    pub(super) fn is_recursive(&mut self, def: usize, site: Option<usize>, at: ExprId) -> bool {
+        let recursive = self.is_inside(def, site);
+        if recursive {
+            let span = self.span(at);
+            let message = format!("`{}` calls itself", self.definitions[def].name.text);
+            let help = "definitions are expanded where they are called; what goes from step to step is a `fold`";
+            self.diagnose(Diagnostic::new("recursion", span, message).help(help));
+        }
+        recursive
     }
 
     /// Whether a call stands in the text of a definition, or in that of one which is called there, and so on.
@@ -407,7 +415,8 @@ impl<'a> Elaborator<'a> {
             self.calls.push((def, here.call));
             (self.frame.blame.or(library.then_some(span)), Some(self.calls.len() - 1))
         };
-        let frame = Frame { source, place: self.expansions, blame, call };
+        let function = closure.and_then(|closure| closure.at);
+        let frame = Frame { source, place: self.expansions, blame, call, function };
         self.callers.push(std::mem::replace(&mut self.frame, frame));
         let scope = closure.map_or(&[][..], |closure| &closure.scope);
         work::charge(scope.len());

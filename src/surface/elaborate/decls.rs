@@ -77,7 +77,7 @@ impl<'a> Elaborator<'a> {
             globals,
             definitions,
             scopes: Scopes::default(),
-            frame: Frame { source, place: 0, blame: None, call: None },
+            frame: Frame { source, place: 0, blame: None, call: None, function: None },
             callers: Vec::new(),
             calls: Vec::new(),
             shapes: Vec::new(),

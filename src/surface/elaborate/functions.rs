@@ -38,6 +38,9 @@ use crate::scalar::{Function, Primitive};
 use crate::term::{Term, TermId};
 use crate::ty::{Side, TypeId};
 
+/// How much of a `fn` inside another is read for the names in it.
+const MAX_NAMES_READ: usize = 256;
+
 /// The name of a function that has none.
 static ANONYMOUS: LazyLock<Name> = LazyLock::new(|| Name { text: "fn".to_owned(), span: Span::default() });
 
@@ -84,6 +87,8 @@ pub(super) enum Shape<'a> {
 /// A definition or a `fn`, with what is in scope where it stands.
 pub(super) struct Closure<'a> {
     pub(super) def: usize,
+    /// The `fn`; nothing for a definition.
+    pub(super) at: Option<ExprId>,
     /// The bindings of the names in its text, by name.
     pub(super) scope: Vec<(&'a str, Binding)>,
     /// Where it stands.
@@ -219,7 +224,13 @@ impl<'a> Elaborator<'a> {
                 expanded: 0,
             };
             self.definitions.push(definition);
-            let names = names_in(source, params, body).into();
+            // The names of a `fn` around it are enough, and a long text is not read once for each `fn` in it.
+            let outer = self.frame.function.and_then(|outer| self.functions.get(&(key.0, outer)));
+            let limit = if outer.is_some() { MAX_NAMES_READ } else { usize::MAX };
+            let names = match (names_in(source, params, body, limit), outer) {
+                (None, Some(outer)) => outer.names.clone(),
+                (names, _) => names.unwrap_or_default().into(),
+            };
             self.functions.insert(key, Known { def: self.definitions.len() - 1, names });
         }
         let Some(Known { def, names }) = self.functions.get(&key) else { return };
@@ -227,7 +238,7 @@ impl<'a> Elaborator<'a> {
         work::charge(names.len());
         let depth = self.depth();
         let found = names.iter().filter_map(|name| Some((*name, self.scopes.find(name, depth)?.clone())));
-        let closure = Closure { def, scope: found.collect(), frame: self.frame };
+        let closure = Closure { def, at: Some(at), scope: found.collect(), frame: self.frame };
         let shape = self.add_shape(Shape::Closure(Rc::new(closure)));
         let span = self.span(at);
         self.values.push_item(Some(Item::Function(Held::new(shape, span))));
@@ -249,7 +260,10 @@ impl<'a> Elaborator<'a> {
         let shape = match self.meaning(name) {
             Meaning::Function(shape) => shape,
             Meaning::Callable(Global::Definition(def)) => {
-                let closure = Closure { def, scope: Vec::new(), frame: self.frame };
+                if self.is_recursive(def, self.frame.call, at) {
+                    return None;
+                }
+                let closure = Closure { def, at: None, scope: Vec::new(), frame: self.frame };
                 self.add_shape(Shape::Closure(Rc::new(closure)))
             }
             Meaning::Callable(Global::Function(f)) => {
@@ -656,14 +670,28 @@ impl<'a> Elaborator<'a> {
         }
     }
 
+    /// The definition in whose text a size stands that is one of a function's type alone, and is not known.
+    pub(super) fn open_size(&self, name: &str) -> Option<&'a str> {
+        let (def, _) = self.calls.get(self.frame.call?)?;
+        let definition = &self.definitions[*def];
+        let mut names = Vec::new();
+        definition.params.iter().for_each(|(_, ty)| size_names(definition.source, ty, &mut names));
+        names.contains(&name).then_some(definition.name.text.as_str())
+    }
+
     /// The type of a variable.
     pub(super) fn type_of(&self, var: VarId) -> TypeId {
         self.program.variables[var].ty
     }
 }
 
-/// The names in a function, those of sizes in types too, sorted. More of them than it uses do no harm.
-fn names_in<'a>(source: &'a Source<'a>, params: &'a [(Name, TypeExpr)], body: ExprId) -> Vec<&'a str> {
+/// The names in a function, those of sizes in types too, sorted; nothing if it is longer than the limit. More names than it uses do no harm.
+fn names_in<'a>(
+    source: &'a Source<'a>,
+    params: &'a [(Name, TypeExpr)],
+    body: ExprId,
+    limit: usize,
+) -> Option<Vec<&'a str>> {
     let mut names: Vec<&str> = Vec::new();
     params.iter().for_each(|(_, ty)| size_names(source, ty, &mut names));
     let mut stack = vec![body];
@@ -672,6 +700,9 @@ fn names_in<'a>(source: &'a Source<'a>, params: &'a [(Name, TypeExpr)], body: Ex
         work::charge(2);
         if !seen.insert(e) {
             continue;
+        }
+        if seen.len() > limit {
+            return None;
         }
         let expr = &source.ast.exprs[e];
         match expr {
@@ -688,5 +719,5 @@ fn names_in<'a>(source: &'a Source<'a>, params: &'a [(Name, TypeExpr)], body: Ex
     }
     names.sort_unstable();
     names.dedup();
-    names
+    Some(names)
 }

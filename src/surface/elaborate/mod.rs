@@ -182,6 +182,8 @@ struct Frame<'a> {
     blame: Option<Span>,
     /// The innermost call of a definition that the text in force stands in, among [`Elaborator::calls`].
     call: Option<usize>,
+    /// The `fn` whose body it is.
+    function: Option<ExprId>,
 }
 
 /// A bracket whose body is being elaborated.
@@ -401,7 +403,14 @@ impl<'a> Elaborator<'a> {
 
     /// The call in the program itself that is being expanded.
     fn outermost_call(&self) -> Option<Span> {
-        let frame = self.callers.first()?;
+        let Some(frame) = self.callers.first() else {
+            // The branches of a chosen function are applied in the program itself.
+            let at = self.tasks.iter().find_map(|task| match task {
+                Task::Function(at, FunctionTask::Choose) => Some(*at),
+                _ => None,
+            });
+            return at.map(|at| self.span(at));
+        };
         let at = self.tasks.iter().find_map(|task| match task {
             Task::Return { at, .. } => Some(*at),
             _ => None,

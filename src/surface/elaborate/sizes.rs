@@ -260,6 +260,12 @@ impl<'a> Elaborator<'a> {
             }
             // A size of a declaration that could not be read.
             Meaning::Unknown if self.globals.values().any(|global| matches!(global, Global::Error)) => self.fail(),
+            Meaning::Unknown if self.open_size(name).is_some() => {
+                let function = self.open_size(name).unwrap_or_default();
+                let message = format!("the size `{name}` does not follow from what `{function}` is called with");
+                let help = "a function says the sizes that it takes, as in `fn x : [3] real. e`";
+                self.diagnose(Diagnostic::new("size-mismatch", span, message).help(help));
+            }
             Meaning::Unknown => {
                 let sizes: Vec<String> = self.program.signature.sizes.values().cloned().collect();
                 let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
@@ -634,17 +640,20 @@ pub(super) fn show_formal(source: &Source<'_>, ty: &TypeExpr) -> String {
     match &ty.kind {
         TypeKind::Real => "real".into(),
         TypeKind::Pair(a, b) => format!("({}, {})", show_formal(source, a), show_formal(source, b)),
-        TypeKind::Function(args, result) => {
-            let one = matches!(args.as_slice(), [TypeExpr { kind: TypeKind::Real | TypeKind::Tensor(..), .. }]);
-            let args: Vec<String> = args.iter().map(|ty| show_formal(source, ty)).collect();
-            let args = if one { args.concat() } else { format!("({})", args.join(", ")) };
-            format!("{args} -> {}", show_formal(source, result))
-        }
+        TypeKind::Function(args, result) => show_function(source, args, result),
         TypeKind::Tensor(dims, element) => {
             let dims: Vec<String> = dims.iter().map(|dim| show_size(source, *dim)).collect();
             format!("[{}] {}", dims.join(", "), show_formal(source, element))
         }
     }
+}
+
+/// `real -> real`, `(real, [n] real) -> real`
+pub(super) fn show_function(source: &Source<'_>, args: &[TypeExpr], result: &TypeExpr) -> String {
+    let one = matches!(args, [TypeExpr { kind: TypeKind::Real | TypeKind::Tensor(..), .. }]);
+    let args: Vec<String> = args.iter().map(|ty| show_formal(source, ty)).collect();
+    let args = if one { args.concat() } else { format!("({})", args.join(", ")) };
+    format!("{args} -> {}", show_formal(source, result))
 }
 
 fn show_size(source: &Source<'_>, e: ExprId) -> String {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::super::ast::{ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{FunctionTask, Held, Item, Shape, ShapeId};
 use super::names::Meaning;
-use super::sizes::{Linear, Meant, Part, linear, resolve, show_formal};
+use super::sizes::{Linear, Meant, Part, linear, resolve, show_formal, show_function};
 use super::stacks::{Argument, Formals, Stack};
 use super::{Elaborator, Source, Task};
 use crate::base::work;
@@ -48,12 +48,6 @@ enum Agreement {
     OtherForm,
     /// The sizes are others.
     OtherSize,
-}
-
-/// The parameters that a function is written with.
-enum Params<'s, 'a> {
-    Named(&'s [(Name, TypeExpr)]),
-    Types(&'a [TypeExpr]),
 }
 
 impl<'a> Elaborator<'a> {
@@ -296,28 +290,21 @@ impl<'a> Elaborator<'a> {
         while let Shape::Choice(_, [first, _]) = self.shape(shape) {
             shape = *first;
         }
-        let listed = |source, params: Params<'_, 'a>| match params {
-            Params::Named(params) => params
-                .iter()
-                .map(|(name, ty)| format!("{} : {}", name.text, show_formal(source, ty)))
-                .collect::<Vec<_>>()
-                .join(", "),
-            Params::Types(types) => types.iter().map(|ty| show_formal(source, ty)).collect::<Vec<_>>().join(", "),
+        let listed = |source, params: &[(Name, TypeExpr)]| {
+            let params = params.iter().map(|(name, ty)| format!("{} : {}", name.text, show_formal(source, ty)));
+            params.collect::<Vec<_>>().join(", ")
         };
         match self.shape(shape) {
             Shape::Scalar(_, name) => format!("{name}(..)"),
             Shape::Closure(closure) => {
                 let definition = &self.definitions[closure.def];
-                let params = listed(definition.source, Params::Named(definition.params));
+                let params = listed(definition.source, definition.params);
                 match definition.anonymous {
                     true => format!("fn {params}. .."),
                     false => format!("{}({params})", definition.name.text),
                 }
             }
-            Shape::Typed(typed) => {
-                let source = typed.typing.source;
-                format!("({}) -> {}", listed(source, Params::Types(typed.args)), show_formal(source, typed.result))
-            }
+            Shape::Typed(typed) => show_function(typed.typing.source, typed.args, typed.result),
             Shape::Value(var) => self.show_type(self.type_of(*var)),
             Shape::Pair(..) | Shape::Choice(..) => "(.., ..)".to_owned(),
         }

@@ -100,9 +100,8 @@ impl Parser<'_> {
             Token::Fn => self.function(),
             // A declaration begins a line.
             Token::Fun if !self.current.starts_line => {
-                let message = "expected an expression, found the declaration `fun`";
-                self.report(Diagnostic::new("unexpected-token", span, message).help(foreign::FUNCTION));
-                self.function()
+                self.advance();
+                self.foreign_function(span)
             }
             Token::Max | Token::Min | Token::Real => {
                 self.advance();
@@ -113,6 +112,11 @@ impl Parser<'_> {
                     }
                     Token::LeftParen => self.call(self.name_at(span)),
                     Token::Name if token != Token::Real => self.binder_indices(kind, Made::Itself, span),
+                    // As an argument: `f(max, x)`.
+                    Token::Comma | Token::RightParen if token != Token::Real => {
+                        let name = self.name_at(span);
+                        Some(self.node(Expr::Name(name.text), span))
+                    }
                     _ => {
                         self.unexpected(match token {
                             Token::Real => "`(` and an index expression behind `real`",
@@ -149,6 +153,7 @@ impl Parser<'_> {
     /// A name at `span` and what belongs to it: `x`, `f(`, `A?(`, `A.value(`.
     fn operand_name(&mut self, span: Span) -> Option<Operand> {
         match self.token() {
+            _ if self.begins_foreign_function(span) => self.foreign_function(span),
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
                 Some(made) if self.indices_in_parentheses() => self.binder_indices(BinderKind::Sum, made, span),
                 _ => self.call(self.name_at(span)),
@@ -409,7 +414,7 @@ impl Parser<'_> {
             self.open(Frame::Access { open, array: operand, indices: Vec::new() });
             return Next::Expect;
         }
-        if token == Token::LeftParen && self.ends_function(operand) {
+        if self.holds_arguments() {
             let open = self.advance().span;
             if let Some(end) = self.eat(Token::RightParen) {
                 let apply = Expr::Apply { function: operand.id, args: Vec::new() };

@@ -28,11 +28,6 @@ impl Parser<'_> {
         let habit = match self.token() {
             Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => foreign::SLICE,
             Token::Dot if self.current.span.start == operand.span.end => return self.member(operand),
-            Token::LeftParen if !self.current.starts_line => match self.ast.exprs.get(operand.id) {
-                // `vmap(f)(x)`
-                Some(Expr::Call { callee, .. }) => foreign::function(&callee.text)?,
-                _ => return None,
-            },
             Token::Question if !self.current.starts_line => foreign::CHOICE,
             Token::If if !self.current.starts_line => foreign::CHOICE,
             _ if self.is_condition() => foreign::CONDITION,
@@ -45,13 +40,11 @@ impl Parser<'_> {
         Some(habit.to_owned())
     }
 
-    /// Whether a parenthesis behind an operand holds arguments: behind another parenthesis on its line.
-    pub(super) fn ends_function(&self, operand: Operand) -> bool {
-        let closed = self.text.get(self.last_end.range()) == Some(")") && !self.current.starts_line;
-        // `vmap(f)(x)`
-        let habit = matches!(self.ast.exprs.get(operand.id),
-            Some(Expr::Call { callee, .. }) if foreign::function(&callee.text).is_some());
-        closed && !habit
+    /// Whether a parenthesis here holds arguments of the operand in front of it: behind another parenthesis on its line.
+    pub(super) fn holds_arguments(&self) -> bool {
+        self.token() == Token::LeftParen
+            && !self.current.starts_line
+            && self.text.get(self.last_end.range()) == Some(")")
     }
 
     /// `x.T`, `x.sum(axis=0)`, `np.linalg.norm(x)`
