@@ -29,6 +29,10 @@ pub(crate) const MASK: &str =
 /// What stands for functions without names.
 pub(crate) const FUNCTION: &str = "a function is `fn x. e`, as in `let f = fn x. x^2`, or declared in front of the expression: `def f(x : real) = ..`";
 
+/// What stands for a function that is applied to each element.
+pub(crate) const EACH: &str =
+    "a function of numbers goes through the elements of tensors: `f(x)`; of rows it is `gen i < m. f(A[i, :])`";
+
 const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
 const PRODUCT: &str = "a product over an index is `prod i < n. x[i]`";
 

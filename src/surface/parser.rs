@@ -313,7 +313,7 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
-            } else if is_decl(token) || self.begins_size() {
+            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function()) || self.begins_size() {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;
                     let message =

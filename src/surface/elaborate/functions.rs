@@ -38,6 +38,9 @@ use crate::scalar::{Function, Primitive};
 use crate::term::{Term, TermId};
 use crate::ty::{Side, TypeId};
 
+#[cfg(test)]
+mod tests;
+
 /// How much of a `fn` inside another is read for the names in it.
 const MAX_NAMES_READ: usize = 256;
 
@@ -636,6 +639,15 @@ impl<'a> Elaborator<'a> {
             Shape::Typed(typed) => Some(typed.name),
             Shape::Choice(..) | Shape::Value(_) | Shape::Pair(..) => None,
         }
+    }
+
+    /// The name that an expression is, where it is a parameter of the `fn` around it that is written without a type.
+    pub(super) fn untyped_parameter(&self, e: ExprId) -> Option<&'a str> {
+        let (Expr::Name(name), Expr::Function { params, .. }) = (self.expr(e), self.expr(self.frame.function?)) else {
+            return None;
+        };
+        let is_untyped = |(param, ty): &(Name, TypeExpr)| param.text == *name && ty.span == param.span;
+        params.iter().any(is_untyped).then_some(name)
     }
 
     /// What a name that can be called is.

@@ -381,7 +381,12 @@ impl<'a> Elaborator<'a> {
                 if axes.is_empty() {
                     let message =
                         format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
-                    self.report("not-a-tensor", self.span(array), message);
+                    let diagnostic = Diagnostic::new("not-a-tensor", self.span(array), message);
+                    self.diagnose(match self.untyped_parameter(array) {
+                        Some(name) => diagnostic
+                            .help(format!("`{name}` is `real`, since no type is written: `fn {name} : [n] real. ..`")),
+                        None => diagnostic,
+                    });
                 } else {
                     self.too_many_indices(n, axes.len(), ty, span);
                 }

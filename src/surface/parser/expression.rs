@@ -64,6 +64,17 @@ impl Parser<'_> {
                 self.open(Frame::IfCondition { start: span });
                 None
             }
+            Token::Map if self.maps_function() => {
+                self.report(
+                    Diagnostic::new("unexpected-token", span, "expected an expression, found `map(`")
+                        .help(foreign::EACH),
+                );
+                self.advance();
+                self.advance();
+                self.skip(|token| token == Token::RightParen);
+                self.eat(Token::RightParen);
+                Some(self.error_leaf())
+            }
             Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => {
                 self.advance();
                 if !matches!(self.token(), Token::Comma | Token::RightBracket) {
@@ -107,16 +118,16 @@ impl Parser<'_> {
                 self.advance();
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
                 match self.token() {
+                    // As a function: `f(max, x)`.
+                    _ if token != Token::Real && self.ends_name() => {
+                        let name = self.name_at(span);
+                        Some(self.node(Expr::Name(name.text), span))
+                    }
                     Token::LeftParen if token != Token::Real && self.indices_in_parentheses() => {
                         self.binder_indices(kind, Made::Itself, span)
                     }
                     Token::LeftParen => self.call(self.name_at(span)),
                     Token::Name if token != Token::Real => self.binder_indices(kind, Made::Itself, span),
-                    // As an argument: `f(max, x)`.
-                    Token::Comma | Token::RightParen if token != Token::Real => {
-                        let name = self.name_at(span);
-                        Some(self.node(Expr::Name(name.text), span))
-                    }
                     _ => {
                         self.unexpected(match token {
                             Token::Real => "`(` and an index expression behind `real`",
@@ -141,6 +152,14 @@ impl Parser<'_> {
                 }
                 Some(self.error_leaf())
             }
+        }
+    }
+
+    /// Whether the word in front of this place stands alone there.
+    fn ends_name(&self) -> bool {
+        match self.token() {
+            Token::Comma | Token::RightParen | Token::In | Token::Semicolon | Token::Then | Token::Else => true,
+            token => self.current.starts_line && starts_operand(token) && !self.range_follows(),
         }
     }
 

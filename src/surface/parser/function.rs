@@ -68,6 +68,11 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether a `map` here is no declaration but that of other languages, `map(f, x)`.
+    pub(super) fn maps_function(&self) -> bool {
+        self.token() == Token::Map && self.lexer.clone().next(&mut Vec::new()).token == Token::LeftParen
+    }
+
     /// Passes over parameters and what stands behind them, where the body follows.
     fn skip_head(&mut self) {
         let mut lexer = self.lexer.clone();

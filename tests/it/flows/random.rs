@@ -31,14 +31,14 @@ use crate::judge::{Expected, Ways, is_undecided, numbers};
 use crate::support::setting;
 
 /// A relation that does not hold, in words.
-type Judgement = Result<(), String>;
+pub(super) type Judgement = Result<(), String>;
 
 fn words(error: iverson::Error) -> String {
     error.to_string()
 }
 
 /// Numbers to judge by.
-trait Judged: Numeric {
+pub(super) trait Judged: Numeric {
     fn draw(rng: &mut Rng, integer: bool) -> Self;
 
     fn same(what: &str, found: &[Self], expected: &[Self]) -> Judgement;
@@ -121,11 +121,11 @@ fn leaves<X: Clone>(leaves: &[Vec<Leaf<X>>]) -> Vec<X> {
 }
 
 /// Random numbers in the shape of leaves.
-fn like<X: Judged, Y>(leaves: &[Leaf<Y>], rng: &mut Rng, integer: bool) -> Vec<Leaf<X>> {
+pub(super) fn like<X: Judged, Y>(leaves: &[Leaf<Y>], rng: &mut Rng, integer: bool) -> Vec<Leaf<X>> {
     leaves.iter().map(|leaf| leaf.map(|_| Ok(X::draw(rng, integer))).expect("nothing fails")).collect()
 }
 
-fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer: bool) -> Inputs {
+pub(super) fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer: bool) -> Inputs {
     let signature = function.signature();
     let value =
         |name: &str| drawn.sizes.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value as usize);
