@@ -76,21 +76,17 @@ impl<'a> Elaborator<'a> {
     pub(super) fn call(&mut self, at: ExprId, callee: &'a Name, args: &'a [ExprId]) {
         let name = callee.text.as_str();
         let span = self.span(at);
-        if let Some(shape) = self.local_function(name) {
-            if self.has_named_argument(name, args) {
-                self.values.push(None);
-                return;
-            }
-            self.values.push_item(Some(Item::Function(Held::new(shape, self.blame(callee.span)))));
-            self.supply(at, args);
-            return;
-        }
         if let Some(param) = name.strip_suffix(".value") {
             self.stored_value(at, param, args, span);
             return;
         }
         if self.has_named_argument(name, args) {
             self.values.push(None);
+            return;
+        }
+        if let Some(shape) = self.local_function(name) {
+            self.values.push_item(Some(Item::Function(Held::new(shape, self.blame(callee.span)))));
+            self.supply(at, args);
             return;
         }
         match (name, self.globals.get(name).copied()) {
