@@ -234,15 +234,17 @@ impl<'a> Elaborator<'a> {
 
     /// Whether a function takes so many arguments; if not the value of its call is missing.
     pub(super) fn takes(&mut self, name: &str, places: usize, found: usize, span: Span) -> bool {
+        let help = (name == "select").then(|| "`select(p, a, b)` is `a` where `p` holds and `b` elsewhere".to_owned());
+        self.takes_or(name, places, found, span, help)
+    }
+
+    fn takes_or(&mut self, name: &str, places: usize, found: usize, span: Span, help: Option<String>) -> bool {
         if found == places {
             return true;
         }
         let takes = count(places, "argument", "arguments");
-        let message = format!("`{name}` takes {takes}, found {found}");
-        let mut diagnostic = Diagnostic::new("wrong-arity", span, message);
-        if name == "select" {
-            diagnostic = diagnostic.help("`select(p, a, b)` is `a` where `p` holds and `b` elsewhere");
-        }
+        let mut diagnostic = Diagnostic::new("wrong-arity", span, format!("`{name}` takes {takes}, found {found}"));
+        diagnostic.help = help.or(diagnostic.help);
         self.diagnose(diagnostic);
         self.values.push(None);
         false
@@ -325,7 +327,7 @@ impl<'a> Elaborator<'a> {
     /// Whether a definition can be called with so many arguments from a text that stands in a call; if not the value is missing.
     pub(super) fn can_call(&mut self, at: ExprId, def: usize, site: Option<usize>, found: usize) -> bool {
         let span = self.span(at);
-        let Definition { name, params, sound, anonymous, .. } = self.definitions[def];
+        let Definition { name, params, sound, anonymous, source, body, .. } = self.definitions[def];
         if !anonymous && self.is_recursive(def, site, at) {
             self.values.push(None);
             return false;
@@ -335,7 +337,10 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return false;
         }
-        self.takes(&name.text, params.len(), found, span)
+        let name = name.text.as_str();
+        let curried = found > params.len() && matches!(source.ast.exprs[body], Expr::Function { .. });
+        let help = curried.then(|| format!("it gives a function, which takes the others: `{name}(..)(..)`"));
+        self.takes_or(name, params.len(), found, span, help)
     }
 
     /// Whether a definition is called in its own text, which is reported.

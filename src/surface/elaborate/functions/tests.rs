@@ -183,6 +183,23 @@ fn depth_takes_no_stack() {
 }
 
 #[test]
+fn advice() {
+    for (body, help) in [
+        ("let f = fn a. fn b. a + b\nf(1, 2)", "it gives a function, which takes the others: `f(..)(..)`"),
+        ("let f = fn v. v[0]\nf(x)", "`v` is `real`, since no type is written: `fn v : [n] real. ..`"),
+        ("exp + 1", "call it: `exp(..)`"),
+        ("(y + 1)(2)", "a product needs its sign, as in `2 * (a + b)`"),
+        ("fn a. a", "what it takes is a parameter of the program: `param x : real`, and then the value is `f(x)`"),
+        ("if x > 1 then exp else ln", "apply them first: `if c then f(a) else g(a)`"),
+    ] {
+        let crate::Error::Program(found) = read(&format!("{HEAD}{body}"), &[]).expect_err(body) else {
+            panic!("{body}")
+        };
+        assert_eq!(found[0].help.as_deref(), Some(help), "{body}");
+    }
+}
+
+#[test]
 fn problems() {
     for (body, code, at, message) in [
         (
