@@ -26,6 +26,13 @@ pub(crate) const SLICE: &str =
 pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
 
+/// What stands for functions without names.
+pub(crate) const FUNCTION: &str = "a function is `fn x. e`, as in `let f = fn x. x^2`, or declared in front of the expression: `def f(x : real) = ..`";
+
+/// What stands for a function that is applied to each element.
+pub(crate) const EACH: &str =
+    "a function of numbers goes through the elements of tensors: `f(x)`; of rows it is `gen i < m. f(A[i, :])`";
+
 const SIZES: &str = "sizes have names of their own: they are those of the types, `[n, m] real`";
 const PRODUCT: &str = "a product over an index is `prod i < n. x[i]`";
 
@@ -290,7 +297,7 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
 const WORDS: Sentences = &[
     (&["for", "while"], LOOPS),
     (&["return"], "the last expression is the value, without `return`"),
-    (&["lambda", "function", "fn", "func"], "functions are declared as in `def f(x : real) = ..`"),
+    (&["lambda", "function", "func"], FUNCTION),
     (&["prod", "product"], PRODUCT),
     (&["var", "const", "auto", "local"], "variables are bound by `let y = e`"),
 ];
@@ -448,6 +455,8 @@ mod tests {
                     "i < n",
                     "sum i < n. e",
                     "let y = e",
+                    "fn x. e",
+                    "let f = fn x. x^2",
                     "x[idx(i)]",
                     "[E(i, j)]",
                     "real(i)",

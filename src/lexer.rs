@@ -43,6 +43,7 @@ pub(crate) enum Token {
     Exists,
     Fold,
     Scan,
+    Fn,
     And,
     Or,
     Not,
@@ -120,6 +121,7 @@ pub(crate) fn keyword(text: &str) -> Option<Token> {
         "exists" => Token::Exists,
         "fold" => Token::Fold,
         "scan" => Token::Scan,
+        "fn" => Token::Fn,
         "and" => Token::And,
         "or" => Token::Or,
         "not" => Token::Not,
@@ -361,11 +363,25 @@ impl<'a> Lexer<'a> {
         self.at += 1;
         self.skip_while(char::is_alphabetic);
         let span = Span::new(start, self.at);
-        let (help, between) = foreign::command(&self.text[start + 1..self.at]);
+        let (help, between) = match self.arrow_of_function() {
+            // `\x y -> e` of Haskell.
+            Some(end) => {
+                self.at = end;
+                (foreign::FUNCTION, false)
+            }
+            None => foreign::command(&self.text[start + 1..self.at]),
+        };
         self.skip_groups();
         let message = format!("expected a name, a number or an operator, found `{}`", &self.text[span.range()]);
         diagnostics.push(Diagnostic::new("bad-character", span, message).help(help));
         between
+    }
+
+    /// Behind `\x`: the end of an arrow on this line with nothing but further names in front of it.
+    fn arrow_of_function(&self) -> Option<usize> {
+        let rest = self.rest();
+        let names = rest.find(|c| !(c == ' ' || c == ',' || continues_name(c)))?;
+        rest[names..].starts_with("->").then_some(self.at + names + 2)
     }
 
     /// Behind a name that ends with `_`: indices in braces, which are refused. Nothing is read where there are none.
@@ -430,6 +446,13 @@ impl<'a> Lexer<'a> {
                         .help("equality is written `=`"),
                 );
                 Token::Equal
+            }
+            Token::Equal if rest.starts_with('>') => {
+                self.at += 1;
+                let span = Span::new(start, self.at);
+                let message = "expected an operator or the end of the expression, found `=>`";
+                diagnostics.push(Diagnostic::new("unexpected-token", span, message).help(foreign::FUNCTION));
+                Token::Arrow
             }
             Token::Star if rest.starts_with('*') => {
                 self.at += 1;

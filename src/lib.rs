@@ -173,6 +173,7 @@
 //! | `E`, right-hand side of Tensor-SSA | right-hand side | [`ir::tssa::Rhs`] |
 //! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
 //! | | leaf: what stands between loops; path: all states of a loop, `scan` | [`ir::flow::Leaf`], [`ir::flow::State`] |
+//! | | closure: a function with the bindings in scope where it stands; none is left behind `surface` | [`mod@ir::surface`] |
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |
 //! | `<e0 \| e1>_[p]` | guarded inner product | [`ir::diff::InnerProduct`] |

@@ -107,6 +107,20 @@ pub enum Expr {
         /// The state after the step.
         body: ExprId,
     },
+    /// `fn x, y : [n] real. e`: a function. None is left once names have their meaning.
+    Function {
+        /// Its parameters; one whose type is not written is `real`.
+        params: Vec<(Name, TypeExpr)>,
+        /// Its body.
+        body: ExprId,
+    },
+    /// `e(a, ..)`, where what is called is no name.
+    Apply {
+        /// What is called.
+        function: ExprId,
+        /// With what.
+        args: Vec<ExprId>,
+    },
     /// What the parser puts where it could not read an expression; it has reported the problem.
     Error,
 }
@@ -127,6 +141,11 @@ impl Expr {
             Expr::Binder { extent, body, .. } => [*extent, *body].into_iter().for_each(visit),
             Expr::Let { value, body, .. } => [*value, *body].into_iter().for_each(visit),
             Expr::Scan { steps, init, body, .. } => [*steps, *init, *body].into_iter().for_each(visit),
+            Expr::Function { body, .. } => visit(*body),
+            Expr::Apply { function, args } => {
+                visit(*function);
+                args.iter().copied().for_each(visit);
+            }
         }
     }
 }
@@ -197,6 +216,20 @@ pub enum TypeKind {
     Tensor(Vec<ExprId>, Box<TypeExpr>),
     /// `(T, U)`
     Pair(Box<TypeExpr>, Box<TypeExpr>),
+    /// `T -> U`, `(T, U) -> V`
+    Function(Vec<TypeExpr>, Box<TypeExpr>),
+}
+
+impl TypeExpr {
+    /// Whether functions are among the values of the type.
+    pub(super) fn has_function(&self) -> bool {
+        match &self.kind {
+            TypeKind::Real => false,
+            TypeKind::Tensor(_, element) => element.has_function(),
+            TypeKind::Pair(a, b) => a.has_function() || b.has_function(),
+            TypeKind::Function(..) => true,
+        }
+    }
 }
 
 /// How a parameter is stored, as written.

@@ -5,18 +5,20 @@
 //! decl     = "param" name ":" ["csr" | "csc" | "coo"] type | "rel" name ":" sizes | "map" name ":" sizes "->" "[" expr "]"
 //!          | "assume" expr | "def" name "(" (name ":" type),* ")" [(":" | "->") type] "=" expr
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
-//! type     = "real" | sizes type | "(" type,+ ")"            sizes = "[" expr,+ "]"
+//! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
+//! plain    = "real" | sizes plain | "(" type,+ ")"
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr] | operators
+//!          | "fn" (pattern [":" type]),+ "." expr
 //! binder   = "gen" | "sum" | "mean" | "prod" | "max" | "min" | "argmax" | "argmin" | "exists"
 //! pattern  = name | "(" pattern,+ ")"
 //! ```
 //!
 //! Operators from loose to tight: `or`; `and`; `not`; comparisons; `+ -`; `* / @`; unary `-`; `^` to the right; `fst`, `snd`;
-//! access `e[..]`, call `f(..)` and `'` behind a closing bracket. A `let`, an `if`, a binder, a scan or a bracket may stand wherever an operand may, and reaches as far right
-//! as it can: a `let`, an `else`, a binder and a scan to the end of what encloses them, `[p] *` over products and quotients but not over sums.
+//! access `e[..]`, call `f(..)` and `(e)(..)`, and `'` behind a closing bracket. A `let`, an `if`, a binder, a scan, a `fn` or a bracket may stand wherever an operand may, and reaches as far right
+//! as it can: a `let`, an `else`, a binder, a scan and a `fn` to the end of what encloses them, `[p] *` over products and quotients but not over sums.
 //! `0 <= i < n` is `0 <= i and i < n` with one node for both `i`. `down` is a word like others elsewhere.
 //!
 //! **Where an expression ends.** No expression follows another without an operator, so a declaration ends where the next
@@ -36,6 +38,7 @@
 //! | `frame` | what waits on the stack: operators with their levels, groups |
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
+//! | `function` | `fn` |
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
@@ -44,6 +47,7 @@
 mod declaration;
 mod expression;
 mod frame;
+mod function;
 mod habits;
 mod misread;
 mod recovery;
@@ -121,6 +125,7 @@ fn starts_operand(token: Token) -> bool {
             Token::Name
                 | Token::Fold
                 | Token::Scan
+                | Token::Fn
                 | Token::Number { .. }
                 | Token::LeftParen
                 | Token::LeftBracket
@@ -308,7 +313,7 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
-            } else if is_decl(token) || self.begins_size() {
+            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function()) || self.begins_size() {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;
                     let message =

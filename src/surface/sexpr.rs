@@ -1,6 +1,6 @@
 //! Compact text of an [`Ast`] for tests: one line, prefix notation, no recursion.
 
-use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
 
 /// The operands of an expression from left to right.
 pub fn operands(expr: &Expr) -> Vec<ExprId> {
@@ -14,10 +14,12 @@ pub fn operands(expr: &Expr) -> Vec<ExprId> {
         Expr::Binder { kind: _, index: _, extent, body } => vec![*extent, *body],
         Expr::Let { name: _, value, body } => vec![*value, *body],
         Expr::Scan { steps, init, body, .. } => vec![*steps, *init, *body],
+        Expr::Function { params: _, body } => vec![*body],
+        Expr::Apply { function, args } => std::iter::once(*function).chain(args.iter().copied()).collect(),
     }
 }
 
-fn head(expr: &Expr) -> String {
+fn head(ast: &Ast, expr: &Expr) -> String {
     match expr {
         Expr::Number { value, integer } => integer.map_or_else(|| format!("{value}r"), |k| k.to_string()),
         Expr::Name(name) => name.clone(),
@@ -57,6 +59,8 @@ fn head(expr: &Expr) -> String {
             let word = if *fold { "fold" } else { "scan" };
             format!("{word}{} {} {}", if *down { " down" } else { "" }, index.text, state.text)
         }
+        Expr::Function { params, .. } => format!("fn ({})", parameters(ast, params)),
+        Expr::Apply { .. } => "apply".into(),
     }
 }
 
@@ -78,10 +82,10 @@ pub fn sexpr(ast: &Ast, root: ExprId) -> String {
         }
         let expr = &ast.exprs[id];
         if matches!(expr, Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error) {
-            out += &head(expr);
+            out += &head(ast, expr);
         } else {
             out.push('(');
-            out += &head(expr);
+            out += &head(ast, expr);
             work.push(Work::Close);
             work.extend(operands(expr).into_iter().rev().map(Work::Open));
         }
@@ -98,7 +102,15 @@ fn ty(ast: &Ast, t: &TypeExpr) -> String {
         TypeKind::Real => "real".into(),
         TypeKind::Tensor(sizes, item) => format!("[{}]{}", list(ast, sizes), ty(ast, item)),
         TypeKind::Pair(a, b) => format!("({} {})", ty(ast, a), ty(ast, b)),
+        TypeKind::Function(args, result) => {
+            let args: Vec<_> = args.iter().map(|t| ty(ast, t)).collect();
+            format!("({} -> {})", args.join(" "), ty(ast, result))
+        }
     }
+}
+
+fn parameters(ast: &Ast, params: &[(Name, TypeExpr)]) -> String {
+    params.iter().map(|(name, t)| format!("{} {}", name.text, ty(ast, t))).collect::<Vec<_>>().join(" ")
 }
 
 /// The declarations, each in prefix notation.
@@ -118,9 +130,8 @@ pub fn decls(ast: &Ast) -> Vec<String> {
             format!("(size {}{value})", name.text)
         }
         Decl::Def { name, params, result, body } => {
-            let params: Vec<_> = params.iter().map(|(name, t)| format!("{} {}", name.text, ty(ast, t))).collect();
             let result = result.as_ref().map_or_else(String::new, |t| format!("{} ", ty(ast, t)));
-            format!("(def {} ({}) {result}{})", name.text, params.join(" "), sexpr(ast, *body))
+            format!("(def {} ({}) {result}{})", name.text, parameters(ast, params), sexpr(ast, *body))
         }
         Decl::Fun { name, params, value, partials } => {
             let params: Vec<_> = params.iter().map(|name| name.text.as_str()).collect();

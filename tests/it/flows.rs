@@ -4,6 +4,7 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod functions;
 mod jacobians;
 mod programs;
 mod random;
@@ -202,7 +203,7 @@ fn values_and_derivatives() {
     let lorenz = |p: usize, k: usize| if p == 2 { usual(p, k).abs() / 5.0 } else { usual(p, k) };
     let [all, first_two, second] = [positive(&[0, 1, 2]), positive(&[0, 1]), positive(&[1])];
     type Case<'a> = (&'a str, &'a [(&'a str, i64)], Number<'a>, f64, f64);
-    let cases: [Case<'_>; 12] = [
+    let cases: [Case<'_>; 13] = [
         ("gru", &[("n", 3), ("m", 2), ("T", 4)], &usual, 0.4375489188899837, 1.6506518618354216),
         ("bidirectional", &[("n", 3), ("T", 4)], &usual, 2.80315598715153, 10.17382080057229),
         ("lorenz", &[("T", 9)], &lorenz, 0.37634054050935006, 0.339461066889192),
@@ -214,6 +215,7 @@ fn values_and_derivatives() {
         ("option_tree", &[("T", 5)], &option, 0.15766575525001592, -0.45969769413186023),
         ("edit_distance", &[("n", 4), ("m", 3)], &first_two, 0.9176145263268196, -0.3304136003699183),
         ("newton_inside", &[("T", 5)], &second, 0.3302439336248375, 0.4141998296620125),
+        ("ode", &[("T", 6)], &usual, 6.234104457564112, 6.938294980447869),
         ("pagerank", &[("n", 5), ("T", 6)], &usual, 0.33048053842741487, -1.2973485837178518),
     ];
     for (name, sizes, number, value, derivative) in cases {
@@ -295,10 +297,12 @@ fn a_kalman_filter() {
 
 #[test]
 fn steps_of_runge_and_kutta() {
-    let function = program("rk4");
-    let inputs = inputs(&function, &[("T", 10)], &|p, _| [1.3, 2.0, 0.1][p], &[]);
-    close("value", judge("rk4", &function, &inputs).0, 0.545065465836, DIGITS);
-    close("by a", gradient(&function, &inputs, "a")[0], -0.545058078821, DIGITS);
+    for name in ["rk4", "rk4_of_function"] {
+        let function = program(name);
+        let inputs = inputs(&function, &[("T", 10)], &|p, _| [1.3, 2.0, 0.1][p], &[]);
+        close(name, judge(name, &function, &inputs).0, 0.545065465836, DIGITS);
+        close("by a", gradient(&function, &inputs, "a")[0], -0.545058078821, DIGITS);
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 use super::super::ast::{Expr, ExprId};
 use super::computed::{Anchor, Hoisted};
+use super::functions::Item;
 use super::{Elaborator, OpenGuard};
 use crate::base::{IndexId, Span, VarId};
 use crate::index::{Affine, Pred, Size};
@@ -109,35 +110,74 @@ impl Elaborator<'_> {
     }
 
     pub(super) fn finish_select(&mut self, at: ExprId) {
-        let span = self.span(at);
-        let b = self.pop_value();
-        let a = self.pop_value();
         let Expr::Call { args, .. } = self.expr(at) else { return };
+        self.finish_branches(at, &args[1..]);
+    }
+
+    /// Both branches are complete; these are their places.
+    pub(super) fn finish_branches(&mut self, at: ExprId, branches: &[ExprId]) {
+        let span = self.span(at);
+        let b = self.values.pop();
+        let a = self.values.pop();
         let (Some(second), Some(first)) = (self.close_guard(), self.guards.pop()) else { return };
-        let value = a.zip(b).zip(first.pred.zip(second.pred)).and_then(|((a, b), (p, q))| {
-            if let Some(pairs) = self.select_pairs([a, b], [&p, &q], &first.axes, &args[1..], span) {
-                return pairs;
+        let (a, b) = match (a, b) {
+            (Some(Item::Term(a)), Some(Item::Term(b))) => (Some(a), Some(b)),
+            (Some(a), Some(b)) => {
+                let chosen = self.choose_functions([a, b], first, second.pred, branches, span);
+                self.values.push_item(chosen);
+                return;
             }
-            for (value, at) in [a, b].into_iter().zip(&args[1..]) {
-                if self.program.types.real_dims(self.program.ty(value)).is_none() {
-                    self.real(Some(value), *at, "select");
-                    return None;
-                }
-            }
-            if let Some(axes) = &first.axes {
-                return self.at_each(axes, &[a, b], "select", span, |this, elements| {
-                    let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
-                    let a = this.push(Term::Iverson { guard: p, body: a }, span)?;
-                    let b = this.push(Term::Iverson { guard: q, body: b }, span)?;
-                    this.push(Term::Add(a, b), span)
-                });
-            }
-            let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
-            let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
-            self.either(a, b, &args[1..], span)
-        });
+            _ => (None, None),
+        };
+        let value = a
+            .zip(b)
+            .zip(first.pred.zip(second.pred))
+            .and_then(|(values, guards)| self.selected(values.into(), guards.into(), &first.axes, branches, span));
         let value = self.wrap(first.hoisted, value, span);
         self.values.push(value);
+    }
+
+    /// `[p] * a + [q] * b`
+    pub(super) fn selected(
+        &mut self,
+        [a, b]: [TermId; 2],
+        [p, q]: [Pred; 2],
+        axes: &Option<Axes>,
+        at: &[ExprId],
+        span: Span,
+    ) -> Option<TermId> {
+        if let Some(pairs) = self.select_pairs([a, b], [&p, &q], axes, at, span) {
+            return pairs;
+        }
+        for (value, at) in [a, b].into_iter().zip(at) {
+            if self.program.types.real_dims(self.program.ty(value)).is_none() {
+                self.real(Some(value), *at, "select");
+                return None;
+            }
+        }
+        if let Some(axes) = axes {
+            return self.at_each(axes, &[a, b], "select", span, |this, elements| {
+                let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
+                let a = this.push(Term::Iverson { guard: p, body: a }, span)?;
+                let b = this.push(Term::Iverson { guard: q, body: b }, span)?;
+                this.push(Term::Add(a, b), span)
+            });
+        }
+        let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
+        let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
+        self.either(a, b, at, span)
+    }
+
+    /// Begins the first branch of a choice whose condition is known.
+    pub(super) fn enter_branch(&mut self, pred: Pred) {
+        self.open_guard(Some(pred), Hoisted::default(), None);
+    }
+
+    /// Begins the second one: the first guard waits below.
+    pub(super) fn enter_other_branch(&mut self, pred: Pred) {
+        let Some(first) = self.close_guard() else { return };
+        self.guards.push(OpenGuard { facts: self.knowledge.len(), ..first });
+        self.open_guard(Some(pred), Hoisted::default(), None);
     }
 
     /// A select of pairs is one of each component: `let u = [p] * a in let v = [q] * b in (fst u + fst v, snd u + snd v)`. Nothing where these are no

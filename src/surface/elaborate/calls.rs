@@ -10,19 +10,20 @@
 use std::collections::BTreeMap;
 
 use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr};
+use super::functions::{Closure, Held, Item};
 use super::names::{Binding, Global, closest};
 use super::sizes::show_formal;
-use super::stacks::{Argument, Stack};
+use super::stacks::{Argument, Formals, Stack};
 use super::text::count;
+use super::typings::{Actual, Typing};
 use super::{Elaborator, Frame, Source, Task};
-use crate::base::{Span, VarId};
+use crate::base::{Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::index::Size;
 use crate::scalar::names::{builtin, partial};
 use crate::scalar::{Function, Op, Primitive};
 use crate::term::{Term, TermId};
-use crate::ty::TypeId;
 
 /// A `def`.
 #[derive(Clone, Copy)]
@@ -36,8 +37,8 @@ pub(super) struct Definition<'a> {
     pub(super) sound: bool,
     /// Whether its text is that of the library.
     pub(super) library: bool,
-    /// Whether it is being expanded.
-    pub(super) active: bool,
+    /// Whether it is a `fn`.
+    pub(super) anonymous: bool,
     /// How often it has been expanded.
     pub(super) expanded: usize,
 }
@@ -81,6 +82,11 @@ impl<'a> Elaborator<'a> {
         }
         if self.has_named_argument(name, args) {
             self.values.push(None);
+            return;
+        }
+        if let Some(shape) = self.local_function(name) {
+            self.values.push_item(Some(Item::Function(Held::new(shape, self.blame(callee.span)))));
+            self.supply(at, args);
             return;
         }
         match (name, self.globals.get(name).copied()) {
@@ -176,7 +182,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The number of arguments of a scalar function.
-    fn places(&self, primitive: Primitive) -> usize {
+    pub(super) fn places(&self, primitive: Primitive) -> usize {
         usize::from(match primitive {
             Primitive::Op(op) => op.arity(),
             Primitive::User(f) => self.program.signature.functions.get(f).map_or(0, |f| f.arity()),
@@ -184,7 +190,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The scalar function that a name means which is not declared.
-    fn scalar_function(&mut self, name: &'a str) -> Option<Function> {
+    pub(super) fn scalar_function(&mut self, name: &'a str) -> Option<Function> {
         if let Some(function) = self.ops.get(name) {
             return *function;
         }
@@ -223,15 +229,22 @@ impl<'a> Elaborator<'a> {
 
     /// Whether a call has the right number of arguments; if not its value is missing.
     fn arity(&mut self, name: &str, places: usize, args: &[ExprId], span: Span) -> bool {
-        if args.len() == places {
+        self.takes(name, places, args.len(), span)
+    }
+
+    /// Whether a function takes so many arguments; if not the value of its call is missing.
+    pub(super) fn takes(&mut self, name: &str, places: usize, found: usize, span: Span) -> bool {
+        let help = (name == "select").then(|| "`select(p, a, b)` is `a` where `p` holds and `b` elsewhere".to_owned());
+        self.takes_or(name, places, found, span, help)
+    }
+
+    fn takes_or(&mut self, name: &str, places: usize, found: usize, span: Span, help: Option<String>) -> bool {
+        if found == places {
             return true;
         }
-        let places = count(places, "argument", "arguments");
-        let message = format!("`{name}` takes {places}, found {}", args.len());
-        let mut diagnostic = Diagnostic::new("wrong-arity", span, message);
-        if name == "select" {
-            diagnostic = diagnostic.help("`select(p, a, b)` is `a` where `p` holds and `b` elsewhere");
-        }
+        let takes = count(places, "argument", "arguments");
+        let mut diagnostic = Diagnostic::new("wrong-arity", span, format!("`{name}` takes {takes}, found {found}"));
+        diagnostic.help = help.or(diagnostic.help);
         self.diagnose(diagnostic);
         self.values.push(None);
         false
@@ -257,8 +270,7 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn finish_apply(&mut self, at: ExprId, function: Function, n: usize) {
         let span = self.span(at);
-        let from = self.values.len().saturating_sub(n);
-        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
+        let values = self.pop_values(n);
         let Expr::Call { callee, args } = self.expr(at) else { return };
         let value = self
             .elementwise(values, args, &callee.text, span, |this, args| this.push(Term::Apply(function, args), span));
@@ -268,8 +280,7 @@ impl<'a> Elaborator<'a> {
     /// `max(max(a, b), c)`
     pub(super) fn finish_fold(&mut self, at: ExprId, op: Op, n: usize) {
         let span = self.span(at);
-        let from = self.values.len().saturating_sub(n);
-        let values: Vec<Option<TermId>> = self.values.drain(from..).collect();
+        let values = self.pop_values(n);
         let Expr::Call { callee, args } = self.expr(at) else { return };
         let value = self.elementwise(values, args, &callee.text, span, |this, args| {
             let (first, rest) = args.split_first()?;
@@ -305,78 +316,136 @@ impl<'a> Elaborator<'a> {
     }
 
     fn call_definition(&mut self, at: ExprId, def: usize, args: &'a [ExprId]) {
+        let site = self.frame.call;
+        if self.can_call(at, def, site, args.len()) {
+            let variables = self.arguments_of(args);
+            self.tasks.push(Task::Expand { at, def, args: variables.0 });
+            self.tasks.extend(variables.1);
+        }
+    }
+
+    /// Whether a definition can be called with so many arguments from a text that stands in a call; if not the value is missing.
+    pub(super) fn can_call(&mut self, at: ExprId, def: usize, site: Option<usize>, found: usize) -> bool {
         let span = self.span(at);
-        let Definition { name, params, sound, active, .. } = &self.definitions[def];
-        let (name, places, sound, active) = (name.text.as_str(), params.len(), *sound, *active);
-        if active {
-            self.diagnose(
-                Diagnostic::new("recursion", span, format!("`{name}` calls itself"))
-                    .help("definitions are expanded where they are called; what goes from step to step is a `fold`"),
-            );
+        let Definition { name, params, sound, anonymous, source, body, .. } = self.definitions[def];
+        if !anonymous && self.is_recursive(def, site, at) {
             self.values.push(None);
-            return;
+            return false;
         }
         if !sound {
             self.fail();
             self.values.push(None);
-            return;
+            return false;
         }
-        if !self.arity(name, places, args, span) {
-            return;
+        let name = name.text.as_str();
+        let curried = found > params.len() && matches!(source.ast.exprs[body], Expr::Function { .. });
+        let help = curried.then(|| format!("it gives a function, which takes the others: `{name}(..)(..)`"));
+        self.takes_or(name, params.len(), found, span, help)
+    }
+
+    /// Whether a definition is called in its own text, which is reported.
+    pub(super) fn is_recursive(&mut self, def: usize, site: Option<usize>, at: ExprId) -> bool {
+        let recursive = self.is_inside(def, site);
+        if recursive {
+            let span = self.span(at);
+            let message = format!("`{}` calls itself", self.definitions[def].name.text);
+            let help = "definitions are expanded where they are called; what goes from step to step is a `fold`";
+            self.diagnose(Diagnostic::new("recursion", span, message).help(help));
         }
-        // A sparse parameter stays sparse in the definition.
+        recursive
+    }
+
+    /// Whether a call stands in the text of a definition, or in that of one which is called there, and so on.
+    fn is_inside(&self, def: usize, mut call: Option<usize>) -> bool {
+        if self.definitions[def].expanded == 0 {
+            return false;
+        }
+        while let Some((other, outer)) = call.and_then(|call| self.calls.get(call)) {
+            work::charge(1);
+            if *other == def {
+                return true;
+            }
+            call = *outer;
+        }
+        false
+    }
+
+    /// The arguments that are variables, so that a sparse parameter stays sparse in what is called, and what the others take.
+    pub(super) fn arguments_of(&self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
         let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
-        let computed: Vec<ExprId> = args.iter().zip(&variables).filter(|(_, v)| v.is_none()).map(|(a, _)| *a).collect();
-        self.tasks.push(Task::Expand { at, def, args: variables });
-        self.tasks.extend(computed.iter().rev().map(|a| Task::Value(*a)));
+        let computed = args.iter().zip(&variables).rev().filter(|(_, v)| v.is_none());
+        let tasks = computed.map(|(a, _)| Task::Value(*a)).collect();
+        (variables, tasks)
     }
 
     /// The arguments are values; the body comes next.
     pub(super) fn expand(&mut self, at: ExprId, def: usize, args: Vec<Option<VarId>>) {
-        let computed = args.iter().filter(|v| v.is_none()).count();
-        let from = self.values.len().saturating_sub(computed);
-        let mut values = self.values.drain(from..).collect::<Vec<_>>().into_iter();
-        let mut bound: Vec<Argument> = Vec::with_capacity(args.len());
-        let mut complete = true;
-        for var in args {
-            let value = if var.is_none() { values.next().flatten() } else { None };
-            complete &= var.is_some() || value.is_some();
-            bound.push((var, value));
+        match self.take_arguments(at, args) {
+            Some(args) => self.enter_definition(at, def, None, args),
+            None => self.values.push(None),
         }
-        let fitted = if complete { self.stack(at, def, &mut bound) } else { None };
-        let Some((stack, sizes)) = fitted.and_then(|stack| Some((stack, self.argument_sizes(at, def, &bound)?))) else {
+    }
+
+    /// Goes on with the body of a definition or of a `fn`, which sees what is in scope where it stands.
+    pub(super) fn enter_definition(
+        &mut self,
+        at: ExprId,
+        def: usize,
+        closure: Option<&Closure<'a>>,
+        mut args: Vec<Argument>,
+    ) {
+        let definition = self.definitions[def];
+        let Definition { source, name, params, result, body, library, anonymous, .. } = definition;
+        let formals = Formals { name: &name.text, source, params: params.iter().map(|(_, ty)| ty).collect(), result };
+        let known = closure.map_or_else(BTreeMap::new, |closure| self.known_sizes(closure));
+        let stack = self.stack(at, &formals, &mut args);
+        let Some((stack, sizes)) =
+            stack.and_then(|stack| Some((stack, self.argument_sizes(at, &definition, &args, known)?)))
+        else {
             self.values.push(None);
             return;
         };
         let span = self.span(at);
         self.warn_of_empty(def, &sizes, span);
-        let definition = &mut self.definitions[def];
-        definition.active = true;
-        let Definition { source, params, body, library, .. } = *definition;
-        definition.expanded += 1;
+        self.definitions[def].expanded += 1;
         self.expansions += 1;
-        let blame = self.frame.blame.or(library.then_some(span));
-        self.callers.push(std::mem::replace(&mut self.frame, Frame { source, place: self.expansions, blame }));
-        let mut names = Vec::with_capacity(params.len() + sizes.len());
-        for (name, size) in sizes {
-            self.bind(name, Binding::Size(size));
-            names.push(name);
+        let here = closure.map_or(self.frame, |closure| closure.frame);
+        let (blame, call) = if anonymous {
+            (here.blame, here.call)
+        } else {
+            self.calls.push((def, here.call));
+            (self.frame.blame.or(library.then_some(span)), Some(self.calls.len() - 1))
+        };
+        let function = closure.and_then(|closure| closure.at);
+        let frame = Frame { source, place: self.expansions, blame, call, function };
+        self.callers.push(std::mem::replace(&mut self.frame, frame));
+        let scope = closure.map_or(&[][..], |closure| &closure.scope);
+        work::charge(scope.len());
+        let mut bound = Vec::with_capacity(scope.len() + params.len() + sizes.len());
+        for (name, binding) in scope {
+            self.bind(name, binding.clone());
+            bound.push(*name);
+        }
+        let typing = std::rc::Rc::new(Typing { source, sizes });
+        for (name, size) in &typing.sizes {
+            self.bind(name, Binding::Size(size.clone()));
+            bound.push(name);
         }
         let mut lets = Vec::new();
-        for ((name, _), (var, value)) in params.iter().zip(bound) {
-            let var = match (var, value) {
-                (Some(var), _) => var,
-                (None, Some(value)) => {
+        for ((name, ty), argument) in params.iter().zip(args) {
+            let binding = match argument {
+                Argument::Variable(var) => Binding::Var(var),
+                Argument::Value(value) => {
                     let var = self.program.fresh_var(&name.text, self.program.ty(value));
                     lets.push((var, value));
-                    var
+                    Binding::Var(var)
                 }
-                (None, None) => continue,
+                Argument::Function(shape) => Binding::Function(self.typed(shape, &name.text, ty, &typing)),
             };
-            self.bind(&name.text, Binding::Var(var));
-            names.push(name.text.as_str());
+            self.bind(&name.text, binding);
+            bound.push(name.text.as_str());
         }
-        self.tasks.push(Task::Return { at, def, lets, bound: names, stack });
+        self.tasks.push(Task::Return { at, def, lets, bound, stack });
         self.tasks.push(Task::Value(body));
     }
 
@@ -392,15 +461,17 @@ impl<'a> Elaborator<'a> {
         self.warnings.push(Diagnostic::new("empty-by-size", span, message).help(help));
     }
 
-    fn argument_sizes(&mut self, at: ExprId, def: usize, bound: &[Argument]) -> Option<BTreeMap<&'a str, Size>> {
-        let Expr::Call { args, .. } = self.expr(at) else { return None };
-        let types: Vec<(TypeId, Span)> = bound
-            .iter()
-            .zip(args)
-            .filter_map(|(argument, at)| Some((self.type_of_argument(argument)?, self.span(*at))))
-            .collect();
-        let definition = self.definitions[def];
-        self.match_sizes(&definition, &types)
+    fn argument_sizes(
+        &mut self,
+        at: ExprId,
+        definition: &Definition<'a>,
+        bound: &[Argument],
+        known: BTreeMap<&'a str, Size>,
+    ) -> Option<BTreeMap<&'a str, Size>> {
+        let places = self.places_of_arguments(at);
+        let types: Vec<(Actual, Span)> =
+            bound.iter().zip(places).map(|(argument, at)| (self.type_of_argument(argument), self.span(*at))).collect();
+        self.match_sizes(definition, &types, known)
     }
 
     /// The body is complete.
@@ -412,22 +483,20 @@ impl<'a> Elaborator<'a> {
         bound: Vec<&'a str>,
         stack: Option<Stack>,
     ) {
-        let typed = match (self.values.last().copied().flatten(), self.definitions[def].result) {
-            (Some(value), Some(result)) => self.has_type(def, value, result),
-            _ => true,
-        };
+        let item = self.values.pop().and_then(|item| match self.definitions[def].result {
+            Some(result) => self.with_result_type(def, item, result),
+            None => Some(item),
+        });
         for name in bound.iter().rev() {
             self.scopes.unbind(name);
         }
-        self.definitions[def].active = false;
         if let Some(caller) = self.callers.pop() {
             self.frame = caller;
         }
         let span = self.span(at);
-        let body = self.pop_value().filter(|_| typed);
-        let value = self.wrap_lets(lets, body, span);
-        let value = self.around(stack, value, at);
-        self.values.push(value);
+        let item = item.and_then(|item| self.wrap_item(lets, item, span));
+        let item = self.around(stack, item, at);
+        self.values.push_item(item);
     }
 }
 

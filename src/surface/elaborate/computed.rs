@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
 use super::brackets::Axes;
+use super::functions::Place;
 use super::names::{Binding, Meaning};
 use super::quotients::Quotient;
 use super::{Elaborator, Task};
@@ -353,7 +354,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Binder { body, index: name, kind, .. } = self.expr(at) else { return };
         self.leave_index(&name.text, extent.as_ref());
-        let value = self.pop_value();
+        let value = self.pop_value_in(Place::Total(binder(*kind)));
         let value = self.real(value, *body, binder(*kind));
         let tensor = value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
         let moved = self.leave_moved(tensor, "v", span);
@@ -489,7 +490,7 @@ impl<'a> Elaborator<'a> {
 
     /// What a name stands for if it is called as a map.
     pub(super) fn map_named(&self, name: &str) -> Option<RelationRef> {
-        match self.globals.get(name) {
+        match self.globals.get(name).filter(|_| self.local_function(name).is_none()) {
             Some(super::names::Global::Map(r)) => Some(RelationRef::Input(*r)),
             _ => None,
         }
@@ -540,7 +541,7 @@ impl<'a> Elaborator<'a> {
                     Expr::Name(name) => answers.push(match self.peek(name) {
                         Meaning::Unknown => super::values::constant_named(name).is_none(),
                         Meaning::Index(_) | Meaning::Size(_) | Meaning::Error => true,
-                        Meaning::Var(_) | Meaning::Callable(_) => false,
+                        Meaning::Var(_) | Meaning::Function(_) | Meaning::Callable(_) => false,
                     }),
                     // The arguments of a map are index expressions or errors.
                     Expr::Call { .. } | Expr::Access { .. } => answers.push(self.applied_map(e).is_some()),

@@ -14,8 +14,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
 use super::bounds::Knowledge;
 use super::calls::{Definition, SPECIAL};
+use super::functions::Values;
 use super::names::{Global, Scopes};
-use super::sizes::{Part, declared_type, linear, resolve};
+use super::sizes::{Part, check_parameters, declared_type, linear, resolve};
 use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{FunctionId, SizeId, Span, VarId, work};
@@ -76,10 +77,13 @@ impl<'a> Elaborator<'a> {
             globals,
             definitions,
             scopes: Scopes::default(),
-            frame: Frame { source, place: 0, blame: None },
+            frame: Frame { source, place: 0, blame: None, call: None, function: None },
             callers: Vec::new(),
+            calls: Vec::new(),
+            shapes: Vec::new(),
+            functions: FxHashMap::default(),
             tasks: Vec::new(),
-            values: Vec::new(),
+            values: Values::default(),
             affines: Vec::new(),
             preds: Vec::new(),
             knowledge: Knowledge::default(),
@@ -207,7 +211,7 @@ impl<'a> Declarations<'a> {
                     body: *body,
                     sound: true,
                     library: true,
-                    active: false,
+                    anonymous: false,
                     expanded: 0,
                 });
             }
@@ -241,6 +245,10 @@ impl<'a> Declarations<'a> {
                         match &ty.kind {
                             super::super::ast::TypeKind::Real => {}
                             super::super::ast::TypeKind::Pair(a, b) => stack.extend([&**b, &**a]),
+                            super::super::ast::TypeKind::Function(args, result) => {
+                                stack.push(result);
+                                stack.extend(args.iter().rev());
+                            }
                             super::super::ast::TypeKind::Tensor(dims, element) => {
                                 dims.iter().for_each(|dim| self.size_variables(*dim));
                                 stack.push(element);
@@ -390,7 +398,12 @@ impl<'a> Declarations<'a> {
                 self.name(name, map.map_or(Global::Error, Global::Map));
             }
             Decl::Def { name, params, result, body } => {
-                let sound = self.parameters(params, result.as_ref());
+                let problems = check_parameters(self.source, params, result.as_ref());
+                let sound = problems.is_ok();
+                if let Err(problems) = problems {
+                    self.failed = true;
+                    self.diagnostics.extend(problems);
+                }
                 let definition = Definition {
                     source: self.source,
                     name,
@@ -399,7 +412,7 @@ impl<'a> Declarations<'a> {
                     body: *body,
                     sound,
                     library: false,
-                    active: false,
+                    anonymous: false,
                     expanded: 0,
                 };
                 self.name(name, Global::Definition(self.definitions.len()));
@@ -561,56 +574,4 @@ impl<'a> Declarations<'a> {
         }
         Some(pattern)
     }
-
-    /// Checks the parameters of a definition: types as written, and distinct names.
-    fn parameters(&mut self, params: &'a [(Name, TypeExpr)], result: Option<&'a TypeExpr>) -> bool {
-        let before = self.diagnostics.len();
-        let failed = std::mem::take(&mut self.failed);
-        let mut names: FxHashMap<&str, &'static str> = FxHashMap::default();
-        for ty in params.iter().map(|(_, ty)| ty).chain(result) {
-            let mut sizes = Vec::new();
-            let mut problems = Vec::new();
-            // Only the form is checked; the sizes get their values at each call.
-            let form = declared_type(
-                self.source,
-                &mut Types::new(),
-                ty,
-                &mut |source, dim| match linear(source, dim) {
-                    Ok(size) => {
-                        sizes.extend(size.names());
-                        if !size.quotients.is_empty() && result.is_none_or(|result| !std::ptr::eq(ty, result)) {
-                            problems.push(Some(not_solvable(source, dim)));
-                        }
-                        Some(Size::default())
-                    }
-                    Err(diagnostic) => {
-                        problems.push(diagnostic);
-                        None
-                    }
-                },
-                &mut |diagnostic| self.diagnostics.push(diagnostic),
-                0,
-            );
-            self.failed |= form.is_none();
-            self.diagnostics.extend(problems.into_iter().flatten());
-            names.extend(sizes.into_iter().map(|name| (name, "a size")));
-        }
-        for (name, _) in params {
-            if let Some(old) = names.insert(&name.text, "a parameter") {
-                let message = format!("`{}` is {old} of this definition already", name.text);
-                self.report(Diagnostic::new("duplicate-name", name.span, message));
-            }
-        }
-        let sound = !self.failed && self.diagnostics.len() == before;
-        self.failed |= failed;
-        sound
-    }
-}
-
-/// That an axis of a definition's parameter is no quotient.
-fn not_solvable(source: &Source<'_>, dim: ExprId) -> Diagnostic {
-    let span = source.ast.spans.get(dim).copied().unwrap_or_default();
-    let message = "a size of a definition does not follow from a quotient";
-    let help = "give the axis a name of its own: `def f(x : [n] real, y : [h] real) = ..`";
-    Diagnostic::new("not-affine", span, message).help(help)
 }

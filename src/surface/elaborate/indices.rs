@@ -86,8 +86,8 @@ impl<'a> Elaborator<'a> {
                         "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`",
                     )));
                 }
-                Meaning::Callable(global) => {
-                    let message = format!("an index is expected, but `{name}` is {}", global.noun());
+                Meaning::Callable(_) | Meaning::Function(_) => {
+                    let message = format!("an index is expected, but `{name}` is {}", self.noun_of(name));
                     return Err(Some(Diagnostic::new("value-as-index", span, message)));
                 }
                 Meaning::Error => return Err(None),

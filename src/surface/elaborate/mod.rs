@@ -26,6 +26,8 @@
 //! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
 //! | `sharing` | expressions with several users |
 //! | `calls` | scalar functions, expansion of `def` |
+//! | `functions` | functions as values |
+//! | `typings` | functions that are said to have a type |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
@@ -43,6 +45,7 @@ mod calls;
 mod computed;
 mod decls;
 mod formulas;
+mod functions;
 mod indices;
 mod names;
 mod predicates;
@@ -53,6 +56,7 @@ mod sizes;
 mod stacks;
 mod tensors;
 mod text;
+mod typings;
 mod values;
 
 #[cfg(test)]
@@ -66,6 +70,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::bounds::Knowledge;
 use self::calls::Definition;
 use self::computed::{Anchor, Hoist, Hoisted};
+use self::functions::{FunctionTask, Place, Shape, Values};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
 use self::stacks::Stack;
@@ -175,6 +180,10 @@ struct Frame<'a> {
     place: usize,
     /// The call, while the library is expanded: its own text is not the user's.
     blame: Option<Span>,
+    /// The innermost call of a definition that the text in force stands in, among [`Elaborator::calls`].
+    call: Option<usize>,
+    /// The `fn` whose body it is.
+    function: Option<ExprId>,
 }
 
 /// A bracket whose body is being elaborated.
@@ -241,6 +250,7 @@ enum Task<'a> {
     },
     BindLet(ExprId),
     Let(ExprId, Option<VarId>),
+    Function(ExprId, FunctionTask<'a>),
     EnterScan {
         at: ExprId,
         steps: Option<Size>,
@@ -325,9 +335,15 @@ struct Elaborator<'a> {
     scopes: Scopes<'a>,
     frame: Frame<'a>,
     callers: Vec<Frame<'a>>,
+    /// The definitions that are or were expanded, each with the call in whose text it is called.
+    calls: Vec<(usize, Option<usize>)>,
+    /// The values that hold functions.
+    shapes: Vec<Shape<'a>>,
+    /// What is known of each `fn`, by its tree and place.
+    functions: FxHashMap<(usize, ExprId), functions::Known<'a>>,
 
     tasks: Vec<Task<'a>>,
-    values: Vec<Option<TermId>>,
+    values: Values,
     affines: Vec<Option<Affine>>,
     preds: Vec<Option<Pred>>,
 
@@ -387,7 +403,14 @@ impl<'a> Elaborator<'a> {
 
     /// The call in the program itself that is being expanded.
     fn outermost_call(&self) -> Option<Span> {
-        let frame = self.callers.first()?;
+        let Some(frame) = self.callers.first() else {
+            // The branches of a chosen function are applied in the program itself.
+            let at = self.tasks.iter().find_map(|task| match task {
+                Task::Function(at, FunctionTask::Choose) => Some(*at),
+                _ => None,
+            });
+            return at.map(|at| self.span(at));
+        };
         let at = self.tasks.iter().find_map(|task| match task {
             Task::Return { at, .. } => Some(*at),
             _ => None,
@@ -411,10 +434,9 @@ impl<'a> Elaborator<'a> {
     fn report_work(&mut self) {
         let at = self
             .values
-            .iter()
+            .terms()
             .rev()
-            .flatten()
-            .find_map(|term| Some(self.program.spans[*term]).filter(|span| *span != Span::default()));
+            .find_map(|term| Some(self.program.spans[term]).filter(|span| *span != Span::default()));
         let span = self.outermost_call().or(at).unwrap_or_default();
         let limit = work::budget_of_text(self.frame.source.ast.exprs.len());
         let message =
@@ -456,6 +478,7 @@ impl<'a> Elaborator<'a> {
             Task::LargestOf { at, view, var, extent, n } => self.finish_largest_of(at, view, var, extent, n),
             Task::BindLet(at) => self.bind_let(at),
             Task::Let(at, var) => self.finish_let(at, var),
+            Task::Function(at, task) => self.function_step(at, task),
             Task::EnterScan { at, steps } => self.enter_scan(at, steps),
             Task::Scan { at, index, steps, state } => self.finish_scan(at, index, steps, state),
             Task::Expand { at, def, args } => self.expand(at, def, args),
@@ -478,7 +501,7 @@ impl<'a> Elaborator<'a> {
 
     /// The program and warnings, or the problems.
     fn finish(mut self) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
-        let root = self.values.pop().flatten();
+        let root = self.pop_value_in(Place::Program);
         match root {
             Some(root) if !self.failed => match self.settle(root) {
                 Ok(root) => {
@@ -554,7 +577,17 @@ impl<'a> Elaborator<'a> {
     }
 
     fn pop_value(&mut self) -> Option<TermId> {
-        self.values.pop().flatten()
+        self.pop_value_in(Place::Any)
+    }
+
+    fn pop_value_in(&mut self, place: Place) -> Option<TermId> {
+        let item = self.values.pop();
+        self.term_of(item, place)
+    }
+
+    /// The last `n` values in order.
+    fn pop_values(&mut self, n: usize) -> Vec<Option<TermId>> {
+        self.values.take(n).into_iter().map(|item| self.term_of(item, Place::Any)).collect()
     }
 
     fn pop_affine(&mut self) -> Option<Affine> {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::Elaborator;
+use super::functions::ShapeId;
 use crate::base::{FunctionId, IndexId, RelationId, SizeId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::foreign;
@@ -50,6 +51,8 @@ pub(super) enum Binding {
     },
     /// A size variable of a definition.
     Size(Size),
+    /// A value that holds a function.
+    Function(ShapeId),
     Error,
 }
 
@@ -59,6 +62,7 @@ pub(super) enum Meaning {
     Var(VarId),
     Index(IndexId),
     Size(Size),
+    Function(ShapeId),
     /// Something that is called.
     Callable(Global),
     Error,
@@ -84,7 +88,7 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    fn find(&self, name: &str, depth: usize) -> Option<&Binding> {
+    pub(super) fn find(&self, name: &str, depth: usize) -> Option<&Binding> {
         match self.names.get(name)?.last()? {
             (at, binding) if *at == depth => Some(binding),
             _ => None,
@@ -164,6 +168,7 @@ impl<'a> Elaborator<'a> {
             Some(Binding::Var(v)) => Meaning::Var(*v),
             Some(Binding::Index(i)) => Meaning::Index(*i),
             Some(Binding::Size(n)) => Meaning::Size(n.clone()),
+            Some(Binding::Function(shape)) => Meaning::Function(*shape),
             Some(Binding::Error) => Meaning::Error,
             Some(Binding::Quantified { anchor, slot }) => {
                 let (anchor, slot) = (*anchor, *slot);
@@ -194,6 +199,7 @@ impl<'a> Elaborator<'a> {
             Some(Binding::Var(v)) => Meaning::Var(*v),
             Some(Binding::Index(i)) => Meaning::Index(*i),
             Some(Binding::Size(n)) => Meaning::Size(n.clone()),
+            Some(Binding::Function(shape)) => Meaning::Function(*shape),
             Some(Binding::Error) => Meaning::Error,
             None => match self.globals.get(name) {
                 Some(Global::Param(v)) => Meaning::Var(*v),
@@ -202,6 +208,14 @@ impl<'a> Elaborator<'a> {
                 Some(global) => Meaning::Callable(*global),
                 None => Meaning::Unknown,
             },
+        }
+    }
+
+    /// The function that a name is bound to.
+    pub(super) fn local_function(&self, name: &str) -> Option<ShapeId> {
+        match self.scopes.find(name, self.depth()) {
+            Some(Binding::Function(shape)) => Some(*shape),
+            _ => None,
         }
     }
 

@@ -67,7 +67,9 @@ impl<'a> Elaborator<'a> {
                         Meaning::Var(_) => "a value".to_owned(),
                         Meaning::Index(_) => "an index".to_owned(),
                         Meaning::Size(_) => "a size".to_owned(),
-                        Meaning::Callable(global) => format!("{} without its arguments", global.noun()),
+                        Meaning::Callable(_) | Meaning::Function(_) => {
+                            format!("{} without its arguments", self.noun_of(name))
+                        }
                         Meaning::Error => {
                             self.fail();
                             self.preds.push(None);
@@ -219,7 +221,8 @@ impl<'a> Elaborator<'a> {
     /// `R(a, ..)`
     fn atom(&mut self, at: ExprId, name: &str, args: &'a [ExprId], negated: bool) {
         let span = self.span(at);
-        let relation = match self.globals.get(name) {
+        let global = self.globals.get(name).filter(|_| self.local_function(name).is_none());
+        let relation = match global {
             Some(Global::Relation(r) | Global::Map(r)) => Some(RelationRef::Input(*r)),
             Some(Global::Error) => {
                 self.fail();

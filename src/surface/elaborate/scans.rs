@@ -9,6 +9,7 @@
 //! the body has it too. Where only what is known of the sizes makes them equal, the body is read element by element.
 
 use super::super::ast::{Expr, ExprId};
+use super::functions::Place;
 use super::names::Binding;
 use super::text::scan_word;
 use super::{Elaborator, Task};
@@ -66,8 +67,9 @@ impl<'a> Elaborator<'a> {
 
     /// The first value is on the stack: the body comes next.
     pub(super) fn enter_scan(&mut self, at: ExprId, steps: Option<Size>) {
-        let Expr::Scan { index, state, body, .. } = self.expr(at) else { return };
-        let init = self.values.last().copied().flatten();
+        let Expr::Scan { fold, index, state, body, .. } = self.expr(at) else { return };
+        let init = self.pop_value_in(Place::State(scan_word(*fold).0));
+        self.values.push(init);
         // The state of a `prod` has a name that nobody can write.
         let name = if state.text.contains(' ') { "p" } else { &state.text };
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
@@ -83,7 +85,7 @@ impl<'a> Elaborator<'a> {
         let (fold, down) = (*fold, *down);
         self.scopes.unbind(&state_name.text);
         self.leave_index(&name.text, steps.as_ref());
-        let body = self.pop_value();
+        let body = self.pop_value_in(Place::State(scan_word(fold).0));
         let init = self.pop_value();
         let value = init.zip(body).zip(steps.zip(state)).and_then(|((init, body), (steps, state))| {
             let body = self.next_state(at, init, body)?;

@@ -58,6 +58,11 @@ fn operands(expr: &Expr, mut visit: impl FnMut(ExprId, bool)) {
             visit(*init, false);
             visit(*body, false);
         }
+        Expr::Function { body, .. } => visit(*body, false),
+        Expr::Apply { function, args } => {
+            visit(*function, false);
+            args.iter().for_each(|e| visit(*e, false));
+        }
     }
 }
 
@@ -225,7 +230,7 @@ impl<'a> Elaborator<'a> {
 
     /// The value on top of the stack is shared.
     pub(super) fn share(&mut self, e: ExprId) {
-        let value = self.values.last().copied().flatten();
+        let value = self.values.last_term();
         let var = value.map(|value| self.program.fresh_var("e", self.program.ty(value)));
         self.shares.insert((self.frame.place, e), var);
     }
@@ -234,8 +239,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn close_shares(&mut self, at: ExprId, shared: &[ExprId]) {
         let span = self.span(at);
         let body = self.pop_value();
-        let from = self.values.len().saturating_sub(shared.len());
-        let values: Vec<_> = self.values.drain(from..).collect();
+        let values = self.pop_values(shared.len());
         let place = self.frame.place;
         let mut lets = Vec::with_capacity(shared.len());
         for (e, value) in shared.iter().zip(values) {

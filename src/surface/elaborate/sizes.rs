@@ -5,16 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use rustc_hash::FxHashMap;
+
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
 use super::calls::Definition;
 use super::names::{Global, Meaning, closest};
 use super::text::noun;
+use super::typings::Actual;
 use super::{Elaborator, Source};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::index::{Affine, Checked, Pred, Size, Var};
-use crate::term::TermId;
 use crate::ty::{Type, TypeId, Types};
 
 /// How deep a type may nest.
@@ -252,12 +254,18 @@ impl<'a> Elaborator<'a> {
                 let message = format!("an extent is a size, but `{name}` is a value");
                 self.report("not-a-size", span, message);
             }
-            Meaning::Callable(global) => {
-                let message = format!("an extent is a size, but `{name}` is {}", global.noun());
+            Meaning::Callable(_) | Meaning::Function(_) => {
+                let message = format!("an extent is a size, but `{name}` is {}", self.noun_of(name));
                 self.report("not-a-size", span, message);
             }
             // A size of a declaration that could not be read.
             Meaning::Unknown if self.globals.values().any(|global| matches!(global, Global::Error)) => self.fail(),
+            Meaning::Unknown if self.open_size(name).is_some() => {
+                let function = self.open_size(name).unwrap_or_default();
+                let message = format!("the size `{name}` does not follow from what `{function}` is called with");
+                let help = "a function says the sizes that it takes, as in `fn x : [3] real. e`";
+                self.diagnose(Diagnostic::new("size-mismatch", span, message).help(help));
+            }
             Meaning::Unknown => {
                 let sizes: Vec<String> = self.program.signature.sizes.values().cloned().collect();
                 let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
@@ -278,19 +286,20 @@ impl<'a> Elaborator<'a> {
     pub(super) fn match_sizes(
         &mut self,
         def: &Definition<'a>,
-        args: &[(TypeId, Span)],
+        args: &[(Actual, Span)],
+        known: BTreeMap<&'a str, Size>,
     ) -> Option<BTreeMap<&'a str, Size>> {
         let mut equations = Vec::new();
         for (at, ((_, formal), (actual, span))) in def.params.iter().zip(args).enumerate() {
             let mut axes = Vec::new();
-            if !self.match_type(def, formal, *actual, &mut axes, 0) {
+            if !self.match_type(def.source, formal, *actual, &mut axes, 0) {
                 let diagnostic = self.other_type(def, at, *actual, *span);
                 self.diagnose(diagnostic);
                 return None;
             }
             equations.extend(axes.into_iter().map(|(formal, actual)| (at, formal, actual)));
         }
-        let mut sizes: BTreeMap<&'a str, Size> = BTreeMap::new();
+        let mut sizes = known;
         loop {
             let before = equations.len();
             let mut rest = Vec::new();
@@ -310,7 +319,10 @@ impl<'a> Elaborator<'a> {
                 return Some(sizes);
             }
             if equations.len() == before {
-                let (at, ..) = equations[0];
+                // The sizes of a function's type may stay open: they are those of what it is applied to.
+                equations.retain(|(at, ..)| !def.params[*at].1.has_function());
+                let Some((at, ..)) = equations.first() else { return Some(sizes) };
+                let at = *at;
                 let message = format!(
                     "the sizes of `{}` do not follow from its arguments: `{}` leaves more than one unknown",
                     def.name.text,
@@ -323,18 +335,19 @@ impl<'a> Elaborator<'a> {
     }
 
     /// That an argument has no type of the kind that its parameter has.
-    fn other_type(&self, def: &Definition<'a>, at: usize, actual: TypeId, span: Span) -> Diagnostic {
+    fn other_type(&self, def: &Definition<'a>, at: usize, actual: Actual, span: Span) -> Diagnostic {
         let (name, formal) = &def.params[at];
         let message = format!(
             "`{}` takes `{}` of type `{}`, found `{}`",
             def.name.text,
             name.text,
             show_formal(def.source, formal),
-            self.show_type(actual)
+            self.show_actual(actual)
         );
         let diagnostic = Diagnostic::new("type-mismatch", span, message);
         let is_vector = matches!(&formal.kind, TypeKind::Tensor(dims, _) if dims.len() == 1);
-        if !is_vector || self.program.types.peel(actual).0.len() != 2 {
+        let is_matrix = matches!(actual, Actual::Type(ty) if self.program.types.peel(ty).0.len() == 2);
+        if !is_vector || !is_matrix {
             return diagnostic;
         }
         let name = &def.name.text;
@@ -357,24 +370,18 @@ impl<'a> Elaborator<'a> {
         &self,
         def: &Definition<'a>,
         at: usize,
-        (actual, span): (TypeId, Span),
+        (actual, span): (Actual, Span),
         (formal, size): (&Linear<'a>, &Size),
         sizes: &BTreeMap<&'a str, Size>,
     ) -> Diagnostic {
         let (name, ty) = &def.params[at];
-        let known: Vec<String> = sizes
-            .iter()
-            .map(|(name, n)| (*name, self.show(n)))
-            .filter(|(name, n)| name != n)
-            .map(|(name, n)| format!("{name} = {n}"))
-            .collect();
-        let known = if known.is_empty() { String::new() } else { format!(" with {}", known.join(", ")) };
+        let known = self.show_sizes(sizes.iter().map(|(name, n)| (*name, n)));
         let message = format!(
             "`{}` takes `{}` of type `{}`{known}, found `{}`",
             def.name.text,
             name.text,
             show_formal(def.source, ty),
-            self.show_type(actual)
+            self.show_actual(actual)
         );
         let diagnostic = Diagnostic::new("size-mismatch", span, message);
         let formal = resolve(formal, &mut |part| match part {
@@ -391,11 +398,10 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether a value has the type that its definition says, which is reported otherwise. The sizes of the definition are in scope.
-    pub(super) fn has_type(&mut self, def: usize, value: TermId, result: &'a TypeExpr) -> bool {
+    pub(super) fn has_type(&mut self, def: usize, actual: Actual, result: &'a TypeExpr) -> bool {
         let definition = self.definitions[def];
-        let actual = self.program.ty(value);
         let mut axes = Vec::new();
-        let mut same = self.match_type(&definition, result, actual, &mut axes, 0);
+        let mut same = self.match_type(definition.source, result, actual, &mut axes, 0);
         for (formal, size) in axes {
             let formal = resolve(&formal, &mut |part| match part {
                 Part::Name(name, _) => match self.meaning(name) {
@@ -411,7 +417,7 @@ impl<'a> Elaborator<'a> {
         }
         if !same {
             let (name, formal) = (&definition.name.text, show_formal(definition.source, result));
-            let message = format!("`{name}` gives `{formal}`, but its value has type `{}`", self.show_type(actual));
+            let message = format!("`{name}` gives `{formal}`, but its value has type `{}`", self.show_actual(actual));
             let span = self.blame(result.span);
             self.report("type-mismatch", span, message);
         }
@@ -419,21 +425,26 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether the forms agree; the axes are collected.
-    fn match_type(
-        &mut self,
-        def: &Definition<'a>,
+    pub(super) fn match_type(
+        &self,
+        source: &'a Source<'a>,
         formal: &'a TypeExpr,
-        actual: TypeId,
+        actual: Actual,
         axes: &mut Vec<(Linear<'a>, Size)>,
         depth: usize,
     ) -> bool {
         if depth > MAX_TYPE_NESTING {
             return false;
         }
+        let actual = match actual {
+            Actual::Type(ty) => ty,
+            Actual::Function(shape) => return self.match_shape(source, formal, shape, axes, depth),
+        };
         match (&formal.kind, self.program.types.get(actual).clone()) {
             (TypeKind::Real, Type::Real) => true,
             (TypeKind::Pair(a, b), Type::Pair(c, d)) => {
-                self.match_type(def, a, c, axes, depth + 1) && self.match_type(def, b, d, axes, depth + 1)
+                self.match_type(source, a, Actual::Type(c), axes, depth + 1)
+                    && self.match_type(source, b, Actual::Type(d), axes, depth + 1)
             }
             (TypeKind::Tensor(dims, element), _) => {
                 let mut actual = actual;
@@ -441,13 +452,13 @@ impl<'a> Elaborator<'a> {
                     let Type::Tensor(n, inner) = self.program.types.get(actual) else { return false };
                     let n = n.clone();
                     actual = *inner;
-                    match linear(def.source, *dim) {
+                    match linear(source, *dim) {
                         Ok(formal) => axes.push((formal, n)),
                         // Reported with the declaration.
                         Err(_) => return false,
                     }
                 }
-                self.match_type(def, element, actual, axes, depth + 1)
+                self.match_type(source, element, Actual::Type(actual), axes, depth + 1)
             }
             _ => false,
         }
@@ -524,6 +535,12 @@ pub(super) fn declared_type<'a>(
         return None;
     }
     match &ty.kind {
+        TypeKind::Function(..) => {
+            report(Diagnostic::new("function-type", ty.span, "a parameter of the program is no function").help(
+                "functions are passed to a `def` or a `fn`: `def f(x : real) = ..` declares one, and `fun` or `UserFunction` one with its own derivative",
+            ));
+            None
+        }
         TypeKind::Real => Some(Types::REAL),
         TypeKind::Pair(a, b) => {
             let a = declared_type(source, types, a, size, report, depth + 1);
@@ -539,16 +556,104 @@ pub(super) fn declared_type<'a>(
     }
 }
 
+/// Checks the parameters of a definition: types as written, and distinct names. The sizes get their values at each call.
+pub(super) fn check_parameters<'a>(
+    source: &Source<'a>,
+    params: &'a [(Name, TypeExpr)],
+    result: Option<&'a TypeExpr>,
+) -> Result<(), Vec<Diagnostic>> {
+    let mut form = Form { source, sizes: Vec::new(), problems: Vec::new(), sound: true };
+    params.iter().for_each(|(_, ty)| form.check(ty, false, 0));
+    result.iter().for_each(|ty| form.check(ty, true, 0));
+    let Form { sizes, mut problems, sound, .. } = form;
+    let mut names: FxHashMap<&str, &'static str> = sizes.into_iter().map(|name| (name, "a size")).collect();
+    for (name, _) in params {
+        if let Some(old) = names.insert(&name.text, "a parameter") {
+            let message = format!("`{}` is {old} of this definition already", name.text);
+            problems.push(Diagnostic::new("duplicate-name", name.span, message));
+        }
+    }
+    if sound && problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// What is found in the types of a definition.
+struct Form<'s, 'a> {
+    source: &'s Source<'a>,
+    sizes: Vec<&'a str>,
+    problems: Vec<Diagnostic>,
+    sound: bool,
+}
+
+impl<'a> Form<'_, 'a> {
+    /// Types nest to a bounded depth.
+    fn check(&mut self, ty: &'a TypeExpr, in_result: bool, depth: usize) {
+        if depth > MAX_TYPE_NESTING {
+            let message = format!("types nest to a depth of at most {MAX_TYPE_NESTING}");
+            self.problems.push(Diagnostic::new("too-deep", ty.span, message));
+            return;
+        }
+        match &ty.kind {
+            TypeKind::Real => {}
+            TypeKind::Pair(a, b) => [a, b].into_iter().for_each(|ty| self.check(ty, in_result, depth + 1)),
+            TypeKind::Function(args, result) => {
+                args.iter().for_each(|ty| self.check(ty, in_result, depth + 1));
+                self.check(result, in_result, depth + 1);
+            }
+            TypeKind::Tensor(dims, element) => {
+                dims.iter().for_each(|dim| self.size(*dim, in_result));
+                if element.has_function() {
+                    let message = "the elements of a tensor are no functions";
+                    let help = "a function may give a tensor, `real -> [n] real`";
+                    self.problems.push(Diagnostic::new("function-type", element.span, message).help(help));
+                }
+                self.check(element, in_result, depth + 1);
+            }
+        }
+    }
+
+    fn size(&mut self, dim: ExprId, in_result: bool) {
+        match linear(self.source, dim) {
+            Ok(size) => {
+                self.sizes.extend(size.names());
+                if !size.quotients.is_empty() && !in_result {
+                    self.problems.push(not_solvable(self.source, dim));
+                }
+            }
+            Err(problem) => {
+                self.sound = false;
+                self.problems.extend(problem);
+            }
+        }
+    }
+}
+
+/// That an axis of a definition's parameter is no quotient.
+fn not_solvable(source: &Source<'_>, dim: ExprId) -> Diagnostic {
+    let span = source.ast.spans.get(dim).copied().unwrap_or_default();
+    let message = "a size of a definition does not follow from a quotient";
+    let help = "give the axis a name of its own: `def f(x : [n] real, y : [h] real) = ..`";
+    Diagnostic::new("not-affine", span, message).help(help)
+}
+
 /// A type as written.
 pub(super) fn show_formal(source: &Source<'_>, ty: &TypeExpr) -> String {
     match &ty.kind {
         TypeKind::Real => "real".into(),
         TypeKind::Pair(a, b) => format!("({}, {})", show_formal(source, a), show_formal(source, b)),
+        TypeKind::Function(args, result) => show_function(source, args, result),
         TypeKind::Tensor(dims, element) => {
             let dims: Vec<String> = dims.iter().map(|dim| show_size(source, *dim)).collect();
             format!("[{}] {}", dims.join(", "), show_formal(source, element))
         }
     }
+}
+
+/// `real -> real`, `(real, [n] real) -> real`
+pub(super) fn show_function(source: &Source<'_>, args: &[TypeExpr], result: &TypeExpr) -> String {
+    let one = matches!(args, [TypeExpr { kind: TypeKind::Real | TypeKind::Tensor(..), .. }]);
+    let args: Vec<String> = args.iter().map(|ty| show_formal(source, ty)).collect();
+    let args = if one { args.concat() } else { format!("({})", args.join(", ")) };
+    format!("{args} -> {}", show_formal(source, result))
 }
 
 fn show_size(source: &Source<'_>, e: ExprId) -> String {

@@ -8,17 +8,31 @@
 //! the type of this parameter, as that of `softmax` is; elsewhere it would not be plain what is meant: `logsumexp(A)` is over all elements in other
 //! languages. Axes in front agree as those of [elementwise arithmetic](super::tensors) do.
 
-use super::super::ast::{ExprId, TypeKind};
-use super::Elaborator;
-use super::calls::Definition;
+use super::super::ast::{ExprId, TypeExpr, TypeKind};
+use super::functions::{Item, Place, ShapeId};
 use super::sizes::show_formal;
+use super::typings::Actual;
+use super::{Elaborator, Source};
 use crate::base::{IndexId, VarId};
 use crate::index::Size;
 use crate::term::{Term, TermId};
-use crate::ty::TypeId;
 
-/// An argument: a variable, or a value to bind.
-pub(super) type Argument = (Option<VarId>, Option<TermId>);
+/// What a call gives to a parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Argument {
+    Variable(VarId),
+    /// A value to bind.
+    Value(TermId),
+    Function(ShapeId),
+}
+
+/// What takes arguments.
+pub(super) struct Formals<'s, 'a> {
+    pub(super) name: &'s str,
+    pub(super) source: &'a Source<'a>,
+    pub(super) params: Vec<&'a TypeExpr>,
+    pub(super) result: Option<&'a TypeExpr>,
+}
 
 /// What goes around an expanded definition.
 pub(super) struct Stack {
@@ -29,49 +43,58 @@ pub(super) struct Stack {
 }
 
 impl<'a> Elaborator<'a> {
-    pub(super) fn type_of_argument(&self, argument: &Argument) -> Option<TypeId> {
-        match argument {
-            (Some(var), _) => Some(self.program.variables.get(*var)?.ty),
-            (None, Some(value)) => Some(self.program.ty(*value)),
-            (None, None) => None,
+    pub(super) fn type_of_argument(&self, argument: &Argument) -> Actual {
+        match *argument {
+            Argument::Variable(var) => Actual::Type(self.program.variables[var].ty),
+            Argument::Value(value) => Actual::Type(self.program.ty(value)),
+            Argument::Function(shape) => Actual::Function(shape),
         }
     }
 
     /// Replaces arguments by parts of them, where they have axes in front; nothing where they do not agree, which is reported.
-    pub(super) fn stack(&mut self, at: ExprId, def: usize, arguments: &mut [Argument]) -> Option<Option<Stack>> {
-        let definition = self.definitions[def];
-        let Some(leading) = self.leading_axes(&definition, arguments) else { return Some(None) };
+    pub(super) fn stack(
+        &mut self,
+        at: ExprId,
+        formals: &Formals<'_, 'a>,
+        arguments: &mut [Argument],
+    ) -> Option<Option<Stack>> {
+        let Some(leading) = self.leading_axes(formals, arguments) else { return Some(None) };
         let span = self.span(at);
-        let shape = self.common_shape(&leading, &definition.name.text, span)?;
+        let shape = self.common_shape(&leading, formals.name, span)?;
         let indices = self.fresh_indices(&shape, &[]);
         let mut lets = Vec::new();
         for (argument, axes) in arguments.iter_mut().zip(leading).filter(|(_, axes)| !axes.is_empty()) {
             let whole = match *argument {
-                (Some(var), _) => self.push(Term::Var(var), span)?,
-                (None, value) => self.bind_value(value?, "s", &mut lets, span)?,
+                Argument::Variable(var) => self.push(Term::Var(var), span)?,
+                Argument::Value(value) => self.bind_value(value, "s", &mut lets, span)?,
+                Argument::Function(_) => continue,
             };
-            *argument = (None, Some(self.element_at(whole, &indices[shape.len() - axes.len()..], span)?));
+            *argument = Argument::Value(self.element_at(whole, &indices[shape.len() - axes.len()..], span)?);
         }
         Some(Some(Stack { indices, shape, lets }))
     }
 
     /// The axes that each argument has in front of those of its parameter; nothing if none has, or if it is not one that may.
-    fn leading_axes(&self, definition: &Definition<'a>, arguments: &[Argument]) -> Option<Vec<Vec<Size>>> {
+    fn leading_axes(&self, formals: &Formals<'_, 'a>, arguments: &[Argument]) -> Option<Vec<Vec<Size>>> {
         let mut leading = Vec::with_capacity(arguments.len());
         let (mut numbers, mut same) = (true, true);
-        for ((_, formal), argument) in definition.params.iter().zip(arguments) {
+        for (formal, argument) in formals.params.iter().zip(arguments) {
+            let Actual::Type(ty) = self.type_of_argument(argument) else {
+                leading.push(Vec::new());
+                continue;
+            };
             let rank = match &formal.kind {
                 TypeKind::Real => 0,
                 TypeKind::Tensor(dims, element) if element.kind == TypeKind::Real => dims.len(),
                 _ => return None,
             };
-            let mut axes = self.program.types.real_dims(self.type_of_argument(argument)?)?;
+            let mut axes = self.program.types.real_dims(ty)?;
             axes.truncate(axes.len().checked_sub(rank)?);
             numbers &= rank == 0;
             if !axes.is_empty() {
-                let shown = |ty| show_formal(definition.source, ty);
-                same &= definition.result.is_some_and(|result| shown(result) == shown(formal));
-                if argument.0.is_some_and(|var| self.sparse(var).is_some()) {
+                let shown = |ty| show_formal(formals.source, ty);
+                same &= formals.result.is_some_and(|result| shown(result) == shown(formal));
+                if matches!(argument, Argument::Variable(var) if self.sparse(*var).is_some()) {
                     return None;
                 }
             }
@@ -81,10 +104,11 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Puts it around a value.
-    pub(super) fn around(&mut self, stack: Option<Stack>, value: Option<TermId>, at: ExprId) -> Option<TermId> {
-        let Some(Stack { indices, shape, lets }) = stack else { return value };
+    pub(super) fn around(&mut self, stack: Option<Stack>, item: Option<Item>, at: ExprId) -> Option<Item> {
+        let Some(Stack { indices, shape, lets }) = stack else { return item };
         let span = self.span(at);
-        let tensor = self.gens(&indices, &shape, value?, span);
-        self.wrap_lets(lets, tensor, span)
+        let value = self.term_of(item, Place::Tensor)?;
+        let tensor = self.gens(&indices, &shape, value, span);
+        self.wrap_lets(lets, tensor, span).map(Item::Term)
     }
 }

@@ -165,6 +165,8 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
         },
         Expr::Let { .. } => "a `let`",
         Expr::Scan { fold, .. } => scan_word(*fold).1,
+        Expr::Function { .. } => "a function",
+        Expr::Apply { .. } => "a call",
         Expr::Error => "an error",
     }
 }

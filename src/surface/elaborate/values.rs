@@ -2,6 +2,7 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::binder;
+use super::functions::{Item, Place};
 use super::names::{Binding, Meaning};
 use super::text::{count, symbol};
 use super::{Elaborator, Task};
@@ -30,8 +31,8 @@ impl<'a> Elaborator<'a> {
                 self.values.push(literal);
             }
             Expr::Name(name) => {
-                let value = self.name_value(name, at);
-                self.values.push(value);
+                let item = self.name_item(name, at);
+                self.values.push_item(item);
             }
             Expr::Unary(UnaryOp::Neg, e) => match self.expr(*e) {
                 Expr::Number { value, .. } => {
@@ -129,6 +130,11 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::Value(*value));
             }
             Expr::Scan { .. } => self.scan(at),
+            Expr::Function { params, body } => self.closure(at, params, *body),
+            Expr::Apply { function, args } => {
+                self.supply(at, args);
+                self.tasks.push(Task::Value(*function));
+            }
             // The parser reads it among the indices of an access only.
             Expr::All | Expr::Error => {
                 self.fail();
@@ -165,7 +171,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// A name as a value.
-    fn name_value(&mut self, name: &str, at: ExprId) -> Option<TermId> {
+    pub(super) fn name_value(&mut self, name: &str, at: ExprId) -> Option<TermId> {
         let span = self.span(at);
         match self.meaning(name) {
             Meaning::Var(var) => match self.sparse(var) {
@@ -174,10 +180,10 @@ impl<'a> Elaborator<'a> {
             },
             Meaning::Index(i) => self.push(Term::Number(Number::Index(Affine::index(i))), span),
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
-            Meaning::Callable(global) => {
-                let message = format!("a value is expected, but `{name}` is {}", global.noun());
-                let help = match global {
-                    super::names::Global::Relation(_) => format!("ask it in a bracket: `[{name}(i, ..)] * e`"),
+            Meaning::Callable(_) | Meaning::Function(_) => {
+                let message = format!("a value is expected, but `{name}` is {}", self.noun_of(name));
+                let help = match self.globals.get(name) {
+                    Some(super::names::Global::Relation(_)) => format!("ask it in a bracket: `[{name}(i, ..)] * e`"),
                     _ => format!("call it: `{name}(..)`"),
                 };
                 self.diagnose(Diagnostic::new("not-a-value", span, message).help(help));
@@ -279,14 +285,18 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn finish_pair(&mut self, at: ExprId) {
         let span = self.span(at);
-        let b = self.pop_value();
-        let a = self.pop_value();
-        let value = a.zip(b).and_then(|(a, b)| self.push(Term::Pair(a, b), span));
-        self.values.push(value);
+        let b = self.values.pop();
+        let a = self.values.pop();
+        let pair = a.zip(b).and_then(|(a, b)| self.pair_of(a, b, span));
+        self.values.push_item(pair);
     }
 
     pub(super) fn finish_project(&mut self, at: ExprId, side: Side) {
         let span = self.span(at);
+        if let Some(part) = self.project_function(side, span) {
+            self.values.push_item(part);
+            return;
+        }
         let value = self.pop_value().and_then(|e| {
             let ty = self.program.ty(e);
             let (axes, element) = self.program.types.peel(ty);
@@ -371,7 +381,12 @@ impl<'a> Elaborator<'a> {
                 if axes.is_empty() {
                     let message =
                         format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
-                    self.report("not-a-tensor", self.span(array), message);
+                    let diagnostic = Diagnostic::new("not-a-tensor", self.span(array), message);
+                    self.diagnose(match self.untyped_parameter(array) {
+                        Some(name) => diagnostic
+                            .help(format!("`{name}` is `real`, since no type is written: `fn {name} : [n] real. ..`")),
+                        None => diagnostic,
+                    });
                 } else {
                     self.too_many_indices(n, axes.len(), ty, span);
                 }
@@ -481,7 +496,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Binder { index: name, body: operand, .. } = self.expr(at) else { return };
         self.leave_index(&name.text, extent.as_ref());
-        let body = self.pop_value();
+        let body = self.pop_value_in(if kind == BinderKind::Gen { Place::Tensor } else { Place::Total(binder(kind)) });
         let body = match kind {
             BinderKind::Gen => body,
             _ => self.real(body, *operand, binder(kind)),
@@ -496,9 +511,12 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn bind_let(&mut self, at: ExprId) {
         let Expr::Let { name, body, .. } = self.expr(at) else { return };
-        let value = self.values.last().copied().flatten();
+        let function = self.values.last_function();
+        let value = self.values.last_term();
         let var = value.map(|value| self.program.fresh_var(&name.text, self.program.ty(value)));
-        self.bind(&name.text, var.map_or(Binding::Error, Binding::Var));
+        function.into_iter().for_each(|shape| self.name_function(shape, name));
+        let binding = function.map(Binding::Function).or_else(|| var.map(Binding::Var));
+        self.bind(&name.text, binding.unwrap_or(Binding::Error));
         self.tasks.push(Task::Let(at, var));
         self.tasks.push(Task::Value(*body));
     }
@@ -507,11 +525,15 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Let { name, .. } = self.expr(at) else { return };
         self.scopes.unbind(&name.text);
-        let body = self.pop_value();
-        let value = self.pop_value();
-        let bound = var.zip(value).zip(body);
-        let value = bound.and_then(|((var, value), body)| self.push(Term::Let { var, value, body }, span));
-        self.values.push(value);
+        let body = self.values.pop();
+        let value = self.values.pop();
+        let lets = match value {
+            Some(Item::Term(value)) => var.map(|var| vec![(var, value)]),
+            Some(Item::Function(held)) => Some(held.lets.into()),
+            None => None,
+        };
+        let item = lets.zip(body).and_then(|(lets, body)| self.wrap_item(lets, body, span));
+        self.values.push_item(item);
     }
 }
 

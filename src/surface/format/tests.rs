@@ -53,6 +53,11 @@ const CASES: &[(&str, &str)] = &[
         "param x : [n] real\n⊞ i < n. Σ j < n. [¬(i ≤ j) ∧ i ≠ j] · x[j]\n",
     ),
     ("\u{feff}param x : real\r\nx\t+\t1\r\n", "param x : real\nx + 1\n"),
+    // Functions and their types.
+    (
+        "param x:real\ndef g(f:(real,real)->real->real,h:[n]real->real)=f(x)(1)\nlet f=fn a:real,v:[2]real.\n# why\na+v[0]*x # behind\nlet k = fn (a,b):(real,real) .   a*b\n(f)(1,z)+k( (1,2))+ (fn a.a)(2)\n",
+        "param x : real\ndef g(f : (real, real) -> real -> real, h : [n] real -> real) = f(x)(1)\nlet f = fn a : real, v : [2] real.\n  # why\n  a + v[0] * x  # behind\nlet k = fn (a, b) : (real, real). a * b\n(f)(1, z) + k((1, 2)) + (fn a. a)(2)\n",
+    ),
     // Loops, with their comments.
     (
         "param x:[n]real\nlet h=scan t<n down ,h=0 .h*x[t]# a\nfold t<n,( a,b )=( 0,h[t] ) .# of two\n# the step\nlet c = a*b\n(b,# next\nc)",

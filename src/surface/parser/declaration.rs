@@ -373,10 +373,53 @@ impl Parser<'_> {
     }
 
     /// A type; `depth` types are around it.
-    fn ty(&mut self, depth: usize) -> Option<TypeExpr> {
-        if depth >= MAX_TYPE_NESTING {
+    pub(super) fn ty(&mut self, depth: usize) -> Option<TypeExpr> {
+        if self.is_too_deep(depth) {
+            return None;
+        }
+        let start = self.current.span;
+        let in_parentheses = self.token() == Token::LeftParen;
+        let types = match in_parentheses {
+            true => self.types(depth)?,
+            false => vec![self.plain_type(depth)?],
+        };
+        if self.eat(Token::Arrow).is_some() {
+            let result = self.ty(depth + 1)?;
+            let span = start.to(result.span);
+            return Some(TypeExpr { kind: TypeKind::Function(types, Box::new(result)), span });
+        }
+        Some(if in_parentheses { pair_of(types, start.to(self.last_end)) } else { types.into_iter().next()? })
+    }
+
+    /// `( type , .. )`, at least one.
+    fn types(&mut self, depth: usize) -> Option<Vec<TypeExpr>> {
+        let start = self.current.span;
+        let mut nested = depth;
+        let items = self.list("a type", |parser| {
+            nested += 1;
+            parser.ty(nested)
+        })?;
+        if items.is_empty() {
+            let message = "expected a type in these parentheses, found none";
+            self.push_diagnostic(Diagnostic::new("unexpected-token", start.to(self.last_end), message));
+            return None;
+        }
+        Some(items)
+    }
+
+    /// Whether this many types are too many around another, which is reported.
+    fn is_too_deep(&mut self, depth: usize) -> bool {
+        let deep = depth >= MAX_TYPE_NESTING;
+        if deep {
             let message = format!("expected a type that nests at most {MAX_TYPE_NESTING} deep, found a deeper one");
             self.report(Diagnostic::new("too-deep", self.current.span, message));
+        }
+        deep
+    }
+
+    /// A type that is no function.
+    fn plain_type(&mut self, depth: usize) -> Option<TypeExpr> {
+        if self.is_too_deep(depth) {
             return None;
         }
         let start = self.current.span;
@@ -392,35 +435,20 @@ impl Parser<'_> {
                     format!("the format of a parameter stands in front of its sizes: `param A : {format} [m, n] real`");
                 self.report(Diagnostic::new("unexpected-token", start, message).help(help));
                 self.advance();
-                self.ty(depth + 1)
+                self.plain_type(depth + 1)
             }
             Token::LeftBracket => {
                 let sizes = self.sizes("a shape")?;
                 let item = match self.missing_element(start) {
                     Some(real) => real,
-                    None => self.ty(depth + 1)?,
+                    None => self.plain_type(depth + 1)?,
                 };
                 let span = start.to(item.span);
                 Some(TypeExpr { kind: TypeKind::Tensor(sizes, Box::new(item)), span })
             }
             Token::LeftParen => {
-                let mut nested = depth;
-                let mut items = self.list("a type", |parser| {
-                    nested += 1;
-                    parser.ty(nested)
-                })?;
-                let span = start.to(self.last_end);
-                let Some(last) = items.pop() else {
-                    let message = "expected a type in these parentheses, found none";
-                    self.push_diagnostic(Diagnostic::new("unexpected-token", span, message));
-                    return None;
-                };
-                let mut ty = items.into_iter().rev().fold(last, |second, first| {
-                    let span = first.span.to(second.span);
-                    TypeExpr { kind: TypeKind::Pair(Box::new(first), Box::new(second)), span }
-                });
-                ty.span = span;
-                Some(ty)
+                let types = self.types(depth)?;
+                Some(pair_of(types, start.to(self.last_end)))
             }
             token => {
                 let expected = "expected a type such as `real`, `[n] real` or `(real, real)`";
@@ -436,4 +464,14 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+/// `(a, (b, c))` of several types, or the one there is.
+fn pair_of(mut types: Vec<TypeExpr>, span: Span) -> TypeExpr {
+    let last = types.pop().unwrap_or(TypeExpr { kind: TypeKind::Real, span });
+    let ty = types.into_iter().rev().fold(last, |second, first| {
+        let span = first.span.to(second.span);
+        TypeExpr { kind: TypeKind::Pair(Box::new(first), Box::new(second)), span }
+    });
+    TypeExpr { span, ..ty }
 }

@@ -64,6 +64,17 @@ impl Parser<'_> {
                 self.open(Frame::IfCondition { start: span });
                 None
             }
+            Token::Map if self.maps_function() => {
+                self.report(
+                    Diagnostic::new("unexpected-token", span, "expected an expression, found `map(`")
+                        .help(foreign::EACH),
+                );
+                self.advance();
+                self.advance();
+                self.skip(|token| token == Token::RightParen);
+                self.eat(Token::RightParen);
+                Some(self.error_leaf())
+            }
             Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => {
                 self.advance();
                 if !matches!(self.token(), Token::Comma | Token::RightBracket) {
@@ -97,10 +108,21 @@ impl Parser<'_> {
             Token::ArgMin => self.binder(BinderKind::ArgMin),
             Token::Exists => self.binder(BinderKind::Exists),
             Token::Fold | Token::Scan => self.scan(token == Token::Fold),
+            Token::Fn => self.function(),
+            // A declaration begins a line.
+            Token::Fun if !self.current.starts_line => {
+                self.advance();
+                self.foreign_function(span)
+            }
             Token::Max | Token::Min | Token::Real => {
                 self.advance();
                 let kind = if token == Token::Max { BinderKind::Max } else { BinderKind::Min };
                 match self.token() {
+                    // As a function: `f(max, x)`.
+                    _ if token != Token::Real && self.ends_name() => {
+                        let name = self.name_at(span);
+                        Some(self.node(Expr::Name(name.text), span))
+                    }
                     Token::LeftParen if token != Token::Real && self.indices_in_parentheses() => {
                         self.binder_indices(kind, Made::Itself, span)
                     }
@@ -133,6 +155,14 @@ impl Parser<'_> {
         }
     }
 
+    /// Whether the word in front of this place stands alone there.
+    fn ends_name(&self) -> bool {
+        match self.token() {
+            Token::Comma | Token::RightParen | Token::In | Token::Semicolon | Token::Then | Token::Else => true,
+            token => self.current.starts_line && starts_operand(token) && !self.range_follows(),
+        }
+    }
+
     fn prefix(&mut self, prefix: Prefix) -> Option<Operand> {
         let start = self.advance().span;
         self.open(Frame::Prefix { prefix, start });
@@ -142,6 +172,7 @@ impl Parser<'_> {
     /// A name at `span` and what belongs to it: `x`, `f(`, `A?(`, `A.value(`.
     fn operand_name(&mut self, span: Span) -> Option<Operand> {
         match self.token() {
+            _ if self.begins_foreign_function(span) => self.foreign_function(span),
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
                 Some(made) if self.indices_in_parentheses() => self.binder_indices(BinderKind::Sum, made, span),
                 _ => self.call(self.name_at(span)),
@@ -255,7 +286,10 @@ impl Parser<'_> {
         let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
         if let (true, Pattern::Name(name)) = (is_function, &pattern) {
             let message = format!("expected `=` and the value of the variable, found {}", self.found());
-            let help = format!("a function is declared in front of the expression: `def {}(x : real) = ..`", name.text);
+            let help = format!(
+                "a function is `let {0} = fn x. ..`, or declared in front of the expression: `def {0}(x : real) = ..`",
+                name.text
+            );
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             self.advance();
             self.skip(|token| token == Token::RightParen);
@@ -399,6 +433,15 @@ impl Parser<'_> {
             self.open(Frame::Access { open, array: operand, indices: Vec::new() });
             return Next::Expect;
         }
+        if self.holds_arguments() {
+            let open = self.advance().span;
+            if let Some(end) = self.eat(Token::RightParen) {
+                let apply = Expr::Apply { function: operand.id, args: Vec::new() };
+                return Next::Operand(self.node(apply, operand.span.to(end)));
+            }
+            self.open(Frame::Apply { open, function: operand, args: Vec::new() });
+            return Next::Expect;
+        }
         if token == Token::Prime {
             let end = self.advance().span;
             let span = operand.span.to(end);
@@ -529,6 +572,10 @@ impl Parser<'_> {
                 let scan = Expr::Scan { fold, down, index, steps, state, init, body: operand.id };
                 self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
             }
+            Frame::FunctionBody { params, start, sound } => {
+                let function = Expr::Function { params, body: operand.id };
+                self.node(if sound { function } else { Expr::Error }, start.to(operand.span))
+            }
             // Groups have no level, so none gets here.
             Frame::LetValue { .. }
             | Frame::IfCondition { .. }
@@ -539,6 +586,7 @@ impl Parser<'_> {
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
+            | Frame::Apply { .. }
             | Frame::Call { .. } => operand,
         }
     }
@@ -550,7 +598,11 @@ impl Parser<'_> {
                 items.push(operand);
                 Next::Expect
             }
-            Some(Frame::Access { indices: items, .. } | Frame::Call { args: items, .. }) if token == Token::Comma => {
+            Some(
+                Frame::Access { indices: items, .. }
+                | Frame::Call { args: items, .. }
+                | Frame::Apply { args: items, .. },
+            ) if token == Token::Comma => {
                 items.push(operand.id);
                 Next::Expect
             }
@@ -691,6 +743,11 @@ impl Parser<'_> {
                 args.push(operand.id);
                 let span = callee.span.to(end);
                 self.node(Expr::Call { callee, args }, span)
+            }
+            Frame::Apply { function, mut args, .. } => {
+                args.push(operand.id);
+                let span = function.span.to(end);
+                self.node(Expr::Apply { function: function.id, args }, span)
             }
             Frame::LetValue { pattern, start, .. } => {
                 let base = self.frames.len();

@@ -3,7 +3,7 @@
 use super::Operand;
 use crate::base::Span;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, BinderKind, ExprId, Name};
+use crate::surface::ast::{BinaryOp, BinderKind, ExprId, Name, TypeExpr};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Prefix {
@@ -120,6 +120,12 @@ pub(super) enum Frame {
         state: Name,
         init: ExprId,
     },
+    FunctionBody {
+        params: Vec<(Name, TypeExpr)>,
+        start: Span,
+        /// Whether nothing was wrong with its parameters.
+        sound: bool,
+    },
     LetValue {
         pattern: Pattern,
         start: Span,
@@ -173,6 +179,12 @@ pub(super) enum Frame {
         callee: Name,
         args: Vec<ExprId>,
     },
+    /// The arguments of what is no name: `(e)(a, b)`.
+    Apply {
+        open: Span,
+        function: Operand,
+        args: Vec<ExprId>,
+    },
 }
 
 /// What comes after an operand and its following token.
@@ -221,7 +233,7 @@ impl Frame {
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
             Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::IfElse { .. } => 0,
-            Frame::LetBody { .. } | Frame::ScanBody { .. } => 0,
+            Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::FunctionBody { .. } => 0,
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
@@ -252,6 +264,7 @@ impl Frame {
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
+            | Frame::Apply { .. }
             | Frame::Call { .. } => return None,
         })
     }
@@ -266,7 +279,7 @@ impl Frame {
             Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
             Frame::ScanRange { .. } => token == Token::Comma,
             Frame::ScanInit { .. } => token == Token::Dot,
-            Frame::Paren { .. } => matches!(token, Token::RightParen | Token::Comma),
+            Frame::Paren { .. } | Frame::Apply { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } => token == Token::RightBracket,
             Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),
             Frame::Call { close, .. } => token == *close || token == Token::Comma,

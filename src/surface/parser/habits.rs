@@ -28,19 +28,23 @@ impl Parser<'_> {
         let habit = match self.token() {
             Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => foreign::SLICE,
             Token::Dot if self.current.span.start == operand.span.end => return self.member(operand),
-            Token::LeftParen if !self.current.starts_line => match self.ast.exprs.get(operand.id) {
-                // `vmap(f)(x)`
-                Some(Expr::Call { callee, .. }) => foreign::function(&callee.text)?,
-                _ => return None,
-            },
             Token::Question if !self.current.starts_line => foreign::CHOICE,
             Token::If if !self.current.starts_line => foreign::CHOICE,
             _ if self.is_condition() => foreign::CONDITION,
+            // `x -> x^2`
+            Token::Arrow => foreign::FUNCTION,
             // `x[i] for i in range(n)`
             _ if self.at_word("for") && !self.current.starts_line => foreign::LOOPS,
             _ => return None,
         };
         Some(habit.to_owned())
+    }
+
+    /// Whether a parenthesis here holds arguments of the operand in front of it: behind another parenthesis on its line.
+    pub(super) fn holds_arguments(&self) -> bool {
+        self.token() == Token::LeftParen
+            && !self.current.starts_line
+            && self.text.get(self.last_end.range()) == Some(")")
     }
 
     /// `x.T`, `x.sum(axis=0)`, `np.linalg.norm(x)`
@@ -82,6 +86,8 @@ impl Parser<'_> {
     pub(super) fn habit_of_word(&self, operand: Operand) -> Option<&'static str> {
         match self.ast.exprs.get(operand.id) {
             Some(Expr::Name(name)) => foreign::word(name),
+            // `function(x) x^2`
+            Some(Expr::Call { callee, .. }) => foreign::word(&callee.text),
             _ => None,
         }
     }

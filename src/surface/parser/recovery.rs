@@ -64,7 +64,7 @@ impl Parser<'_> {
         }
         if matches!(token, Token::LeftBracket | Token::LeftParen) {
             diagnostic = diagnostic.help(if token == Token::LeftParen && !self.current.starts_line {
-                "only a name can be called; a product needs its sign, as in `2 * (a + b)`"
+                "a product needs its sign, as in `2 * (a + b)`; what is called is a name, a call, or in parentheses"
             } else {
                 "an access or a call begins on the line on which what it applies to ends"
             });
@@ -126,6 +126,7 @@ impl Parser<'_> {
             Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::Guard { open } | Frame::Access { open, .. }) => return self.unclosed(*open, "`]`"),
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
+            Some(Frame::Apply { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),
             Some(Frame::IfThen { .. }) => ("`else` and a value", "missing-body", self.current.span),
             Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),

@@ -47,6 +47,32 @@ fn parse_levels_of_operators() {
 }
 
 #[test]
+fn parse_functions() {
+    check(&[
+        ("fn x. x + 1", "(fn (x real) (+ x 1))"),
+        ("fn x, y : [n + 1] real. x", "(fn (x real y [(+ n 1)]real) x)"),
+        ("2 * fn x. x + 1", "(* 2 (fn (x real) (+ x 1)))"),
+        ("(fn x. x)(1, 2) + 3", "(+ (apply (fn (x real) x) 1 2) 3)"),
+        ("f(a)(b)()[i]", "(at (apply (apply (f a) b)) i)"),
+        ("fst (p)(a)", "(fst (apply p a))"),
+        ("let f = fn x. x, b = 2 in f", "(let f (fn (x real) x) (let b 2 f))"),
+        ("f(fn x. x, max, b)", "(f (fn (x real) x) max b)"),
+        ("let f = fn x.\n  let y = x\n  y\nf", "(let f (fn (x real) (let y x y)) f)"),
+        ("f\n", "f"),
+        (
+            "fn (a, b) : (real, [2] real), (a, c). b",
+            "(fn ((a ..) (real [2]real) (a ..)  (real real)) (let a (fst (a ..)) (let b (snd (a ..)) \
+             (let a (fst (a ..) ) (let c (snd (a ..) ) b)))))",
+        ),
+        ("fn f : real -> real. f", "(fn (f (real -> real)) f)"),
+        ("fn f : (real, [n] real) -> real -> (real, real). f", "(fn (f (real [n]real -> (real -> (real real)))) f)"),
+        ("fn f : ((real, real)) -> (real -> real). f", "(fn (f ((real real) -> (real -> real))) f)"),
+        ("fn f : [2] (real, real) -> [n] real. f", "(fn (f ([2](real real) -> [n]real)) f)"),
+        ("fn f : (real -> real, real). f", "(fn (f ((real -> real) real)) f)"),
+    ]);
+}
+
+#[test]
 fn parse_scans() {
     check(&[
         ("fold t < n, s = a. s + x[t]", "(fold t s n a (+ s (at x t)))"),
@@ -402,6 +428,14 @@ fn parse_reports_problems() {
         ("fold t < n down down, s = a. s", vec![("unexpected-token", "down")]),
         ("fold s = a, t < n. s", vec![("unexpected-token", "=")]),
         ("fold(f, a) + 1", vec![("unexpected-token", "(")]),
+        ("fn x", vec![("unexpected-token", "")]),
+        ("fn . x", vec![("unexpected-token", ".")]),
+        ("fn x : . x", vec![("unexpected-token", ".")]),
+        ("f(fn x, b", vec![("unclosed-bracket", "("), ("unexpected-token", "")]),
+        ("(fn x. x)(1", vec![("unclosed-bracket", "(")]),
+        ("x[i](1)", vec![("unexpected-token", "(")]),
+        ("let fn = 2 in 3", vec![("unexpected-token", "fn")]),
+        ("a + \\b c -> d", vec![("bad-character", "\\b")]),
         ("let scan = a in b", vec![("unexpected-token", "scan")]),
         ("(gen i < n)", vec![("missing-body", ")")]),
         ("gen i >= n. e", vec![("unexpected-token", ">=")]),
@@ -497,6 +531,9 @@ fn parse_a_million_deep() {
             (format!("{}x", "fold t < n, s = x. ".repeat(deep)), 3 * deep + 1),
             (format!("{}x{}", "scan t < n, s = ".repeat(deep), ". x".repeat(deep)), 3 * deep + 1),
             (format!("{}x", "[p] * ".repeat(deep)), 2 * deep + 1),
+            (format!("{}x", "fn x. ".repeat(deep)), deep + 1),
+            (format!("(x){}", "(x)".repeat(deep)), 2 * deep + 1),
+            (format!("{}x{}", "(x)(".repeat(deep), ")".repeat(deep)), 2 * deep + 1),
             (format!("{}x", "- ".repeat(deep)), deep + 1),
             (format!("({}x)", "x, ".repeat(deep)), 2 * deep + 1),
             (format!("{}x{}", "x[".repeat(deep), "]".repeat(deep)), 2 * deep + 1),
@@ -569,6 +606,11 @@ fn parse_survives_any_text() {
         "sum (",
         ".*",
         "fold ",
+        "fn ",
+        "fn x. ",
+        "=> ",
+        "lambda ",
+        "function(",
         "scan ",
         "down ",
         "fold t < n, s = 0. ",

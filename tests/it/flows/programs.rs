@@ -117,13 +117,52 @@ struct Maker {
     /// How much may still be written.
     fuel: i32,
     names: usize,
+    /// Draws the parts that are written as functions applied, if any are.
+    functions: Option<Rng>,
 }
 
 /// The program of a seed.
 pub fn program(seed: u64, is_real: bool) -> Drawn {
-    let mut maker = Maker { rng: Rng::with_seed(seed), is_real, fuel: 0, names: 0 };
-    maker.fuel = maker.rng.i32(15..70);
-    maker.program()
+    Maker::new(seed, is_real).program()
+}
+
+/// The program of a seed, and the same with some of its parts as the values of functions.
+pub fn with_functions(seed: u64) -> (Drawn, Drawn) {
+    let mut maker = Maker::new(seed, false);
+    maker.functions = Some(Rng::with_seed(seed));
+    (program(seed, false), maker.program())
+}
+
+/// Definitions with parameters that are called as much of a program is.
+const APPLY: &str = "def apply(v : real -> real, a : real) = let s1 = a in v(s1)
+def swap(b : (real, real) -> real) = fn s2, i. b(i, s2)
+def deliver(w : real) : real -> real = fn t. w
+";
+
+/// Something with a value as the value of a function; what begins with a parenthesis does so still.
+fn as_function(rng: &mut Rng, e: &str, scope: &Scope) -> String {
+    let mentioned = |name: &str| e.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
+    let free = scope.tensors.iter().map(|x| &x.name).chain(scope.indices.iter().map(|(name, _)| name));
+    // A parameter that hides what is not needed.
+    let hiding: Vec<&String> = free.filter(|name| !mentioned(name)).collect();
+    let c = if hiding.is_empty() || rng.bool() { "c" } else { hiding[rng.usize(0..hiding.len())] };
+    if !e.starts_with('(') {
+        return match rng.u8(0..4) {
+            0 => format!("apply(fn {c}. {e}, 1)"),
+            1 => format!("swap(fn {c}, c'. {e})(1, 2)"),
+            2 => format!("deliver({e})(1)"),
+            _ => format!("deliver(apply(fn {c}. {e}, 0))(3)"),
+        };
+    }
+    match rng.u8(0..7) {
+        0 => format!("(let f = fn {c}. {e} in f(1))"),
+        1 => format!("((fn c. c)({e}))"),
+        2 => format!("((fst (fn {c}. {e}, 2))(1))"),
+        3 => format!("(let f = if 1 < 2 then fn {c}. {e} else fn c'. 2 in f(3))"),
+        4 => format!("(let (f, c') = (fn {c}. fn c'. {e}, 1) in f(c')(2))"),
+        5 => format!("(let f = (let c' = {e} in fn {c}. c') in f(1))"),
+        _ => format!("(let f = fn g : real -> real. g(1) in f(fn {c}. {e}))"),
+    }
 }
 
 fn tuple(parts: &[String]) -> String {
@@ -145,6 +184,12 @@ fn words(k: usize, count: usize) -> &'static str {
 }
 
 impl Maker {
+    fn new(seed: u64, is_real: bool) -> Maker {
+        let mut rng = Rng::with_seed(seed);
+        let fuel = rng.i32(15..70);
+        Maker { rng, is_real, fuel, names: 0, functions: None }
+    }
+
     fn chance(&mut self, percent: u8) -> bool {
         self.rng.u8(0..100) < percent
     }
@@ -222,7 +267,8 @@ impl Maker {
         if has_map {
             text.push_str("map at : [T] -> [n]  ");
         }
-        text.push_str(&format!("size n  size T  size U\n{lets}{result}\n"));
+        let definitions = if self.functions.is_some() { APPLY } else { "" };
+        text.push_str(&format!("size n  size T  size U\n{definitions}{lets}{result}\n"));
         let n = self.rng.i64(if has_map { 1..5 } else { 0..5 });
         let n = if n == 0 && self.chance(50) { 1 } else { n };
         let sizes = vec![("n", n), ("T", self.rng.i64(0..6)), ("U", self.rng.i64(0..4))];
@@ -538,6 +584,12 @@ impl Maker {
     }
 
     fn real(&mut self, scope: &Scope, depth: u32) -> String {
+        let e = self.plain_real(scope, depth);
+        let Some(rng) = &mut self.functions else { return e };
+        if rng.u8(0..100) < 15 { as_function(rng, &e, scope) } else { e }
+    }
+
+    fn plain_real(&mut self, scope: &Scope, depth: u32) -> String {
         self.fuel -= 1;
         if depth == 0 || self.fuel < 0 || scope.tensors.is_empty() {
             return match self.rng.u8(0..10) {

@@ -123,11 +123,11 @@ fn leaves<X: Clone>(leaves: &[Vec<Leaf<X>>]) -> Vec<X> {
 }
 
 /// Random numbers in the shape of leaves.
-fn like<X: Judged, Y>(leaves: &[Leaf<Y>], rng: &mut Rng, integer: bool) -> Vec<Leaf<X>> {
+pub(super) fn like<X: Judged, Y>(leaves: &[Leaf<Y>], rng: &mut Rng, integer: bool) -> Vec<Leaf<X>> {
     leaves.iter().map(|leaf| leaf.map(|_| Ok(X::draw(rng, integer))).expect("nothing fails")).collect()
 }
 
-fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer: bool) -> Inputs {
+pub(super) fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer: bool) -> Inputs {
     let signature = function.signature();
     let value =
         |name: &str| drawn.sizes.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value as usize);
