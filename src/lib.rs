@@ -67,6 +67,7 @@
 //!                              ├─────────┤ simplify            the same function for no more work
 //!                              │         v
 //!                              │      present ───> term        for reading, and for parsing back
+//!                              │     with loops: take in, split    no step is computed three times
 //!                              └───> prepare, lower ───> loops
 //!                                                          │ schedule     the same numbers, sooner
 //!                                                          │ link         with loops: the leaves as one program

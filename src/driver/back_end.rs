@@ -47,13 +47,22 @@ fn loops_where(
     schedule::schedule(schedule::with_sizes(lowered, sizes)?, within, stages)
 }
 
+/// A flow whose steps compute nothing that another one has computed.
+fn split(
+    flow: &flow::Program,
+    sizes: &dyn Fn(SizeId) -> Option<i64>,
+    stages: &mut Stages<'_>,
+) -> Result<flow::Program> {
+    let flow = stages.run("take-in", || work::pass(flow.stmts(), || flow::take_in(flow)))?;
+    stages.run("split", || work::pass(flow.stmts(), || flow::split(&flow, sizes)))
+}
+
 /// The loop nests of a flow.
 ///
 /// # Errors
 /// As [`loops`], and those of [`link`](link::link).
 pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
-    let flow = stages.run("take-in", || flow::take_in(flow))?;
-    let flow = stages.run("split", || flow::split(&flow, &|_| None))?;
+    let flow = split(flow, &|_| None, stages)?;
     let linked = link::link(&flow, &mut |leaf, within| loops_where(leaf, within, &BTreeMap::new(), stages))?;
     stages.run("link", || Ok(linked))
 }
@@ -64,8 +73,7 @@ pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<lo
 /// As [`loops_of_flow`].
 pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let short = schedule::short_axes(sizes);
-    let flow = Stages::new().run("take-in", || flow::take_in(flow))?;
-    let flow = Stages::new().run("split", || flow::split(&flow, &|n| sizes.get(n).copied()))?;
+    let flow = split(flow, &|n| sizes.get(n).copied(), &mut Stages::new())?;
     let linked = link::link(&flow, &mut |leaf, within| {
         let other = without_vanishing(leaf, sizes)?;
         loops_where(other.as_ref().unwrap_or(leaf), within, &short, &mut Stages::new())

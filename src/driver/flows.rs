@@ -93,7 +93,7 @@ impl Steps {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let taken = Stages::new().run("take-in", || flow::take_in(&self.raw))?;
+        let taken = bounded(&mut Stages::new(), "take-in", self.raw.stmts(), || flow::take_in(&self.raw))?;
         let (made, _) = simplified(&taken, &self.options, &mut Stages::new())?;
         Ok(self.made.get_or_init(|| made))
     }

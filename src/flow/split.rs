@@ -19,6 +19,9 @@
 //! *Residual*: what a later loop computes from the states of an earlier one that computed it, too, is stored by the earlier one, or computed again,
 //! by a minimal cut of the statements in between: stored numbers against operations.
 //!
+//! *Log* comes before simplification, [`take_in`]: what a step and a sum over steps have in common are equal statements as they are derived, and
+//! need not be behind it. The others come behind it, [`split`]: what is stored is a number like others, of which simplification knows nothing.
+//!
 //! `F` and `G` are single leaves; of other loops nothing is changed. What stands for the same thing in two loops is found by hash-consing the
 //! statements of both over the same values, states being what paths are at the step. Values are the same but for the order of sums over time.
 //!

@@ -11,13 +11,14 @@
 //!
 //! **Values are buffers.** The state before a step is a row of the path, the state after it is another one, and a leaf loads and stores there; what a
 //! leaf gives otherwise has a workspace, or is a result. A path that nobody reads is not kept: its state has one place, and what comes after a step is
-//! stored there, [over the state before](in_place) or by a copy when the step is done. Where what goes on is not what a leaf of the body gives, for this
-//! state alone, it is copied; first states are copied, and results that are stored elsewhere.
+//! stored there, over the state before if no number of that is loaded later, or by a copy when the step is done. Where what goes on is not what a leaf
+//! of the body gives, for this state alone, it is copied; first states are copied, and results that are stored elsewhere.
 //!
 //! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
 //! may become.
 //!
-//! **Inside of a loop** nothing is parallel, but that [rows](rows) which no step mixes go through the steps in blocks; and what is zero before a nest runs is made so by loops.
+//! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops. But rows that no step mixes go through all steps
+//! in blocks, which are parallel.
 //!
 //! No number is computed in another way than in the nests of the leaves.
 

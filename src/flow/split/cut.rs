@@ -11,6 +11,8 @@
 
 use std::collections::VecDeque;
 
+use crate::base::work;
+
 /// A thing that may be stored or made.
 pub(super) struct Node {
     /// What it costs to store it; nothing where it cannot be.
@@ -48,6 +50,7 @@ impl Network {
         let mut by = vec![None; self.from.len()];
         let mut queue = VecDeque::from([source]);
         while let Some(v) = queue.pop_front() {
+            work::charge(1 + self.from[v].len());
             for e in &self.from[v] {
                 let Edge { to, left } = self.edges[*e];
                 if left > 0 && to != source && by[to].is_none() {
