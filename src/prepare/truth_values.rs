@@ -9,7 +9,8 @@
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
-//! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays. So does an `exists` about relations of the
+//! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays, unless the row is that of another `sum` index and
+//! an axis has neither. So does an `exists` about relations of the
 //! data alone, where it is seen from the beginning of a row whether there are entries, and one whose index has a value by an equation, a map or a place.
 
 use std::borrow::Cow;
@@ -133,7 +134,11 @@ impl Place<'_> {
         let others = (0..rank).any(|k| !in_rows(k) && !in_target(k));
         // Loops come in the order of indices, so what the target depends on is around what the row does.
         let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..rank + sums).any(in_rows));
-        !self.is_bound(rank + sums) && !(rank..rank + sums).any(in_target) && (others || before_rows)
+        // The search gives a `sum` index, but in each loop over indices that neither the row nor the place has.
+        let sums = rank..rank + sums;
+        let found = sums.clone().any(in_target);
+        let again = if found { others && sums.clone().any(in_rows) } else { others || before_rows };
+        !self.is_bound(sums.end) && again
     }
 
     /// Whether an index occurs that an `exists` binds: its number is `first` or a later one.

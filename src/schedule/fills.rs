@@ -13,8 +13,8 @@
 //! Lowering makes a tensor zero where its guard leaves places out, as it does not look at readers. These have the guard of the tensor in
 //! their own, mostly, so they run over the same places, and to write zeros to a whole matrix takes as long as to compute half of it.
 //!
-//! **Why it is right.** Some store runs over ranges, without tests, with a loop index on each axis and each loop index on some axis: it writes all
-//! places that satisfy the bounds of its loops. The loops and tests around a load imply these bounds, of the place that it loads from. And the
+//! **Why it is right.** Some store runs over ranges, without tests, with a loop index, or one place, on each axis and each loop index on some axis: it
+//! writes all places that satisfy the bounds of its loops. The loops and tests around a load imply these bounds, of the place that it loads from. And the
 //! store comes first: it is in an earlier nest, or in an earlier statement of the same iteration of the outer loop, whose index both places have
 //! on the same axis.
 
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked};
+use crate::index::{Affine, Checked, Var};
 use crate::loops::{BufferId, BufferKind, Cond, Decision, Domain, Place, Program, Stmt, name_of, predicate};
 use crate::solver::Facts;
 
@@ -146,6 +146,13 @@ fn is_needless(all: &[Access<'_>], facts: &Facts) -> Checked<bool> {
     Ok(true)
 }
 
+/// Whether an expression mentions no loop index.
+fn is_one_place(a: &Affine) -> bool {
+    let mut one = true;
+    a.visit(&mut |v| one &= !matches!(v, Var::Index(_)));
+    one
+}
+
 impl Access<'_> {
     /// Whether what this one stores is there when another one loads, in all iterations that have their place in common.
     fn comes_before(&self, load: &Access<'_>) -> bool {
@@ -163,9 +170,11 @@ impl Access<'_> {
     fn writes(&self, place: &Place, here: &Facts) -> Checked<bool> {
         let mut at: BTreeMap<IndexId, &Affine> = BTreeMap::new();
         for (own, a) in self.place.at.iter().zip(&place.at) {
-            let Some(i) = own.as_index() else { return Ok(false) };
-            if at.insert(i, a).is_some() {
-                return Ok(false);
+            match own.as_index() {
+                Some(i) if at.insert(i, a).is_none() => {}
+                // The same place in all iterations.
+                None if own == a && is_one_place(own) => {}
+                _ => return Ok(false),
             }
         }
         let loops: BTreeSet<IndexId> =

@@ -5,7 +5,7 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Inputs, Relation};
 use iverson::{Error, Function};
 
-use crate::kernels::fitting;
+use crate::kernels::{fitting, fitting_sizes};
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
@@ -99,6 +99,37 @@ fn loops_grow_as_the_sums_that_were_written() {
             assert!(ratio.log(4.0) < power + 0.2, "{name}: loops grow by the power {}", ratio.log(4.0));
         }
     }
+}
+
+/// Loops over time: values and gradients take iterations in proportion to the steps, and gradients a few times those of values.
+#[test]
+fn loops_over_time_grow_with_their_steps() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flows");
+    let mut judged = 0;
+    for file in std::fs::read_dir(folder).expect("it is there") {
+        let path = file.expect("it can be read").path();
+        let name = path.display();
+        let function = Function::parse(&std::fs::read_to_string(&path).expect("a text")).expect("it is right");
+        let params: Vec<String> = function.signature().params.values().map(|p| p.name.clone()).collect();
+        let Ok(gradient) = function.value_and_gradient(&params) else { continue };
+        if function.signature().sizes.values().all(|size| size != "T") {
+            continue;
+        }
+        judged += 1;
+        let at = |function: &Function, steps: i64| {
+            let size = |name: &str| if name == "T" { steps } else { 6 };
+            iterations_of(function, &fitting_sizes(function, &size, &mut Numbers::new(1, true)))
+        };
+        // A state may have as many numbers as there are steps.
+        let [value, power] = [&function, &gradient].map(|function| (at(function, 512) / at(function, 128)).log(4.0));
+        assert!(
+            value < 2.1 && power < value + 0.1,
+            "{name}: loops grow by the power {power} of the steps, {value} of values"
+        );
+        let ratio = at(&gradient, 512) / at(&function, 512);
+        assert!(ratio < 12.0, "{name}: the gradient takes {ratio} times the iterations");
+    }
+    assert!(judged > 15, "{judged} programs");
 }
 
 /// A product of many factors is multiplied in an order that keeps what is in between small, in gradients too.

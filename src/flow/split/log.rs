@@ -457,7 +457,21 @@ impl Forms<'_> {
             guard.visit_relations(&mut |_| found = true);
             found
         };
-        (relations || 2.0 * step <= lengths.points(dims)).then(|| forms.to_vec())
+        let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
+        (relations || 2.0 * step <= lengths.points(dims)).then(stored)
+    }
+
+    /// Whether a form is a part of something that is stored in any case.
+    fn is_there(&self, x: VarId) -> bool {
+        let Some(Kind::Computed { form: Some((_, var)), .. }) = self.kinds.get(&x) else { return false };
+        let stmt = self.joined.builder.stmt(*var);
+        match &stmt.rhs {
+            Rhs::Input { .. } => true,
+            Rhs::Contract { operands, .. } if operands.len() == 1 && !step::adds_up(stmt) => {
+                operands.iter().all(|x| matches!(self.joined.builder.stmt(x.var).rhs, Rhs::Input { .. }))
+            }
+            _ => false,
+        }
     }
 
     /// Whether the form of a statement has work that the step has, too.
