@@ -394,7 +394,8 @@ impl Function {
         self.term()?.matrix_notation().or_else(|error| self.presented()?.matrix_notation().map_err(|_| error))
     }
 
-    /// How many scalar operations the program takes, as formulas in its sizes.
+    /// How many scalar operations the program takes, as formulas in its sizes. Kernels of derivatives with loops share work of their steps, which is
+    /// counted here as often as it is printed.
     ///
     /// # Errors
     /// [`Error::Overflow`].

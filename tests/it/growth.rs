@@ -9,7 +9,15 @@ use crate::kernels::{fitting, fitting_sizes};
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
-const PROGRAMS: [(&str, &str, f64); 9] = [
+const PROGRAMS: [(&str, &str, f64); 10] = [
+    (
+        "values of the best of some actions",
+        "param R : [n, n] real
+         param P : [n, n, n] real
+         param v : [n] real
+         sum i < n. max k < n. R[i, k] + (sum j < n. P[k, i, j] * v[j])",
+        3.0,
+    ),
     (
         "batch normalisation and relu",
         "param x : [n, d] real
