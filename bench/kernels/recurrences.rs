@@ -332,7 +332,7 @@ type Vector = [f64; N];
 type Square = [[f64; N]; N];
 
 fn product(a: &Square, b: &Square) -> Square {
-    each(|i| each(|j| (0..N).map(|k| a[i][k] * b[k][j]).sum()))
+    each(|i| (0..N).fold([0.0; N], |row, k| each(|j| a[i][k].mul_add(b[k][j], row[j]))))
 }
 
 fn transposed(a: &Square) -> Square {
@@ -340,11 +340,11 @@ fn transposed(a: &Square) -> Square {
 }
 
 fn apply(a: &Square, x: &Vector) -> Vector {
-    each(|i| (0..N).map(|j| a[i][j] * x[j]).sum())
+    each(|i| inner(&a[i], x))
 }
 
 fn inner(x: &Vector, y: &Vector) -> f64 {
-    (0..N).map(|i| x[i] * y[i]).sum()
+    (0..N).fold(0.0, |sum, i| x[i].mul_add(y[i], sum))
 }
 
 /// A step of a filter: mean and covariance before the measurement, gain, variance, error.
@@ -413,7 +413,7 @@ fn kalman(table: &mut Table, t: usize) -> Result<()> {
                 let dm1: Vector = each(|i| dm[i] - de * g[i]);
                 let (left, right) =
                     (product(&dp1, &product(&f, &transposed(p0))), product(&transposed(&dp1), &product(&f, p0)));
-                df = each(|i| each(|j| df[i][j] + left[i][j] + right[i][j] + dm1[i] * m0[j]));
+                df = each(|i| each(|j| dm1[i].mul_add(m0[j], df[i][j] + left[i][j] + right[i][j])));
                 dq = each(|i| each(|j| dq[i][j] + dp1[i][j]));
                 dm = apply(&transposed(&f), &dm1);
                 dp = product(&transposed(&f), &product(&dp1, &f));

@@ -22,40 +22,47 @@ use crate::loops::{Bound, BufferId, Decision, Domain, Fresh, Place, Stmt, change
 /// Rows of a block: a whole number of vectors, of whose rows a few hundred numbers are in the first cache.
 const ROWS: i64 = 64;
 
-/// Has the loop over steps at the end of a nest run for blocks of rows.
+/// Has the loop over steps at the end of a nest run for blocks of rows, and what gives the first states before it, if that is of rows, too.
 pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Option<Decision>> {
-    let Some(Stmt::For { body, lanes: 1, jam: 1, parallel: false, .. }) = nest.last() else { return Ok(None) };
-    let Some(last) = last_row(body) else { return Ok(None) };
+    let Some((Stmt::For { body, lanes: 1, jam: 1, parallel: false, .. }, first)) = nest.split_last() else {
+        return Ok(None);
+    };
+    let Some(last) = last_row(body.iter()) else { return Ok(None) };
+    let all = last_row(first.iter().chain(body)).is_some();
     let Some(mut steps) = nest.pop() else { return Ok(None) };
     let block = names.fresh_index();
-    let first = Affine::index(block).scale(ROWS)?;
+    let from = Affine::index(block).scale(ROWS)?;
     let rows = Domain::Range {
-        lower: vec![Bound::exact(first.clone())],
-        upper: vec![Bound::exact(last.clone()), Bound::exact(first.add_constant(ROWS - 1)?)],
+        lower: vec![Bound::exact(from.clone())],
+        upper: vec![Bound::exact(last.clone()), Bound::exact(from.add_constant(ROWS - 1)?)],
+    };
+    let of_block = |stmt: &mut Stmt| {
+        if let Stmt::For { domain, .. } = stmt {
+            *domain = rows.clone();
+        }
     };
     if let Stmt::For { body, .. } = &mut steps {
-        for stmt in body {
-            if let Stmt::For { domain, .. } = stmt {
-                *domain = rows.clone();
-            }
-        }
+        body.iter_mut().for_each(of_block);
     }
+    let mut inside = if all { std::mem::take(nest) } else { Vec::new() };
+    inside.iter_mut().for_each(of_block);
+    inside.push(steps);
     let blocks = Domain::Range {
         lower: vec![Bound::exact(Affine::constant(0))],
         upper: vec![Bound { numerator: last, divisor: ROWS }],
     };
-    nest.push(Stmt::For { index: block, domain: blocks, lanes: 1, jam: 1, parallel: true, body: vec![steps] });
+    nest.push(Stmt::For { index: block, domain: blocks, lanes: 1, jam: 1, parallel: true, body: inside });
     Ok(Some(Decision::RowsOfSteps { rows: ROWS }))
 }
 
-/// The last row, where steps do not mix rows.
-fn last_row(step: &[Stmt]) -> Option<Affine> {
-    let written: Vec<BufferId> = stores(step).into_iter().map(|place| place.buffer).collect();
+/// The last row, where statements do not mix rows.
+fn last_row<'s>(stmts: impl Iterator<Item = &'s Stmt> + Clone) -> Option<Affine> {
+    let written: Vec<BufferId> = stores(stmts.clone()).into_iter().map(|place| place.buffer).collect();
     let is_written = |place: &&Place| written.contains(&place.buffer);
     let mut all: Option<&Domain> = None;
     // The axes at which a buffer has the row in all places.
     let mut axes: BTreeMap<BufferId, Vec<usize>> = BTreeMap::new();
-    for stmt in step {
+    for stmt in stmts {
         match stmt {
             Stmt::Define(..) if stmt.load().filter(is_written).is_none() => {}
             Stmt::For { index, domain, parallel: false, body, .. } => {
