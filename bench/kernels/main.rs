@@ -11,7 +11,7 @@
 //! indices of 32 bits, nothing allocated while it is timed, on one thread, so they add to memory where that saves a pass. All numbers are compared
 //! with those by hand. At the end stand the median and the worst ratio of each family, and of all lines that take a millisecond or more.
 //!
-//! The programs of the later families are in `bench/programs`, written as a user would, and tuned for nothing.
+//! The programs of the later families are in `bench/programs`, written as a user would, and tuned for nothing; loops over time are in `tests/flows`.
 //!
 //! Where a name says `constant`, the numbers of these parameters are bound with the kernel, and the kernel by hand has what depends on them alone, such
 //! as a transposed copy, beforehand.
