@@ -71,6 +71,12 @@ impl Joined {
         param.index().checked_sub(self.outer).and_then(|at| self.takes.get(at)).copied()
     }
 
+    /// The statements so far, and the value that a parameter is, if it is none of the flow.
+    pub fn under_construction(&mut self) -> (&mut tssa::Builder, impl Fn(ParamId) -> Option<ValueId> + '_) {
+        let Joined { builder, outer, takes, .. } = self;
+        (builder, move |param| param.index().checked_sub(*outer).and_then(|at| takes.get(at)).copied())
+    }
+
     /// Whether a value is computed here.
     pub fn knows(&self, x: ValueId) -> bool {
         self.known.contains_key(&x)

@@ -212,6 +212,13 @@ impl Affine {
         self.terms.iter().all(|(v, _)| matches!(v, Var::Size(_)))
     }
 
+    /// Whether an index occurs, be it in the source of a map.
+    pub fn has_indices(&self) -> bool {
+        let mut found = false;
+        self.visit(&mut |v| found |= matches!(v, Var::Index(_)));
+        found
+    }
+
     /// `self + other`.
     pub fn add(&self, other: &Affine) -> Checked<Affine> {
         self.plus(other, 1)

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked, Var};
+use crate::index::{Affine, Checked};
 use crate::loops::{BufferId, BufferKind, Cond, Decision, Domain, Place, Program, Stmt, name_of, predicate};
 use crate::solver::Facts;
 
@@ -146,13 +146,6 @@ fn is_needless(all: &[Access<'_>], facts: &Facts) -> Checked<bool> {
     Ok(true)
 }
 
-/// Whether an expression mentions no loop index.
-fn is_one_place(a: &Affine) -> bool {
-    let mut one = true;
-    a.visit(&mut |v| one &= !matches!(v, Var::Index(_)));
-    one
-}
-
 impl Access<'_> {
     /// Whether what this one stores is there when another one loads, in all iterations that have their place in common.
     fn comes_before(&self, load: &Access<'_>) -> bool {
@@ -173,7 +166,7 @@ impl Access<'_> {
             match own.as_index() {
                 Some(i) if at.insert(i, a).is_none() => {}
                 // The same place in all iterations.
-                None if own == a && is_one_place(own) => {}
+                None if own == a && !own.has_indices() => {}
                 _ => return Ok(false),
             }
         }

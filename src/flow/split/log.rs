@@ -418,7 +418,7 @@ impl Forms<'_> {
             let guards: Vec<Pred> = open.rhs.guards().cloned().collect();
             let is_fixed = |t: IndexId| {
                 let mut conjuncts = guards.iter().flat_map(|p| p.conjuncts());
-                conjuncts.any(|p| matches!(p, Pred::Zero(a) if a.root(t).is_some_and(|at| step::is_one_place(&at))))
+                conjuncts.any(|p| matches!(p, Pred::Zero(a) if a.root(t).is_some_and(|at| !at.has_indices())))
             };
             for (t, _) in open.sums.iter().filter(|(t, n)| *n == self.scan.steps && !is_fixed(*t)) {
                 let forms: Vec<VarId> = operands

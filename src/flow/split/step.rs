@@ -14,7 +14,7 @@ use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::{Joined, Small};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, Var};
+use crate::index::{Affine, Pred, Size};
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Storage;
 
@@ -39,13 +39,6 @@ impl Scan {
             _ => None,
         }
     }
-}
-
-/// Whether an expression mentions no index of a statement.
-pub(super) fn is_one_place(a: &Affine) -> bool {
-    let mut one = true;
-    a.visit(&mut |v| one &= !matches!(v, Var::Index(_)));
-    one
 }
 
 /// Whether a statement only reads another one at places that equations give.
@@ -87,7 +80,7 @@ pub(super) fn contract(
             let mut mentions = (0..conjuncts.len()).filter(|k| conjuncts[*k].mentions(*l));
             let (Some(k), None) = (mentions.next(), mentions.next()) else { continue };
             let is_place =
-                matches!(&conjuncts[k], Pred::Zero(a) if a.root(*l).is_some_and(|place| is_one_place(&place)));
+                matches!(&conjuncts[k], Pred::Zero(a) if a.root(*l).is_some_and(|place| !place.has_indices()));
             if is_place {
                 fixed.push(conjuncts.remove(k));
                 own.push(sums.remove(at));
@@ -125,14 +118,6 @@ pub(super) fn contract(
 /// Whether a statement is an input of which all numbers are stored.
 pub(super) fn is_dense_input(stmt: &tssa::Stmt, storage: &dyn Fn(crate::base::ParamId) -> Storage) -> bool {
     matches!(stmt.rhs, Rhs::Input { param, .. } if storage(param) == Storage::Dense)
-}
-
-/// How the inputs of a leaf under construction are stored.
-pub(super) fn storage_in<'a>(flow: &'a Builder, joined: &'a Joined) -> impl Fn(crate::base::ParamId) -> Storage + 'a {
-    move |param| match joined.taken(param) {
-        Some(x) => flow.get(x).storage,
-        None => flow.signature().params.get(param).map_or(Storage::Dense, |param| param.storage),
-    }
 }
 
 /// Appends the program of a leaf with its parts apart; `input` may give what stands for a value that it takes. Gives what each statement is.
@@ -185,13 +170,12 @@ pub(super) fn apart(
     guard: Pred,
     operands: Vec<Operand>,
 ) -> Result<VarId> {
-    let mut builder = std::mem::replace(&mut joined.builder, tssa::Builder::new(flow.frame().clone()));
-    let made = {
-        let storage = storage_in(flow, joined);
-        contract(&mut builder, gens, sums, guard, operands, &|stmt| is_dense_input(stmt, &storage))
+    let (builder, taken) = joined.under_construction();
+    let storage = |param| match taken(param) {
+        Some(x) => flow.get(x).storage,
+        None => flow.signature().params.get(param).map_or(Storage::Dense, |param| param.storage),
     };
-    joined.builder = builder;
-    made
+    contract(builder, gens, sums, guard, operands, &|stmt| is_dense_input(stmt, &storage))
 }
 
 /// `gen g. sum l. [l = at] * x[g.., l, ..]`: the part of a tensor at a place of one of its axes.

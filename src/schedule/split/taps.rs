@@ -526,7 +526,7 @@ pub(in super::super) fn is_border(stmt: &Stmt) -> bool {
     let mut follows = false;
     domain.visit_affine(&mut |a| {
         at_end |= a.as_constant().is_none();
-        a.visit(&mut |v| follows |= matches!(v, Var::Index(_)));
+        follows |= a.has_indices();
     });
     let stored = || stores(body).iter().any(|place| place.at.iter().any(|a| a.mentions(*index)));
     let summed = || changes_outside(body) && body.iter().any(has_loop);

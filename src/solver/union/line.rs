@@ -5,7 +5,7 @@
 //! there are. Writing a set back is a shortest path: from the left each interval either opens a case of its own, `0 <= L and L <= 3`,
 //! or continues the case before, in which the gap becomes an atom, `L != 4`.
 
-use crate::index::{Affine, Pred, Var};
+use crate::index::{Affine, Pred};
 
 /// Below and above every number that an atom can name.
 const LOW: i64 = i64::MIN;
@@ -214,9 +214,7 @@ impl Form {
 
     /// Whether an index occurs, also inside a map application.
     pub(super) fn mentions_index(&self) -> bool {
-        let mut found = false;
-        self.0.visit(&mut |v| found |= matches!(v, Var::Index(_)));
-        found
+        self.0.has_indices()
     }
 
     /// `form in interval`
