@@ -6,9 +6,10 @@
 //!
 //! The state after a step may be stored over the one before it if each number of that is loaded before it is written, and never behind: by statements
 //! that come earlier and share no loop with the store, or at the very place that the same iteration stores later. A place belongs to one iteration if
-//! each loop that the two share gives one of its indices.
+//! each loop that the two share gives one of its indices. What stores at the place of the step is left alone.
 
 use crate::base::IndexId;
+use crate::index::Var;
 use crate::loops::{BufferId, Place, Real, Stmt};
 
 /// Where a statement is: its number in the order of the program, and the loops around it.
@@ -65,7 +66,14 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
         };
         load.order < store.order && (shared.is_empty() || own())
     };
-    events.loads.iter().all(|load| events.stores.iter().all(|store| is_safe(load, store)))
+    // What is stored at the place of the step is not all of the state.
+    let is_all = |store: &Event<'_>| {
+        let mut own = true;
+        let mut look = |v: &Var| own &= !matches!(v, Var::Index(i) if !store.loops.contains(i));
+        store.place.into_iter().flat_map(|place| &place.at).for_each(|a| a.visit(&mut look));
+        own
+    };
+    events.stores.iter().all(|store| is_all(store) && events.loads.iter().all(|load| is_safe(load, store)))
 }
 
 /// Has statements load from and store to one buffer in place of another one of the same axes.
@@ -129,6 +137,9 @@ mod tests {
         // Each iteration of the loop around stores it again.
         let again = [each(0, vec![each(1, vec![load(0, &[index(1)]), store(0, &[index(1)])])])];
         assert!(!may_be_one(&again, BEFORE, AFTER));
+        // Only the place of the step is stored, as by an index from outside.
+        let one = [each(0, vec![load(0, &[index(0)])]), store(0, &[index(9)])];
+        assert!(!may_be_one(&one, BEFORE, AFTER));
         let product = [each(0, vec![each(1, vec![load(0, &[index(1)])]), store(0, &[index(0)])])];
         assert!(!may_be_one(&product, BEFORE, AFTER));
     }

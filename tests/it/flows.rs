@@ -395,7 +395,9 @@ fn few_steps() {
 /// Programs that random ones have found.
 #[test]
 fn found_by_random_programs() {
-    for (name, sizes) in [("rows", &[("n", 3), ("T", 5)][..]), ("idle", &[("T", 3), ("U", 2)])] {
+    for (name, sizes) in
+        [("rows", &[("n", 3), ("T", 5)][..]), ("idle", &[("T", 3), ("U", 2)]), ("antidiagonal", &[("n", 4), ("T", 2)])]
+    {
         let function = program(name);
         judge(name, &function, &inputs(&function, sizes, &usual, &[]));
     }
