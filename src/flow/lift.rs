@@ -189,7 +189,7 @@ fn lift_stmt(
 }
 
 /// Whether a statement mentions a size in a guard or a number.
-fn mentions(stmt: &tssa::Stmt, size: SizeId) -> bool {
+pub(super) fn mentions(stmt: &tssa::Stmt, size: SizeId) -> bool {
     let mut found = false;
     let mut look = |a: &Affine| a.visit(&mut |v| found |= *v == Var::Size(size));
     if let Rhs::Number(Number::Index(a)) = &stmt.rhs {

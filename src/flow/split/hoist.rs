@@ -18,8 +18,6 @@ use super::residual::work;
 use super::step::{self, Instead};
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
-use crate::index::Var;
-use crate::scalar::Number;
 use crate::tssa::{Output, Rhs};
 use crate::ty::{Storage, Types};
 
@@ -95,16 +93,11 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
     let mut moves: BTreeSet<VarId> = BTreeSet::new();
     let mut varies: BTreeSet<VarId> = BTreeSet::new();
     for (x, stmt) in leaf.program.stmts.iter() {
-        let (mut reads_state, mut reads_step) = (false, false);
+        let (mut reads_state, mut reads_step) = (false, lift::mentions(stmt, scan.index));
         if let Rhs::Input { param, .. } = &stmt.rhs {
             let taken = param.index().checked_sub(leaf.outer_params()).and_then(|at| leaf.takes.get(at));
             reads_state = taken.is_some_and(|x| scan.states.iter().any(|state| state.before == *x));
         }
-        let mut look = |a: &crate::index::Affine| a.visit(&mut |v| reads_step |= *v == Var::Size(scan.index));
-        if let Rhs::Number(Number::Index(a)) = &stmt.rhs {
-            look(a);
-        }
-        stmt.rhs.guards().for_each(|p| p.visit_affine(&mut |a| look(a)));
         stmt.rhs.for_each_operand(|y| {
             reads_state |= moves.contains(&y);
             reads_step |= varies.contains(&y);
@@ -124,19 +117,17 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
     };
     // From the outputs on, the first that can go.
     let mut found = BTreeSet::new();
-    let mut seen: BTreeSet<VarId> =
-        leaf.program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
-    let mut stack: Vec<VarId> = seen.iter().copied().collect();
-    while let Some(x) = stack.pop() {
-        if !moves.contains(&x) && is_dear(x) {
-            found.insert(x);
-            continue;
-        }
-        leaf.program.stmts[x].rhs.for_each_operand(|y| {
-            if seen.insert(y) {
-                stack.push(y);
+    let outputs = leaf.program.outputs.iter().flat_map(|output| output.leaves.iter().copied());
+    step::read_by(
+        |x| &leaf.program.stmts[x],
+        outputs,
+        |x| {
+            let goes = !moves.contains(&x) && is_dear(x);
+            if goes {
+                found.insert(x);
             }
-        });
-    }
+            !goes
+        },
+    );
     found.into_iter().collect()
 }

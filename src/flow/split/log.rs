@@ -452,11 +452,8 @@ impl Forms<'_> {
         lengths: &Lengths<'_>,
     ) -> Option<Vec<VarId>> {
         let step: f64 = operands.iter().map(|x| lengths.points(self.joined.builder.dims(x.var))).sum();
-        let relations = guard.applies_maps() || {
-            let mut found = false;
-            guard.visit_relations(&mut |_| found = true);
-            found
-        };
+        let mut relations = false;
+        guard.visit_relations(&mut |_| relations = true);
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
         (relations || 2.0 * step <= lengths.points(dims)).then(stored)
     }
@@ -477,20 +474,12 @@ impl Forms<'_> {
     /// Whether the form of a statement has work that the step has, too.
     fn shares(&self, x: VarId) -> bool {
         let Some(Kind::Computed { form: Some((_, var)), .. }) = self.kinds.get(&x) else { return false };
-        let (mut seen, mut stack) = (BTreeSet::new(), vec![*var]);
-        while let Some(var) = stack.pop() {
-            let stmt = self.joined.builder.stmt(var);
+        let builder = &self.joined.builder;
+        step::read_by(|x| builder.stmt(x), [*var], |_| true).into_iter().any(|x| {
+            let stmt = builder.stmt(x);
             let is_work = !matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_)) && !step::is_view(stmt);
-            if var.index() < self.known && is_work {
-                return true;
-            }
-            stmt.rhs.for_each_operand(|y| {
-                if seen.insert(y) {
-                    stack.push(y);
-                }
-            });
-        }
-        false
+            x.index() < self.known && is_work
+        })
     }
 
     /// The sums that are taken in: all of them, if then nobody reads the paths, or those that share work.
@@ -512,23 +501,9 @@ impl Forms<'_> {
             }
         }
         let program = &self.leaf.program;
-        let mut seen: BTreeSet<VarId> =
-            program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
-        let mut stack: Vec<VarId> = seen.iter().copied().collect();
-        while let Some(x) = stack.pop() {
-            if matches!(self.kinds.get(&x), Some(Kind::Path(_))) {
-                return true;
-            }
-            if gone.contains(&x) {
-                continue;
-            }
-            program.stmts[x].rhs.for_each_operand(|y| {
-                if seen.insert(y) {
-                    stack.push(y);
-                }
-            });
-        }
-        false
+        let outputs = program.outputs.iter().flat_map(|output| output.leaves.iter().copied());
+        let read = step::read_by(|x| &program.stmts[x], outputs, |x| !gone.contains(&x));
+        read.iter().any(|x| matches!(self.kinds.get(x), Some(Kind::Path(_))))
     }
 
     fn finish(mut self, body: &Leaf, chosen: Vec<Sum>, loops: &Loops) -> Result<(Vec<Stmt>, Scan, Leaf)> {

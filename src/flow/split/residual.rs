@@ -140,15 +140,7 @@ impl Graph {
             .flat_map(|output| &output.leaves)
             .filter_map(|x| vars.get(x).copied())
             .collect();
-        let mut cone: BTreeSet<VarId> = outputs.iter().copied().collect();
-        let mut stack = outputs.clone();
-        while let Some(x) = stack.pop() {
-            builder.stmt(x).rhs.for_each_operand(|y| {
-                if cone.insert(y) {
-                    stack.push(y);
-                }
-            });
-        }
+        let cone = step::read_by(|x| builder.stmt(x), outputs.iter().copied(), |_| true);
         // Operands come first.
         let mut moves: BTreeSet<VarId> = BTreeSet::new();
         let mut asked: BTreeSet<VarId> = BTreeSet::new();

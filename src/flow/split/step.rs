@@ -7,12 +7,12 @@
 //! What is read of an input at one place is a statement of its own, a *part*. So a statement over the state of a loop is the same one as a statement over
 //! the path of the loop at the step, and hash-consing finds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::{Joined, Small};
-use crate::base::{Id, IndexId, VarId};
+use crate::base::{Id, IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
 use crate::tssa::{self, Operand, Rhs};
@@ -51,6 +51,26 @@ pub(super) fn is_view(stmt: &tssa::Stmt) -> bool {
     }
 }
 
+/// The statements that some read, directly or not, and these themselves; what those read that `through` refuses is not looked at.
+pub(super) fn read_by<'s>(
+    stmt: impl Fn(VarId) -> &'s tssa::Stmt,
+    from: impl IntoIterator<Item = VarId>,
+    mut through: impl FnMut(VarId) -> bool,
+) -> BTreeSet<VarId> {
+    let mut seen: BTreeSet<VarId> = from.into_iter().collect();
+    let mut stack: Vec<VarId> = seen.iter().copied().collect();
+    while let Some(x) = stack.pop() {
+        if through(x) {
+            stmt(x).rhs.for_each_operand(|y| {
+                if seen.insert(y) {
+                    stack.push(y);
+                }
+            });
+        }
+    }
+    seen
+}
+
 /// Whether a statement adds up: equations do not give all of its sum indices.
 pub(super) fn adds_up(stmt: &tssa::Stmt) -> bool {
     let equations = stmt.rhs.guards().flat_map(|p| p.conjuncts()).filter(|p| matches!(p, Pred::Zero(_))).count();
@@ -58,18 +78,18 @@ pub(super) fn adds_up(stmt: &tssa::Stmt) -> bool {
 }
 
 /// A contraction in which what is read of dense inputs at one place is a part.
-pub(super) fn contract(
+fn contract(
     builder: &mut tssa::Builder,
     gens: &[(IndexId, Size)],
     mut sums: Vec<(IndexId, Size)>,
     guard: Pred,
     mut operands: Vec<Operand>,
-    is_dense: &dyn Fn(&tssa::Stmt) -> bool,
+    is_dense: &dyn Fn(ParamId) -> bool,
 ) -> Result<VarId> {
     let all: Vec<IndexId> = operands.iter().flat_map(|x| x.indices.iter().copied()).collect();
     let mut conjuncts: Vec<Pred> = guard.conjuncts().to_vec();
     for operand in &mut operands {
-        if !is_dense(builder.stmt(operand.var)) {
+        if !matches!(builder.stmt(operand.var).rhs, Rhs::Input { param, .. } if is_dense(param)) {
             continue;
         }
         let mut fixed: Vec<Pred> = Vec::new();
@@ -113,11 +133,6 @@ pub(super) fn contract(
         return Ok(operand.var);
     }
     builder.contract(gens, &sums, guard, operands)
-}
-
-/// Whether a statement is an input of which all numbers are stored.
-pub(super) fn is_dense_input(stmt: &tssa::Stmt, storage: &dyn Fn(crate::base::ParamId) -> Storage) -> bool {
-    matches!(stmt.rhs, Rhs::Input { param, .. } if storage(param) == Storage::Dense)
 }
 
 /// Appends the program of a leaf with its parts apart; `input` may give what stands for a value that it takes. Gives what each statement is.
@@ -171,11 +186,11 @@ pub(super) fn apart(
     operands: Vec<Operand>,
 ) -> Result<VarId> {
     let (builder, taken) = joined.under_construction();
-    let storage = |param| match taken(param) {
-        Some(x) => flow.get(x).storage,
-        None => flow.signature().params.get(param).map_or(Storage::Dense, |param| param.storage),
+    let is_dense = |param| match taken(param) {
+        Some(x) => flow.get(x).storage == Storage::Dense,
+        None => flow.signature().params.get(param).is_none_or(|param| param.storage == Storage::Dense),
     };
-    contract(builder, gens, sums, guard, operands, &|stmt| is_dense_input(stmt, &storage))
+    contract(builder, gens, sums, guard, operands, &is_dense)
 }
 
 /// `gen g. sum l. [l = at] * x[g.., l, ..]`: the part of a tensor at a place of one of its axes.
