@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::data::{Leaf, Stmt, ValueId};
-use crate::base::{Id, ParamId};
+use crate::base::ParamId;
 use crate::diff;
 use crate::error::Result;
 use crate::tssa::Rhs;
@@ -18,11 +18,10 @@ pub(super) struct Active {
 impl Active {
     /// The parameters of the program of a leaf that are active and read.
     pub fn params_of(&self, leaf: &Leaf) -> Vec<ParamId> {
-        let outer = leaf.outer_params();
         let mut found = BTreeSet::new();
         for stmt in leaf.program.stmts.values() {
             let Rhs::Input { param, .. } = stmt.rhs else { continue };
-            let active = match param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at)) {
+            let active = match leaf.taken(param) {
                 None => self.params.contains(&param),
                 Some(x) => self.values.contains(x),
             };

@@ -29,18 +29,17 @@ use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
 use super::lift::{self, Axis, Lifted};
-use crate::base::{Id, ParamId, VarId};
+use crate::base::{ParamId, VarId};
 use crate::diff::{self, Options, Seed};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Affine;
 use crate::ty::{Storage, Types};
-
-const PASS: &str = "adjoint";
 
 /// The adjoint derivative by some parameters, and the parameters of its seeds; of a gradient there are none.
 ///
 /// # Errors
-/// [`Error::Request`] for a gradient of anything but one real output; [`Error::Overflow`] and [`Error::Bug`].
+/// [`Error::Request`](crate::Error::Request) for a gradient of anything but one real output; [`Error::Overflow`](crate::Error::Overflow) and
+/// [`Error::Bug`](crate::Error::Bug).
 pub fn adjoint(program: &Program, wrt: &[ParamId], seed: Seed, with_value: bool) -> Result<(Program, Vec<ParamId>)> {
     let mut params = Vec::new();
     match seed {
@@ -155,9 +154,9 @@ impl Adjoint {
 
     /// The value of a leaf that gives one, which becomes a statement.
     fn push(&mut self, leaf: Leaf, out: &mut Vec<Stmt>) -> Result<ValueId> {
-        let value = leaf.gives.first().copied();
+        let value = leaf.given()?;
         out.push(Stmt::Leaf(leaf));
-        value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
+        Ok(value)
     }
 
     fn total(&mut self, name: &str, terms: &[ValueId], loops: &Loops, out: &mut Vec<Stmt>) -> Result<ValueId> {
@@ -265,7 +264,7 @@ impl Adjoint {
             let param = &derived.signature.params[*x];
             let name = format!("d{}", param.name);
             let parts = derived.signature.types.leaves(param.ty)?;
-            let value = x.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+            let value = leaf.taken(*x);
             for ((at, part), var) in parts.into_iter().enumerate().zip(output.leaves) {
                 let ty = self.flow.types().tensor_of(&part.dims, Types::REAL);
                 let dx = self.flow.value(&name, ty, output.storage);

@@ -54,6 +54,15 @@ impl Builder {
         &self.values[x]
     }
 
+    /// The axes of a value.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] for one that is no tensor of reals.
+    pub fn dims(&self, x: ValueId) -> Result<Vec<Size>> {
+        let dims = self.frame.types.real_dims(self.get(x).ty);
+        dims.ok_or_else(|| Error::bug("flow", "a value that is no tensor of reals"))
+    }
+
     /// A new loop index.
     pub fn index(&mut self, name: &str) -> SizeId {
         let name = free_name(&self.frame, name);

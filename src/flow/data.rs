@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Arena, SizeId, define_id};
+use crate::base::{Arena, Id, ParamId, SizeId, define_id};
 use crate::error::{Error, Result};
 use crate::index::{Pred, Size};
 use crate::tssa;
@@ -220,6 +220,19 @@ impl Scan {
 }
 
 impl Leaf {
+    /// The value that a parameter of its program is; nothing for those of the frame.
+    pub fn taken(&self, param: ParamId) -> Option<&ValueId> {
+        param.index().checked_sub(self.outer_params()).and_then(|at| self.takes.get(at))
+    }
+
+    /// The value of a leaf that gives one.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] where it gives none.
+    pub fn given(&self) -> Result<ValueId> {
+        self.gives.first().copied().ok_or_else(|| Error::bug("flow", "a leaf without a value"))
+    }
+
     /// How many parameters its program has from the frame.
     pub fn outer_params(&self) -> usize {
         self.program.signature.params.len() - self.takes.len()

@@ -16,7 +16,7 @@ use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
-use crate::base::{Id, ParamId};
+use crate::base::ParamId;
 use crate::diff;
 use crate::error::{Error, Result};
 use crate::ty::Storage;
@@ -92,11 +92,9 @@ impl Forward {
         if let Some(dx) = self.direction(direction)?.tangent(x) {
             return Ok(dx);
         }
-        let value = self.flow.get(x).clone();
-        let dims = self.flow.frame().types.real_dims(value.ty);
-        let dims = dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))?;
-        let leaf = Small { flow: &mut self.flow, loops }.constant(&format!("d{}", value.name), &dims, 0.0)?;
-        let dx = leaf.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
+        let (name, dims) = (format!("d{}", self.flow.get(x).name), self.flow.dims(x)?);
+        let leaf = Small { flow: &mut self.flow, loops }.constant(&name, &dims, 0.0)?;
+        let dx = leaf.given()?;
         out.push(Stmt::Leaf(leaf));
         Ok(dx)
     }
@@ -133,7 +131,7 @@ impl Forward {
         let outer = leaf.outer_params();
         let mut all = sources(leaf);
         for (x, _) in &derived.tangents {
-            let source = match x.index().checked_sub(outer).and_then(|at| leaf.takes.get(at)) {
+            let source = match leaf.taken(*x) {
                 None => params.get(x).cloned(),
                 Some(x) => values.get(x).copied().map(Source::Value),
             };

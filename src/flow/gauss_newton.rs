@@ -23,8 +23,6 @@ use crate::index::{Affine, Pred, Size};
 use crate::tssa::Operand;
 use crate::ty::{Block, Storage, TypeId, Types};
 
-const PASS: &str = "gauss-newton";
-
 /// The parameters of the weights of all results: `weight`, or `weight_y` for the result `y`.
 fn weights(program: &Program) -> Vec<(String, TypeId, Storage)> {
     let weight = |output: &Output| {
@@ -69,7 +67,7 @@ pub fn gauss_newton_product(program: &Program, wrt: &[ParamId], weighted: bool) 
             let Some(mut seed) = ahead.directions.first().and_then(|direction| direction.tangent(*x)) else { continue };
             if let Some(weight) = factors.get(at) {
                 let leaf = Small { flow: &mut ahead.flow, loops: &loops }.product("dy", *weight, seed)?;
-                seed = leaf.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
+                seed = leaf.given()?;
                 body.push(Stmt::Leaf(leaf));
             }
             seeds.push((*x, seed));
@@ -88,9 +86,9 @@ pub fn gauss_newton_product(program: &Program, wrt: &[ParamId], weighted: bool) 
                 Some(value) => value,
                 None => {
                     let leaf = Small { flow: &mut flow, loops: &loops }.zeros(&name, &part.dims, param.storage)?;
-                    let value = leaf.gives.first().copied();
+                    let value = leaf.given()?;
                     body.push(Stmt::Leaf(leaf));
-                    value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?
+                    value
                 }
             });
         }
@@ -176,11 +174,7 @@ fn term(
     let Some((left, right)) = blocks.blocks.get(&(at, first)).zip(blocks.blocks.get(&(at, second))) else {
         return Ok(None);
     };
-    let read = |joined: &mut Joined, value| {
-        let dims = blocks.flow.frame().types.real_dims(blocks.flow.get(value).ty);
-        let dims = dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))?;
-        Ok::<VarId, Error>(joined.read(value, dims))
-    };
+    let read = |joined: &mut Joined, value| Ok::<VarId, Error>(joined.read(value, blocks.flow.dims(value)?));
     let (mut left_var, right_var) = (read(joined, left.value)?, read(joined, right.value)?);
     let builder = &mut joined.builder;
     let rows = builder.fresh_indices(&row.end.leaf.dims);

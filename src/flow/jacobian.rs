@@ -32,8 +32,6 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
 use crate::ty::{Block, Storage, Types};
 
-const PASS: &str = "jacobian";
-
 /// The Jacobian of a flow by some of its parameters, and what its results are blocks of; see [`diff::jacobian`](diff::jacobian()).
 ///
 /// # Errors
@@ -194,9 +192,9 @@ impl Blocks {
     }
 
     pub fn push(&mut self, leaf: super::Leaf) -> Result<ValueId> {
-        let value = leaf.gives.first().copied();
+        let value = leaf.given()?;
         self.body.push(Stmt::Leaf(leaf));
-        value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
+        Ok(value)
     }
 
     /// The tangents of all rows, in a direction for each column.

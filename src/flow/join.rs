@@ -95,13 +95,12 @@ fn write(joined: &mut Joined, leaf: &Leaf, around: &Around) -> Result<()> {
         }
     }
     let mut instead = BTreeMap::new();
-    let outer = leaf.outer_params();
     // The inputs that are paths.
     let mut paths: BTreeMap<VarId, &[(Size, ValueId); 2]> = BTreeMap::new();
     for (x, stmt) in leaf.program.stmts.iter() {
         match &stmt.rhs {
             Rhs::Input { param, .. } => {
-                let path = param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+                let path = leaf.taken(*param);
                 if let Some(ends) = path.and_then(|path| around.ends.get(path)) {
                     paths.insert(x, ends);
                 }

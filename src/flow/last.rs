@@ -13,11 +13,9 @@ use super::data::{Leaf, Loops, Program, Stmt, ValueId};
 use super::join::join;
 use super::leaf::Joined;
 use crate::base::IndexId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::Pred;
 use crate::tssa::Operand;
-
-const PASS: &str = "flow";
 
 impl Program {
     /// The last statement, where it is a leaf.
@@ -41,7 +39,7 @@ impl Program {
 /// The flow, where the last statement is a leaf that gives some of the results, each by a value of its own. They are dense tensors.
 ///
 /// # Errors
-/// [`Error::Overflow`] and [`Error::Bug`].
+/// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn given_last(program: &Program, results: &[usize]) -> Result<Program> {
     let counts = program.results_of_values();
     let last = program.last_leaf().map_or(&[][..], |leaf| &leaf.gives);
@@ -65,8 +63,7 @@ pub fn given_last(program: &Program, results: &[usize]) -> Result<Program> {
     }
     let mut joined = Joined::new(&flow);
     for (x, copy) in copies {
-        let dims = flow.frame().types.real_dims(flow.get(x).ty);
-        let dims = dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))?;
+        let dims = flow.dims(x)?;
         let var = joined.read(x, dims.clone());
         let gens = joined.builder.fresh_indices(&dims);
         let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();

@@ -33,6 +33,11 @@ pub(super) fn sources(leaf: &Leaf) -> Vec<Source> {
     leaf.takes.iter().map(|x| Source::Value(*x)).collect()
 }
 
+/// The value that a parameter is, if it is none of the `outer` ones of the flow.
+fn taken(outer: usize, takes: &[ValueId], param: ParamId) -> Option<ValueId> {
+    param.index().checked_sub(outer).and_then(|at| takes.get(at)).copied()
+}
+
 /// A leaf under construction.
 pub(super) struct Joined {
     pub(super) builder: tssa::Builder,
@@ -68,13 +73,13 @@ impl Joined {
 
     /// The value that a parameter is, if it is none of the flow.
     pub fn taken(&self, param: ParamId) -> Option<ValueId> {
-        param.index().checked_sub(self.outer).and_then(|at| self.takes.get(at)).copied()
+        taken(self.outer, &self.takes, param)
     }
 
     /// The statements so far, and the value that a parameter is, if it is none of the flow.
     pub fn under_construction(&mut self) -> (&mut tssa::Builder, impl Fn(ParamId) -> Option<ValueId> + '_) {
         let Joined { builder, outer, takes, .. } = self;
-        (builder, move |param| param.index().checked_sub(*outer).and_then(|at| takes.get(at)).copied())
+        (builder, move |param| taken(*outer, takes, param))
     }
 
     /// Whether a value is computed here.
@@ -185,11 +190,6 @@ pub(super) struct Small<'a> {
 }
 
 impl Small<'_> {
-    fn dims(&self, x: ValueId) -> Result<Vec<Size>> {
-        let dims = self.flow.frame().types.real_dims(self.flow.get(x).ty);
-        dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))
-    }
-
     /// A leaf that computes one tensor.
     fn one(
         &mut self,
@@ -225,7 +225,7 @@ impl Small<'_> {
         dims: &[Size],
         read: impl FnOnce(&[IndexId]) -> Result<(Pred, Vec<Affine>)>,
     ) -> Result<Leaf> {
-        let axes = self.dims(x)?;
+        let axes = self.flow.dims(x)?;
         self.one(name, dims, Storage::Dense, |joined| {
             let operand = joined.read(x, axes.clone());
             let builder = &mut joined.builder;
@@ -252,13 +252,13 @@ impl Small<'_> {
 
     /// The part of a tensor at a place of its first axis.
     pub fn slice(&mut self, name: &str, x: ValueId, at: &Affine) -> Result<Leaf> {
-        let dims: Vec<Size> = self.dims(x)?.into_iter().skip(1).collect();
+        let dims: Vec<Size> = self.flow.dims(x)?.into_iter().skip(1).collect();
         self.gather(name, x, &dims, |gens| Ok(place(at.clone(), gens)))
     }
 
     /// `gen t < n. x[t + shift]`.
     pub fn shifted(&mut self, name: &str, x: ValueId, n: &Size, shift: i64) -> Result<Leaf> {
-        let rest = self.dims(x)?.into_iter().skip(1);
+        let rest = self.flow.dims(x)?.into_iter().skip(1);
         let dims: Vec<Size> = std::iter::once(n.clone()).chain(rest).collect();
         self.gather(name, x, &dims, |gens| match gens {
             [t, rest @ ..] => Ok(place(Affine::index(*t).add_constant(shift)?, rest)),
@@ -268,13 +268,13 @@ impl Small<'_> {
 
     /// `gen t < n. x`.
     pub fn repeated(&mut self, name: &str, x: ValueId, n: &Size) -> Result<Leaf> {
-        let dims: Vec<Size> = std::iter::once(n.clone()).chain(self.dims(x)?).collect();
+        let dims: Vec<Size> = std::iter::once(n.clone()).chain(self.flow.dims(x)?).collect();
         self.gather(name, x, &dims, |gens| Ok(gens.iter().skip(1).map(|i| Affine::index(*i)).collect()))
     }
 
     /// `gen i, j. x[j, i]`, and further axes as they are.
     pub fn transposed(&mut self, name: &str, x: ValueId) -> Result<Leaf> {
-        let mut dims = self.dims(x)?;
+        let mut dims = self.flow.dims(x)?;
         if dims.len() > 1 {
             dims.swap(0, 1);
         }
@@ -289,7 +289,7 @@ impl Small<'_> {
 
     /// `sum t. x[t + shift]` for `t` below `n`.
     pub fn summed(&mut self, name: &str, x: ValueId, n: &Size, shift: i64) -> Result<Leaf> {
-        let axes = self.dims(x)?;
+        let axes = self.flow.dims(x)?;
         let dims: Vec<Size> = axes.iter().skip(1).cloned().collect();
         self.one(name, &dims, Storage::Dense, |joined| {
             let operand = joined.read(x, axes.clone());
@@ -306,7 +306,7 @@ impl Small<'_> {
     /// The sum of values of one type and storage.
     pub fn sum(&mut self, name: &str, terms: &[ValueId]) -> Result<Leaf> {
         let [first, ..] = terms else { return Err(Error::bug(PASS, "a sum of nothing")) };
-        let dims = self.dims(*first)?;
+        let dims = self.flow.dims(*first)?;
         let storage = self.flow.get(*first).storage;
         self.one(name, &dims, storage, |joined| {
             let mut sum = None;
@@ -356,7 +356,7 @@ impl Small<'_> {
 
     /// `gen g. x[g] * y[g]`, of two values of one type and storage.
     pub fn product(&mut self, name: &str, x: ValueId, y: ValueId) -> Result<Leaf> {
-        let (dims, storage) = (self.dims(x)?, self.flow.get(x).storage);
+        let (dims, storage) = (self.flow.dims(x)?, self.flow.get(x).storage);
         self.one(name, &dims, storage, |joined| {
             let (x, y) = (joined.read(x, dims.clone()), joined.read(y, dims.clone()));
             let gens = joined.builder.fresh_indices(&dims);

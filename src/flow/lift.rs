@@ -264,9 +264,9 @@ fn varying(
         return Ok(x.value);
     }
     let leaf = Small { flow, loops }.repeated(name, x.value, &axis.steps)?;
-    let value = leaf.gives.first().copied();
+    let value = leaf.given()?;
     out.push(Stmt::Leaf(leaf));
-    value.ok_or_else(|| Error::bug(PASS, "a leaf without a value"))
+    Ok(value)
 }
 
 /// Adds what varies, of the values of some statements.
@@ -275,13 +275,12 @@ fn vary(body: &[Stmt], index: SizeId, values: &mut BTreeSet<ValueId>) {
     for stmt in body {
         match stmt {
             Stmt::Leaf(leaf) => {
-                let outer = leaf.outer_params();
                 let mut vars: BTreeSet<VarId> = BTreeSet::new();
                 for (x, stmt) in leaf.program.stmts.iter() {
                     let mut varies = mentions(stmt, index);
                     stmt.rhs.for_each_operand(|y| varies |= vars.contains(&y));
                     if let Rhs::Input { param, .. } = &stmt.rhs {
-                        let taken = param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at));
+                        let taken = leaf.taken(*param);
                         varies = taken.is_some_and(|taken| values.contains(taken));
                     }
                     if varies {
@@ -366,7 +365,7 @@ fn lift_scan(
         }
         let name = flow.get(old.path).name.clone();
         let leaf = Small { flow, loops }.transposed(&name, new)?;
-        let value = leaf.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
+        let value = leaf.given()?;
         out.push(Stmt::Leaf(leaf));
         known.insert(old.path, Lifted { value, varies: true });
     }

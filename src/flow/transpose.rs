@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::adjoint::adjoint;
 use super::data::{Program, Scan, Stmt, ValueId};
 use super::extend::extended;
-use crate::base::{Id, ParamId};
+use crate::base::ParamId;
 use crate::diff::{self, Dependence, Seed, dependences, not_linear};
 use crate::error::Result;
 use crate::tssa;
@@ -95,12 +95,7 @@ impl Check<'_> {
         for stmt in body {
             match stmt {
                 Stmt::Leaf(leaf) => {
-                    let outer = leaf.outer_params();
-                    let all = dependences(&leaf.program, &|param| match param
-                        .index()
-                        .checked_sub(outer)
-                        .and_then(|at| leaf.takes.get(at))
-                    {
+                    let all = dependences(&leaf.program, &|param| match leaf.taken(param) {
                         Some(x) => self.of(*x),
                         None if self.wrt.contains(&param) => Dependence::Linear,
                         None => Dependence::Constant,

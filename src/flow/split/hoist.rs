@@ -16,7 +16,7 @@ use super::super::lift::{self, Axis, Lifted};
 use super::Lengths;
 use super::residual::work;
 use super::step::{self, Instead};
-use crate::base::{Id, VarId};
+use crate::base::VarId;
 use crate::error::{Error, Result};
 use crate::tssa::{Output, Rhs};
 use crate::ty::{Storage, Types};
@@ -95,7 +95,7 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
     for (x, stmt) in leaf.program.stmts.iter() {
         let (mut reads_state, mut reads_step) = (false, lift::mentions(stmt, scan.index));
         if let Rhs::Input { param, .. } = &stmt.rhs {
-            let taken = param.index().checked_sub(leaf.outer_params()).and_then(|at| leaf.takes.get(at));
+            let taken = leaf.taken(*param);
             reads_state = taken.is_some_and(|x| scan.states.iter().any(|state| state.before == *x));
         }
         stmt.rhs.for_each_operand(|y| {

@@ -164,7 +164,7 @@ impl Forms<'_> {
     fn kind(&mut self, x: VarId) -> Result<Kind> {
         let stmt = self.stmt(x).clone();
         if let Rhs::Input { param, .. } = stmt.rhs {
-            let taken = param.index().checked_sub(self.leaf.outer_params()).and_then(|at| self.leaf.takes.get(at));
+            let taken = self.leaf.taken(param);
             let Some(value) = taken else { return Ok(Kind::Known) };
             let path = self.scan.states.iter().position(|state| state.path == *value);
             return Ok(match path {
@@ -390,9 +390,7 @@ impl Forms<'_> {
             place if *place == self.scan.after_at()? => after,
             _ => return Ok(None),
         };
-        let dims = self.flow.frame().types.real_dims(self.flow.get(value).ty);
-        let dims = dims.ok_or_else(|| Error::bug("split", "a state that is no tensor of reals"))?;
-        Ok(Some(self.joined.read(value, dims)))
+        Ok(Some(self.joined.read(value, self.flow.dims(value)?)))
     }
 
     /// The sums over time of what depends on the loop.

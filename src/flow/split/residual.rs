@@ -17,7 +17,7 @@ use super::Lengths;
 use super::cut::{self, Node};
 use super::step::{self, Instead};
 use crate::base::VarId;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tssa::{self, Rhs};
 
 /// What it costs to store a number and to load it, in operations: in a cache of the core, and beyond.
@@ -72,9 +72,7 @@ fn stored(
     let place = first.before_at()?;
     let of_first = step::append(flow, &mut joined, a, &mut |joined, x| {
         let Some(state) = first.states.iter().find(|state| state.before == x) else { return Ok(None) };
-        let dims = flow.frame().types.real_dims(flow.get(state.path).ty);
-        let dims = dims.ok_or_else(|| Error::bug("split", "a path that is no tensor of reals"))?;
-        let path = joined.read(state.path, dims);
+        let path = joined.read(state.path, flow.dims(state.path)?);
         step::part(joined, path, 0, &place).map(Some)
     })?;
     let of_second = step::append(flow, &mut joined, b, &mut |_, _| Ok(None))?;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::{Joined, Small};
-use crate::base::{Id, IndexId, ParamId, VarId};
+use crate::base::{IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
 use crate::tssa::{self, Operand, Rhs};
@@ -146,7 +146,7 @@ pub(super) fn append(
     let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
     for (x, stmt) in leaf.program.stmts.iter() {
         let taken = match &stmt.rhs {
-            Rhs::Input { param, .. } => param.index().checked_sub(outer).and_then(|at| leaf.takes.get(at)),
+            Rhs::Input { param, .. } => leaf.taken(*param),
             _ => None,
         };
         let given = match taken {
@@ -261,18 +261,14 @@ pub(super) fn give(joined: &mut Joined, leaf: &Leaf, vars: &BTreeMap<VarId, VarI
 }
 
 fn stands(flow: &Builder, joined: &mut Joined, instead: &Instead, stmt: &tssa::Stmt) -> Result<VarId> {
-    let dims = |x: ValueId| {
-        let dims = flow.frame().types.real_dims(flow.get(x).ty);
-        dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))
-    };
     Ok(match instead {
         Instead::Value(x) => joined.read(*x, stmt.dims.clone()),
         Instead::Part(x, at) => {
-            let whole = joined.read(*x, dims(*x)?);
+            let whole = joined.read(*x, flow.dims(*x)?);
             part(joined, whole, 0, at)?
         }
         Instead::Steps { value, axis, shift } => {
-            let all = dims(*value)?;
+            let all = flow.dims(*value)?;
             let length = all.first().cloned().unwrap_or_default();
             let whole = joined.read(*value, all);
             let builder = &mut joined.builder;
@@ -303,7 +299,7 @@ pub(super) fn from_zeros(
 ) -> Result<State> {
     let name = self::name(name);
     let zeros = Small { flow, loops }.constant(name, dims, 0.0)?;
-    let init = zeros.gives.first().copied().ok_or_else(|| Error::bug(PASS, "a leaf without a value"))?;
+    let init = zeros.given()?;
     out.push(Stmt::Leaf(zeros));
     let ty = flow.get(init).ty;
     let of_path = flow.tensor(steps.add_constant(1)?, ty);
