@@ -302,17 +302,7 @@ impl<'a> Elaborator<'a> {
             }
             Item::Term(term) => term,
         };
-        let var = match self.program.terms[term] {
-            Term::Var(var) => {
-                self.left_out = true;
-                var
-            }
-            _ => {
-                let var = self.program.fresh_var("p", self.program.ty(term));
-                lets.push((var, term));
-                var
-            }
-        };
+        let var = self.variable_for(term, "p", lets);
         self.add_shape(Shape::Value(var))
     }
 

@@ -149,6 +149,17 @@ impl<'a> Elaborator<'a> {
         e
     }
 
+    /// The variable that a value is, or else a new one for it, with a `let`.
+    pub(super) fn variable_for(&mut self, value: TermId, name: &str, lets: &mut Vec<(VarId, TermId)>) -> VarId {
+        if let Term::Var(var) = self.program.terms[value] {
+            self.left_out = true;
+            return var;
+        }
+        let var = self.program.fresh_var(name, self.program.ty(value));
+        lets.push((var, value));
+        var
+    }
+
     /// The element of a tensor at some indices, which are as many as its axes.
     pub(super) fn element_at(&mut self, value: TermId, indices: &[IndexId], span: Span) -> Option<TermId> {
         let mut e = value;
@@ -374,17 +385,7 @@ impl<'a> Elaborator<'a> {
         let mut lets = Vec::new();
         let mut tensor = self.leave_lets(value, &mut lets);
         while let Some(extent) = shape.pop() {
-            let var = match self.program.terms[tensor] {
-                Term::Var(var) => {
-                    self.left_out = true;
-                    var
-                }
-                _ => {
-                    let var = self.program.fresh_var("v", self.program.ty(tensor));
-                    lets.push((var, tensor));
-                    var
-                }
-            };
+            let var = self.variable_for(tensor, "v", &mut lets);
             let outer = self.fresh_indices(&shape, &[]);
             let places = outer.iter().map(|i| Affine::index(*i)).collect();
             let element = self.largest_element(at, view, var, places, extent)?;
