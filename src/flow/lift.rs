@@ -154,26 +154,30 @@ fn lift_stmt(
         std::iter::once((step, axis.steps.clone())).chain(open.gens.iter().cloned()).collect();
     let of = |x: VarId| vars.get(&x).copied().ok_or_else(|| Error::bug(PASS, "an operand comes late"));
     let at_step = AtStep { step, index: axis.index, vars };
-    // An operand of the axes of the statement.
-    let whole = |builder: &mut tssa::Builder, x: VarId| -> Result<VarId> {
+    // An operand of the axes of the statement. Inputs may be sparse, and are read where the statement reads them.
+    let whole = |builder: &mut tssa::Builder, x: VarId, guard: &Pred| -> Result<VarId> {
         let (var, varies) = of(x)?;
         if varies {
             return Ok(var);
         }
         let indices = open.gens.iter().map(|(i, _)| *i).collect();
-        builder.contract(&gens, &[], Pred::True, vec![Operand { var, indices }])
+        let is_input = matches!(builder.stmt(var).rhs, Rhs::Input { .. });
+        let guard = if is_input { guard.clone() } else { Pred::True };
+        builder.contract(&gens, &[], guard, vec![Operand { var, indices }])
     };
     let new = match open.rhs {
         Rhs::Input { .. } => return Err(Error::bug(PASS, "an input that varies")),
         Rhs::Number(Number::Index(a)) => builder.number(&gens, Number::Index(at_step.affine(&a)?))?,
         Rhs::Number(literal) => builder.number(&gens, literal)?,
         Rhs::Add([(p, x), (q, y)]) => {
-            let (x, y) = (whole(builder, x)?, whole(builder, y)?);
-            builder.add(&gens, [(at_step.pred(&p)?, x), (at_step.pred(&q)?, y)])?
+            let (p, q) = (at_step.pred(&p)?, at_step.pred(&q)?);
+            let (x, y) = (whole(builder, x, &p)?, whole(builder, y, &q)?);
+            builder.add(&gens, [(p, x), (q, y)])?
         }
         Rhs::Map { guard, function, args } => {
-            let args = args.into_iter().map(|x| whole(builder, x)).collect::<Result<_>>()?;
-            builder.map(&gens, at_step.pred(&guard)?, function, args)?
+            let guard = at_step.pred(&guard)?;
+            let args = args.into_iter().map(|x| whole(builder, x, &guard)).collect::<Result<_>>()?;
+            builder.map(&gens, guard, function, args)?
         }
         Rhs::Contract { guard, operands, .. } => {
             let mut new = Vec::with_capacity(operands.len());

@@ -9,7 +9,7 @@ use iverson::ir::reference::{Dual, Environment, Leaf, Limits, Rounded, Subject, 
 use iverson::ir::stages::check as verify;
 use iverson::ir::{flow, term};
 use iverson::kernel::Engine;
-use iverson::tensor::{Dense, Inputs, Tensor};
+use iverson::tensor::{Dense, Inputs, Tensor, bind};
 use iverson::{Function, Mode, Request};
 
 use super::random::{Judged, Judgement, Report, World, costs, renamed, words};
@@ -423,6 +423,29 @@ fn hessians_are_products_with_unit_vectors() {
                 close(name, hessian[row * count + column], *found, 1e-11);
                 close(name, hessian[column * count + row], *found, 1e-11);
             }
+        }
+    }
+}
+
+/// What is owed to the entries of a matrix stays with them when rows become an axis.
+#[test]
+fn a_hessian_by_entries() {
+    let text = "param A : csr [n, n] real\nsize T\n\
+                let s = scan t < T, s = (gen i < n, j < n. min(A[i, j], 0.5)). s\n\
+                in sum i < n. s[T, i, i] * exp(A[i, n - 1 - i])";
+    let function = Function::parse(text).expect("it is a program");
+    // The entries are those of the diagonal; only the middle one meets itself.
+    let inputs = inputs(&function, &[("n", 3), ("T", 3)], &usual, &[]);
+    let middle = usual(0, 1);
+    for request in ways(&Request::new(Mode::Hessian, &["A"])) {
+        let derived = function.derive(&request).expect("it is derived").function;
+        let flow = derived.flow().expect("it has a loop");
+        let bound = bind(&flow.signature, &inputs).expect("the inputs fit");
+        let at = Environment::from_bindings(&bound).expect("they are bound");
+        let found = flow.evaluate(&at, None, Limits::default(), None).expect("it runs").concat();
+        for (place, found) in places(&found[0]).into_iter().zip(found[0].values()) {
+            let expected = if place == 4 * 9 + 4 { (2.0 + middle) * middle.exp() } else { 0.0 };
+            close("a second derivative", *found, expected, 1e-13);
         }
     }
 }
