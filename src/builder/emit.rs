@@ -361,10 +361,10 @@ impl Emit<'_> {
                 let name = self.bound_name(*bound, false);
                 ast::Expr::Let { name: self.name(name), value: *value, body: *body }
             }
-            (Kind::Scan { fold, down, index, state }, [steps, init, body]) => {
+            (Kind::Scan { kind, down, index, state }, [steps, init, body]) => {
                 let (index, state) = (self.bound_name(*index, true), self.bound_name(*state, false));
                 let (index, state) = (self.name(index), self.name(state));
-                ast::Expr::Scan { fold: *fold, down: *down, index, steps: *steps, state, init: *init, body: *body }
+                ast::Expr::Scan { kind: *kind, down: *down, index, steps: *steps, state, init: *init, body: *body }
             }
             _ => return Err(Error::bug("builder", "a node has the wrong number of operands")),
         };

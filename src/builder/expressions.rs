@@ -2,7 +2,7 @@
 
 use super::graph::{Kind, NodeId};
 use super::handles::{Affine, Expr, Guard, Index, Place, Real};
-use crate::surface::ast::{BinaryOp, BinderKind};
+use crate::surface::ast::{BinaryOp, BinderKind, LoopKind};
 
 macro_rules! scalar_functions {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -332,7 +332,7 @@ pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) 
 }
 
 macro_rules! scans {
-    ($($(#[$doc:meta])* $name:ident $fold:literal $down:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $kind:ident $down:literal;)*) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name<'b, R: Real<'b>>(
@@ -346,7 +346,7 @@ macro_rules! scans {
             let state = builder.graph.borrow_mut().bound();
             let variable = Expr::make(builder, Kind::Bound(state), vec![]);
             let body = body(t, variable).real(builder).within(builder);
-            let kind = Kind::Scan { fold: $fold, down: $down, index, state };
+            let kind = Kind::Scan { kind: LoopKind::$kind, down: $down, index, state };
             Expr::make(builder, kind, vec![steps.id, init, body])
         }
     )*};
@@ -367,9 +367,9 @@ scans! {
     /// assert_eq!(program.to_string().lines().last(), Some("prod i < n. x[i]"));
     /// # Ok::<(), iverson::Error>(())
     /// ```
-    fold true false;
+    fold Fold false;
     /// `fold t < steps down, s = init. body(t, s)`: as [`fold`], with the index from the last to the first.
-    fold_down true true;
+    fold_down Fold true;
     /// `scan t < steps, s = init. body(t, s)`: all states of a loop, one more than there are steps, the first one `init`. State `t + 1` is made in
     /// step `t`.
     ///
@@ -384,10 +384,40 @@ scans! {
     /// assert_eq!(program.to_string().lines().last(), Some("scan i < n, t = 1. t * x[i]"));
     /// # Ok::<(), iverson::Error>(())
     /// ```
-    scan false false;
+    scan Scan false;
     /// `scan t < steps down, s = init. body(t, s)`: as [`scan`], with the index from the last to the first. The last state is `init`, and state `t` is
     /// made in step `t`.
-    scan_down false true;
+    scan_down Scan true;
+}
+
+/// `iterate s = init while goes_on(s), at most steps. body(s)`: the first state for which the condition does not hold, or the one after `steps` steps.
+/// A kernel stops where the condition fails.
+///
+/// ```
+/// use iverson::builder::{Builder, iterate};
+///
+/// let b = Builder::new();
+/// let a = b.param("a", []);
+/// let root = iterate(a, 100, |s| (s * s - a).abs().gt(1e-12 * a), |s| (s + a / s) / 2.0);
+/// let program = iverson::ir::surface::elaborate(&b.finish(root)?, &[]).unwrap();
+/// assert!(program.to_string().contains("fold t < 100"));
+/// # Ok::<(), iverson::Error>(())
+/// ```
+#[track_caller]
+pub fn iterate<'b, R: Real<'b>>(
+    init: Expr<'b>,
+    steps: impl Affine<'b>,
+    goes_on: impl FnOnce(Expr<'b>) -> Guard<'b>,
+    body: impl FnOnce(Expr<'b>) -> R,
+) -> Expr<'b> {
+    let builder = init.builder;
+    let steps = steps.index(builder).within(builder);
+    let (index, _) = builder.bound_index();
+    let state = builder.graph.borrow_mut().bound();
+    let before = Expr::make(builder, Kind::Bound(state), vec![]);
+    let body = select(goes_on(before), body(before), before).within(builder);
+    let kind = Kind::Scan { kind: LoopKind::Iterate, down: false, index, state };
+    Expr::make(builder, kind, vec![steps, init.id, body])
 }
 
 /// `select(guard, a, b)`: `a` where the guard holds, else `b`.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::error::Diagnostic;
 use crate::surface::MAX_EXPRS;
-use crate::surface::ast::{BinaryOp, BinderKind, StorageKind, UnaryOp};
+use crate::surface::ast::{BinaryOp, BinderKind, LoopKind, StorageKind, UnaryOp};
 
 pub(super) type NodeId = u32;
 /// A line of Rust that made a part of a program.
@@ -42,9 +42,9 @@ pub(super) enum Kind {
     /// `argmax i < n. v[i]` with operands `n` and `v`.
     Arg(BinderKind, BoundId),
     Let(BoundId),
-    /// `fold index < n, state = e0. e`, or `scan` alike, with operands `n`, `e0` and `e`.
+    /// `fold index < n, state = e0. e`, or `scan` and `iterate` alike, with operands `n`, `e0` and `e`.
     Scan {
-        fold: bool,
+        kind: LoopKind,
         down: bool,
         index: BoundId,
         state: BoundId,

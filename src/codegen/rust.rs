@@ -374,6 +374,16 @@ impl<'a> Emitter<'a> {
             Stmt::MulAdd(r, a, b) => self.accumulate(*r, &[*a, *b], None),
             Stmt::Extend(view, r, a) => self.accumulate(*r, &[*a], Some(best(*view))),
             Stmt::Store(place, a) => self.store(place, *a)?,
+            Stmt::Length { index, place, most } => {
+                let number = self.real(&Real::Load(place.clone()), false, single)?;
+                let most = self.affine(most, single)?;
+                self.line(&format!("let {index} = ({number} as i64).clamp(0, {most});"));
+            }
+            Stmt::End(r) => {
+                self.open(&format!("if {r} == 0.0 {{"));
+                self.line("break;");
+                self.close();
+            }
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),

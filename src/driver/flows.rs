@@ -33,6 +33,7 @@ pub(super) fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'
         };
         flow::join(&flow::outline(program, &mut { leaf })?)
     })?;
+    let flow = bounded(stages, "end-early", flow.stmts(), || flow::end_early(&flow))?;
     match until {
         Stage::Simplify => Ok(Staged::Flow(simplified(&flow, &simplify::Options::default(), stages)?.0)),
         _ => Ok(Staged::Flow(flow)),

@@ -388,7 +388,7 @@ impl Adjoint {
         let mut made = states.iter().copied();
         let backward = scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
         let (index, steps) = (scan.index, scan.steps.clone());
-        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, body }));
+        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, early: None, body }));
         Ok(backward)
     }
 

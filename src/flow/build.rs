@@ -49,6 +49,11 @@ impl Builder {
         self.values.push(Value { name: name.into(), ty, storage })
     }
 
+    /// Gives a value another type.
+    pub(super) fn retype(&mut self, x: ValueId, ty: TypeId) {
+        self.values[x].ty = ty;
+    }
+
     /// A value that is there.
     pub fn get(&self, x: ValueId) -> &Value {
         &self.values[x]

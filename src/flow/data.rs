@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Arena, Id, ParamId, SizeId, define_id};
 use crate::error::{Error, Result};
-use crate::index::{Pred, Size};
+use crate::index::{Pred, Size, Var};
 use crate::tssa;
 use crate::ty::{Param, Signature, Storage, Type, TypeId};
 
@@ -61,8 +61,21 @@ pub struct Scan {
     pub down: bool,
     /// What goes on from step to step.
     pub states: Vec<State>,
+    /// Where it may end before its last step; `steps` is then a size that is found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early: Option<Early>,
     /// A step.
     pub body: Vec<Stmt>,
+}
+
+/// When a scan [ends early](super::end_early): behind the first step that changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Early {
+    /// How many elements of the states change in a step: a number that the body gives. Where it is 0 the states after the step are those before, and
+    /// so would be those after all further steps.
+    pub changes: ValueId,
+    /// How many steps there are at most.
+    pub most: Size,
 }
 
 /// A state of a scan, of a type `T` of tensors of reals.
@@ -219,6 +232,13 @@ impl Scan {
     }
 }
 
+impl Scan {
+    /// Whether no step mentions the loop index: what a step gives depends on the states alone.
+    pub fn is_steady(&self) -> bool {
+        !self.body.iter().any(|stmt| stmt.mentions(self.index))
+    }
+}
+
 impl Leaf {
     /// The value that a parameter of its program is; nothing for those of the frame.
     pub fn taken(&self, param: ParamId) -> Option<&ValueId> {
@@ -240,6 +260,27 @@ impl Leaf {
 }
 
 impl Stmt {
+    /// Whether a statement, or one inside, mentions a size.
+    pub(super) fn mentions(&self, size: SizeId) -> bool {
+        let is_in = |n: &Size| n.coefficient(&Var::Size(size)) != 0;
+        let mut stack = vec![self];
+        while let Some(stmt) = stack.pop() {
+            match stmt {
+                Stmt::Scan(scan) if is_in(&scan.steps) => return true,
+                Stmt::Scan(scan) => stack.extend(&scan.body),
+                Stmt::Leaf(leaf) => {
+                    let mentions = |stmt: &tssa::Stmt| {
+                        super::lift::mentions(stmt, size) || stmt.rhs.sums().iter().chain(&stmt.dims).any(is_in)
+                    };
+                    if leaf.program.stmts.values().any(mentions) {
+                        return true;
+                    }
+                }
+            }
+        }
+        false
+    }
+
     /// Calls `visit` on the values that a statement reads, those of its body among them.
     pub fn visit_reads(&self, visit: &mut impl FnMut(ValueId)) {
         let mut stack = vec![self];
@@ -251,6 +292,7 @@ impl Stmt {
                         visit(state.init);
                         visit(state.after);
                     }
+                    scan.early.iter().for_each(|early| visit(early.changes));
                     stack.extend(&scan.body);
                 }
             }

@@ -160,7 +160,7 @@ fn map_block(
 
 /// The statements that give something needed, and no more of it. What they read is needed as well.
 fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
+    let mut out: Vec<Stmt> = Vec::with_capacity(body.len());
     for stmt in body.iter().rev() {
         match stmt {
             Stmt::Leaf(leaf) => {
@@ -186,9 +186,13 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
                 inside.push((scan.index, scan.steps.clone()));
                 let mut kept: Vec<bool> =
                     scan.states.iter().map(|s| needed.contains(&s.path) || needed.contains(&s.last)).collect();
-                if !kept.contains(&true) {
+                // How many steps it makes may be what others need to know.
+                let is_told =
+                    scan.early.is_some() && scan.steps.as_size().is_some_and(|n| out.iter().any(|s| s.mentions(n)));
+                if !kept.contains(&true) && !is_told {
                     continue;
                 }
+                needed.extend(scan.early.iter().map(|early| early.changes));
                 // A state that a step of another one reads is needed, too.
                 let body = loop {
                     let states = scan.states.iter().zip(&kept).filter(|(_, kept)| **kept);
@@ -242,6 +246,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
                 needed.extend(scan.states.iter().map(|state| state.after));
+                needed.extend(scan.early.iter().map(|early| early.changes));
                 let body = joined(flow, scan.body.clone(), needed, &inside)?;
                 let scan = Stmt::Scan(Scan { body, ..scan });
                 scan.visit_reads(&mut |x| {

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
+use super::data::{Early, Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::leaf::{Joined, Small, Source, sources};
 use crate::base::{Id, IndexId, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -360,8 +360,15 @@ fn lift_scan(
         states.push(State { init, before, after, path, last });
     }
     let paths: Vec<(State, ValueId)> = scan.states.iter().zip(&states).map(|(old, new)| (*old, new.path)).collect();
+    let early = match &scan.early {
+        None => None,
+        Some(early) => match lifted(known, early.changes) {
+            Lifted { value, varies: false } => Some(Early { changes: value, most: early.most.clone() }),
+            Lifted { varies: true, .. } => return Err(Error::bug(PASS, "the number of steps varies")),
+        },
+    };
     let Scan { index, steps, down, .. } = scan;
-    out.push(Stmt::Scan(Scan { index: *index, steps: steps.clone(), down: *down, states, body }));
+    out.push(Stmt::Scan(Scan { index: *index, steps: steps.clone(), down: *down, states, early, body }));
     for (old, new) in paths {
         if !varies(old.before) {
             known.insert(old.path, Lifted { value: new, varies: false });

@@ -32,6 +32,7 @@
 //! | `leaf` | leaves made of programs |
 //! | `last` | results that the last leaf gives |
 //! | `extend` | flows that take more from outside |
+//! | `early` | loops that end early |
 //! | `split` | flows for kernels: nothing is computed again, or stored, for nobody |
 //! | `present` | flows to terms, for reading |
 //! | `json` | flows as JSON |
@@ -41,6 +42,7 @@ mod active;
 mod adjoint;
 mod build;
 mod data;
+mod early;
 mod extend;
 mod forward;
 mod gauss_newton;
@@ -60,7 +62,8 @@ mod verify;
 
 pub use adjoint::adjoint;
 pub use build::Builder;
-pub use data::{Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
+pub use data::{Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
+pub use early::{end_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
 pub use jacobian::jacobian;

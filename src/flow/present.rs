@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::data::{Leaf, Program, Scan, Stmt, ValueId};
+use super::early::to_the_end;
 use super::outline::type_in;
 use crate::base::{Id, IndexId, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -28,6 +29,7 @@ const PASS: &str = "present";
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn present(program: &Program) -> Result<term::Program> {
+    let program = &to_the_end(program)?;
     let mut uses: BTreeMap<ValueId, usize> = BTreeMap::new();
     for x in program.outputs.iter().flat_map(|output| &output.values) {
         *uses.entry(*x).or_insert(0) += 1;

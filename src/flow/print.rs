@@ -47,7 +47,7 @@ impl Program {
                 }
                 Ok(())
             }
-            Stmt::Scan(Scan { index, steps, down, states, body }) => {
+            Stmt::Scan(Scan { index, steps, down, states, early, body }) => {
                 let sizes = &self.frame.sizes;
                 let index = sizes.get(*index).map_or("", String::as_str);
                 let mut text = String::new();
@@ -59,7 +59,11 @@ impl Program {
                 let init = self.names(states.iter().map(|s| s.init));
                 let path = self.names(states.iter().map(|s| s.path));
                 let down = if *down { " down" } else { "" };
-                writeln!(f, "{:indent$}scan {index} < {text}{down}, ({before}) = ({init}) -> ({path})", "")?;
+                write!(f, "{:indent$}scan {index} < {text}{down}, ({before}) = ({init}) -> ({path})", "")?;
+                match early {
+                    Some(early) => writeln!(f, " while {} != 0", self.names([early.changes]))?,
+                    None => writeln!(f)?,
+                }
                 body.iter().try_for_each(|stmt| self.stmt(f, stmt, depth + 1))?;
                 writeln!(f, "{:indent$}  next ({})", "", self.names(states.iter().map(|s| s.after)))
             }

@@ -9,6 +9,7 @@
 //! it is, and those that say the same stand as often as they run.
 
 use super::data::{Leaf, Loops, Program, Scan, Stmt};
+use super::early::to_the_end;
 use crate::base::{Arena, Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
@@ -21,6 +22,7 @@ use crate::ty::Storage;
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow).
 pub fn tally(program: &Program) -> Result<tssa::Program> {
+    let program = &to_the_end(program)?;
     let mut list = List { stmts: Arena::new(), names: Arena::new() };
     list.block(&program.body, &mut Vec::new())?;
     let storage = |output: &super::Output| output.values.first().map_or(Storage::Dense, |x| program.values[*x].storage);

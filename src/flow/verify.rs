@@ -5,14 +5,16 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
+//! - *Early ends*: a loop that ends early has none around and goes up; its number of steps is a size that it alone finds out, and is known behind it; the number
+//!   of changes is a number that its body gives.
 //! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
 use crate::base::{Id, SizeId};
-use crate::index::Size;
-use crate::ty::{Storage, Type};
+use crate::index::{Affine, Size, Var};
+use crate::ty::{Storage, Type, Types};
 
 impl Program {
     /// Checks every invariant; the list is in the module's documentation.
@@ -20,8 +22,13 @@ impl Program {
     /// # Errors
     /// All violations, in words.
     pub fn verify(&self) -> Result<(), Vec<String>> {
-        let mut check =
-            Check { program: self, given: BTreeSet::new(), indices: BTreeMap::new(), complaints: Vec::new() };
+        let mut check = Check {
+            program: self,
+            given: BTreeSet::new(),
+            indices: BTreeMap::new(),
+            found: BTreeSet::new(),
+            complaints: Vec::new(),
+        };
         check.frame();
         if check.complaints.is_empty() {
             let mut scope = BTreeSet::new();
@@ -45,6 +52,8 @@ struct Check<'a> {
     program: &'a Program,
     given: BTreeSet<ValueId>,
     indices: BTreeMap<SizeId, Size>,
+    /// The numbers of steps that loops have found out.
+    found: BTreeSet<SizeId>,
     complaints: Vec<String>,
 }
 
@@ -138,8 +147,21 @@ impl Check<'_> {
         if !inner || self.program.frame.sizes.get(*index).is_none() || around || other {
             self.complain(format!("{index} is no index of this scan"));
         }
-        if let Err(message) = self.program.signature.check_size(steps) {
+        // What a loop finds out is known behind it.
+        let outer = steps.replace(&mut |v| {
+            Ok(match v {
+                Var::Size(n) if self.found.contains(n) => Some(Affine::constant(0)),
+                _ => None,
+            })
+        });
+        let early = scan.early.as_ref();
+        let size = early.map_or(outer.as_ref().unwrap_or(steps), |early| &early.most);
+        if let Err(message) = self.program.signature.check_size(size) {
             self.complain(format!("the number of steps: {message}"));
+        }
+        let is_own = |n: SizeId| inner && n != *index && self.program.frame.sizes.get(n).is_some();
+        if early.is_some() && (!loops.is_empty() || scan.down || !steps.as_size().is_some_and(is_own)) {
+            self.complain(format!("{index} is no index of a loop that finds out how many steps there are"));
         }
         states.iter().for_each(|state| self.read(state.init, scope));
         states.iter().for_each(|state| self.give(state.before, scope));
@@ -147,6 +169,14 @@ impl Check<'_> {
         self.block(body, scope, loops);
         loops.pop();
         states.iter().for_each(|state| self.read(state.after, scope));
+        if let Some(early) = early {
+            self.read(early.changes, scope);
+            let value = self.program.values.get(early.changes);
+            if value.is_none_or(|value| value.ty != Types::REAL || value.storage != Storage::Dense) {
+                self.complain("the number of changes is no number");
+            }
+            self.found.extend(steps.as_size());
+        }
         let values = &self.program.values;
         for state in states {
             let found = [state.init, state.before, state.after, state.last]

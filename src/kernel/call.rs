@@ -144,6 +144,15 @@ impl Kernel {
             (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine),
             (None, _) => self.interpret(inputs, &mut outputs, machine)?,
         }
+        for (steps, most) in &self.limits {
+            let made = machine.workspaces.get(*steps).and_then(|steps| steps.first());
+            if made.is_some_and(|made| *made > *most as f64) {
+                let message = format!(
+                    "an `iterate` whose states are kept goes on after {most} steps: say how many there are at most, as in `while c, at most 1000000`"
+                );
+                return Err(Error::Request(message));
+            }
+        }
         for (from, to) in &self.rounded {
             if let (Some(from), Some(mut to)) = (machine.workspaces.get(*from), outputs.get_mut(*to)) {
                 to.round_from(from);

@@ -74,30 +74,136 @@ impl Partial {
 /// An instruction. `end` is the place of the `Next` of a loop, or the place behind a test.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    For { index: usize, limit: usize, values: Values, lanes: usize, sums: Box<[Partial]>, end: usize },
-    Next { start: usize },
-    If { test: Test, end: usize },
-    Let { index: usize, array: usize, at: Form },
-    Neighbour { index: usize, array: usize, at: Form },
-    Find { index: usize, pointers: usize, at: Form, key: Option<(usize, Form)> },
-    Extremum { index: usize, at: usize, view: View, extent: Form, best: usize, value: usize, end: usize },
-    NextExtremum { start: usize },
-    Literal { to: usize, x: f64 },
-    Index { to: usize, form: Form },
-    Load { to: usize, buffer: BufferId, at: Form },
-    Add { to: usize, a: usize, b: usize },
-    Mul { to: usize, a: usize, b: usize },
-    MulAdd { to: usize, a: usize, b: usize, c: usize },
-    Select { to: usize, a: usize, b: usize },
-    Apply { to: usize, function: Function, args: Box<[usize]> },
-    Clear { to: usize },
-    Assign { to: usize, a: usize },
-    Accumulate { to: usize, a: usize, partial: bool },
-    AddProduct { to: usize, a: usize, b: usize, partial: bool },
-    Extend { to: usize, a: usize, view: View, partial: bool },
-    Store { buffer: BufferId, at: Form, a: usize },
-    Fill { buffer: BufferId },
-    Tuple { number: usize, at: Form },
+    For {
+        index: usize,
+        limit: usize,
+        values: Values,
+        lanes: usize,
+        sums: Box<[Partial]>,
+        end: usize,
+    },
+    Next {
+        start: usize,
+    },
+    If {
+        test: Test,
+        end: usize,
+    },
+    Let {
+        index: usize,
+        array: usize,
+        at: Form,
+    },
+    Neighbour {
+        index: usize,
+        array: usize,
+        at: Form,
+    },
+    Find {
+        index: usize,
+        pointers: usize,
+        at: Form,
+        key: Option<(usize, Form)>,
+    },
+    Extremum {
+        index: usize,
+        at: usize,
+        view: View,
+        extent: Form,
+        best: usize,
+        value: usize,
+        end: usize,
+    },
+    NextExtremum {
+        start: usize,
+    },
+    Literal {
+        to: usize,
+        x: f64,
+    },
+    Index {
+        to: usize,
+        form: Form,
+    },
+    Load {
+        to: usize,
+        buffer: BufferId,
+        at: Form,
+    },
+    Add {
+        to: usize,
+        a: usize,
+        b: usize,
+    },
+    Mul {
+        to: usize,
+        a: usize,
+        b: usize,
+    },
+    MulAdd {
+        to: usize,
+        a: usize,
+        b: usize,
+        c: usize,
+    },
+    Select {
+        to: usize,
+        a: usize,
+        b: usize,
+    },
+    Apply {
+        to: usize,
+        function: Function,
+        args: Box<[usize]>,
+    },
+    Clear {
+        to: usize,
+    },
+    Assign {
+        to: usize,
+        a: usize,
+    },
+    Accumulate {
+        to: usize,
+        a: usize,
+        partial: bool,
+    },
+    AddProduct {
+        to: usize,
+        a: usize,
+        b: usize,
+        partial: bool,
+    },
+    Extend {
+        to: usize,
+        a: usize,
+        view: View,
+        partial: bool,
+    },
+    Store {
+        buffer: BufferId,
+        at: Form,
+        a: usize,
+    },
+    /// The index is the number there, from 0 to a form.
+    Length {
+        index: usize,
+        buffer: BufferId,
+        at: Form,
+        most: Form,
+    },
+    /// Leaves the loop that begins at a place, where the number is 0.
+    End {
+        a: usize,
+        start: usize,
+    },
+    Fill {
+        buffer: BufferId,
+    },
+    Tuple {
+        number: usize,
+        at: Form,
+    },
 }
 
 /// The code of a nest.
@@ -129,6 +235,7 @@ pub(super) fn compile(nest: &Nest, shapes: &[Shape], bindings: &Bindings) -> Res
         varying: BTreeSet::new(),
         lane_index: None,
         sums: BTreeSet::new(),
+        around: Vec::new(),
     };
     compiler.body(&nest.body)?;
     Ok(compiler.code)
@@ -145,6 +252,8 @@ struct Compiler<'a> {
     lane_index: Option<usize>,
     /// The registers outside of that loop which it adds to.
     sums: BTreeSet<usize>,
+    /// Where the loops around begin, outside in.
+    around: Vec<usize>,
 }
 
 impl Compiler<'_> {
@@ -256,7 +365,9 @@ impl Compiler<'_> {
                 if lanes > 1 {
                     (self.lane_index, self.sums) = (Some(index), outside);
                 }
+                self.around.push(start);
                 self.body(body)?;
+                self.around.pop();
                 if lanes > 1 {
                     (self.lane_index, self.sums) = (None, BTreeSet::new());
                 }
@@ -327,6 +438,17 @@ impl Compiler<'_> {
                 let at = offset(place, self.shapes, self.bindings)?;
                 let at = self.form_of(at);
                 self.code.ops.push(Op::Store { buffer: place.buffer, at, a: a.index() });
+            }
+            Stmt::Length { index, place, most } => {
+                let (at, most) = (offset(place, self.shapes, self.bindings)?, self.form(most)?);
+                let at = self.form_of(at);
+                let index = self.index(*index);
+                self.code.ops.push(Op::Length { index, buffer: place.buffer, at, most });
+            }
+            Stmt::End(r) => {
+                let start = self.around.last().copied();
+                let start = start.ok_or_else(|| Error::bug("bind", "an end of no loop"))?;
+                self.code.ops.push(Op::End { a: r.index(), start });
             }
             Stmt::Fill(buffer) => self.code.ops.push(Op::Fill { buffer: *buffer }),
             Stmt::Tuple(number, at) => {

@@ -47,6 +47,10 @@ impl Effort<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<f64> {
         let (index, (from, values), body) = match stmt {
+            // Data decide when it ends.
+            Stmt::For { index, body, .. } if body.iter().any(|stmt| matches!(stmt, Stmt::End(_))) => {
+                (*index, (0.0, 1.0), body)
+            }
             Stmt::For { index, domain, body, .. } => (*index, self.domain(domain)?, body),
             Stmt::Extremum { extent, at, body, .. } => (*at, (0.0, self.value(extent)?), body),
             Stmt::If { cond, body } => return if self.holds(cond)? { self.body(body) } else { Ok(0.0) },

@@ -238,6 +238,18 @@ impl Run<'_, '_, '_, '_> {
                 Ok(next)
             }
             Op::If { test, end } => Ok(if self.test(test) { next } else { *end }),
+            Op::End { a, start } => match self.code.ops.get(*start) {
+                Some(Op::For { end, .. }) if self.real(*a) == 0.0 => Ok(end + 1),
+                _ => Ok(next),
+            },
+            Op::Length { index, buffer, at, most } => {
+                let place = usize::try_from(self.uniform(at)).ok();
+                let number = place.and_then(|place| self.memory.read(*buffer).ok()?.get(place));
+                let number = number.ok_or_else(|| outside("a buffer"))?;
+                // The cast saturates.
+                self.registers.indices[*index] = (number as i64).clamp(0, self.uniform(most).max(0));
+                Ok(next)
+            }
             Op::Let { index, array, at } => {
                 let base = self.uniform(at);
                 let load = |place: i64| {
@@ -366,6 +378,8 @@ impl Run<'_, '_, '_, '_> {
             Op::For { .. }
             | Op::Next { .. }
             | Op::If { .. }
+            | Op::End { .. }
+            | Op::Length { .. }
             | Op::Let { .. }
             | Op::Neighbour { .. }
             | Op::Find { .. }

@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::base::{Arena, Id, ParamId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::Size;
-use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded};
+use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded, StepLimit};
 use crate::schedule::machine::CACHED;
 use crate::schedule::{Sizes, Specialised, constants_by_name, specialise};
 use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
@@ -96,6 +96,8 @@ pub struct Kernel {
     outputs: Vec<Output>,
     /// The numbers of workspaces that are rounded to outputs at the end.
     rounded: Vec<(usize, usize)>,
+    /// The numbers of workspaces that say how many steps a loop made, with how many it may make.
+    limits: Vec<(usize, u64)>,
     /// The patterns of results that were found out.
     assembled: Found,
     /// Threads of its own for native code.
@@ -247,6 +249,7 @@ impl Kernel {
         let relations = bindings.relations().clone();
         let native = Swap::new(&program, bindings, &arrays, engine)?;
         let rounded = rounded(&program, &locations)?;
+        let limits = limits(&program, &locations);
         let (idle, assembled) = (Mutex::default(), Found::default());
         let kernel = Kernel {
             program,
@@ -262,6 +265,7 @@ impl Kernel {
             held,
             outputs,
             rounded,
+            limits,
             assembled,
             threads: None,
             idle,
@@ -350,6 +354,15 @@ fn specialised(program: &Program, bindings: &Bindings, constants: &BTreeSet<Para
     let tuples = |r: RelationId| bindings.relations().get(r).and_then(|r| u64::try_from(r.len()).ok());
     let sizes = Sizes { length: &length, tuples: &tuples, cached: CACHED };
     specialise(program, Some(&sizes), constants)
+}
+
+/// The numbers of the workspaces that say how many steps a loop made, with how many it may make.
+fn limits(program: &Program, locations: &[Location]) -> Vec<(usize, u64)> {
+    let of = |limit: &StepLimit| match locations.get(limit.steps.index()) {
+        Some(Location::Workspace(steps)) => Some((*steps, limit.most)),
+        _ => None,
+    };
+    program.limits.iter().filter_map(of).collect()
 }
 
 /// The numbers of the workspaces and outputs of what is rounded at the end.

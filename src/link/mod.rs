@@ -17,6 +17,9 @@
 //! **Loop indices.** What is a size in a leaf is an index in the nest, and nothing else changes. A buffer has no axis of such a length: it is made as long as it
 //! may become.
 //!
+//! **Loops that end early** store how many steps they made. A nest behind them that has to know begins by loading it; buffers are as long as they
+//! may become.
+//!
 //! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops. But rows that no step mixes go through all steps
 //! in blocks, which are parallel.
 //!
@@ -32,18 +35,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, Id, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
-use crate::flow::{self, Leaf, Scan, State, ValueId};
+use crate::flow::{self, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Program, Stmt, loads, stores,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, StepLimit,
+    Stmt, loads, stores,
 };
 use crate::schedule::Within;
 use crate::tssa;
-use crate::ty::Precision;
+use crate::ty::{MOST_STEPS, Precision};
 
 use places::{Home, Placing, Shape};
 
 const PASS: &str = "link";
+
+/// How many steps a loop may make that nobody bounds, where its states are kept.
+const MOST_KEPT: u64 = 1 << 16;
 
 /// The loop nests of a flow, of which `nests` makes those of a leaf.
 ///
@@ -61,6 +68,8 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
         results: BTreeMap::new(),
         read: BTreeSet::new(),
         afters: BTreeMap::new(),
+        lengths: BTreeMap::new(),
+        limits: Vec::new(),
     };
     linker.plan()?;
     for stmt in &flow.body {
@@ -71,6 +80,7 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
                 let mut body = linker.scan(scan, &mut open)?;
                 let Open { mut names, buffers, mut decisions, .. } = open;
                 decisions.extend(rows::in_blocks(&mut body, &mut names)?);
+                let body = linker.with_lengths(body)?;
                 linker.nests.push(Nest { buffers, decisions, body });
             }
         }
@@ -94,6 +104,9 @@ struct Linker<'a> {
     read: BTreeSet<ValueId>,
     /// How many states a value is after a step.
     afters: BTreeMap<ValueId, usize>,
+    /// What loops find out how many steps they make: where that is, and what it is at most.
+    lengths: BTreeMap<SizeId, (BufferId, Size)>,
+    limits: Vec<StepLimit>,
 }
 
 /// The nest of a scan on the way.
@@ -173,8 +186,8 @@ impl Linker<'_> {
     fn store(&mut self, x: ValueId, open: Option<&mut Open>) -> Result<Home> {
         let result = self.results.get(&x).copied().filter(|_| open.as_ref().is_none_or(|open| open.around.is_empty()));
         let Shape { entries, mut dims } = self.shape(x)?;
-        if let Some(open) = &open {
-            dims = dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?;
+        for n in &mut dims {
+            *n = self.longest(n, open.as_deref())?;
         }
         let name = result.map_or_else(|| self.flow.values[x].name.clone(), |result| self.result_name(result));
         let kind = result.map_or(BufferKind::Workspace, |(k, leaf)| BufferKind::Output(k, leaf));
@@ -228,8 +241,8 @@ impl Linker<'_> {
                 BufferKind::Output(given, _) => of(leaf.gives.get(given))?,
                 BufferKind::Workspace => {
                     let mut own = buffer.clone();
-                    if let Some(open) = &open {
-                        own.dims = own.dims.iter().map(|n| open.most(n)).collect::<Checked<_>>()?;
+                    for n in &mut own.dims {
+                        *n = self.longest(n, open.as_deref())?;
                     }
                     Home { buffer: self.buffers.push(own), row: None }
                 }
@@ -241,6 +254,38 @@ impl Linker<'_> {
         Ok((compiled, Placing { homes, arrays }))
     }
 
+    /// A length, as large as it may become.
+    fn longest(&self, n: &Size, open: Option<&Open>) -> Checked<Size> {
+        let most = open.map_or_else(|| Ok(n.clone()), |open| open.most(n))?;
+        most.replace(&mut |v| {
+            Ok(if let Var::Size(n) = v { self.lengths.get(n).map(|(_, most)| most.clone()) } else { None })
+        })
+    }
+
+    /// The body of a nest where lengths that loops found out are loaded first.
+    fn with_lengths(&self, body: Vec<Stmt>) -> Checked<Vec<Stmt>> {
+        let mut mentioned = BTreeSet::new();
+        for stmt in &body {
+            stmt.visit(&mut |stmt| {
+                stmt.visit_affine(&mut |a| {
+                    a.visit(&mut |v| mentioned.extend(if let Var::Size(n) = v { Some(*n) } else { None }));
+                });
+            });
+        }
+        let found = self.lengths.iter().filter(|(n, _)| mentioned.contains(n));
+        let (mut names, mut out) = (Fresh::default(), Vec::new());
+        for (n, (buffer, most)) in found {
+            let index = names.fresh_index();
+            names.fix_size(*n, index.into());
+            out.push(Stmt::Length { index, place: Place { buffer: *buffer, at: Vec::new() }, most: most.clone() });
+        }
+        if out.is_empty() {
+            return Ok(body);
+        }
+        out.extend(names.body(&body)?);
+        Ok(out)
+    }
+
     /// A leaf at the top.
     fn leaf(&mut self, leaf: &Leaf) -> Result<()> {
         let (compiled, placing) = self.compiled(leaf, None)?;
@@ -249,6 +294,7 @@ impl Linker<'_> {
             for buffer in &mut nest.buffers {
                 *buffer = placing.home(*buffer)?.buffer;
             }
+            nest.body = self.with_lengths(nest.body)?;
             self.nests.push(nest);
         }
         Ok(())
@@ -277,9 +323,13 @@ impl Linker<'_> {
 
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
-        let Scan { index, steps, down, states, body } = scan;
+        let Scan { index, steps, down, states, early, body } = scan;
         let (mut out, mut kept) = (Vec::new(), Vec::new());
         let last = open.names.affine(steps)?;
+        let count = match early {
+            Some(early) => Some(self.steps_of(scan, early, open, &mut out)?),
+            None => None,
+        };
         let (first, end) =
             if *down { (last.clone(), Affine::constant(0)) } else { (Affine::constant(0), last.clone()) };
         for state in states {
@@ -296,8 +346,9 @@ impl Linker<'_> {
             out.extend(self.copied(state.init, state.before, &home, open)?);
             kept.push((home, path));
         }
-        if !self.is_not_negative(steps, &open.around)? && !out.is_empty() {
-            out = vec![Stmt::If { cond: Cond::NonNegative(last.clone()), body: out }];
+        let most = self.longest(&last, None)?;
+        if !self.is_not_negative(&most, &open.around)? && !out.is_empty() {
+            out = vec![Stmt::If { cond: Cond::NonNegative(most.clone()), body: out }];
         }
         open.decisions.push(Decision::Steps {
             path: self.flow.values[states.first().map_or(ValueId(0), |s| s.path)].name.clone(),
@@ -336,8 +387,50 @@ impl Linker<'_> {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
         open.around.pop();
+        if let (Some(early), Some(count)) = (early, count) {
+            let made = open.names.fresh_real();
+            inner.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
+            inner.push(Stmt::Store(count.clone(), made));
+            let changes = open.names.fresh_real();
+            inner.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
+            inner.push(Stmt::End(changes));
+            out.push(Stmt::one_by_one(step, Domain::whole(&most)?, inner));
+            if let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer) {
+                // It ended because it may make no more steps.
+                let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
+                out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
+                let most = i64::try_from(limit.most).unwrap_or(i64::MAX);
+                let body = vec![
+                    Stmt::Define(more, Real::Index(Affine::constant(most).add_constant(1)?)),
+                    Stmt::Store(count, more),
+                ];
+                out.push(Stmt::If { cond: Cond::Support(changes), body });
+            }
+            return Ok(out);
+        }
         out.push(Stmt::one_by_one(step, Domain::whole(&last)?, inner));
         Ok(out)
+    }
+
+    /// Where a loop that ends early says how many steps it made: so far none.
+    fn steps_of(&mut self, scan: &Scan, early: &Early, open: &mut Open, out: &mut Vec<Stmt>) -> Result<Place> {
+        let size =
+            scan.steps.as_size().ok_or_else(|| Error::bug(PASS, "a loop that does not say how many steps it made"))?;
+        let name = self.flow.frame.sizes.get(size).cloned().unwrap_or_default();
+        let buffer = self.buffers.push(Buffer::workspace(name, None, Vec::new()));
+        open.writes(buffer);
+        let is_kept = scan.states.iter().any(|state| self.read.contains(&state.path));
+        let most = match early.most.as_constant() {
+            Some(MOST_STEPS) if is_kept => {
+                self.limits.push(StepLimit { steps: buffer, most: MOST_KEPT });
+                Size::constant(MOST_KEPT as i64)
+            }
+            _ => early.most.clone(),
+        };
+        self.lengths.insert(size, (buffer, most));
+        let (place, none) = (Place { buffer, at: Vec::new() }, open.names.fresh_real());
+        out.extend([Stmt::Define(none, Real::Literal(0.0)), Stmt::Store(place.clone(), none)]);
+        Ok(place)
     }
 
     /// Has steps store states over those before them where that may be; gives those that are still to be copied.
@@ -408,12 +501,13 @@ impl Linker<'_> {
                 if let [Stmt::For { parallel, .. }] = body.as_mut_slice() {
                     *parallel = true;
                 }
+                let body = self.with_lengths(body)?;
                 self.nests.push(Nest { buffers: vec![to.buffer], decisions: vec![Decision::CopiedResult {}], body });
                 leaves.push(to.buffer);
             }
             outputs.push((output.name.clone(), leaves));
         }
-        let Linker { flow, buffers, arrays, nests, .. } = self;
+        let Linker { flow, buffers, arrays, nests, limits, .. } = self;
         Ok(Program {
             signature: flow.signature.clone(),
             arrays: arrays.into_items().collect(),
@@ -421,6 +515,7 @@ impl Linker<'_> {
             nests,
             outputs,
             rounded: Vec::new(),
+            limits,
             bins: Default::default(),
         })
     }

@@ -33,7 +33,7 @@ impl Home {
         Home { buffer: self.buffer, row: Some(row) }
     }
 
-    fn place(&self, at: &[Affine]) -> Place {
+    pub fn place(&self, at: &[Affine]) -> Place {
         Place { buffer: self.buffer, at: self.row.iter().chain(at).cloned().collect() }
     }
 }
@@ -79,11 +79,12 @@ impl Placing {
                         self.array(found)?;
                     }
                 }
-                Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => {
+                Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => {
                     *place = self.home(place.buffer)?.place(&place.at);
                 }
                 Stmt::Fill(buffer) => *buffer = self.home(*buffer)?.buffer,
-                Stmt::Define(..)
+                Stmt::End(_)
+                | Stmt::Define(..)
                 | Stmt::Local(_)
                 | Stmt::Assign(..)
                 | Stmt::Accumulate(..)

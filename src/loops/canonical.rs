@@ -86,6 +86,7 @@ impl Program {
             }
         }
         found.extend(self.rounded.iter().flat_map(|rounded| [rounded.to, rounded.from]).map(Mention::Buffer));
+        found.extend(self.limits.iter().map(|limit| Mention::Buffer(limit.steps)));
         found.extend(self.outputs.iter().flat_map(|(_, leaves)| leaves).copied().map(Mention::Buffer));
         found
     }
@@ -107,10 +108,13 @@ fn of_stmt(stmt: &Stmt, found: &mut Vec<Mention>) {
                 found.push(Mention::Array(*array));
             }
         }
-        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => found.push(Mention::Buffer(place.buffer)),
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => {
+            found.push(Mention::Buffer(place.buffer));
+        }
         Stmt::Fill(buffer) => found.push(Mention::Buffer(*buffer)),
         Stmt::Extremum { .. }
         | Stmt::If { .. }
+        | Stmt::End(_)
         | Stmt::Define(..)
         | Stmt::Local(_)
         | Stmt::Assign(..)

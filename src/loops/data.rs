@@ -374,6 +374,15 @@ pub enum Stmt {
         /// How the result comes about.
         how: Search,
     },
+    /// `index = place`, a number that a loop has stored to say how many steps it made: an integer from 0 to `most`.
+    Length {
+        /// The index defined.
+        index: IndexId,
+        /// Where the number is.
+        place: Place,
+        /// What it is at most, over sizes; never negative.
+        most: Size,
+    },
     /// The first place below `extent` of the largest or smallest value, as the view says; -1 where the extent is not positive.
     Extremum {
         /// The index defined.
@@ -410,6 +419,8 @@ pub enum Stmt {
     Extend(View, RealId, RealId),
     /// Writes a place, which no other iteration writes.
     Store(Place, RealId),
+    /// Ends the loop in whose body this stands, where the number is 0. The loop is one by one.
+    End(RealId),
     /// Makes a buffer zero.
     Fill(BufferId),
     /// Lists a place of a pattern, by the number of the pattern. Only in programs that find out patterns, which the interpreter runs.
@@ -442,6 +453,8 @@ pub struct Program {
     pub outputs: Vec<(String, Vec<BufferId>)>,
     /// Workspaces that are rounded to outputs when all nests have run.
     pub rounded: Vec<Rounded>,
+    /// How many steps loops may make that nobody bounds.
+    pub limits: Vec<StepLimit>,
     /// Which relations have bins.
     pub bins: Bins,
 }
@@ -454,6 +467,15 @@ pub(crate) fn name_of(buffers: &Arena<BufferId, Buffer>, id: BufferId) -> String
 /// What the first buffer is called that a nest writes.
 pub(crate) fn title(buffers: &Arena<BufferId, Buffer>, nest: &Nest) -> String {
     nest.buffers.first().map_or_else(String::new, |b| name_of(buffers, *b))
+}
+
+/// How many steps a loop may make; that it wants more is an error when all nests have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepLimit {
+    /// The workspace where the loop stores how many steps it made, 1 more than the limit where it wants more.
+    pub steps: BufferId,
+    /// The limit.
+    pub most: u64,
 }
 
 /// An output in single precision that nests read: they read a workspace, in double precision, of the same shape.

@@ -49,7 +49,7 @@ pub(crate) fn only_sums(body: &[Stmt]) -> bool {
             Stmt::Assign(r, _) | Stmt::Extend(_, r, _) => {
                 assigned.insert(*r);
             }
-            Stmt::Fill(_) => fills = true,
+            Stmt::Fill(_) | Stmt::End(_) => fills = true,
             _ => {}
         });
     }

@@ -22,8 +22,10 @@ use crate::ty::{Precision, leaf_name};
 pub(super) type Key = (String, u32);
 
 /// Words that begin a line or a number where a buffer may stand.
-const OF_BUFFERS: [&str; 12] =
-    ["NaN", "bins", "entries", "for", "held", "if", "inf", "local", "out", "parallel", "param", "pattern"];
+const OF_BUFFERS: [&str; 14] = [
+    "NaN", "bins", "end", "entries", "for", "held", "if", "inf", "limit", "local", "out", "parallel", "param",
+    "pattern",
+];
 
 /// Words that begin a domain, a bound or a test where a size may stand.
 const OF_SIZES: [&str; 17] = [

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! program ::= [bins of k from k tuples on] (param head [, leaf k of x] | held head [, number k])*
-//!             (nest | head = x, rounded | out name = x [and x ..], ..)*
+//!             (nest | head = x, rounded | limit x, k | out name = x [and x ..], ..)*
 //! nest    ::= (entries | head, ..): and statements, each two blanks further in than what it is part of
 //! head    ::= x [ "[" [R,] n, .. "]" ] [in single precision]
 //! stmt    ::= [parallel] for i in domain [, lanes k] [, jam k]
 //!           | i = array[a] [, in steps of k]
 //!           | i = (first in segment | find a in segment of array) [, onwards | , bound in array[a]]
 //!           | i = (argmax | argmin) i < n. r where
+//!           | i = length x[a, ..], at most n | end if r is 0
 //!           | if cond | local r | r := r | r += r [* r] | x[a, ..] = r | x = 0 | pattern k has (a, ..)
 //!           | r = real
 //! real    ::= number | real(a) | x[a, ..] | r + r | r * r [+ r] | r / r | r^k | f(r, ..) | "[" r != 0 "]" r
@@ -46,7 +47,7 @@ use std::sync::Arc;
 use super::Decision;
 use super::data::{
     Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Coordinate, Domain, Neighbours, Nest, Part,
-    Place, Program, RealId, Rounded, Search, Segment, Stmt,
+    Place, Program, RealId, Rounded, Search, Segment, StepLimit, Stmt,
 };
 use super::names::{Key, Names};
 use super::scan::{Content, Line, problem};
@@ -116,6 +117,7 @@ struct Parser<'a> {
     open: Vec<Stmt>,
     outputs: Vec<(String, Vec<BufferId>)>,
     rounded: Vec<Rounded>,
+    limits: Vec<StepLimit>,
     bins: Bins,
     held: usize,
 }
@@ -143,6 +145,7 @@ impl<'a> Parser<'a> {
             open: Vec::new(),
             outputs: Vec::new(),
             rounded: Vec::new(),
+            limits: Vec::new(),
             bins: Bins::default(),
             held: 0,
         })
@@ -157,6 +160,7 @@ impl<'a> Parser<'a> {
             nests: self.nests,
             outputs: self.outputs,
             rounded: self.rounded,
+            limits: self.limits,
             bins: self.bins,
         }
     }
@@ -226,6 +230,14 @@ impl<'a> Parser<'a> {
             "param" => self.param(),
             "held" => self.held(),
             "out" => self.output(),
+            "limit" => {
+                self.line.eat("limit");
+                let steps = self.buffer()?;
+                self.line.expect(",")?;
+                let most = self.line.integer("how many steps there may be")?;
+                self.limits.push(StepLimit { steps, most });
+                Ok(())
+            }
             "entries" => {
                 self.line.eat("entries");
                 self.line.expect(":")?;
@@ -452,6 +464,13 @@ impl<'a> Parser<'a> {
             "if" => {
                 self.line.eat("if");
                 Ok(Stmt::If { cond: self.cond(0)?, body: Vec::new() })
+            }
+            "end" => {
+                self.line.eat_words(&["end", "if"]);
+                let r = self.register()?;
+                self.line.expect("is")?;
+                self.line.expect("0")?;
+                Ok(Stmt::End(r))
             }
             "local" => {
                 self.line.eat("local");
@@ -725,6 +744,14 @@ impl<'a> Parser<'a> {
                 self.line.expect("of")?;
                 let key = Some((self.array()?, key));
                 Ok(Stmt::Find { index, segment, key, how: self.search()? })
+            }
+            "length" => {
+                self.line.eat("length");
+                let place = self.place()?;
+                if !self.line.eat_words(&[",", "at", "most"]) {
+                    return self.line.expected("`, at most` and a size");
+                }
+                Ok(Stmt::Length { index, place, most: self.size()? })
             }
             word @ ("argmax" | "argmin") => {
                 self.line.eat(word);

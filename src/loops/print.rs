@@ -141,6 +141,9 @@ impl<'a> Printer<'a> {
         for rounded in &self.program.rounded {
             writeln!(f, "{} = {}, rounded", self.head(rounded.to), self.buffer(rounded.from))?;
         }
+        for limit in &self.program.limits {
+            writeln!(f, "limit {}, {}", self.buffer(limit.steps), limit.most)?;
+        }
         for (at, (name, leaves)) in self.program.outputs.iter().enumerate() {
             let leaf = |(leaf, b): (usize, &BufferId)| {
                 let others = self.parts.get(&(at, leaf)).into_iter().flatten().filter(|other| *other != b);
@@ -236,6 +239,10 @@ impl<'a> Printer<'a> {
             Stmt::Extend(View::ArgMin, r, value) => writeln!(f, "{r} min= {value}"),
             Stmt::Extend(_, r, value) => writeln!(f, "{r} max= {value}"),
             Stmt::Store(place, value) => writeln!(f, "{} = {value}", self.place(place)),
+            Stmt::Length { index, place, most } => {
+                writeln!(f, "{index} = length {}, at most {}", self.place(place), self.affine(most))
+            }
+            Stmt::End(r) => writeln!(f, "end if {r} is 0"),
             Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
             Stmt::Tuple(number, at) => {
                 let at: Vec<String> = at.iter().map(|a| self.affine(a)).collect();

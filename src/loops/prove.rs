@@ -110,15 +110,20 @@ enum Frame<'a> {
     Find(IndexId, &'a Segment, Option<(ArrayId, &'a Affine)>),
     /// An index from -1 on.
     Found(IndexId, &'a Size),
+    /// An index from 0 to a size.
+    Length(IndexId, &'a Size),
     Test(&'a Cond),
 }
 
 impl Frame<'_> {
     fn defines(&self) -> Option<IndexId> {
         match self {
-            Frame::Loop(i, _) | Frame::Axis(i, _) | Frame::Let(i, ..) | Frame::Find(i, ..) | Frame::Found(i, _) => {
-                Some(*i)
-            }
+            Frame::Loop(i, _)
+            | Frame::Axis(i, _)
+            | Frame::Let(i, ..)
+            | Frame::Find(i, ..)
+            | Frame::Found(i, _)
+            | Frame::Length(i, _) => Some(*i),
             Frame::Test(_) => None,
         }
     }
@@ -202,13 +207,17 @@ impl<'a> Walk<'a, '_> {
                 }
                 self.enter(Frame::Find(*index, segment, key.as_ref().map(|(nodes, key)| (*nodes, key))));
             }
-            Stmt::Store(..) | Stmt::Define(..) => {
+            Stmt::Store(..) | Stmt::Define(..) | Stmt::Length { .. } => {
+                if let Stmt::Length { index, most, .. } = stmt {
+                    self.enter(Frame::Length(*index, most));
+                }
                 let Some(place) = stmt.load().or_else(|| stmt.store()) else { return };
                 let text = || format!("{} may be out of bounds", self.program.place_text(place));
                 self.claim(self.is_in_bounds(place), text);
                 self.accesses.push(Access { place, stores: stmt.store().is_some(), path: self.path.clone() });
             }
-            Stmt::Local(_)
+            Stmt::End(_)
+            | Stmt::Local(_)
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
             | Stmt::MulAdd(..)
@@ -457,7 +466,7 @@ impl<'a> Both<'a> {
                         want(key, &mut wanted);
                     }
                 }
-                Frame::Axis(..) | Frame::Found(..) => {}
+                Frame::Axis(..) | Frame::Found(..) | Frame::Length(..) => {}
             }
             self.frame(side, frame, rename)?;
         }
@@ -494,6 +503,11 @@ impl<'a> Both<'a> {
                 }
             }
             Frame::Axis(i, n) => self.facts.range(named(*i), n),
+            Frame::Length(i, n) => {
+                let index = Affine::index(named(*i));
+                self.facts.assume(&Pred::non_negative(index.clone()));
+                self.facts.assume(&Pred::non_negative(n.sub(&index)?));
+            }
             Frame::Found(i, n) => {
                 let index = Affine::index(named(*i));
                 self.facts.assume(&Pred::lt(&index, n)?);

@@ -42,6 +42,7 @@ impl Program {
             buffer(from);
             buffer(to);
         }
+        self.limits.iter_mut().for_each(|limit| buffer(&mut limit.steps));
     }
 }
 
@@ -67,9 +68,12 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
                     array(found);
                 }
             }
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => buffer(&mut place.buffer),
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => {
+                buffer(&mut place.buffer);
+            }
             Stmt::Fill(filled) => buffer(filled),
-            Stmt::Define(..)
+            Stmt::End(_)
+            | Stmt::Define(..)
             | Stmt::Local(_)
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
@@ -99,12 +103,16 @@ impl Fresh {
         let (mut next_index, mut next_real) = (0, 0);
         for stmt in body {
             stmt.visit(&mut |stmt| match stmt {
-                Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
+                Stmt::For { index, .. }
+                | Stmt::Let { index, .. }
+                | Stmt::Find { index, .. }
+                | Stmt::Length { index, .. } => {
                     next_index = next_index.max(index.index() + 1);
                 }
                 Stmt::Extremum { index, at, .. } => next_index = next_index.max(index.index().max(at.index()) + 1),
                 Stmt::Define(r, _) | Stmt::Local(r) => next_real = next_real.max(r.index() + 1),
                 Stmt::If { .. }
+                | Stmt::End(_)
                 | Stmt::Assign(..)
                 | Stmt::Accumulate(..)
                 | Stmt::MulAdd(..)
@@ -309,6 +317,11 @@ impl Fresh {
             Stmt::MulAdd(r, a, b) => Stmt::MulAdd(self.read(*r), self.read(*a), self.read(*b)),
             Stmt::Extend(view, r, a) => Stmt::Extend(*view, self.read(*r), self.read(*a)),
             Stmt::Store(place, a) => Stmt::Store(self.place(place)?, self.read(*a)),
+            Stmt::Length { index, place, most } => {
+                let (place, most) = (self.place(place)?, self.affine(most)?);
+                Stmt::Length { index: self.index(*index), place, most }
+            }
+            Stmt::End(r) => Stmt::End(self.read(*r)),
             Stmt::Fill(buffer) => Stmt::Fill(*buffer),
             Stmt::Tuple(number, at) => Stmt::Tuple(*number, at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?),
         })

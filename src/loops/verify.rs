@@ -13,6 +13,7 @@
 //!   that a nest writes, and becomes an output that none does.
 //! - *Matrices*: buffers that are one leaf of an output have one shape and precision, on no pattern, and no nest reads them. Where a row starts in a
 //!   matrix says where it is stored, in an output of one axis, and nothing else; each nest takes it from one array, that of its block.
+//! - *Ends*: a loop that ends early is one by one, and the end stands in its body, under no test.
 //! - *Jam*: iterations that may be interleaved add to registers outside in order, at most, and differ in loads, arithmetic, stores, and bounds
 //!   of loops alone: see [`can_jam`].
 
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::carried;
 use super::data::{
     ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
-    Search, Segment, Stmt,
+    Search, Segment, StepLimit, Stmt,
 };
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
@@ -57,6 +58,12 @@ impl Program {
             complaints.extend(check.complaints.into_iter().map(|c| format!("{name}: {c}")));
             if !nest.buffers.iter().all(|b| written.insert(b.index())) {
                 complaints.push(format!("{name} is written by two nests"));
+            }
+        }
+        for StepLimit { steps, .. } in &self.limits {
+            let buffer = self.buffers.get(*steps);
+            if buffer.is_none_or(|buffer| buffer.rank() != 0) || !written.contains(&steps.index()) {
+                complaints.push(format!("{steps} is no number of steps"));
             }
         }
         for Rounded { from, to } in &self.rounded {
@@ -208,6 +215,8 @@ impl Check<'_> {
                     Stmt::For { .. }
                     | Stmt::Let { .. }
                     | Stmt::Find { .. }
+                    | Stmt::Length { .. }
+                    | Stmt::End(_)
                     | Stmt::Extremum { .. }
                     | Stmt::If { .. }
                     | Stmt::Assign(..)
@@ -225,7 +234,21 @@ impl Check<'_> {
         }
         self.partials();
         self.complaints.extend(carried::complaints(self.program, nest));
+        self.ends(&nest.body, false);
         self.body(&nest.body, &mut Scope::default());
+    }
+
+    /// Loops that end early are one by one, and the end stands in their body itself.
+    fn ends(&mut self, body: &[Stmt], may_end: bool) {
+        for stmt in body {
+            match stmt {
+                Stmt::End(_) if !may_end => self.complain("an end of no loop, or of one that is not one by one"),
+                Stmt::For { lanes, jam, parallel, body, .. } => {
+                    self.ends(body, *lanes == 1 && *jam == 1 && !parallel);
+                }
+                stmt => self.ends(stmt.body(), false),
+            }
+        }
     }
 
     /// A register that takes sums takes no extrema: lanes are put together in one way.
@@ -323,6 +346,15 @@ impl Check<'_> {
                     self.complain(format_args!("{r} is one number, and lanes set it"));
                 }
             }
+            Stmt::Length { index, place, most } => {
+                self.place(place, false);
+                if scope.in_lanes || most.has_indices() {
+                    self.complain(format_args!("{index} is no length"));
+                }
+                scope.enter(Entered::Index(*index));
+            }
+            // Where it may stand is said by the loop.
+            Stmt::End(_) => {}
             Stmt::Store(place, _) => self.place(place, true),
             Stmt::Fill(buffer) => {
                 self.writes(*buffer);

@@ -18,6 +18,8 @@ impl Stmt {
             Stmt::For { body, .. } | Stmt::Extremum { body, .. } | Stmt::If { body, .. } => body,
             Stmt::Let { .. }
             | Stmt::Find { .. }
+            | Stmt::Length { .. }
+            | Stmt::End(_)
             | Stmt::Define(..)
             | Stmt::Local(_)
             | Stmt::Assign(..)
@@ -33,7 +35,10 @@ impl Stmt {
     /// The indices that this statement alone defines.
     pub fn defines(&self) -> impl Iterator<Item = IndexId> + use<> {
         let (one, other) = match self {
-            Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => (Some(*index), None),
+            Stmt::For { index, .. }
+            | Stmt::Let { index, .. }
+            | Stmt::Find { index, .. }
+            | Stmt::Length { index, .. } => (Some(*index), None),
             Stmt::Extremum { index, at, .. } => (Some(*index), Some(*at)),
             _ => (None, None),
         };
@@ -66,7 +71,9 @@ impl Stmt {
             Stmt::Define(_, Real::Index(a)) => visit(a),
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => place.at.iter().for_each(visit),
             Stmt::Tuple(_, at) => at.iter().for_each(visit),
-            Stmt::Define(..)
+            Stmt::Length { place, most, .. } => place.at.iter().chain([most]).for_each(visit),
+            Stmt::End(_)
+            | Stmt::Define(..)
             | Stmt::Local(_)
             | Stmt::Assign(..)
             | Stmt::Accumulate(..)
@@ -91,7 +98,9 @@ impl Stmt {
     pub fn visit_reads(&self, visit: &mut dyn FnMut(RealId)) {
         match self {
             Stmt::Define(_, real) => real.visit_reads(visit),
-            Stmt::Assign(_, r) | Stmt::Accumulate(_, r) | Stmt::Extend(_, _, r) | Stmt::Store(_, r) => visit(*r),
+            Stmt::Assign(_, r) | Stmt::Accumulate(_, r) | Stmt::Extend(_, _, r) | Stmt::Store(_, r) | Stmt::End(r) => {
+                visit(*r)
+            }
             Stmt::MulAdd(_, a, b) => {
                 visit(*a);
                 visit(*b);
@@ -101,6 +110,7 @@ impl Stmt {
             Stmt::For { .. }
             | Stmt::Let { .. }
             | Stmt::Find { .. }
+            | Stmt::Length { .. }
             | Stmt::Local(_)
             | Stmt::Fill(_)
             | Stmt::Tuple(..) => {}
@@ -110,7 +120,7 @@ impl Stmt {
     /// The place that this statement alone loads from.
     pub fn load(&self) -> Option<&Place> {
         match self {
-            Stmt::Define(_, Real::Load(place)) => Some(place),
+            Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } => Some(place),
             _ => None,
         }
     }
@@ -315,7 +325,9 @@ impl Jam<'_> {
                 self.allowed &= !mentions;
                 cond.visit_reads(&mut |r| self.allowed &= !self.differs.contains(&r));
             }
-            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => self.allowed = false,
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Length { .. } | Stmt::End(_) => {
+                self.allowed = false;
+            }
             Stmt::Define(r, real) => {
                 real.visit_reads(&mut |a| mentions |= self.differs.contains(&a));
                 // What was stored in another iteration could be read, so loads differ.

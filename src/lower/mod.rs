@@ -103,8 +103,16 @@ fn nests(program: &tssa::Program, mut plan: Plan) -> Result<loops::Program> {
     let arrays = arrays.iter().map(|(_, array): (_, &loops::Array)| array.clone()).collect();
     let Plan { buffers, matrix_order, .. } = plan;
     let signature = program.signature.clone();
-    let mut lowered =
-        loops::Program { signature, arrays, buffers, nests, outputs, rounded: Vec::new(), bins: Default::default() };
+    let mut lowered = loops::Program {
+        signature,
+        arrays,
+        buffers,
+        nests,
+        outputs,
+        rounded: Vec::new(),
+        limits: Vec::new(),
+        bins: Default::default(),
+    };
     if let Some(matrix) = matrix_order {
         matrix.put_together(&mut lowered);
     }
@@ -164,6 +172,7 @@ pub fn on_patterns(
         nests: structure,
         outputs: Vec::new(),
         rounded: Vec::new(),
+        limits: Vec::new(),
         bins: Default::default(),
     };
     Ok((structure, nests(program, plan)?))

@@ -66,6 +66,17 @@ impl Counts {
         a.checked_mul(b).ok_or(Error::Overflow)
     }
 
+    /// What comes to earlier counts, so many times.
+    pub(super) fn since(&self, earlier: &Counts, times: u128) -> Result<Counts> {
+        let more = |now: u128, then: u128| Counts::times(now.saturating_sub(then), times);
+        Ok(Counts {
+            additions: more(self.additions, earlier.additions)?,
+            multiplications: more(self.multiplications, earlier.multiplications)?,
+            functions: more(self.functions, earlier.functions)?,
+            partials: more(self.partials, earlier.partials)?,
+        })
+    }
+
     /// Adds other counts.
     pub(super) fn join(&mut self, other: &Counts) -> Result<()> {
         let Counts { additions, multiplications, functions, partials } = *other;

@@ -1,8 +1,9 @@
 //! Evaluates a flow as it is defined: leaves by [`eval_tssa`], scans step by step.
 //!
-//! A loop index is a size while its body runs. All states are kept.
+//! A loop index is a size while its body runs. All states are kept where a path is read. Where only the last one is, a loop whose steps do not mention
+//! the index ends with a step that gives the state that it was given: so do all others, for the same operations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::count::{Counts, count_tssa};
 use super::environment::{Elements, Environment, Leaf, Limits};
@@ -22,7 +23,7 @@ type Values<T> = BTreeMap<ValueId, Vec<Leaf<T>>>;
 /// # Errors
 /// Those of [`eval_tssa::evaluate`].
 pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Vec<Vec<Leaf<T>>>> {
-    run(program, inputs, limits, &mut |_, _| {})
+    run(program, inputs, limits, &mut |_, _, _| {})
 }
 
 fn run<'a, T: Numeric>(
@@ -32,7 +33,10 @@ fn run<'a, T: Numeric>(
     observe: &'a mut Observer<'a, T>,
 ) -> Result<Vec<Vec<Leaf<T>>>> {
     let (inputs, outer) = (inputs.clone(), inputs.params.len());
-    let mut machine = Machine { observe, inputs, outer, limits, values: Values::new() };
+    let mut read = BTreeSet::new();
+    program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
+    read.extend(program.outputs.iter().flat_map(|output| &output.values));
+    let mut machine = Machine { observe, inputs, outer, limits, values: Values::new(), read, times: 1 };
     machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
     machine.block(&program.body)?;
     let leaves = |output: &flow::Output| {
@@ -42,23 +46,25 @@ fn run<'a, T: Numeric>(
     program.outputs.iter().map(leaves).collect()
 }
 
-/// How many operations an evaluation takes: those of each leaf as often as it runs.
+/// How many operations an evaluation takes: those of each leaf as often as it runs, in loops that may end early as often as at most.
 ///
 /// # Errors
 /// Those of [`evaluate`], and [`Error::Overflow`].
 pub fn count(program: &Program, inputs: &Environment<f64>, limits: Limits) -> Result<Counts> {
+    let program = &flow::to_the_end(program)?;
     let mut counts = Counts::default();
     let mut failed = None;
-    let mut count = |leaf: &flow::Leaf, at: &Environment<f64>| {
-        let added = count_tssa(&leaf.program, at, limits).and_then(|found| counts.join(&found));
+    let mut count = |leaf: &flow::Leaf, at: &Environment<f64>, times: u128| {
+        let found = count_tssa(&leaf.program, at, limits).and_then(|found| found.since(&Counts::default(), times));
+        let added = found.and_then(|found| counts.join(&found));
         failed = failed.take().or(added.err());
     };
     run(program, inputs, limits, &mut count)?;
     failed.map_or(Ok(counts), Err)
 }
 
-/// Called before each leaf, with what it runs on.
-type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>) + 'a;
+/// Called before each leaf, with what it runs on, and for how many runs this one stands.
+type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>, u128) + 'a;
 
 struct Machine<'a, T> {
     observe: &'a mut Observer<'a, T>,
@@ -67,6 +73,10 @@ struct Machine<'a, T> {
     outer: usize,
     limits: Limits,
     values: Values<T>,
+    /// What statements and results read.
+    read: BTreeSet<ValueId>,
+    /// For how many runs one stands.
+    times: u128,
 }
 
 impl<T: Numeric> Machine<'_, T> {
@@ -91,7 +101,7 @@ impl<T: Numeric> Machine<'_, T> {
             let value = self.value(*x)?.clone();
             self.inputs.params.push(value);
         }
-        (self.observe)(leaf, &self.inputs);
+        (self.observe)(leaf, &self.inputs, self.times);
         let options = eval_tssa::Options { limits: self.limits, outputs: None, progress: None };
         let results = eval_tssa::evaluate(&leaf.program, &self.inputs, options)?;
         self.values.extend(leaf.gives.iter().copied().zip(results));
@@ -99,12 +109,16 @@ impl<T: Numeric> Machine<'_, T> {
     }
 
     fn scan(&mut self, scan: &Scan) -> Result<()> {
-        let count = i64::try_from(self.inputs.extent(&scan.steps)?).map_err(|_| Error::Overflow)?;
+        let most = scan.early.as_ref().map_or(&scan.steps, |early| &early.most);
+        let mut count = i64::try_from(self.inputs.extent(most)?).map_err(|_| Error::Overflow)?;
+        let is_fold = scan.states.iter().all(|state| !self.read.contains(&state.path));
+        let steady = is_fold && scan.early.is_none() && scan.is_steady();
         let mut paths: Vec<Vec<Vec<Leaf<T>>>> = Vec::with_capacity(scan.states.len());
         for state in &scan.states {
             paths.push(vec![self.value(state.init)?.clone()]);
         }
-        for step in 0..count {
+        let mut step = 0;
+        while step < count {
             if let Some(index) = self.inputs.sizes.get_mut(scan.index.index()) {
                 *index = if scan.down { count - 1 - step } else { step };
             }
@@ -112,19 +126,59 @@ impl<T: Numeric> Machine<'_, T> {
                 self.values.insert(state.before, path.last().cloned().unwrap_or_default());
             }
             self.block(&scan.body)?;
+            let mut same = steady;
             for (state, path) in scan.states.iter().zip(&mut paths) {
-                path.push(self.value(state.after)?.clone());
+                let after = self.value(state.after)?.clone();
+                same &= path.last().is_some_and(|before| are_same(before, &after));
+                path.truncate(if is_fold { 0 } else { path.len() });
+                path.push(after);
             }
+            if same && step + 1 < count {
+                // One run for all that are left.
+                let times = self.times;
+                self.times = Counts::times(times, u128::try_from(count - step - 1).unwrap_or(0))?;
+                self.block(&scan.body)?;
+                self.times = times;
+                break;
+            }
+            step += 1;
+            if let Some(early) = &scan.early
+                && are_zero(self.value(early.changes)?)?
+            {
+                count = step;
+            }
+        }
+        if let (Some(_), Some(n)) = (&scan.early, scan.steps.as_size())
+            && let Some(size) = self.inputs.sizes.get_mut(n.index())
+        {
+            *size = count;
         }
         for (state, mut path) in scan.states.iter().zip(paths) {
             self.values.insert(state.last, path.last().cloned().unwrap_or_default());
             if scan.down {
                 path.reverse();
             }
-            self.values.insert(state.path, stacked(&path)?);
+            if !is_fold {
+                self.values.insert(state.path, stacked(&path)?);
+            }
         }
         Ok(())
     }
+}
+
+fn are_zero<T: Numeric>(value: &[Leaf<T>]) -> Result<bool> {
+    for x in value.iter().flat_map(Leaf::values) {
+        if !x.is_zero()? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two values are the same to the last bit.
+fn are_same<T: Numeric>(a: &[Leaf<T>], b: &[Leaf<T>]) -> bool {
+    let same = |(a, b): (&Leaf<T>, &Leaf<T>)| a.values().iter().zip(b.values()).all(|(a, b)| a.is_same(b));
+    a.iter().zip(b).all(same)
 }
 
 /// All states as one value, leaf by leaf.

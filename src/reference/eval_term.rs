@@ -28,7 +28,7 @@ mod variables;
 
 use std::rc::Rc;
 
-use self::analysis::{accesses, summands, working};
+use self::analysis::{Fold, accesses, folds, summands, working};
 use self::value::{Layout, Node, Value, View, real};
 use self::variables::Variables;
 use super::count::Counts;
@@ -76,6 +76,7 @@ pub fn evaluate_and_count<T: Numeric>(
         layout: &layout,
         summands: summands(program),
         accesses: accesses(program),
+        folds: folds(program),
         working: working(program),
         variables,
         indices: Indices::default(),
@@ -115,12 +116,14 @@ enum Step<'a, T> {
     },
     Bind(TermId),
     Unbind(VarId),
-    /// The state of a scan after so many of its steps is the last value; `elements` are those before.
+    /// The state of a scan after so many of its steps is the last value; `elements` are those before, or the last of them where the scan is a fold.
     Scan {
         term: TermId,
         steps: i64,
         count: i64,
         elements: Collected<'a, T>,
+        /// What was counted before the step.
+        counts: Counts,
     },
 }
 
@@ -128,6 +131,27 @@ enum Step<'a, T> {
 enum Collected<'a, T> {
     Reals(Vec<T>),
     Others(Vec<Value<'a, T>>),
+}
+
+impl<'a, T: Numeric> Collected<'a, T> {
+    /// Adds an element, or puts it in the place of those before; gives whether it is the one before to the last bit.
+    fn add(&mut self, value: Value<'a, T>, alone: bool) -> Result<bool> {
+        match self {
+            Collected::Reals(xs) => {
+                let x = real(&value)?;
+                let same = xs.last().is_some_and(|last| last.is_same(&x));
+                xs.truncate(if alone { 0 } else { xs.len() });
+                xs.push(x);
+                Ok(same)
+            }
+            Collected::Others(xs) => {
+                let same = xs.last().is_some_and(|last| last.is_same(&value));
+                xs.truncate(if alone { 0 } else { xs.len() });
+                xs.push(value);
+                Ok(same)
+            }
+        }
+    }
 }
 
 /// A value with the number of its points, see the module header.
@@ -147,6 +171,8 @@ struct Machine<'a, 'l, T> {
     summands: Vec<bool>,
     /// Which sums belong to a nest that has at most one summand.
     accesses: Vec<bool>,
+    /// Which scans are folds.
+    folds: Vec<Option<Fold>>,
     /// Which terms may compute numbers that their value does not hold.
     working: Vec<bool>,
     variables: Variables<'a, 'l, T>,
@@ -213,7 +239,9 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                     self.todo.push(Step::Eval(*body));
                 }
                 Step::Unbind(x) => self.variables.unbind(x),
-                Step::Scan { term, steps, count, elements } => self.next_state(term, steps, count, elements)?,
+                Step::Scan { term, steps, count, elements, counts } => {
+                    self.next_state(term, (steps, count), elements, counts)?;
+                }
             }
         }
         Ok(())
@@ -258,7 +286,8 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
             Term::Scan { steps, init, .. } => {
                 let count = self.count(steps)?;
                 let elements = self.elements_like(*init);
-                self.todo.extend([Step::Scan { term: e, steps: 0, count, elements }, Step::Eval(*init)]);
+                let counts = self.counts;
+                self.todo.extend([Step::Scan { term: e, steps: 0, count, elements, counts }, Step::Eval(*init)]);
             }
             Term::Sum { extent, .. } => {
                 let count = self.count(extent)?;
@@ -322,6 +351,8 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
         let value = self.pop()?.value;
         let Term::Access { array, index } = self.term(e)? else { return Err(Error::bug(PASS, "no access")) };
         let element = match self.affine(index)? {
+            // The last state is all that was kept.
+            Some(_) if self.fold(*array).is_some() => self.layout.element(&value, self.program.ty(*array), 0)?,
             Some(k) => self.layout.element(&value, self.program.ty(*array), k)?,
             None => Value::Zero,
         };
@@ -352,22 +383,39 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
         Ok(())
     }
 
-    /// `[[scan t < n, s = e0. e]] = [s0, .., sn]` with `s0 = [[e0]]` and `s(t + 1) = [[e | t, s = s(t)]]`.
-    fn next_state(&mut self, e: TermId, steps: i64, count: i64, mut elements: Collected<'a, T>) -> Result<()> {
+    /// What a scan is of which the last state is all that is read.
+    fn fold(&self, e: TermId) -> Option<Fold> {
+        self.folds.get(e.index()).copied().flatten()
+    }
+
+    /// `[[scan t < n, s = e0. e]] = [s0, .., sn]` with `s0 = [[e0]]` and `s(t + 1) = [[e | t, s = s(t)]]`. A fold ends where `s(t + 1)` is `s(t)` and
+    /// `e` does not mention `t`: so are all others, for the same operations.
+    fn next_state(
+        &mut self,
+        e: TermId,
+        (mut steps, count): (i64, i64),
+        mut elements: Collected<'a, T>,
+        counts: Counts,
+    ) -> Result<()> {
         let Term::Scan { index, down, state, body, .. } = self.term(e)? else {
             return Err(Error::bug(PASS, "no scan"));
         };
         let value = self.pop()?.value;
         self.variables.unbind(*state);
-        match &mut elements {
-            Collected::Reals(xs) => xs.push(real(&value)?),
-            Collected::Others(xs) => xs.push(value.clone()),
+        let fold = self.fold(e);
+        let same = elements.add(value.clone(), fold.is_some())?;
+        if same && fold.is_some_and(|fold| fold.steady) && steps > 0 {
+            let rest = u128::try_from(count.saturating_sub(steps)).unwrap_or(0);
+            let more = self.counts.since(&counts, rest)?;
+            self.counts.join(&more)?;
+            steps = count;
         }
         if steps < count {
             let ty = self.program.variables.get(*state).map(|state| state.ty);
             self.variables.bind(*state, value, ty.ok_or_else(|| Error::bug(PASS, "an unknown state"))?);
             self.indices.set(*index, if *down { count - 1 - steps } else { steps });
-            self.todo.extend([Step::Scan { term: e, steps: steps + 1, count, elements }, Step::Eval(*body)]);
+            let counts = self.counts;
+            self.todo.extend([Step::Scan { term: e, steps: steps + 1, count, elements, counts }, Step::Eval(*body)]);
             return Ok(());
         }
         self.push(match elements {

@@ -71,6 +71,11 @@ pub trait Numeric: Clone + fmt::Debug {
     /// # Errors
     /// [`Error::Limitation`] where another way to compute the number may give another answer.
     fn is_nan(&self) -> Result<bool>;
+
+    /// Whether two numbers are one to the last bit, with all that belongs to them; false where that is not known.
+    fn is_same(&self, _other: &Self) -> bool {
+        false
+    }
 }
 
 /// A feature that these numbers do not have.
@@ -117,6 +122,10 @@ fn formula<T: Numeric>(e: &Formula, args: &[T], result: Option<&T>, users: &User
 }
 
 impl Numeric for f64 {
+    fn is_same(&self, other: &Self) -> bool {
+        self.to_bits() == other.to_bits()
+    }
+
     fn literal(x: f64) -> Result<Self> {
         Ok(x)
     }
@@ -153,6 +162,10 @@ impl Numeric for f64 {
 /// Real programs continued to the complex plane. With `x + i*h*dx` for a tiny `h` the imaginary part of the result over `h` is the
 /// derivative along `dx`, without the cancellation of a difference. Truth and order are those of the real parts.
 impl Numeric for Complex64 {
+    fn is_same(&self, other: &Self) -> bool {
+        self.re.is_same(&other.re) && self.im.is_same(&other.im)
+    }
+
     fn literal(x: f64) -> Result<Self> {
         Ok(Complex64::new(x, 0.0))
     }
@@ -230,6 +243,14 @@ fn add_tangents<T: Numeric>(a: Option<T>, b: Option<T>) -> Option<T> {
 }
 
 impl<T: Numeric> Numeric for Dual<T> {
+    fn is_same(&self, other: &Self) -> bool {
+        let tangents = match (&self.tangent, &other.tangent) {
+            (Some(a), Some(b)) => a.is_same(b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        tangents && self.value.is_same(&other.value)
+    }
+
     fn literal(x: f64) -> Result<Self> {
         T::literal(x).map(Dual::constant)
     }
@@ -350,6 +371,10 @@ impl fmt::Debug for Field {
 }
 
 impl Numeric for Field {
+    fn is_same(&self, other: &Self) -> bool {
+        self == other
+    }
+
     fn literal(x: f64) -> Result<Self> {
         if !x.is_finite() {
             return unsupported(x, Field::NAME);

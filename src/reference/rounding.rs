@@ -158,6 +158,11 @@ fn by_slopes(op: Op, value: f64, args: &[Rounded]) -> Result<Rounded> {
 }
 
 impl Numeric for Rounded {
+    fn is_same(&self, other: &Self) -> bool {
+        let numbers = |x: &Rounded| [x.value, x.size, x.depth].map(f64::to_bits);
+        numbers(self) == numbers(other) && self.open == other.open
+    }
+
     fn literal(x: f64) -> Result<Self> {
         Ok(Rounded::new(x))
     }
@@ -241,6 +246,10 @@ impl<T> Masked<T> {
 }
 
 impl<T: Numeric> Numeric for Masked<T> {
+    fn is_same(&self, other: &Self) -> bool {
+        self.nothing == other.nothing && self.value.is_same(&other.value)
+    }
+
     fn literal(x: f64) -> Result<Self> {
         // What is left of a bracket that is false everywhere is written as a zero.
         Ok(Masked { value: T::literal(x)?, nothing: x == 0.0 })

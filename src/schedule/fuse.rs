@@ -146,9 +146,12 @@ impl Rows {
                     self.meet(row, body, around, names);
                     around.pop();
                 }
-                Stmt::Find { .. } | Stmt::Extremum { .. } | Stmt::Extend(..) | Stmt::Tuple(..) => {
-                    self.are_short = false
-                }
+                Stmt::Find { .. }
+                | Stmt::Length { .. }
+                | Stmt::End(_)
+                | Stmt::Extremum { .. }
+                | Stmt::Extend(..)
+                | Stmt::Tuple(..) => self.are_short = false,
                 Stmt::If { body, .. } => self.meet(row, body, around, names),
                 Stmt::Let { index, array, at, .. } if at.as_index() == Some(row) => {
                     names.insert(*index, IndexId(TARGETS + array.0));

@@ -191,12 +191,17 @@ impl Pass {
                 }
             }
             Stmt::Fill(buffer) => self.forget(*buffer),
-            Stmt::Assign(_, a) | Stmt::Accumulate(_, a) | Stmt::Extend(_, _, a) => self.replace(a),
+            Stmt::Assign(_, a) | Stmt::Accumulate(_, a) | Stmt::Extend(_, _, a) | Stmt::End(a) => self.replace(a),
             Stmt::MulAdd(_, a, b) => {
                 self.replace(a);
                 self.replace(b);
             }
-            Stmt::Define(..) | Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Local(_) | Stmt::Tuple(..) => {}
+            Stmt::Define(..)
+            | Stmt::Let { .. }
+            | Stmt::Find { .. }
+            | Stmt::Length { .. }
+            | Stmt::Local(_)
+            | Stmt::Tuple(..) => {}
         }
         match stmt {
             Stmt::If { cond, .. } => self.cond(cond),

@@ -300,6 +300,8 @@ impl Row<'_> {
             }
             Stmt::For { .. }
             | Stmt::Find { .. }
+            | Stmt::Length { .. }
+            | Stmt::End(_)
             | Stmt::Extremum { .. }
             | Stmt::Extend(..)
             | Stmt::Fill(_)

@@ -667,7 +667,7 @@ impl Seen<'_> {
                 !varies && self.body(body)
             }
             Stmt::Find { .. } => !varies,
-            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) => false,
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Length { .. } | Stmt::End(_) => false,
             Stmt::Let { index, step, .. } => {
                 if varies {
                     self.indices.insert(*index);

@@ -90,10 +90,11 @@ pub enum Expr {
         body: ExprId,
     },
     /// `scan index < steps, state = init. body`, or `fold` alike, which gives the last state only. A pattern in the place of the state is a
-    /// variable, with `let a = fst p in ..` around the body.
+    /// variable, with `let a = fst p in ..` around the body. `iterate state = init while c, at most steps. e` has the body `if c then e else state`,
+    /// and an index that nobody can write.
     Scan {
-        /// Whether it is a `fold`.
-        fold: bool,
+        /// Which.
+        kind: LoopKind,
         /// Whether the index runs from the last to the first.
         down: bool,
         /// The bound index, in scope in the body.
@@ -183,6 +184,26 @@ pub enum BinaryOp {
     NotEqual,
     And,
     Or,
+}
+
+/// A construct that goes on from state to state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LoopKind {
+    Fold,
+    Scan,
+    Iterate,
+}
+
+impl LoopKind {
+    /// The word that it begins with.
+    pub fn word(self) -> &'static str {
+        match self {
+            LoopKind::Fold => "fold",
+            LoopKind::Scan => "scan",
+            LoopKind::Iterate => "iterate",
+        }
+    }
 }
 
 /// A construct that binds an index.

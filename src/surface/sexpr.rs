@@ -55,8 +55,8 @@ fn head(ast: &Ast, expr: &Expr) -> String {
         Expr::Access { .. } => "at".into(),
         Expr::Binder { kind, index, .. } => format!("{} {}", format!("{kind:?}").to_lowercase(), index.text),
         Expr::Let { name, .. } => format!("let {}", name.text),
-        Expr::Scan { fold, down, index, state, .. } => {
-            let word = if *fold { "fold" } else { "scan" };
+        Expr::Scan { kind, down, index, state, .. } => {
+            let word = kind.word();
             format!("{word}{} {} {}", if *down { " down" } else { "" }, index.text, state.text)
         }
         Expr::Function { params, .. } => format!("fn ({})", parameters(ast, params)),

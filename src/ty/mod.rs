@@ -37,6 +37,9 @@ pub enum Type {
     Tensor(Size, TypeId),
 }
 
+/// How many steps an `iterate` makes at most where nothing is said.
+pub const MOST_STEPS: i64 = 1 << 32;
+
 /// One half of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

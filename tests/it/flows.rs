@@ -4,6 +4,7 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod early;
 mod functions;
 mod jacobians;
 mod programs;

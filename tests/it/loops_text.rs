@@ -18,8 +18,8 @@ use crate::support::{Numbers, at_binding, compile, inputs, setting};
 
 /// All but the signature. Numbers differ where their bits do, but for NaNs, which are one.
 fn content(program: &Program) -> String {
-    let Program { signature: _, arrays, buffers, nests, outputs, rounded, bins } = program;
-    format!("{arrays:?}\n{buffers:?}\n{nests:?}\n{outputs:?}\n{rounded:?}\n{bins:?}")
+    let Program { signature: _, arrays, buffers, nests, outputs, rounded, limits, bins } = program;
+    format!("{arrays:?}\n{buffers:?}\n{nests:?}\n{outputs:?}\n{rounded:?}\n{limits:?}\n{bins:?}")
 }
 
 fn without_decisions(mut program: Program) -> Program {

@@ -208,6 +208,8 @@ fn work(body: &[Stmt], own: &dyn Fn(&Stmt) -> bool) -> Option<u64> {
             Stmt::If { body, .. } => work(body, own)?,
             Stmt::For { .. }
             | Stmt::Find { .. }
+            | Stmt::Length { .. }
+            | Stmt::End(_)
             | Stmt::Extremum { .. }
             | Stmt::Extend(..)
             | Stmt::Store(..)

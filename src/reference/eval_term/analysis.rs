@@ -1,9 +1,10 @@
 //! What is known of terms before they are evaluated: which are summands, accesses, or compute numbers that their value does not hold.
 
-use crate::base::Id;
-use crate::index::Pred;
+use crate::base::{Id, IndexId};
+use crate::index::{Affine, Pred, Var};
+use crate::scalar::Number;
 use crate::solver::are_determined;
-use crate::term::{Program, Term};
+use crate::term::{Program, Term, TermId};
 
 /// Which terms are summands of a sum, seen through `let`s: users hand it to their operands.
 pub(super) fn summands(program: &Program) -> Vec<bool> {
@@ -67,4 +68,42 @@ pub(super) fn working(program: &Program) -> Vec<bool> {
         working.push(found);
     }
     working
+}
+
+/// A scan of which the last state is all that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fold {
+    /// Whether no step mentions the index.
+    pub(super) steady: bool,
+}
+
+/// Which scans are folds.
+pub(super) fn folds(program: &Program) -> Vec<Option<Fold>> {
+    let mut folds = vec![None; program.terms.len()];
+    for term in program.terms.values() {
+        let Term::Access { array, index } = term else { continue };
+        let Some(Term::Scan { index: step, steps, down, body, .. }) = program.terms.get(*array) else { continue };
+        let last = if *down { *index == Affine::constant(0) } else { index == steps };
+        if let (true, Some(fold)) = (last, folds.get_mut(array.index())) {
+            *fold = Some(Fold { steady: !mentions(program, *body, *step) });
+        }
+    }
+    folds
+}
+
+/// Whether a term mentions an index.
+fn mentions(program: &Program, root: TermId, index: IndexId) -> bool {
+    let mut found = false;
+    let mut look = |a: &Affine| a.visit(&mut |v| found |= *v == Var::Index(index));
+    let mut stack = vec![root];
+    while let Some(e) = stack.pop() {
+        let Some(term) = program.terms.get(e) else { return true };
+        match term {
+            Term::Number(Number::Index(a)) | Term::Access { index: a, .. } => look(a),
+            Term::Iverson { guard, .. } => guard.visit_affine(&mut |a| look(a)),
+            _ => {}
+        }
+        term.for_each_operand(|operand| stack.push(operand));
+    }
+    found
 }

@@ -25,6 +25,19 @@ pub(super) enum Value<'a, T> {
     View(View<'a, T>),
 }
 
+impl<T: Numeric> Value<'_, T> {
+    /// Whether two values of one type are the same to the last bit; false where that is not looked at. Types nest to a bounded depth.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Value::Zero, Value::Zero) => true,
+            (Value::Real(a), Value::Real(b)) => a.is_same(b),
+            (Value::Reals(a), Value::Reals(b)) => a.iter().zip(b.iter()).all(|(a, b)| a.is_same(b)),
+            (Value::Node(a), Value::Node(b)) => a.children.iter().zip(&b.children).all(|(a, b)| a.is_same(b)),
+            _ => false,
+        }
+    }
+}
+
 /// A part of a parameter in struct-of-arrays form: all leaves below it begin at one place of their common outer axes.
 #[derive(Debug)]
 pub(super) struct View<'a, T> {

@@ -68,6 +68,8 @@ impl Edit {
             }
             Stmt::Let { .. }
             | Stmt::Find { .. }
+            | Stmt::Length { .. }
+            | Stmt::End(_)
             | Stmt::Define(..)
             | Stmt::Local(_)
             | Stmt::Assign(..)

@@ -60,6 +60,8 @@ impl<'a> Graph<'a> {
                 Stmt::For { .. }
                 | Stmt::Let { .. }
                 | Stmt::Find { .. }
+                | Stmt::Length { .. }
+                | Stmt::End(_)
                 | Stmt::Extremum { .. }
                 | Stmt::If { .. }
                 | Stmt::Tuple(..) => {}

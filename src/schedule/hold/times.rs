@@ -37,6 +37,7 @@ impl Changing {
             let changes = node.parent.is_some_and(|parent| around[parent])
                 || graph.reads(at).iter().any(|r| self.reals.contains(r))
                 || graph.mentions(at).iter().any(|i| self.indices.contains(i))
+                || node.stmt.body().iter().any(|stmt| matches!(stmt, Stmt::End(r) if self.real((node.nest, *r))))
                 || node.stmt.load().is_some_and(|place| self.buffers.contains(&place.buffer));
             if !changes {
                 continue;
@@ -49,15 +50,16 @@ impl Changing {
                 | Stmt::Accumulate(r, _)
                 | Stmt::MulAdd(r, ..)
                 | Stmt::Extend(_, r, _) => self.reals.insert((node.nest, *r)),
-                Stmt::For { index, .. } | Stmt::Let { index, .. } | Stmt::Find { index, .. } => {
-                    self.indices.insert((node.nest, *index))
-                }
+                Stmt::For { index, .. }
+                | Stmt::Let { index, .. }
+                | Stmt::Find { index, .. }
+                | Stmt::Length { index, .. } => self.indices.insert((node.nest, *index)),
                 Stmt::Extremum { index, at, .. } => {
                     self.indices.insert((node.nest, *at)) | self.indices.insert((node.nest, *index))
                 }
                 Stmt::Store(place, _) => self.buffers.insert(place.buffer),
                 Stmt::Fill(buffer) => self.buffers.insert(*buffer),
-                Stmt::If { .. } | Stmt::Tuple(..) => false,
+                Stmt::If { .. } | Stmt::End(_) | Stmt::Tuple(..) => false,
             };
         }
         added

@@ -1,4 +1,4 @@
-//! `fold` and `scan`.
+//! `fold`, `scan` and `iterate`.
 //!
 //! ```text
 //! fold t < n, s = e0. e            ==  (scan t < n, s = e0. e)[n]
@@ -8,10 +8,10 @@
 //! The steps are a size that is never negative for what is known, so that there is a last state. The state has the type of its first value, and
 //! the body has it too. Where only what is known of the sizes makes them equal, the body is read element by element.
 
-use super::super::ast::{Expr, ExprId};
+use super::super::ast::{Expr, ExprId, LoopKind};
 use super::functions::Place;
 use super::names::Binding;
-use super::text::scan_word;
+use super::text::with_article;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
@@ -33,8 +33,8 @@ impl<'a> Elaborator<'a> {
 
     /// How many steps there are.
     fn steps(&mut self, at: ExprId, steps: ExprId) -> Option<Size> {
-        let Expr::Scan { fold, state, .. } = self.expr(at) else { return None };
-        let (word, with_article) = scan_word(*fold);
+        let Expr::Scan { kind, state, .. } = self.expr(at) else { return None };
+        let (word, with_article) = (kind.word(), with_article(*kind));
         let span = self.span(steps);
         if self.is_below_index(steps) {
             let message = format!("{with_article} goes over a size, found a range that ends at an index");
@@ -67,13 +67,16 @@ impl<'a> Elaborator<'a> {
 
     /// The first value is on the stack: the body comes next.
     pub(super) fn enter_scan(&mut self, at: ExprId, steps: Option<Size>) {
-        let Expr::Scan { fold, index, state, body, .. } = self.expr(at) else { return };
-        let init = self.pop_value_in(Place::State(scan_word(*fold).0));
+        let Expr::Scan { kind, index, state, body, .. } = self.expr(at) else { return };
+        let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
-        // The state of a `prod` has a name that nobody can write.
+        // The state of a `prod` and the index of an `iterate` have names that nobody can write.
         let name = if state.text.contains(' ') { "p" } else { &state.text };
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
         let id = self.enter_index(&index.text, steps.as_ref());
+        if index.text.contains(' ') {
+            self.program.indices[id] = "t".to_owned();
+        }
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, steps, state: var });
         self.tasks.push(Task::Value(*body));
@@ -81,24 +84,27 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn finish_scan(&mut self, at: ExprId, index: IndexId, steps: Option<Size>, state: Option<VarId>) {
         let span = self.span(at);
-        let Expr::Scan { fold, down, index: name, state: state_name, .. } = self.expr(at) else { return };
-        let (fold, down) = (*fold, *down);
+        let Expr::Scan { kind, down, index: name, state: state_name, .. } = self.expr(at) else { return };
+        let (kind, down) = (*kind, *down);
         self.scopes.unbind(&state_name.text);
         self.leave_index(&name.text, steps.as_ref());
-        let body = self.pop_value_in(Place::State(scan_word(fold).0));
+        let body = self.pop_value_in(Place::State(kind.word()));
         let init = self.pop_value();
         let value = init.zip(body).zip(steps.zip(state)).and_then(|((init, body), (steps, state))| {
             let body = self.next_state(at, init, body)?;
             let last = if down { Affine::constant(0) } else { steps.clone() };
             let array = self.push(Term::Scan { index, steps, down, state, init, body }, span)?;
-            if fold { self.push(Term::Access { array, index: last }, span) } else { Some(array) }
+            match kind {
+                LoopKind::Scan => Some(array),
+                LoopKind::Fold | LoopKind::Iterate => self.push(Term::Access { array, index: last }, span),
+            }
         });
         self.values.push(value);
     }
 
     /// The body with the type of the state.
     fn next_state(&mut self, at: ExprId, init: TermId, body: TermId) -> Option<TermId> {
-        let Expr::Scan { fold, state, body: body_at, .. } = self.expr(at) else { return None };
+        let Expr::Scan { kind, state, body: body_at, .. } = self.expr(at) else { return None };
         let ty = self.program.ty(init);
         if self.program.ty(body) == ty {
             return Some(body);
@@ -112,8 +118,7 @@ impl<'a> Elaborator<'a> {
             true => "the state".to_owned(),
             false => format!("`{}`", state.text),
         };
-        let message =
-            format!("{name} begins as `{begins}`, but the body of the `{}` gives `{goes_on}`", scan_word(*fold).0);
+        let message = format!("{name} begins as `{begins}`, but the body of the `{}` gives `{goes_on}`", kind.word());
         let help = match (self.program.types.get(ty).clone(), self.real_shape(body)) {
             (Type::Real, Some(shape)) if !shape.is_empty() => {
                 let sizes: Vec<String> = shape.iter().map(|n| self.show(n)).collect();

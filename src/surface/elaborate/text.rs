@@ -1,6 +1,6 @@
 //! Index expressions, types and expressions as they stand in messages.
 
-use super::super::ast::{BinaryOp, BinderKind, Expr, UnaryOp};
+use super::super::ast::{BinaryOp, BinderKind, Expr, LoopKind, UnaryOp};
 use super::Elaborator;
 use crate::base::{IndexId, SizeId};
 use crate::index::{Affine, RelationRef, Var, View};
@@ -164,16 +164,20 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
             BinderKind::Exists => "an `exists`",
         },
         Expr::Let { .. } => "a `let`",
-        Expr::Scan { fold, .. } => scan_word(*fold).1,
+        Expr::Scan { kind, .. } => with_article(*kind),
         Expr::Function { .. } => "a function",
         Expr::Apply { .. } => "a call",
         Expr::Error => "an error",
     }
 }
 
-/// `fold` or `scan`, and the same with its article.
-pub(super) fn scan_word(fold: bool) -> (&'static str, &'static str) {
-    if fold { ("fold", "a `fold`") } else { ("scan", "a `scan`") }
+/// The word of a loop with its article.
+pub(super) fn with_article(kind: LoopKind) -> &'static str {
+    match kind {
+        LoopKind::Fold => "a `fold`",
+        LoopKind::Scan => "a `scan`",
+        LoopKind::Iterate => "an `iterate`",
+    }
 }
 
 /// The operator as it is written.

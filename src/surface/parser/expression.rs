@@ -9,7 +9,7 @@ use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
-use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name, UnaryOp};
+use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, LoopKind, Name, UnaryOp};
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -107,7 +107,9 @@ impl Parser<'_> {
             Token::ArgMax => self.binder(BinderKind::ArgMax),
             Token::ArgMin => self.binder(BinderKind::ArgMin),
             Token::Exists => self.binder(BinderKind::Exists),
-            Token::Fold | Token::Scan => self.scan(token == Token::Fold),
+            Token::Fold => self.scan(LoopKind::Fold),
+            Token::Scan => self.scan(LoopKind::Scan),
+            Token::Iterate => self.iterate(),
             Token::Fn => self.function(),
             // A declaration begins a line.
             Token::Fun if !self.current.starts_line => {
@@ -486,6 +488,9 @@ impl Parser<'_> {
             self.scan_down();
             return Next::Operand(operand);
         }
+        if matches!(self.frames.last(), Some(Frame::IterateInit { .. })) && self.at_word("while") {
+            return self.iterate_while(operand);
+        }
         if self.frames.last().is_some_and(|frame| frame.accepts(token)) {
             let end = self.advance().span;
             return self.end_group(token, end, operand);
@@ -568,9 +573,14 @@ impl Parser<'_> {
                 self.node(Expr::Let { name, value, body: operand.id }, start.to(operand.span))
             }
             Frame::ScanBody { head, steps, state, init } => {
-                let Head { fold, down, sound, index, start } = head;
-                let scan = Expr::Scan { fold, down, index, steps, state, init, body: operand.id };
+                let Head { kind, down, sound, index, start } = head;
+                let scan = Expr::Scan { kind, down, index, steps, state, init, body: operand.id };
                 self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
+            }
+            Frame::IterateBody { cond, state } => {
+                let before = self.node(Expr::Name(state.text), state.span);
+                let callee = Name { text: "select".to_owned(), span: state.span };
+                self.node(Expr::Call { callee, args: vec![cond, operand.id, before.id] }, operand.span)
             }
             Frame::FunctionBody { params, start, sound } => {
                 let function = Expr::Function { params, body: operand.id };
@@ -583,6 +593,9 @@ impl Parser<'_> {
             | Frame::Extent { .. }
             | Frame::ScanRange { .. }
             | Frame::ScanInit { .. }
+            | Frame::IterateInit { .. }
+            | Frame::IterateWhile { .. }
+            | Frame::IterateMost { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
@@ -640,6 +653,14 @@ impl Parser<'_> {
                     self.scan_body(head, steps, state, operand.id);
                     Next::Expect
                 }
+                Some(Frame::IterateWhile { head, state, init }) => {
+                    self.iterate_most(head, state, init, operand.id, token);
+                    Next::Expect
+                }
+                Some(Frame::IterateMost { head, state, init, cond }) => {
+                    self.iterate_body(head, operand.id, state, init, cond);
+                    Next::Expect
+                }
                 Some(Frame::Guard { open }) => self.guard(operand.id, open),
                 Some(frame) => Next::Operand(self.finish_group(frame, operand, end)),
                 None => Next::Operand(operand),
@@ -694,7 +715,7 @@ impl Parser<'_> {
         let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, start).id;
         let before = self.node(Expr::Name(state.text.clone()), start);
         let body = self.node(Expr::Binary(BinaryOp::Mul, before.id, factor.id), factor.span).id;
-        let scan = Expr::Scan { fold: true, down: false, index, steps: extent, state, init: one, body };
+        let scan = Expr::Scan { kind: LoopKind::Fold, down: false, index, steps: extent, state, init: one, body };
         self.node(scan, start.to(factor.span))
     }
 
@@ -765,6 +786,7 @@ impl Parser<'_> {
                 body
             }
             Frame::ScanRange { .. } | Frame::ScanInit { .. } | Frame::Guard { .. } => self.error_leaf(),
+            Frame::IterateInit { .. } | Frame::IterateWhile { .. } | Frame::IterateMost { .. } => self.error_leaf(),
             frame => self.finish_operator(frame, operand),
         }
     }

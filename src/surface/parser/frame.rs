@@ -3,7 +3,7 @@
 use super::Operand;
 use crate::base::Span;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, BinderKind, ExprId, Name, TypeExpr};
+use crate::surface::ast::{BinaryOp, BinderKind, ExprId, LoopKind, Name, TypeExpr};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Prefix {
@@ -42,9 +42,9 @@ pub(super) struct Range {
     pub(super) sum: Span,
 }
 
-/// How a `fold` or a `scan` begins.
+/// How a `fold`, a `scan` or an `iterate` begins.
 pub(super) struct Head {
-    pub(super) fold: bool,
+    pub(super) kind: LoopKind,
     pub(super) down: bool,
     /// Whether nothing was wrong with it.
     pub(super) sound: bool,
@@ -120,6 +120,11 @@ pub(super) enum Frame {
         state: Name,
         init: ExprId,
     },
+    /// The next state, behind the head of an `iterate`.
+    IterateBody {
+        cond: ExprId,
+        state: Name,
+    },
     FunctionBody {
         params: Vec<(Name, TypeExpr)>,
         start: Span,
@@ -160,6 +165,24 @@ pub(super) enum Frame {
         head: Head,
         steps: ExprId,
         state: Pattern,
+    },
+    /// The value of the state at the beginning, behind `iterate s =`.
+    IterateInit {
+        head: Head,
+        state: Pattern,
+    },
+    /// The condition, behind `while`.
+    IterateWhile {
+        head: Head,
+        state: Pattern,
+        init: ExprId,
+    },
+    /// How many steps there are, behind `at most`.
+    IterateMost {
+        head: Head,
+        state: Pattern,
+        init: ExprId,
+        cond: ExprId,
     },
     Paren {
         open: Span,
@@ -233,7 +256,9 @@ impl Frame {
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
             Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::IfElse { .. } => 0,
-            Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::FunctionBody { .. } => 0,
+            Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::IterateBody { .. } | Frame::FunctionBody { .. } => {
+                0
+            }
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
@@ -261,6 +286,9 @@ impl Frame {
             | Frame::Extent { .. }
             | Frame::ScanRange { .. }
             | Frame::ScanInit { .. }
+            | Frame::IterateInit { .. }
+            | Frame::IterateWhile { .. }
+            | Frame::IterateMost { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
             | Frame::Access { .. }
@@ -278,7 +306,8 @@ impl Frame {
             Frame::Extent { open: Some(_), .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
             Frame::ScanRange { .. } => token == Token::Comma,
-            Frame::ScanInit { .. } => token == Token::Dot,
+            Frame::ScanInit { .. } | Frame::IterateMost { .. } => token == Token::Dot,
+            Frame::IterateWhile { .. } => matches!(token, Token::Comma | Token::Dot),
             Frame::Paren { .. } | Frame::Apply { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } => token == Token::RightBracket,
             Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),

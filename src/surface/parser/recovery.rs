@@ -98,7 +98,9 @@ impl Parser<'_> {
             Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
             Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
             Some(Frame::ScanRange { .. }) => "an operator, or `,` and the state",
-            Some(Frame::ScanInit { .. }) => "an operator, or `.` and the body",
+            Some(Frame::ScanInit { .. } | Frame::IterateMost { .. }) => "an operator, or `.` and the body",
+            Some(Frame::IterateInit { .. }) => "an operator, or `while` and a condition",
+            Some(Frame::IterateWhile { .. }) => "an operator, `, at most` and a size, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",
             Some(Frame::Access { .. }) => "an operator, `,` or `]`",
@@ -132,6 +134,10 @@ impl Parser<'_> {
             Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::ScanRange { .. }) => ("`,` and the state behind the range", "missing-body", self.current.span),
             Some(Frame::ScanInit { .. }) => ("`.` and the body behind the state", "missing-body", self.current.span),
+            Some(Frame::IterateInit { .. }) => ("`while` and a condition", "missing-body", self.current.span),
+            Some(Frame::IterateWhile { .. } | Frame::IterateMost { .. }) => {
+                ("`.` and the body behind the condition", "missing-body", self.current.span)
+            }
             Some(Frame::LetValue { .. }) => {
                 ("`in` and the expression in which the variable stands", "missing-body", self.current.span)
             }

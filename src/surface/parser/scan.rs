@@ -1,4 +1,8 @@
-//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body.
+//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body. And `iterate`:
+//!
+//! ```text
+//! iterate s = e0 while c, at most n. e  ==  fold t < n, s = e0. if c then e else s
+//! ```
 //!
 //! What is wrong with the head is reported once, and the whole stands as an [`Expr::Error`](crate::surface::ast::Expr::Error): without index or
 //! state each use of them in the body would be a further problem.
@@ -8,15 +12,16 @@ use super::{Operand, Parser, starts_operand};
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::lexer::Token;
-use crate::surface::ast::{ExprId, Name};
+use crate::surface::ast::{Expr, ExprId, LoopKind, Name};
+use crate::ty::MOST_STEPS;
 
 impl Parser<'_> {
     /// Reads from the word to the range.
-    pub(super) fn scan(&mut self, fold: bool) -> Option<Operand> {
+    pub(super) fn scan(&mut self, kind: LoopKind) -> Option<Operand> {
         let start = self.advance().span;
         let text = self.text.get(self.current.span.range()).unwrap_or("");
         if !text.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
-            let word = word(fold);
+            let word = kind.word();
             let expected = format!("expected an index and a state, as in `{word} t < n, s = e0. e`");
             let message = format!("{expected}, found {}", self.found());
             let help = format!("{}; as a name it is `{word}'`", foreign::STEPS);
@@ -31,7 +36,7 @@ impl Parser<'_> {
         let before = self.diagnostics.len();
         let (index, inclusive) = self.binder_index();
         let sound = self.diagnostics.len() == before;
-        let head = Head { fold, down: false, sound, index, start };
+        let head = Head { kind, down: false, sound, index, start };
         self.open(Frame::ScanRange { head, inclusive });
         None
     }
@@ -50,7 +55,7 @@ impl Parser<'_> {
     /// Reads the state and its `=`, behind the comma.
     pub(super) fn scan_state(&mut self, mut head: Head, steps: ExprId) -> Next {
         if self.is_index() {
-            let word = word(head.fold);
+            let word = head.kind.word();
             let message = format!("expected the state, as in `s = e0`, found another index, {}", self.found());
             let help = format!(
                 "a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`"
@@ -73,16 +78,75 @@ impl Parser<'_> {
         Next::Expect
     }
 
-    /// The state at the beginning is complete: the body comes next.
-    pub(super) fn scan_body(&mut self, head: Head, steps: ExprId, state: Pattern, init: ExprId) {
+    /// The state at the beginning is complete: the body comes next. Gives the name of the whole state.
+    pub(super) fn scan_body(&mut self, head: Head, steps: ExprId, state: Pattern, init: ExprId) -> Name {
         let (span, pattern) = match state {
-            Pattern::Name(state) => return self.open(Frame::ScanBody { head, steps, state, init }),
+            Pattern::Name(state) => {
+                self.open(Frame::ScanBody { head, steps, state: state.clone(), init });
+                return state;
+            }
             Pattern::Pair(span, ..) => (span, state),
         };
         let text = pattern.whole();
-        self.open(Frame::ScanBody { head, steps, state: Name { text: text.clone(), span }, init });
+        let whole = Name { text: text.clone(), span };
+        self.open(Frame::ScanBody { head, steps, state: whole.clone(), init });
         let start = self.current.span;
         self.open_parts(pattern, &text, start);
+        whole
+    }
+
+    /// Reads from `iterate` to the `=` behind the state.
+    pub(super) fn iterate(&mut self) -> Option<Operand> {
+        let start = self.advance().span;
+        let before = self.diagnostics.len();
+        let what = "the state, as in `iterate s = e0 while c. e`";
+        let state = self.pattern(0, what).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        self.expect(Token::Equal, "and the state at the beginning");
+        let sound = self.diagnostics.len() == before;
+        // Nobody can write this name.
+        let index = Name { text: format!("steps of {}", state.whole()), span: start };
+        let head = Head { kind: LoopKind::Iterate, down: false, sound, index, start };
+        self.open(Frame::IterateInit { head, state });
+        None
+    }
+
+    /// The word `while` stands behind the state at the beginning.
+    pub(super) fn iterate_while(&mut self, operand: Operand) -> Next {
+        self.advance();
+        match self.frames.pop() {
+            Some(Frame::IterateInit { head, state }) => {
+                self.open(Frame::IterateWhile { head, state, init: operand.id });
+                Next::Expect
+            }
+            _ => Next::Operand(operand),
+        }
+    }
+
+    /// The condition is complete; behind a comma stands how many steps there are at most.
+    pub(super) fn iterate_most(&mut self, mut head: Head, state: Pattern, init: ExprId, cond: ExprId, behind: Token) {
+        if behind == Token::Comma {
+            for word in ["at", "most"] {
+                if self.at_word(word) {
+                    self.advance();
+                    continue;
+                }
+                let message = format!("expected `at most` and a size behind the condition, found {}", self.found());
+                let help =
+                    "`iterate s = e0 while c, at most n. e` makes `n` steps at most; conditions are joined by `and`";
+                self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+                break;
+            }
+            return self.open(Frame::IterateMost { head, state, init, cond });
+        }
+        let most = Expr::Number { value: MOST_STEPS as f64, integer: Some(MOST_STEPS) };
+        let most = self.node(most, head.start).id;
+        self.iterate_body(head, most, state, init, cond);
+    }
+
+    /// The head is complete: the next state comes next.
+    pub(super) fn iterate_body(&mut self, head: Head, most: ExprId, state: Pattern, init: ExprId, cond: ExprId) {
+        let state = self.scan_body(head, most, state, init);
+        self.open(Frame::IterateBody { cond, state });
     }
 
     /// The current token ends neither the range nor the first value of the state; nothing where it is no mistake of scans.
@@ -105,7 +169,7 @@ impl Parser<'_> {
     /// Behind the range there is no comma: the state is read where it stands all the same.
     fn without_state(&mut self, operand: Operand) -> Option<Next> {
         let Some(Frame::ScanRange { mut head, inclusive }) = self.frames.pop() else { return None };
-        let word = word(head.fold);
+        let word = head.kind.word();
         let message = format!("expected an operator, or `,` and the state, found {}", self.found());
         let help = format!("`{word} t < n, s = e0. e` begins with `e0`, and goes on from `s` to `e`");
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
@@ -121,7 +185,7 @@ impl Parser<'_> {
     /// `, r = e1` stands behind the first state.
     fn another_state(&mut self, operand: Operand) -> Next {
         let Some(Frame::ScanInit { mut head, steps, .. }) = self.frames.pop() else { return Next::Operand(operand) };
-        let word = word(head.fold);
+        let word = head.kind.word();
         let message = "expected an operator, or `.` and the body, found `,`";
         let help =
             format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`");
@@ -143,8 +207,4 @@ impl Parser<'_> {
         let behind = self.lexer.clone().next(&mut Vec::new()).token;
         self.token() == Token::Name && matches!(behind, Token::Less | Token::LessEqual)
     }
-}
-
-fn word(fold: bool) -> &'static str {
-    if fold { "fold" } else { "scan" }
 }

@@ -354,8 +354,11 @@ impl Maker {
             })
             .collect();
         let mut inner = scope.clone();
+        let iterates = self.is_real && !is_scan && self.chance(25);
         let index = self.index(steps, scope);
-        inner.add_index(&index, steps);
+        if !iterates {
+            inner.add_index(&index, steps);
+        }
         let names: Vec<String> = match states.len() {
             1 => vec![self.name(scope)],
             count => {
@@ -366,6 +369,7 @@ impl Maker {
         for (name, dims) in names.iter().zip(states) {
             inner.add(Tensor::new(name, dims));
         }
+        let goes_on = iterates.then(|| format!("{} < {}", self.real(&inner, 1), self.real(&inner, 1)));
         let mut body = String::new();
         let own: Vec<(String, Dims)> = names.iter().cloned().zip(states.iter().cloned()).collect();
         let mut after = inner.clone();
@@ -380,6 +384,9 @@ impl Maker {
         let word = if is_scan { "scan" } else { "fold" };
         let down = if self.chance(40) { " down" } else { "" };
         let (names, inits, next) = (tuple(&names), tuple(&inits), tuple(&next));
+        if let Some(goes_on) = goes_on {
+            return format!("(iterate {names} = {inits} while {goes_on}, at most {steps}. {body}{next})");
+        }
         format!("({word} {index} < {steps}{down}, {names} = {inits}. {body}{next})")
     }
 

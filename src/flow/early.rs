@@ -1,0 +1,312 @@
+//! Loops that end early.
+//!
+//! ```text
+//! fold t < n, s = a. F(s)              ==  fold t < k, s = a. F(s)       k: the first step behind which F(s) = s, or n
+//! F(s) = gen g. [p] * x + [not p] * s  ==> F(s) = s where p holds at no g
+//! ```
+//!
+//! A step that keeps what a test does not change gives what it was given where the test fails everywhere; if it is a function of the state alone, so do
+//! all steps behind it, and the loop may end. `p` must not mention the loop index, nor anything computed from it; `x` may, since nobody looks at it
+//! then. The number of steps is a size that the loop finds out: paths of derivatives are so long, and no statement needs to know of it. How many
+//! elements change in a step is a value of the step, so that both engines and the reference end at the same one.
+//!
+//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops that no other one is around
+//! and whose last states alone are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::build::Builder;
+use super::data::{Early, Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::join::join;
+use super::leaf::{Joined, sources};
+use super::lift;
+use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
+use crate::error::{Error, Result};
+use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::scalar::Number;
+use crate::tssa::{self, Operand, Rhs};
+use crate::ty::{Storage, Type, TypeId, Types};
+
+const PASS: &str = "end-early";
+
+/// The flow with loops that end early.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn end_early(program: &Program) -> Result<Program> {
+    let mut flow = Builder::resume(program);
+    let mut read: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
+    program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
+    let mut body = Vec::with_capacity(program.body.len());
+    for stmt in &program.body {
+        body.push(match stmt {
+            Stmt::Scan(scan) if scan.early.is_none() && !scan.down => {
+                let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
+                let ending = if is_path_read { None } else { ending(&mut flow, scan)? };
+                Stmt::Scan(ending.unwrap_or_else(|| scan.clone()))
+            }
+            other => other.clone(),
+        });
+    }
+    Ok(flow.finish(body, program.outputs.clone()))
+}
+
+/// A scan that ends early, if it is known when.
+fn ending(flow: &mut Builder, scan: &Scan) -> Result<Option<Scan>> {
+    let Some(changes) = changes(scan) else { return Ok(None) };
+    let mut body = scan.body.clone();
+    let Some(Stmt::Leaf(leaf)) = body.last_mut() else { return Ok(None) };
+    let index = flow.index("steps");
+    let steps = Size::size(index);
+    let mut loops = Loops::new();
+    loops.push((scan.index, scan.steps.clone()));
+    let mut joined = Joined::new(flow);
+    let vars = append(&mut joined, leaf, &|stmt| Ok(stmt.clone()))?;
+    let builder = &mut joined.builder;
+    let one = builder.number(&[], Number::Literal(1.0))?;
+    let mut count = None;
+    for (dims, guard) in changes {
+        // The indices of the elements, which are the first ones of a statement, are those of a sum here.
+        let rhs = Rhs::Contract { sums: dims, guard, operands: vec![Operand { var: one, indices: Vec::new() }] };
+        let stmt = tssa::Stmt { dims: Vec::new(), rhs };
+        let stmt = stmt.rename(&|x| if x == one { Some(one) } else { vars.get(&x).copied() })?;
+        let some = builder.push(&stmt)?;
+        count = Some(match count {
+            None => some,
+            Some(others) if others == some => others,
+            Some(others) => builder.add(&[], [(Pred::True, others), (Pred::True, some)])?,
+        });
+    }
+    let Some(count) = count else { return Ok(None) };
+    let changes = flow.value("changes", Types::REAL, Storage::Dense);
+    joined.give(changes, count);
+    for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
+        output.leaves.iter().filter_map(|var| vars.get(var)).for_each(|var| joined.give(*x, *var));
+    }
+    loops[0].1 = steps.clone();
+    let gives = leaf.gives.iter().copied().chain([changes]).collect();
+    *leaf = joined.finish(flow, &loops, gives)?;
+    let states = steps.add_constant(1)?;
+    for state in &scan.states {
+        let ty = flow.get(state.before).ty;
+        let ty = flow.tensor(states.clone(), ty);
+        flow.retype(state.path, ty);
+    }
+    let early = Some(Early { changes, most: scan.steps.clone() });
+    let Scan { index, down, states, .. } = scan.clone();
+    Ok(Some(Scan { index, steps, down, states, early, body }))
+}
+
+/// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.
+fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
+    let [Stmt::Leaf(leaf)] = scan.body.as_slice() else { return None };
+    let program = &leaf.program;
+    let mut found = Vec::new();
+    for state in &scan.states {
+        let at = leaf.gives.iter().position(|x| *x == state.after);
+        let after = match at {
+            Some(at) => *program.outputs.get(at)?.leaves.first()?,
+            // A state that goes on as it is.
+            None if state.after == state.before => continue,
+            None => return None,
+        };
+        let is_before = |param: ParamId| leaf.taken(param) == Some(&state.before);
+        let keeping = Keeping { program, is_before: &is_before };
+        let guard = keeping.changed(after)?;
+        if guard.is_false() {
+            continue;
+        }
+        // What no number decides goes on in all steps, or in none.
+        let mut decided = false;
+        guard.visit_computed(&mut |_| decided = true);
+        if !decided || depends_on_step(scan, leaf, &guard) {
+            return None;
+        }
+        found.push((program.stmts[after].dims.clone(), guard));
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// Whether a guard of a statement says something about the step, but by the states.
+fn depends_on_step(scan: &Scan, leaf: &Leaf, guard: &Pred) -> bool {
+    let is_step = |a: &Affine| a.coefficient(&Var::Size(scan.index)) != 0;
+    let mut depends = false;
+    guard.visit_affine(&mut |a| a.visit(&mut |v| depends |= *v == Var::Size(scan.index)));
+    let mut stack = Vec::new();
+    guard.visit_computed(&mut |x| stack.push(x));
+    let mut seen = BTreeSet::new();
+    while let Some(x) = stack.pop() {
+        if !seen.insert(x) {
+            continue;
+        }
+        let stmt = &leaf.program.stmts[x];
+        depends |= lift::mentions(stmt, scan.index) || stmt.rhs.sums().iter().chain(&stmt.dims).any(is_step);
+        stmt.rhs.for_each_operand(|y| stack.push(y));
+    }
+    depends
+}
+
+/// What a step keeps of a state.
+struct Keeping<'a> {
+    program: &'a tssa::Program,
+    is_before: &'a dyn Fn(ParamId) -> bool,
+}
+
+impl Keeping<'_> {
+    /// Where a tensor may be another one than the state before.
+    fn changed(&self, x: VarId) -> Option<Pred> {
+        if self.kept(x)?.is_true() {
+            return Some(Pred::False);
+        }
+        let Rhs::Add([(p, a), (q, b)]) = &self.program.stmts[x].rhs else { return None };
+        let one = |p: &Pred, a: VarId, q: &Pred, b: VarId| {
+            let kept = q.clone().and(self.kept(b)?);
+            if kept.is_false() {
+                return None;
+            }
+            Some(p.clone().and(self.present(a, 0)).or(kept.negate()?))
+        };
+        one(p, *a, q, *b).or_else(|| one(q, *b, p, *a))
+    }
+
+    /// Where a tensor is the state before; elsewhere it is 0, or something else.
+    fn kept(&self, x: VarId) -> Option<Pred> {
+        let stmt = &self.program.stmts[x];
+        let is_state =
+            |x: VarId| matches!(self.program.stmts[x].rhs, Rhs::Input { param, .. } if (self.is_before)(param));
+        Some(match &stmt.rhs {
+            _ if is_state(x) => Pred::True,
+            Rhs::Contract { sums, guard, operands } if sums.is_empty() => match operands.as_slice() {
+                [Operand { var, indices }] if is_state(*var) => {
+                    let whole = (0..stmt.dims.len()).map(IndexId::from_index);
+                    if indices.iter().copied().eq(whole) { guard.clone() } else { Pred::False }
+                }
+                _ => Pred::False,
+            },
+            _ => Pred::False,
+        })
+    }
+
+    /// Where a tensor may be not 0, as far as guards say.
+    fn present(&self, x: VarId, depth: usize) -> Pred {
+        // How many additions are looked through.
+        const DEEP: usize = 8;
+        match &self.program.stmts[x].rhs {
+            Rhs::Add([(p, a), (q, b)]) if depth < DEEP => {
+                let side = |p: &Pred, a: VarId| p.clone().and(self.present(a, depth + 1));
+                side(p, *a).or(side(q, *b))
+            }
+            Rhs::Map { guard, .. } => guard.clone(),
+            Rhs::Contract { sums, guard, .. } if sums.is_empty() => guard.clone(),
+            Rhs::Contract { guard, .. } => {
+                let axes = self.program.stmts[x].dims.len();
+                let is_axis = |v: &Var| !matches!(v, Var::Index(i) if i.index() >= axes);
+                let of_axes = |p: &&Pred| {
+                    let mut found = !matches!(p, Pred::Exists { .. } | Pred::All(_) | Pred::Any(_));
+                    p.visit_affine(&mut |a| a.visit(&mut |v| found &= is_axis(v)));
+                    found
+                };
+                Pred::all(guard.conjuncts().iter().filter(of_axes).cloned())
+            }
+            Rhs::Add(_) | Rhs::Input { .. } | Rhs::Number(_) => Pred::True,
+        }
+    }
+}
+
+/// Appends the program of a leaf, its statements as `map` has them; gives what each of them is.
+fn append(
+    joined: &mut Joined,
+    leaf: &Leaf,
+    map: &dyn Fn(&tssa::Stmt) -> Result<tssa::Stmt>,
+) -> Result<BTreeMap<VarId, VarId>> {
+    let (outer, sources) = (leaf.outer_params(), sources(leaf));
+    let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
+    for (x, stmt) in leaf.program.stmts.iter() {
+        let stmt = map(stmt)?;
+        let var = match &stmt.rhs {
+            Rhs::Input { .. } => joined.input(&stmt, outer, &sources)?,
+            _ => joined.builder.push(&stmt.rename(&|operand| vars.get(&operand).copied())?)?,
+        };
+        joined.builder.suggest_name(var, &leaf.program.names[x]);
+        vars.insert(x, var);
+    }
+    Ok(vars)
+}
+
+/// The flow with loops that make all steps, in which nothing has a length that a loop finds out.
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn to_the_end(program: &Program) -> Result<Program> {
+    let early = |stmt: &Stmt| match stmt {
+        Stmt::Scan(Scan { steps, early: Some(early), .. }) => Some((steps.as_size()?, early.most.clone())),
+        _ => None,
+    };
+    let sizes: BTreeMap<SizeId, Size> = program.body.iter().filter_map(early).collect();
+    if sizes.is_empty() {
+        return Ok(program.clone());
+    }
+    let mut flow = Builder::resume(program);
+    let at_most = |a: &Affine| a.replace(&mut |v| Ok(if let Var::Size(n) = v { sizes.get(n).cloned() } else { None }));
+    let old: Vec<Type> = program.frame.types.iter().map(|(_, ty)| ty.clone()).collect();
+    let mut types: Vec<TypeId> = Vec::with_capacity(old.len());
+    for ty in old {
+        let of = |id: TypeId| types.get(id.index()).copied().unwrap_or(Types::REAL);
+        types.push(match ty {
+            Type::Real => Types::REAL,
+            Type::Pair(a, b) => flow.types().pair(of(a), of(b)),
+            Type::Tensor(n, element) => flow.types().tensor(at_most(&n)?, of(element)),
+        });
+    }
+    for (x, value) in program.values.iter() {
+        let ty = types.get(value.ty.index()).copied();
+        flow.retype(x, ty.ok_or_else(|| Error::bug(PASS, "an unknown type"))?);
+    }
+    let map = |stmt: &tssa::Stmt| -> Result<tssa::Stmt> {
+        let all = |sizes: &[Size]| sizes.iter().map(at_most).collect::<Checked<Vec<_>>>();
+        let guard = |p: &Pred| p.map_affine(&mut |a| at_most(a));
+        let rhs = match stmt.rhs.clone() {
+            Rhs::Number(Number::Index(a)) => Rhs::Number(Number::Index(at_most(&a)?)),
+            Rhs::Add([(p, x), (q, y)]) => Rhs::Add([(guard(&p)?, x), (guard(&q)?, y)]),
+            Rhs::Map { guard: p, function, args } => Rhs::Map { guard: guard(&p)?, function, args },
+            Rhs::Contract { sums, guard: p, operands } => {
+                Rhs::Contract { sums: all(&sums)?, guard: guard(&p)?, operands }
+            }
+            other @ (Rhs::Input { .. } | Rhs::Number(Number::Literal(_))) => other,
+        };
+        Ok(tssa::Stmt { dims: all(&stmt.dims)?, rhs })
+    };
+    let body = whole(&flow, &program.body, &mut Loops::new(), &at_most, &map)?;
+    join(&flow.finish(body, program.outputs.clone()))
+}
+
+// Scans nest to a bounded depth.
+fn whole(
+    flow: &Builder,
+    body: &[Stmt],
+    loops: &mut Loops,
+    at_most: &dyn Fn(&Affine) -> Checked<Affine>,
+    map: &dyn Fn(&tssa::Stmt) -> Result<tssa::Stmt>,
+) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        out.push(match stmt {
+            Stmt::Leaf(leaf) => {
+                let mut joined = Joined::new(flow);
+                let vars = append(&mut joined, leaf, map)?;
+                for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
+                    output.leaves.iter().filter_map(|var| vars.get(var)).for_each(|var| joined.give(*x, *var));
+                }
+                Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
+            }
+            Stmt::Scan(scan) => {
+                let steps = at_most(&scan.steps)?;
+                loops.push((scan.index, steps.clone()));
+                let body = whole(flow, &scan.body, loops, at_most, map)?;
+                loops.pop();
+                Stmt::Scan(Scan { steps, early: None, body, ..scan.clone() })
+            }
+        });
+    }
+    Ok(out)
+}
