@@ -9,7 +9,7 @@ use iverson::ir::codegen::vector;
 use crate::gemm::{Matrix, multiply, packed};
 use crate::harness::{Run, Table, random};
 use crate::program::{Program, positive, random_below};
-use crate::simd::{Lanes, axpy, dot, each};
+use crate::simd::{Lanes, axpy, dot, each, mapped};
 use crate::stencils::sum;
 
 pub fn run(table: &mut Table) -> Result<()> {
@@ -24,7 +24,8 @@ pub fn run(table: &mut Table) -> Result<()> {
     heat(table, 1000, 1000)?;
     heat(table, 4096, 4096)?;
     particles(table, 4, 1000)?;
-    particles(table, 4096, 1000)
+    particles(table, 4096, 1000)?;
+    rays(table, 1_000_000)
 }
 
 /// `y = b + sum k. x[k] * rows[k]`, rows of a whole number of vectors.
@@ -586,6 +587,64 @@ fn particles(table: &mut Table, k: usize, t: usize) -> Result<()> {
                 }
             }
             results[0][0] = loss;
+        })
+    })
+}
+
+/// Rays that march until they are close to a disc: thirty-two at a time, whose places stay in the first cache for the way back.
+fn rays(table: &mut Table, k: usize) -> Result<()> {
+    let (name, text) = (format!("{k} rays"), include_str!("../../tests/flows/march.iv"));
+    let Some(p) = Program::new(table, name, text, &["c", "r"]) else { return Ok(()) };
+    let angles = random(k, 1461).into_iter().map(|x| 0.3 * x).collect();
+    let p = p.tensor("c", &[], vec![3.0]).tensor("r", &[], vec![1.0]).tensor("al", &[k], angles);
+    let [c, r, al] = p.numbers();
+    p.compare(table, || -> Run<'_> {
+        const B: usize = 4;
+        let mut path: Vec<[Lanes; B]> = Vec::with_capacity(201);
+        Box::new(move |results| {
+            let (mut total, mut by_c, mut by_r) = (Lanes::splat(0.0), Lanes::splat(0.0), Lanes::splat(0.0));
+            let (one, zero, near) = (Lanes::splat(1.0), Lanes::splat(0.0), Lanes::splat(1e-9));
+            let (centre, radius) = (Lanes::splat(c[0]), Lanes::splat(r[0]));
+            for first in (0..k).step_by(8 * B) {
+                let there = |b: usize| Lanes::of(|l| f64::from(u8::from(first + 8 * b + l < k)));
+                let angle: [Lanes; B] = each(|b| Lanes::of(|l| al.get(first + 8 * b + l).copied().unwrap_or(0.0)));
+                let (sin, cos) = (mapped(angle, |x| x.map(vector::sin)), mapped(angle, |x| x.map(vector::cos)));
+                let mut t = [zero; B];
+                path.clear();
+                for _ in 0..200 {
+                    path.push(t);
+                    let gaps: [Lanes; B] = each(|b| {
+                        let (y, x) = (t[b] * sin[b], t[b].fused(cos[b], zero - centre));
+                        y.fused(y, x * x).sqrt() - radius
+                    });
+                    let goes: [Lanes; B] = each(|b| near.less(gaps[b].max(zero - gaps[b]), one, zero));
+                    if goes.iter().all(|goes| goes.array() == [0.0; 8]) {
+                        break;
+                    }
+                    t = each(|b| goes[b].fused(gaps[b], t[b]));
+                }
+                (0..B).for_each(|b| total = there(b).fused(t[b], total));
+                if results.len() == 1 {
+                    continue;
+                }
+                let mut owed: [Lanes; B] = each(there);
+                for t in path.iter().rev() {
+                    for b in 0..B {
+                        let (y, x) = (t[b] * sin[b], t[b].fused(cos[b], zero - centre));
+                        let far = y.fused(y, x * x).sqrt();
+                        let gap = far - radius;
+                        let goes = near.less(gap.max(zero - gap), owed[b], zero);
+                        let slope = one / far;
+                        by_c = by_c - goes * x * slope;
+                        by_r = by_r - goes;
+                        owed[b] = (goes * slope).fused(y.fused(sin[b], x * cos[b]), owed[b]);
+                    }
+                }
+            }
+            results[0][0] = total.sum();
+            if let [_, to_c, to_r] = &mut *results {
+                (to_c[0], to_r[0]) = (by_c.sum(), by_r.sum());
+            }
         })
     })
 }

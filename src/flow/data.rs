@@ -61,7 +61,7 @@ pub struct Scan {
     pub down: bool,
     /// What goes on from step to step.
     pub states: Vec<State>,
-    /// Where it may end before its last step; `steps` is then a size that is found out.
+    /// Where it may end before its last step; `steps` is then a size that is found out, unless another loop is around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early: Option<Early>,
     /// A step.
@@ -233,6 +233,13 @@ impl Scan {
 }
 
 impl Scan {
+    /// When it ends, if that may be early. A loop that finds out no size has no path then, so it makes all steps where one is read.
+    pub fn ends(&self, is_read: impl Fn(&ValueId) -> bool) -> Option<&Early> {
+        let has_path =
+            |early: &&Early| early.most != self.steps || !self.states.iter().any(|state| is_read(&state.path));
+        self.early.as_ref().filter(has_path)
+    }
+
     /// Whether no step mentions the loop index: what a step gives depends on the states alone.
     pub fn is_steady(&self) -> bool {
         !self.body.iter().any(|stmt| stmt.mentions(self.index))
@@ -261,7 +268,7 @@ impl Leaf {
 
 impl Stmt {
     /// Whether a statement, or one inside, mentions a size.
-    pub(super) fn mentions(&self, size: SizeId) -> bool {
+    pub fn mentions(&self, size: SizeId) -> bool {
         let is_in = |n: &Size| n.coefficient(&Var::Size(size)) != 0;
         let mut stack = vec![self];
         while let Some(stmt) = stack.pop() {

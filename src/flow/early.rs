@@ -10,8 +10,9 @@
 //! then. The number of steps is a size that the loop finds out: paths of derivatives are so long, and no statement needs to know of it. How many
 //! elements change in a step is a value of the step, so that both engines and the reference end at the same one.
 //!
-//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops that no other one is around
-//! and whose last states alone are read.
+//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose last
+//! states alone are read. One inside of another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read,
+//! and a derivative that reads one makes all steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,29 +38,37 @@ pub fn end_early(program: &Program) -> Result<Program> {
     let mut flow = Builder::resume(program);
     let mut read: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
     program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
-    let mut body = Vec::with_capacity(program.body.len());
-    for stmt in &program.body {
-        body.push(match stmt {
-            Stmt::Scan(scan) if scan.early.is_none() && !scan.down => {
-                let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
-                let ending = if is_path_read { None } else { ending(&mut flow, scan)? };
-                Stmt::Scan(ending.unwrap_or_else(|| scan.clone()))
-            }
-            other => other.clone(),
-        });
-    }
+    let body = block(&mut flow, &program.body, &read, &Loops::new())?;
     Ok(flow.finish(body, program.outputs.clone()))
 }
 
+// Scans nest to a bounded depth.
+fn block(flow: &mut Builder, body: &[Stmt], read: &BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        let Stmt::Scan(scan) = stmt else {
+            out.push(stmt.clone());
+            continue;
+        };
+        let mut inside = loops.clone();
+        inside.push((scan.index, scan.steps.clone()));
+        let scan = Scan { body: block(flow, &scan.body, read, &inside)?, ..scan.clone() };
+        let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
+        let ending = match scan.early.is_none() && !scan.down && !is_path_read {
+            true => ending(flow, &scan, loops)?,
+            false => None,
+        };
+        out.push(Stmt::Scan(ending.unwrap_or(scan)));
+    }
+    Ok(out)
+}
+
 /// A scan that ends early, if it is known when.
-fn ending(flow: &mut Builder, scan: &Scan) -> Result<Option<Scan>> {
+fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>> {
     let Some(changes) = changes(scan) else { return Ok(None) };
     let mut body = scan.body.clone();
     let Some(Stmt::Leaf(leaf)) = body.last_mut() else { return Ok(None) };
-    let index = flow.index("steps");
-    let steps = Size::size(index);
-    let mut loops = Loops::new();
-    loops.push((scan.index, scan.steps.clone()));
+    let steps = if loops.is_empty() { Size::size(flow.index("steps")) } else { scan.steps.clone() };
     let mut joined = Joined::new(flow);
     let vars = append(&mut joined, leaf, &|stmt| Ok(stmt.clone()))?;
     let builder = &mut joined.builder;
@@ -67,9 +76,11 @@ fn ending(flow: &mut Builder, scan: &Scan) -> Result<Option<Scan>> {
     let mut count = None;
     for (dims, guard) in changes {
         // The indices of the elements, which are the first ones of a statement, are those of a sum here.
-        let rhs = Rhs::Contract { sums: dims, guard, operands: vec![Operand { var: one, indices: Vec::new() }] };
-        let stmt = tssa::Stmt { dims: Vec::new(), rhs };
-        let stmt = stmt.rename(&|x| if x == one { Some(one) } else { vars.get(&x).copied() })?;
+        let rhs = Rhs::Contract { sums: dims, guard, operands: Vec::new() };
+        let mut stmt = tssa::Stmt { dims: Vec::new(), rhs }.rename(&|x| vars.get(&x).copied())?;
+        if let Rhs::Contract { operands, .. } = &mut stmt.rhs {
+            operands.push(Operand { var: one, indices: Vec::new() });
+        }
         let some = builder.push(&stmt)?;
         count = Some(match count {
             None => some,
@@ -83,9 +94,10 @@ fn ending(flow: &mut Builder, scan: &Scan) -> Result<Option<Scan>> {
     for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
         output.leaves.iter().filter_map(|var| vars.get(var)).for_each(|var| joined.give(*x, *var));
     }
-    loops[0].1 = steps.clone();
+    let mut inside = loops.clone();
+    inside.push((scan.index, steps.clone()));
     let gives = leaf.gives.iter().copied().chain([changes]).collect();
-    *leaf = joined.finish(flow, &loops, gives)?;
+    *leaf = joined.finish(flow, &inside, gives)?;
     let states = steps.add_constant(1)?;
     for state in &scan.states {
         let ty = flow.get(state.before).ty;
@@ -242,10 +254,10 @@ pub fn to_the_end(program: &Program) -> Result<Program> {
         Stmt::Scan(Scan { steps, early: Some(early), .. }) => Some((steps.as_size()?, early.most.clone())),
         _ => None,
     };
-    let sizes: BTreeMap<SizeId, Size> = program.body.iter().filter_map(early).collect();
-    if sizes.is_empty() {
+    if !ends_early(&program.body) {
         return Ok(program.clone());
     }
+    let sizes: BTreeMap<SizeId, Size> = program.body.iter().filter_map(early).collect();
     let mut flow = Builder::resume(program);
     let at_most = |a: &Affine| a.replace(&mut |v| Ok(if let Var::Size(n) = v { sizes.get(n).cloned() } else { None }));
     let old: Vec<Type> = program.frame.types.iter().map(|(_, ty)| ty.clone()).collect();
@@ -278,6 +290,19 @@ pub fn to_the_end(program: &Program) -> Result<Program> {
     };
     let body = whole(&flow, &program.body, &mut Loops::new(), &at_most, &map)?;
     join(&flow.finish(body, program.outputs.clone()))
+}
+
+fn ends_early(body: &[Stmt]) -> bool {
+    let mut stack: Vec<&Stmt> = body.iter().collect();
+    while let Some(stmt) = stack.pop() {
+        if let Stmt::Scan(scan) = stmt {
+            if scan.early.is_some() {
+                return true;
+            }
+            stack.extend(&scan.body);
+        }
+    }
+    false
 }
 
 // Scans nest to a bounded depth.

@@ -364,6 +364,7 @@ fn lift_scan(
         None => None,
         Some(early) => match lifted(known, early.changes) {
             Lifted { value, varies: false } => Some(Early { changes: value, most: early.most.clone() }),
+            Lifted { varies: true, .. } if early.most == scan.steps => None,
             Lifted { varies: true, .. } => return Err(Error::bug(PASS, "the number of steps varies")),
         },
     };

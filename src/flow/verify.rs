@@ -5,8 +5,8 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
-//! - *Early ends*: a loop that ends early has none around and goes up; its number of steps is a size that it alone finds out, and is known behind it; the number
-//!   of changes is a number that its body gives.
+//! - *Early ends*: a loop that ends early goes up; where none is around its number of steps is a size that it alone finds out, which is known behind
+//!   it; the number of changes is a number that its body gives.
 //! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,7 +160,8 @@ impl Check<'_> {
             self.complain(format!("the number of steps: {message}"));
         }
         let is_own = |n: SizeId| inner && n != *index && self.program.frame.sizes.get(n).is_some();
-        if early.is_some() && (!loops.is_empty() || scan.down || !steps.as_size().is_some_and(is_own)) {
+        let finds = early.filter(|early| loops.is_empty() || early.most != *steps);
+        if finds.is_some() && (!loops.is_empty() || scan.down || !steps.as_size().is_some_and(is_own)) {
             self.complain(format!("{index} is no index of a loop that finds out how many steps there are"));
         }
         states.iter().for_each(|state| self.read(state.init, scope));
@@ -175,7 +176,7 @@ impl Check<'_> {
             if value.is_none_or(|value| value.ty != Types::REAL || value.storage != Storage::Dense) {
                 self.complain("the number of changes is no number");
             }
-            self.found.extend(steps.as_size());
+            self.found.extend(finds.and_then(|_| steps.as_size()));
         }
         let values = &self.program.values;
         for state in states {

@@ -80,6 +80,8 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
                 let mut body = linker.scan(scan, &mut open)?;
                 let Open { mut names, buffers, mut decisions, .. } = open;
                 decisions.extend(rows::in_blocks(&mut body, &mut names)?);
+                let mut kept: BTreeSet<BufferId> = stores(&body).into_iter().map(|place| place.buffer).collect();
+                let buffers = buffers.into_iter().filter(|b| kept.remove(b)).collect();
                 let body = linker.with_lengths(body)?;
                 linker.nests.push(Nest { buffers, decisions, body });
             }
@@ -104,8 +106,8 @@ struct Linker<'a> {
     read: BTreeSet<ValueId>,
     /// How many states a value is after a step.
     afters: BTreeMap<ValueId, usize>,
-    /// What loops find out how many steps they make: where that is, and what it is at most.
-    lengths: BTreeMap<SizeId, (BufferId, Size)>,
+    /// How many steps loops make that find it out: where that is, if it is stored, and what it is at most.
+    lengths: BTreeMap<SizeId, (Option<BufferId>, Size)>,
     limits: Vec<StepLimit>,
 }
 
@@ -275,6 +277,7 @@ impl Linker<'_> {
         let found = self.lengths.iter().filter(|(n, _)| mentioned.contains(n));
         let (mut names, mut out) = (Fresh::default(), Vec::new());
         for (n, (buffer, most)) in found {
+            let Some(buffer) = buffer else { continue };
             let index = names.fresh_index();
             names.fix_size(*n, index.into());
             out.push(Stmt::Length { index, place: Place { buffer: *buffer, at: Vec::new() }, most: most.clone() });
@@ -323,11 +326,12 @@ impl Linker<'_> {
 
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
-        let Scan { index, steps, down, states, early, body } = scan;
+        let Scan { index, steps, down, states, early: _, body } = scan;
+        let early = scan.ends(|x| self.read.contains(x));
         let (mut out, mut kept) = (Vec::new(), Vec::new());
         let last = open.names.affine(steps)?;
-        let count = match early {
-            Some(early) => Some(self.steps_of(scan, early, open, &mut out)?),
+        let count = match early.filter(|early| early.most != *steps) {
+            Some(early) => self.steps_of(scan, early, open, &mut out)?,
             None => None,
         };
         let (first, end) =
@@ -387,15 +391,19 @@ impl Linker<'_> {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
         open.around.pop();
-        if let (Some(early), Some(count)) = (early, count) {
-            let made = open.names.fresh_real();
-            inner.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
-            inner.push(Stmt::Store(count.clone(), made));
+        if let Some(early) = early {
+            if let Some(count) = &count {
+                let made = open.names.fresh_real();
+                inner.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
+                inner.push(Stmt::Store(count.clone(), made));
+            }
             let changes = open.names.fresh_real();
             inner.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
             inner.push(Stmt::End(changes));
             out.push(Stmt::one_by_one(step, Domain::whole(&most)?, inner));
-            if let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer) {
+            if let Some(count) = count
+                && let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer)
+            {
                 // It ended because it may make no more steps.
                 let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
                 out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
@@ -412,10 +420,15 @@ impl Linker<'_> {
         Ok(out)
     }
 
-    /// Where a loop that ends early says how many steps it made: so far none.
-    fn steps_of(&mut self, scan: &Scan, early: &Early, open: &mut Open, out: &mut Vec<Stmt>) -> Result<Place> {
-        let size =
-            scan.steps.as_size().ok_or_else(|| Error::bug(PASS, "a loop that does not say how many steps it made"))?;
+    /// Where a loop that ends early says how many steps it made, so far none, if anyone asks.
+    fn steps_of(&mut self, scan: &Scan, early: &Early, open: &mut Open, out: &mut Vec<Stmt>) -> Result<Option<Place>> {
+        let size = scan.steps.as_size();
+        let size = size.ok_or_else(|| Error::bug(PASS, "a loop that does not say how many steps it made"))?;
+        let is_other = |stmt: &&flow::Stmt| !matches!(stmt, flow::Stmt::Scan(other) if std::ptr::eq(other, scan));
+        if !self.flow.body.iter().filter(is_other).any(|stmt| stmt.mentions(size)) {
+            self.lengths.insert(size, (None, early.most.clone()));
+            return Ok(None);
+        }
         let name = self.flow.frame.sizes.get(size).cloned().unwrap_or_default();
         let buffer = self.buffers.push(Buffer::workspace(name, None, Vec::new()));
         open.writes(buffer);
@@ -427,10 +440,10 @@ impl Linker<'_> {
             }
             _ => early.most.clone(),
         };
-        self.lengths.insert(size, (buffer, most));
+        self.lengths.insert(size, (Some(buffer), most));
         let (place, none) = (Place { buffer, at: Vec::new() }, open.names.fresh_real());
         out.extend([Stmt::Define(none, Real::Literal(0.0)), Stmt::Store(place.clone(), none)]);
-        Ok(place)
+        Ok(Some(place))
     }
 
     /// Has steps store states over those before them where that may be; gives those that are still to be copied.

@@ -39,6 +39,9 @@
 //! precision. A load widens, which is exact; a store rounds, and what was rounded is read by no nest. So all engines, and all ways to cut a
 //! nest into parts, agree, and a result is as if everything had been computed in double precision and rounded at the end.
 //!
+//! **Loops that data end.** A loop one by one may [end](Stmt::End) where a register is 0. How many steps it made is a number that it stores, and
+//! a nest behind it that goes over as many loads it as a [length](Stmt::Length). A loop that nobody bounds has a [limit](Program::limits).
+//!
 //! **Text.** A program prints, a statement a line, and [`parse()`] reads it back, with the decisions ([`Decision`]) as comments:
 //!
 //! ```text

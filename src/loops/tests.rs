@@ -51,6 +51,7 @@ fn program(body: Vec<Stmt>) -> Program {
         nests: vec![Nest { buffers: vec![Y], decisions: Vec::new(), body }],
         outputs: vec![("y".to_owned(), vec![Y])],
         rounded: Vec::new(),
+        limits: Vec::new(),
         bins: Default::default(),
     }
 }

@@ -109,10 +109,11 @@ impl<T: Numeric> Machine<'_, T> {
     }
 
     fn scan(&mut self, scan: &Scan) -> Result<()> {
-        let most = scan.early.as_ref().map_or(&scan.steps, |early| &early.most);
+        let early = scan.ends(|x| self.read.contains(x)).cloned();
+        let most = early.as_ref().map_or(&scan.steps, |early| &early.most);
         let mut count = i64::try_from(self.inputs.extent(most)?).map_err(|_| Error::Overflow)?;
         let is_fold = scan.states.iter().all(|state| !self.read.contains(&state.path));
-        let steady = is_fold && scan.early.is_none() && scan.is_steady();
+        let steady = is_fold && early.is_none() && scan.is_steady();
         let mut paths: Vec<Vec<Vec<Leaf<T>>>> = Vec::with_capacity(scan.states.len());
         for state in &scan.states {
             paths.push(vec![self.value(state.init)?.clone()]);
@@ -142,13 +143,14 @@ impl<T: Numeric> Machine<'_, T> {
                 break;
             }
             step += 1;
-            if let Some(early) = &scan.early
+            if let Some(early) = &early
                 && are_zero(self.value(early.changes)?)?
             {
                 count = step;
             }
         }
-        if let (Some(_), Some(n)) = (&scan.early, scan.steps.as_size())
+        if let (Some(early), Some(n)) = (&early, scan.steps.as_size())
+            && early.most != scan.steps
             && let Some(size) = self.inputs.sizes.get_mut(n.index())
         {
             *size = count;

@@ -9,6 +9,7 @@
 //! plain    = "real" | sizes plain | "(" type,+ ")"
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
+//!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr] | operators
 //!          | "fn" (pattern [":" type]),+ "." expr

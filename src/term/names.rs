@@ -11,7 +11,7 @@ use crate::base::Format;
 use crate::scalar::Op;
 
 /// Words with a meaning of their own, beside the names of functions.
-const RESERVED: [&str; 45] = [
+const RESERVED: [&str; 46] = [
     "param",
     "rel",
     "map",
@@ -57,6 +57,7 @@ const RESERVED: [&str; 45] = [
     "case",
     "fold",
     "scan",
+    "iterate",
 ];
 
 /// Whether a word is a name in the language: letters, digits, `_` and `'`, no reserved word.

@@ -35,6 +35,7 @@ impl Parser<'_> {
                     return next;
                 }
             }
+            Some(Frame::IterateInit { .. }) if token == Token::Dot => return self.without_condition(operand),
             Some(Frame::Guard { .. }) if token == Token::Comma => {
                 let message = "expected `]` or an operator behind the predicate, found `,`";
                 self.report(

@@ -106,6 +106,11 @@ impl Parser<'_> {
         // Nobody can write this name.
         let index = Name { text: format!("steps of {}", state.whole()), span: start };
         let head = Head { kind: LoopKind::Iterate, down: false, sound, index, start };
+        if !sound && self.skip_to_body() {
+            let nothing = self.error_leaf().id;
+            self.iterate_body(head, nothing, state, nothing, nothing);
+            return None;
+        }
         self.open(Frame::IterateInit { head, state });
         None
     }
@@ -122,6 +127,18 @@ impl Parser<'_> {
         }
     }
 
+    /// Behind the state there is no condition: the body is read all the same.
+    pub(super) fn without_condition(&mut self, operand: Operand) -> Next {
+        let Some(Frame::IterateInit { mut head, state }) = self.frames.pop() else { return Next::Operand(operand) };
+        let message = format!("expected an operator, or `while` and a condition, found {}", self.found());
+        let help = "`iterate s = e0 while c. e` goes on as long as `c` holds; with a number of steps it is `fold t < n, s = e0. e`";
+        self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        self.advance();
+        let nothing = self.error_leaf().id;
+        self.iterate_body(head, nothing, state, operand.id, nothing);
+        Next::Expect
+    }
+
     /// The condition is complete; behind a comma stands how many steps there are at most.
     pub(super) fn iterate_most(&mut self, mut head: Head, state: Pattern, init: ExprId, cond: ExprId, behind: Token) {
         if behind == Token::Comma {
@@ -134,6 +151,10 @@ impl Parser<'_> {
                 let help =
                     "`iterate s = e0 while c, at most n. e` makes `n` steps at most; conditions are joined by `and`";
                 self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+                if self.skip_to_body() {
+                    let nothing = self.error_leaf().id;
+                    return self.iterate_body(head, nothing, state, init, cond);
+                }
                 break;
             }
             return self.open(Frame::IterateMost { head, state, init, cond });
@@ -141,6 +162,12 @@ impl Parser<'_> {
         let most = Expr::Number { value: MOST_STEPS as f64, integer: Some(MOST_STEPS) };
         let most = self.node(most, head.start).id;
         self.iterate_body(head, most, state, init, cond);
+    }
+
+    /// Skips what is left of a head that is wrong, and the point behind it.
+    fn skip_to_body(&mut self) -> bool {
+        self.skip(|token| matches!(token, Token::Dot | Token::In | Token::RightParen | Token::RightBracket));
+        self.eat(Token::Dot).is_some()
     }
 
     /// The head is complete: the next state comes next.

@@ -94,6 +94,16 @@ fn parse_scans() {
             "(fold t (a ..) n p (let a (fst (a ..)) (let b (fst (snd (a ..))) (let c (snd (snd (a ..))) b))))",
         ),
         ("[p] * fold t < n, s = 0. s + 1", "(iv p (fold t s n 0 (+ s 1)))"),
+        (
+            "iterate s = a while s < b and p, at most n + 1. s + 1",
+            "(iterate steps of s s (+ n 1) a (select (and (< s b) p) (+ s 1) s))",
+        ),
+        ("iterate s = a while s > 1. s / 2", "(iterate steps of s s 4294967296 a (select (> s 1) (/ s 2) s))"),
+        (
+            "iterate (s, r) = p while s < r, at most 9. (r, s)",
+            "(iterate steps of (s ..) (s ..) 9 p (let s (fst (s ..)) (let r (snd (s ..)) (select (< s r) (pair r s) (s ..)))))",
+        ),
+        ("while + at * most", "(+ while (* at most))"),
     ]);
 }
 
@@ -428,6 +438,12 @@ fn parse_reports_problems() {
         ("fold t < n down down, s = a. s", vec![("unexpected-token", "down")]),
         ("fold s = a, t < n. s", vec![("unexpected-token", "=")]),
         ("fold(f, a) + 1", vec![("unexpected-token", "(")]),
+        ("iterate s = a. s", vec![("unexpected-token", ".")]),
+        ("iterate s while s < 1. s", vec![("unexpected-token", "while")]),
+        ("iterate s = a while s < 1, at least 9. s", vec![("unexpected-token", "least")]),
+        ("iterate s = a while s < 1, 9. s", vec![("unexpected-token", "9")]),
+        ("iterate s = a while s < 1", vec![("missing-body", "")]),
+        ("(iterate s = a)", vec![("missing-body", ")")]),
         ("fn x", vec![("unexpected-token", "")]),
         ("fn . x", vec![("unexpected-token", ".")]),
         ("fn x : . x", vec![("unexpected-token", ".")]),

@@ -105,6 +105,36 @@ fn steps_that_may_be_are_not_made() {
     assert_eq!(value, Some(expected[0]));
 }
 
+/// A loop in a loop: steps by the implicit Euler method, each solved by Newton's.
+#[test]
+fn loops_inside_of_others_end() {
+    let text = "param a : real\nsize T\nfold t < T, y = a. \
+                iterate z = y while abs(z - y + z^3 / 10) > 1e-12. z - (z - y + z^3 / 10) / (1 + 3 * z^2 / 10)";
+    let function = parsed(text);
+    let mut inputs = iverson::inputs! { "a" => 1.5 };
+    inputs.size("T", 20);
+    let (mut expected, mut slope) = (1.5_f64, 1.0);
+    for _ in 0..20 {
+        let y = expected;
+        (0..50).for_each(|_| expected -= (expected - y + expected.powi(3) / 10.0) / (1.0 + 0.3 * expected.powi(2)));
+        slope /= 1.0 + 0.3 * expected.powi(2);
+    }
+    close(
+        "reference",
+        function.eval(&inputs).expect("it runs")["value"].as_scalar().expect("a number"),
+        expected,
+        1e-11,
+    );
+    for engine in [Engine::Interpreter, Engine::Native] {
+        let kernel = function.kernel(&inputs).engine(engine).build().expect("it is bound");
+        let value = kernel.call(&inputs).expect("it runs")["value"].as_scalar();
+        close("kernel", value.expect("a number"), expected, 1e-11);
+    }
+    // Backwards the states of the inner loops are kept, so it is said how many there are.
+    let bounded = text.replace("1e-12.", "1e-12, at most 8.");
+    close("by a", gradient(&parsed(&bounded), &inputs, "a")[0], slope, 1e-10);
+}
+
 /// Of a loop that nobody bounds so many states are kept and no more, and it is said what to do.
 #[test]
 fn too_many_steps_are_an_error() {
