@@ -62,6 +62,28 @@ impl<F: Fn(&[f64], &mut [f64]) -> iverson::Result<f64>> Problem for Loss<F> {
     }
 }
 
+/// A problem whose losses are finite: with any other one, a line search would not end.
+struct Finite<P>(P);
+
+impl<P: Problem> CostFunction for Finite<P> {
+    type Param = Vec<f64>;
+    type Output = f64;
+
+    fn cost(&self, point: &Vec<f64>) -> Result<f64, argmin::core::Error> {
+        let loss = self.0.cost(point)?;
+        if loss.is_finite() { Ok(loss) } else { Err(argmin::core::Error::msg(format!("the loss has become {loss}"))) }
+    }
+}
+
+impl<P: Problem> Gradient for Finite<P> {
+    type Param = Vec<f64>;
+    type Gradient = Vec<f64>;
+
+    fn gradient(&self, point: &Vec<f64>) -> Result<Vec<f64>, argmin::core::Error> {
+        self.0.gradient(point)
+    }
+}
+
 /// What came of a fit.
 pub struct Fit<P> {
     /// The loss at the start and at every iteration.
@@ -111,14 +133,15 @@ pub fn fit<P: Problem>(
     let start = objective.start();
     let solver =
         LBFGS::new(MoreThuenteLineSearch::new(), 10).with_tolerance_grad(tolerance)?.with_tolerance_cost(0.0)?;
-    let fitted = Executor::new(objective, solver)
+    let fitted = Executor::new(Finite(objective), solver)
         .configure(|state| state.param(start).max_iters(iterations))
         .add_observer(watch, ObserverMode::Always)
         .run()?;
     bar.finish_and_clear();
     // The last one, where the gradient is short: losses that differ by how they are rounded do not tell which is best.
-    let point = fitted.state.param.ok_or("the fit gives a point")?;
-    let objective = fitted.problem.problem.ok_or("the fit gives the objective back")?;
+    let ended = fitted.state.get_termination_status().to_string();
+    let point = fitted.state.param.ok_or(ended)?;
+    let Finite(objective) = fitted.problem.problem.ok_or("the fit gives the objective back")?;
     let losses = losses.lock().expect("nothing fails in here").clone();
     writeln!(out, "iteration       loss")?;
     for (iteration, loss) in losses.iter().enumerate() {
@@ -134,6 +157,59 @@ pub fn fit<P: Problem>(
     Ok(Fit { losses, point, objective })
 }
 
+/// What a picture shows: points, and a line through points that are close to each other.
+#[allow(dead_code, reason = "some examples draw nothing else")]
+pub struct Series<'a> {
+    /// What is said of it.
+    pub name: &'a str,
+    /// Its colour.
+    pub colour: &'a str,
+    /// The points that are measured.
+    pub points: Vec<(f64, f64)>,
+    /// The points of the line.
+    pub line: Vec<(f64, f64)>,
+}
+
+/// Draws measurements and what was fitted to them, as `target/NAME.svg`.
+#[allow(dead_code, reason = "some examples draw nothing else")]
+pub fn plot(name: &str, all: &[Series<'_>]) -> Result<PathBuf, Box<dyn Error>> {
+    let mut svg = String::from(START);
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        let numbers = all.iter().flat_map(|series| series.points.iter().chain(&series.line)).map(of);
+        numbers.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)))
+    };
+    let ((left, right), (low, high)) = (ends(|point| point.0), ends(|point| point.1));
+    let place =
+        |(x, y): &(f64, f64)| (60.0 + 520.0 * (x - left) / (right - left), 20.0 + 260.0 * (high - y) / (high - low));
+    for (k, Series { name, colour, points, line }) in all.iter().enumerate() {
+        for (x, y) in points.iter().map(place) {
+            writeln!(svg, "<circle cx='{x:.1}' cy='{y:.1}' r='3' fill='{colour}'/>")?;
+        }
+        let line: Vec<String> = line.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        writeln!(svg, "<polyline points='{}' fill='none' stroke='{colour}' stroke-width='2'/>", line.join(" "))?;
+        writeln!(svg, "<text x='570' y='{}' text-anchor='end' fill='{colour}'>{name}</text>", 34 + 16 * k)?;
+    }
+    for (y, number) in [(284, low), (24, high)] {
+        writeln!(svg, "<text x='52' y='{y}' text-anchor='end'>{number:.0}</text>")?;
+    }
+    for (x, number) in [(60, left), (580, right)] {
+        writeln!(svg, "<text x='{x}' y='308' text-anchor='middle'>{number:.0}</text>")?;
+    }
+    save(name, svg)
+}
+
+const START: &str =
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 600 320' font-family='sans-serif' font-size='12'>
+<rect width='600' height='320' fill='white'/>
+";
+
+fn save(name: &str, svg: String) -> Result<PathBuf, Box<dyn Error>> {
+    let (root, path) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new("target").join(format!("{name}.svg")));
+    std::fs::create_dir_all(root.join("target"))?;
+    std::fs::write(root.join(&path), svg + "</svg>\n")?;
+    Ok(path)
+}
+
 /// Draws how far the losses are above the least one, on a scale of powers of ten.
 fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
     let least = losses.iter().copied().fold(f64::MAX, f64::min);
@@ -144,10 +220,7 @@ fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
     let place = |at: usize, y: f64| {
         (60.0 + 520.0 * at as f64 / (heights.len().max(2) - 1) as f64, 20.0 + 260.0 * (high - y) / (high - low))
     };
-    let mut svg = String::from(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 600 320' font-family='sans-serif' font-size='12'>\n",
-    );
-    writeln!(svg, "<rect width='600' height='320' fill='white'/>")?;
+    let mut svg = String::from(START);
     let step = ((high - low) / 8.0).ceil().max(1.0) as usize;
     for power in (low as i32..=high as i32).step_by(step) {
         let (x, y) = place(0, f64::from(power));
@@ -162,11 +235,8 @@ fn picture(name: &str, losses: &[f64]) -> Result<PathBuf, Box<dyn Error>> {
     writeln!(svg, "<polyline points='{}' fill='none' stroke='#06c' stroke-width='2'/>", points.join(" "))?;
     writeln!(
         svg,
-        "<text x='320' y='308' text-anchor='middle'>loss of {name} above its least, over {} iterations</text>\n</svg>",
+        "<text x='320' y='308' text-anchor='middle'>loss of {name} above its least, over {} iterations</text>",
         losses.len() - 1
     )?;
-    let (root, path) = (Path::new(env!("CARGO_MANIFEST_DIR")), Path::new("target").join(format!("{name}.svg")));
-    std::fs::create_dir_all(root.join("target"))?;
-    std::fs::write(root.join(&path), svg)?;
-    Ok(path)
+    save(name, svg)
 }

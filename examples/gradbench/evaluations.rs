@@ -40,6 +40,11 @@ impl Module {
                 (with_gradient(["objective", "jacobian"], include_str!("gmm.iv"), &wrt)?, gmm)
             }
             "kmeans" => (kmeans_functions()?, kmeans),
+            "lstm" => {
+                let wrt = ["main", "extra"];
+                (with_gradient(["objective", "jacobian"], include_str!("lstm.iv"), &wrt)?, lstm)
+            }
+            "ode" => (ode_functions()?, ode),
             "ba" => (bundle::functions()?, bundle::evaluate),
             _ => return Err(format!("there is no module `{name}`").into()),
         };
@@ -332,4 +337,53 @@ fn kmeans(mut task: Task<'_>) -> Result<Outcome> {
     })?;
     let output = if task.function == "cost" { number(&bound.results)? } else { rows(&step, centroids.columns) };
     Ok((output, bound.timings(timings)))
+}
+
+fn lstm(mut task: Task<'_>) -> Result<Outcome> {
+    #[derive(Deserialize)]
+    struct Input {
+        main_params: Matrix,
+        extra_params: Matrix,
+        state: Matrix,
+        sequence: Matrix,
+        #[serde(flatten)]
+        runs: Runs,
+    }
+    let Input { main_params: main, extra_params: extra, state, sequence, runs } = task.input()?;
+    let (layers, bits) = (main.rows / 2, sequence.columns);
+    main.check("main_params", 2 * layers, 4 * bits)?;
+    extra.check("extra_params", 3, bits)?;
+    state.check("state", 2 * layers, bits)?;
+    let mut inputs = Inputs::new();
+    inputs
+        .value("main", Dense::new(&[layers, 2, 4, bits], main.data.clone())?)
+        .value("extra", extra.tensor()?)
+        .value("state", Dense::new(&[layers, 2, bits], state.data.clone())?)
+        .value("sequence", sequence.tensor()?);
+    let data: [&[f64]; 4] = [&main.data, &extra.data, &state.data, &sequence.data];
+    task.run(&inputs, &data, runs, |results| match results {
+        [main, extra] => Ok(json!([&main[..], extra].concat())),
+        results => number(results),
+    })
+}
+
+/// All elements at the end, and the gradient of the last of them.
+fn ode_functions() -> Result<Vec<(&'static str, Assembly)>> {
+    let end = Function::parse(include_str!("ode.iv"))?;
+    let last = Function::parse("param y : [n] real\nassume n >= 1\ny[n - 1]")?.compose(&end)?;
+    Ok(vec![("primal", simple(&end)?), ("gradient", dense(&last.gradient(["x"])?)?)])
+}
+
+fn ode(mut task: Task<'_>) -> Result<Outcome> {
+    #[derive(Deserialize)]
+    struct Input {
+        x: Vec<f64>,
+        s: i64,
+        #[serde(flatten)]
+        runs: Runs,
+    }
+    let Input { x, s, runs } = task.input()?;
+    let mut inputs = Inputs::new();
+    inputs.value("x", Dense::vector(x.clone())).size("s", s);
+    task.run(&inputs, &[&x], runs, vector)
 }

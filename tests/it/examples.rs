@@ -20,12 +20,16 @@ examples! {
     every_stage "../../examples/every_stage.rs",
     gaussian_process "../../examples/gaussian_process.rs",
     graph_denoising "../../examples/graph_denoising.rs",
+    heat "../../examples/heat.rs",
     logistic_regression "../../examples/logistic_regression.rs",
     mixture "../../examples/mixture.rs",
     network "../../examples/network.rs",
     pathological "../../examples/pathological.rs",
+    populations "../../examples/populations.rs",
     ratings "../../examples/ratings.rs",
+    river "../../examples/river.rs",
     sparse_logistic_regression "../../examples/sparse_logistic_regression.rs",
+    text "../../examples/text.rs",
 }
 
 fn text(out: Vec<u8>) -> String {
@@ -100,6 +104,37 @@ fn gaussian_process_finds_the_noise() {
     let fit = gaussian_process::run(&mut Vec::new()).expect("the example runs");
     let noise = fit.found[2];
     assert!((noise - 0.2).abs() < 0.05, "the noise is 0.2, found {noise}");
+}
+
+#[test]
+fn text_is_learnt_by_heart() {
+    let fit = text::run(&mut Vec::new()).expect("the example runs");
+    assert!(fit.losses[fit.losses.len() - 1] < 0.1 * fit.losses[0]);
+    assert!(fit.right > 0.9, "{} of the letters are right", fit.right);
+}
+
+#[test]
+fn populations_follow_the_pelts() {
+    let fit = populations::run(&mut Vec::new()).expect("the example runs");
+    // Those of Carpenter, "Predator-Prey Population Dynamics: the Lotka-Volterra model in Stan", 2018, which have priors.
+    for (found, expected) in fit.rates.iter().zip([0.545, 0.028, 0.024, 0.803]) {
+        assert!((found / expected - 1.0).abs() < 0.05, "a rate is {found}, and {expected} is expected");
+    }
+}
+
+#[test]
+fn river_finds_the_variances() {
+    let fit = river::run(&mut Vec::new()).expect("the example runs");
+    for (found, expected) in fit.variances.iter().zip([1469.1, 15098.5]) {
+        assert!((found / expected - 1.0).abs() < 2e-4, "a variance is {found}, and {expected} is expected");
+    }
+}
+
+#[test]
+fn heat_runs_backwards() {
+    let fit = heat::run(&mut Vec::new()).expect("the example runs");
+    let (before, after) = fit.errors;
+    assert!(after < 0.4 * before, "the mean squares of the errors are {before} and {after}");
 }
 
 #[test]

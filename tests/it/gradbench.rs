@@ -267,6 +267,70 @@ fn bundle_adjustment() {
     close(&numbers(&jacobian["vals"]), &expected, 1e-8);
 }
 
+/// The loss of the definition, of `main_params` and then `extra_params`.
+fn cross_entropy(parameters: &[f64], layers: usize, state: &[Vec<f64>], sequence: &[Vec<f64>]) -> f64 {
+    let b = sequence[0].len();
+    let (main, extra) = parameters.split_at(8 * layers * b);
+    let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+    let mut state = state.to_vec();
+    let mut total = 0.0;
+    for pair in sequence.windows(2) {
+        let mut x: Vec<f64> = (0..b).map(|i| pair[0][i] * extra[i]).collect();
+        for k in 0..layers {
+            for i in 0..b {
+                let gate = |g: usize, x: f64| x * main[8 * k * b + g * b + i] + main[(8 * k + 4) * b + g * b + i];
+                let (hidden, cell) = (state[2 * k][i], state[2 * k + 1][i]);
+                let cell = cell * sigmoid(gate(0, x[i])) + sigmoid(gate(1, hidden)) * gate(3, hidden).tanh();
+                x[i] = sigmoid(gate(2, x[i])) * cell.tanh();
+                (state[2 * k][i], state[2 * k + 1][i]) = (x[i], cell);
+            }
+        }
+        let scores: Vec<f64> = (0..b).map(|i| x[i] * extra[b + i] + extra[2 * b + i]).collect();
+        let norm = (2.0 + scores.iter().map(|score| score.exp()).sum::<f64>()).ln();
+        total -= scores.iter().zip(&pair[1]).map(|(score, bit)| bit * (score - norm)).sum::<f64>();
+    }
+    total / ((sequence.len() - 1) * b) as f64
+}
+
+#[test]
+fn long_short_term_memory() {
+    for (layers, characters, bits) in [(2, 7, 5), (1, 2, 3), (3, 4, 1)] {
+        let (main, extra) = (matrix(2 * layers, 4 * bits, 1), matrix(3, bits, 2));
+        let state = matrix(2 * layers, bits, 3);
+        let sequence: Vec<Vec<f64>> =
+            matrix(characters, bits, 4).iter().map(|row| row.iter().map(|x| f64::from(*x > 0.0)).collect()).collect();
+        let input = json!({
+            "main_params": main, "extra_params": extra, "state": state, "sequence": sequence, "min_runs": 2, "min_seconds": 0,
+        });
+        let parameters = [main.concat(), extra.concat()].concat();
+        let loss = |x: &[f64]| cross_entropy(x, layers, &state, &sequence);
+        let [objective, jacobian] = outputs("lstm", ["objective", "jacobian"], &input);
+        close(&[number(&objective)], &[loss(&parameters)], 1e-13);
+        close(&numbers(&jacobian), &differences(&|x| vec![loss(x)], &parameters).concat(), 1e-9);
+    }
+}
+
+#[test]
+fn ordinary_differential_equation() {
+    // The solutions are polynomials of the time, of which four steps' method has those up to the fourth power without error.
+    let x = [0.75, -0.5, 1.25, 0.3];
+    for (n, s) in [(1, 1), (4, 1), (4, 3)] {
+        let x = &x[..n];
+        let input = json!({ "x": x, "s": s, "min_runs": 2, "min_seconds": 0 });
+        let [primal, gradient] = outputs("ode", ["primal", "gradient"], &input);
+        let mut y = Vec::new();
+        for (i, x) in x.iter().enumerate() {
+            y.push(y.last().unwrap_or(&1.0) * x * 2.0 / (i + 1) as f64);
+        }
+        close(&numbers(&primal), &y, 1e-14);
+        close(&numbers(&gradient), &x.iter().map(|x| y[n - 1] / x).collect::<Vec<_>>(), 1e-14);
+    }
+    // As in the evaluation, the last element of many is 0 after few steps.
+    let input = json!({ "x": some(20, 1), "s": 3, "min_runs": 1, "min_seconds": 0 });
+    let [primal, gradient] = outputs("ode", ["primal", "gradient"], &input);
+    assert_eq!((numbers(&primal)[19], numbers(&gradient)), (0.0, vec![0.0; 20]));
+}
+
 #[test]
 fn bad_messages() {
     let evaluate = |module: &str, function: &str, input: Value| {
@@ -278,7 +342,12 @@ fn bad_messages() {
         })
     };
     let bundle = |n: u64, p: u64, cam: usize| json!({ "n": n, "m": 1, "p": p, "cam": vec![0.5; cam], "x": [1, 2, 3], "w": 1, "feat": [0, 0] });
-    let mut lines: Vec<String> = ["hello", "lse", "llsq", "gmm", "kmeans", "ba"]
+    // Sound are two rows of parameters, two characters and three rows more.
+    let memory = |rows: usize, characters: usize, more: usize| {
+        let (main, bits) = (vec![[0.5; 4]; rows], vec![[1]; characters]);
+        json!({ "main_params": main, "extra_params": vec![[0.5]; more], "state": vec![[0.5]; rows], "sequence": bits })
+    };
+    let mut lines: Vec<String> = ["hello", "lse", "llsq", "gmm", "kmeans", "ba", "lstm", "ode"]
         .iter()
         .map(|module| json!({ "id": 6, "kind": "define", "module": module }).to_string())
         .collect();
@@ -290,7 +359,7 @@ fn bad_messages() {
         json!({ "kind": "start" }).to_string(),
         json!({ "id": 7, "kind": 8 }).to_string(),
         json!({ "id": 7, "kind": "define" }).to_string(),
-        json!({ "id": 7, "kind": "define", "module": "lstm" }).to_string(),
+        json!({ "id": 7, "kind": "define", "module": "particle" }).to_string(),
         json!({ "id": 7, "kind": "evaluate" }).to_string(),
         evaluate("ht", "objective", json!({})),
         evaluate("hello", "triple", json!(1)),
@@ -305,6 +374,13 @@ fn bad_messages() {
         evaluate("gmm", "jacobian", mixture(json!([0]))),
         evaluate("kmeans", "cost", json!({ "points": [[1, 2], [3]], "centroids": [[1, 2]] })),
         evaluate("kmeans", "dir", json!({ "points": [[1, 2]], "centroids": [[1]] })),
+        evaluate("lstm", "objective", memory(2, 1, 3)),
+        evaluate("lstm", "jacobian", memory(2, 2, 2)),
+        evaluate("lstm", "jacobian", memory(1, 2, 3)),
+        evaluate("lstm", "jacobian", memory(0, 2, 3)),
+        evaluate("ode", "primal", json!({ "x": [1], "s": -1 })),
+        evaluate("ode", "primal", json!({ "x": [1], "s": 0.5 })),
+        evaluate("ode", "gradient", json!({ "x": [], "s": 1 })),
         evaluate("ba", "jacobian", bundle(0, 4, 11)),
         evaluate("ba", "objective", bundle(1, u64::MAX, 11)),
         evaluate("ba", "objective", bundle(1, 4, 10)),
