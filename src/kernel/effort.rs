@@ -53,6 +53,10 @@ impl Effort<'_> {
             }
             Stmt::For { index, domain, body, .. } => (*index, self.domain(domain)?, body),
             Stmt::Extremum { extent, at, body, .. } => (*at, (0.0, self.value(extent)?), body),
+            Stmt::Length { index, .. } => {
+                self.middle.insert(*index, 1.0);
+                return Ok(0.0);
+            }
             Stmt::If { cond, body } => return if self.holds(cond)? { self.body(body) } else { Ok(0.0) },
             _ => return Ok(0.0),
         };

@@ -11,7 +11,8 @@
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
-//!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr] | operators
+//!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
+//!          | "[" expr "," expr,+ "]" | operators
 //!          | "fn" (pattern [":" type]),+ "." expr
 //! binder   = "gen" | "sum" | "mean" | "prod" | "max" | "min" | "argmax" | "argmin" | "exists"
 //! pattern  = name | "(" pattern,+ ")"

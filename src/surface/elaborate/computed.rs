@@ -452,7 +452,13 @@ impl<'a> Elaborator<'a> {
 
     /// Opens the scope of an index.
     pub(super) fn enter_index(&mut self, name: &'a str, extent: Option<&Size>) -> IndexId {
-        let index = self.program.fresh_index(name);
+        // Names that nobody can write are those of vectors, and of `iterate`.
+        let shown = match name.split_once(' ') {
+            Some(("steps", _)) => "t",
+            Some(_) => "i",
+            None => name,
+        };
+        let index = self.program.fresh_index(shown);
         self.bind(name, Binding::Index(index));
         self.knowledge.enter_range(index, extent);
         index

@@ -70,13 +70,10 @@ impl<'a> Elaborator<'a> {
         let Expr::Scan { kind, index, state, body, .. } = self.expr(at) else { return };
         let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
-        // The state of a `prod` and the index of an `iterate` have names that nobody can write.
+        // The state of a `prod` has a name that nobody can write.
         let name = if state.text.contains(' ') { "p" } else { &state.text };
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
         let id = self.enter_index(&index.text, steps.as_ref());
-        if index.text.contains(' ') {
-            self.program.indices[id] = "t".to_owned();
-        }
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, steps, state: var });
         self.tasks.push(Task::Value(*body));

@@ -1,7 +1,9 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, Range, chains, infix};
+use super::frame::{
+    AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, Range, chains, infix, is_comparison,
+};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -243,7 +245,7 @@ impl Parser<'_> {
 
     fn binder_indices(&mut self, kind: BinderKind, made: Made, start: Span) -> Option<Operand> {
         let open = self.eat(Token::LeftParen);
-        let (index, inclusive) = self.binder_index();
+        let (index, inclusive) = self.binder_index(false);
         self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
         None
     }
@@ -404,11 +406,14 @@ impl Parser<'_> {
     }
 
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
-    pub(super) fn binder_index(&mut self) -> (Name, bool) {
+    pub(super) fn binder_index(&mut self, in_loop: bool) -> (Name, bool) {
         if self.is_range_from_below() {
             let from = self.text.get(self.current.span.range()).unwrap_or("");
             let message = format!("expected the name of an index, as in `i < n`, found a range from {from}");
-            let help = format!("indices run from 0: a bracket leaves some out, as in `sum i < n. [{from} <= i] * e`");
+            let help = match in_loop {
+                true => format!("steps run from 0: make fewer, `t < n - {from}`, and read `x[t + {from}]`"),
+                false => format!("indices run from 0: a bracket leaves some out, as in `sum i < n. [{from} <= i] * e`"),
+            };
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             self.advance();
             self.advance();
@@ -598,6 +603,7 @@ impl Parser<'_> {
             | Frame::IterateMost { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
+            | Frame::Vector { .. }
             | Frame::Access { .. }
             | Frame::Apply { .. }
             | Frame::Call { .. } => operand,
@@ -607,7 +613,7 @@ impl Parser<'_> {
     /// The token at `end` ends the group on top, or one item of it.
     pub(super) fn end_group(&mut self, token: Token, end: Span, operand: Operand) -> Next {
         match self.frames.last_mut() {
-            Some(Frame::Paren { items, .. }) if token == Token::Comma => {
+            Some(Frame::Paren { items, .. } | Frame::Vector { items, .. }) if token == Token::Comma => {
                 items.push(operand);
                 Next::Expect
             }
@@ -635,7 +641,7 @@ impl Parser<'_> {
                 Some(Frame::Extent { kind, made, open, index, inclusive, mut done, start }) => {
                     done.push((index, self.range(operand, inclusive)));
                     if token == Token::Comma {
-                        let (index, inclusive) = self.binder_index();
+                        let (index, inclusive) = self.binder_index(false);
                         self.open(Frame::Extent { kind, made, open, index, inclusive, done, start });
                     } else {
                         if open.is_some() {
@@ -661,6 +667,7 @@ impl Parser<'_> {
                     self.iterate_body(head, operand.id, state, init, cond);
                     Next::Expect
                 }
+                Some(Frame::Guard { open }) if token == Token::Comma => self.behind_comma(open, operand, end),
                 Some(Frame::Guard { open }) => self.guard(operand.id, open),
                 Some(frame) => Next::Operand(self.finish_group(frame, operand, end)),
                 None => Next::Operand(operand),
@@ -742,6 +749,48 @@ impl Parser<'_> {
         Next::Expect
     }
 
+    /// Behind the first comma of `[a, b]`: a vector, unless `a` is a predicate.
+    fn behind_comma(&mut self, open: Span, operand: Operand, comma: Span) -> Next {
+        let is_predicate = match self.ast.exprs.get(operand.id) {
+            Some(Expr::Binary(op, ..)) => is_comparison(*op) || matches!(op, BinaryOp::And | BinaryOp::Or),
+            Some(Expr::Unary(UnaryOp::Not, _) | Expr::Binder { kind: BinderKind::Exists, .. }) => true,
+            Some(Expr::Call { callee, .. }) => callee.text.ends_with('?'),
+            _ => false,
+        };
+        if !is_predicate {
+            self.open(Frame::Vector { open, items: vec![operand] });
+            return Next::Expect;
+        }
+        let message = "expected `]` or an operator behind the predicate, found `,`";
+        self.report(
+            Diagnostic::new("unexpected-token", comma, message)
+                .help("a bracket holds one predicate: join several with `and`"),
+        );
+        self.open(Frame::Guard { open });
+        self.open(Frame::Infix { op: BinaryOp::And, lhs: operand });
+        Next::Expect
+    }
+
+    /// `[a, b]` is `gen i < 2. [i = 0] * a + [i = 1] * b`, with a name for `i` that nobody can write.
+    fn vector(&mut self, items: Vec<Operand>, open: Span, end: Span) -> Operand {
+        let span = open.to(end);
+        let index = Name { text: "place in a vector".to_owned(), span: open };
+        let integer = |k: usize| Expr::Number { value: k as f64, integer: i64::try_from(k).ok() };
+        let extent = self.node(integer(items.len()), span).id;
+        let mut sum: Option<Operand> = None;
+        for (k, item) in items.into_iter().enumerate() {
+            let (i, k) = (self.node(Expr::Name(index.text.clone()), open), self.node(integer(k), open));
+            let guard = self.node(Expr::Binary(BinaryOp::Equal, i.id, k.id), open).id;
+            let term = self.node(Expr::Iverson { guard, body: item.id }, item.span);
+            sum = Some(match sum {
+                None => term,
+                Some(sum) => self.node(Expr::Binary(BinaryOp::Add, sum.id, term.id), span),
+            });
+        }
+        let body = sum.map_or_else(|| self.error_leaf().id, |sum| sum.id);
+        self.node(Expr::Binder { kind: BinderKind::Gen, index, extent, body }, span)
+    }
+
     /// Builds a group that is closed, or closed by force, at `end`.
     pub(super) fn finish_group(&mut self, frame: Frame, operand: Operand, end: Span) -> Operand {
         match frame {
@@ -755,6 +804,10 @@ impl Parser<'_> {
                     pair = self.node(Expr::Pair(first.id, pair.id), inner);
                 }
                 Operand { id: pair.id, span }
+            }
+            Frame::Vector { open, mut items } => {
+                items.push(operand);
+                self.vector(items, open, end)
             }
             Frame::Access { array, mut indices, .. } => {
                 indices.push(operand.id);

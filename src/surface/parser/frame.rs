@@ -191,6 +191,11 @@ pub(super) enum Frame {
     Guard {
         open: Span,
     },
+    /// `[a, b, c]`, a vector, behind its first comma.
+    Vector {
+        open: Span,
+        items: Vec<Operand>,
+    },
     Access {
         open: Span,
         array: Operand,
@@ -291,6 +296,7 @@ impl Frame {
             | Frame::IterateMost { .. }
             | Frame::Paren { .. }
             | Frame::Guard { .. }
+            | Frame::Vector { .. }
             | Frame::Access { .. }
             | Frame::Apply { .. }
             | Frame::Call { .. } => return None,
@@ -309,12 +315,17 @@ impl Frame {
             Frame::ScanInit { .. } | Frame::IterateMost { .. } => token == Token::Dot,
             Frame::IterateWhile { .. } => matches!(token, Token::Comma | Token::Dot),
             Frame::Paren { .. } | Frame::Apply { .. } => matches!(token, Token::RightParen | Token::Comma),
-            Frame::Guard { .. } => token == Token::RightBracket,
+            Frame::Guard { .. } | Frame::Vector { .. } => matches!(token, Token::RightBracket | Token::Comma),
             Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),
             Frame::Call { close, .. } => token == *close || token == Token::Comma,
             _ => false,
         }
     }
+}
+
+pub(super) fn is_comparison(op: BinaryOp) -> bool {
+    use BinaryOp::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+    matches!(op, Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual)
 }
 
 /// Whether comparisons may stand in one chain: they all point the same way.

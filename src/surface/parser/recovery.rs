@@ -36,16 +36,6 @@ impl Parser<'_> {
                 }
             }
             Some(Frame::IterateInit { .. }) if token == Token::Dot => return self.without_condition(operand),
-            Some(Frame::Guard { .. }) if token == Token::Comma => {
-                let message = "expected `]` or an operator behind the predicate, found `,`";
-                self.report(
-                    Diagnostic::new("unexpected-token", self.current.span, message)
-                        .help("a bracket holds one predicate: join several with `and`"),
-                );
-                self.advance();
-                self.open(Frame::Infix { op: BinaryOp::And, lhs: operand });
-                return Next::Expect;
-            }
             _ => {}
         }
         if matches!(token, Token::RightParen | Token::RightBracket) {
@@ -104,6 +94,7 @@ impl Parser<'_> {
             Some(Frame::IterateWhile { .. }) => "an operator, `, at most` and a size, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",
+            Some(Frame::Vector { .. }) => "an operator, `,` or `]`",
             Some(Frame::Access { .. }) => "an operator, `,` or `]`",
             _ => "an operator, `,` or a closing bracket",
         }
@@ -127,7 +118,9 @@ impl Parser<'_> {
         let found = self.found();
         let (expected, code, span) = match self.frames.last() {
             Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),
-            Some(Frame::Guard { open } | Frame::Access { open, .. }) => return self.unclosed(*open, "`]`"),
+            Some(Frame::Guard { open } | Frame::Vector { open, .. } | Frame::Access { open, .. }) => {
+                return self.unclosed(*open, "`]`");
+            }
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
             Some(Frame::Apply { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),

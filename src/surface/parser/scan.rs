@@ -34,7 +34,7 @@ impl Parser<'_> {
             return Some(self.error_leaf());
         }
         let before = self.diagnostics.len();
-        let (index, inclusive) = self.binder_index();
+        let (index, inclusive) = self.binder_index(true);
         let sound = self.diagnostics.len() == before;
         let head = Head { kind, down: false, sound, index, start };
         self.open(Frame::ScanRange { head, inclusive });
@@ -61,7 +61,7 @@ impl Parser<'_> {
                 "a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`"
             );
             self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            let (index, inclusive) = self.binder_index();
+            let (index, inclusive) = self.binder_index(true);
             self.open(Frame::ScanRange { head: Head { index, ..head }, inclusive });
             return Next::Expect;
         }

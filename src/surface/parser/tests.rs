@@ -108,6 +108,21 @@ fn parse_scans() {
 }
 
 #[test]
+fn parse_vectors() {
+    check(&[
+        ("[a, b]", "(gen place in a vector 2 (+ (iv (= place in a vector 0) a) (iv (= place in a vector 1) b)))"),
+        (
+            "[p] * [a, b][0]",
+            "(iv p (at (gen place in a vector 2 (+ (iv (= place in a vector 0) a) (iv (= place in a vector 1) b))) 0))",
+        ),
+        (
+            "f([a, b], c)",
+            "(f (gen place in a vector 2 (+ (iv (= place in a vector 0) a) (iv (= place in a vector 1) b))) c)",
+        ),
+    ]);
+}
+
+#[test]
 fn parse_reach_of_brackets_binders_and_lets() {
     check(&[
         ("[p] * a * b + c", "(+ (iv p (* a b)) c)"),
@@ -415,7 +430,11 @@ fn parse_reports_problems() {
         (".5", vec![("unexpected-token", ".")]),
         ("+1", vec![("unexpected-token", "+")]),
         ("[p", vec![("unclosed-bracket", "[")]),
-        ("[p, q] * e", vec![("unexpected-token", ",")]),
+        ("[p < 1, q] * e", vec![("unexpected-token", ",")]),
+        ("[not p, q] * e", vec![("unexpected-token", ",")]),
+        ("[a, b", vec![("unclosed-bracket", "[")]),
+        ("f([a, b)", vec![("unclosed-bracket", "[")]),
+        ("[a, ]", vec![("unexpected-token", "]")]),
         ("[0 < i > j] * e", vec![("ambiguous-comparison", ">")]),
         ("[i != j != k] * e", vec![("ambiguous-comparison", "!=")]),
         ("let y = a", vec![("missing-body", "")]),
