@@ -1,0 +1,36 @@
+//! The typed lambda calculus that the four systems differentiate.
+//!
+//! Reals, integers, pairs, sums, functions, arrays, loops, recursion, fork-join: the language of [000] Fig. 1 and section 7 and [003] section 3, with what [001] and
+//! [004] add. Values are by value, from left to right.
+//!
+//! | file | job |
+//! |---|---|
+//! | `data` | types, terms, programs |
+//! | `types` | the typing rules |
+//! | `build` | building programs |
+//! | `verify` | checks all that a program promises |
+//! | `print`, `parse` | programs as text |
+//! | `eval`, `code`, `value`, `prim` | the evaluator, generic in its numbers |
+//! | `count` | what evaluation takes |
+//! | `random` | random well-typed programs |
+
+mod build;
+mod code;
+mod count;
+mod data;
+mod eval;
+mod prim;
+mod print;
+#[cfg(test)]
+mod tests;
+mod types;
+mod value;
+mod verify;
+
+pub use build::Builder;
+pub use count::Counts;
+pub use data::{Context, Data, DataId, End, External, ExternalId, Prim, Program, Term, TermId, Type, TypeId, Variable};
+pub use eval::{Machine, by_name, evaluate};
+pub use types::{Mismatch, Types, Typing, arity, infer};
+pub use value::{Node, Value};
+pub use verify::verify;

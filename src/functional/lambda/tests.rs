@@ -1,0 +1,153 @@
+use super::*;
+use crate::error::Result;
+use crate::reference::{Dual, Field};
+use crate::scalar::Op;
+
+/// `let y = x * x in y * x`.
+fn cube() -> Result<Program> {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let x = b.param("x", real);
+    let (l, r) = (b.var(x), b.var(x));
+    let square = b.mul(l, r)?;
+    let body = b.let_("y", square, |b, y| {
+        let (y, x) = (b.var(y), b.var(x));
+        b.mul(y, x)
+    })?;
+    b.finish(body)
+}
+
+#[test]
+fn evaluator_is_generic_and_counts_steps() {
+    let program = cube().unwrap();
+    assert_eq!(program.to_string(), "param x : real\nlet y = x * x in\ny * x\n");
+    let (value, counts) = evaluate(&program, &[Value::Real(3.0)]).unwrap();
+    assert_eq!((value, counts.steps, counts.muls), (Value::Real(27.0), 9, 2));
+    let (value, _) = evaluate(&program, &[Value::Real(Dual::new(3.0, 1.0))]).unwrap();
+    assert_eq!(value, Value::Real(Dual::new(27.0, 27.0)));
+    let (value, _) = evaluate(&program, &[Value::Real(Field::new(3))]).unwrap();
+    assert_eq!(value, Value::Real(Field::new(27)));
+}
+
+/// `f = fn z. x * z + y in f y * f x`.
+#[test]
+fn functions_capture() {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let (x, y) = (b.param("x", real), b.param("y", real));
+    let f = b
+        .fn_("z", real, |b, z| {
+            let (x, z, y) = (b.var(x), b.var(z), b.var(y));
+            let xz = b.mul(x, z)?;
+            b.add(xz, y)
+        })
+        .unwrap();
+    let body = b
+        .let_("f", f, |b, f| {
+            let (f1, y1, f2, x1) = (b.var(f), b.var(y), b.var(f), b.var(x));
+            let (l, r) = (b.apply(f1, y1)?, b.apply(f2, x1)?);
+            b.mul(l, r)
+        })
+        .unwrap();
+    let program = b.finish(body).unwrap();
+    let (value, _) = evaluate(&program, &[Value::Real(2.0), Value::Real(3.0)]).unwrap();
+    assert_eq!(value, Value::Real(63.0));
+    assert_eq!(program.to_string(), "param x : real\nparam y : real\nlet f = fn z : real. x * z + y in\nf y * f x\n");
+}
+
+/// A million nested lets and functions, and a recursion that is 10^5 deep, on a stack of 2 MiB.
+#[test]
+fn nothing_recurses() {
+    let deep = || -> Result<()> {
+        let mut b = Builder::new();
+        let real = b.types().real();
+        let x = b.param("x", real);
+        let mut vars = vec![x];
+        for _ in 0..1_000_000 {
+            vars.push(b.fresh("y", real));
+        }
+        let last = b.var(vars[1_000_000]);
+        let mut body = last;
+        for k in (1..=1_000_000usize).rev() {
+            let value = b.var(vars[k - 1]);
+            let value = b.neg(value)?;
+            body = b.push(Term::Let(vars[k], value, body))?;
+        }
+        let program = b.finish(body)?;
+        assert_eq!(evaluate(&program, &[Value::Real(2.0)])?.0, Value::Real(2.0));
+        assert!(program.to_string().len() > 1_000_000);
+
+        let mut b = Builder::new();
+        let (real, int) = (b.types().real(), b.types().int());
+        let (x, n) = (b.param("x", real), b.param("n", int));
+        // rec f(k). if k < 1 then 1.0 else f(k - 1) * x
+        let f = b.rec("f", "k", (int, real), |b, f, k| {
+            let (k0, one) = (b.var(k), b.int(1)?);
+            let test = b.prim(Prim::IntCompare(crate::scalar::Comparison::Less), &[k0, one])?;
+            b.case(
+                test,
+                ("s", |b, _| b.real(1.0)),
+                ("s", |b, _| {
+                    let (f, k, less, x) = (b.var(f), b.var(k), b.int(-1)?, b.var(x));
+                    let k = b.prim(Prim::IntAdd, &[k, less])?;
+                    let rest = b.apply(f, k)?;
+                    b.mul(rest, x)
+                }),
+            )
+        })?;
+        let n = b.var(n);
+        let body = b.apply(f, n)?;
+        let program = b.finish(body)?;
+        let value = evaluate(&program, &[Value::Real(1.00001), Value::Int(100_000)])?.0;
+        let expected = crate::scalar::Op::Exp.value(&[1.0]);
+        assert!((value.as_real()? - expected).abs() < 1e-4);
+        Ok(())
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(deep).unwrap();
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn arrays_and_loops() {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let reals = b.types().array(real);
+    let a = b.param("a", reals);
+    let (a1, a2, one, a3) = (b.var(a), b.var(a), b.real(1.0).unwrap(), b.var(a));
+    let squares = b
+        .map(&[a1, a2], |b, xs| {
+            let (x, y) = (b.var(xs[0]), b.var(xs[1]));
+            b.mul(x, y)
+        })
+        .unwrap();
+    let total = b.prim(Prim::Sum, &[squares]).unwrap();
+    let products = b
+        .scan(End::Last, one, a3, |b, x, y| {
+            let (x, y) = (b.var(x), b.var(y));
+            b.mul(x, y)
+        })
+        .unwrap();
+    let (a4, n) = (b.var(a), b.int(3).unwrap());
+    let largest = b
+        .reduce(None, a4, |b, x, y| {
+            let (x, y) = (b.var(x), b.var(y));
+            b.op(Op::Max, &[x, y])
+        })
+        .unwrap();
+    let power = b
+        .fold(n, total, |b, t, s| {
+            let (t, s) = (b.var(t), b.var(s));
+            let t = b.prim(Prim::ToReal, &[t])?;
+            b.add(s, t)
+        })
+        .unwrap();
+    let body = b.tuple(&[power, products, largest]).unwrap();
+    let program = b.finish(body).unwrap();
+    let (value, _) = evaluate(&program, &[Value::reals([2.0, 3.0, 4.0])]).unwrap();
+    assert_eq!(format!("{value:?}"), "((32.0, [24.0, 12.0, 4.0, 1.0]), 4.0)");
+    assert_eq!(
+        program.to_string(),
+        "param a : [real]\n((fold t < 3, s = sum (map x in a, x_2 in a. x * x_2). s + real t, scanr x_3, y in a from 1.0. x_3 * y), \
+         reduce x_4, y_2 in a. max (x_4, y_2))\n"
+    );
+}

@@ -1,0 +1,3 @@
+//! A lambda calculus, and four ways to differentiate it.
+
+pub mod lambda;
