@@ -1,0 +1,305 @@
+//! The reverse pass of programs that fork: forks become joins, and joins become forks ([001] section 12.4, Fig. 15).
+//!
+//! ```text
+//! resolve task = resolve job; where the job began by a join: both arms, at the same time; then the task up to the fork
+//! ```
+//!
+//! **Sums have an order.** In the paper the two arms add to common cotangents by atomic operations, in any order, so that bits depend on luck. Here a
+//! task adds at once only to jobs inside of it. What it owes to others is a log, and logs are carried out at the join: that of the second arm, then
+//! that of the first one. This is the order of the pass on one thread, so the bits are those of the tape, however many threads there are.
+//!
+//! **Logs wait for their owner.** What task X owes to task Y is carried out by the innermost task around both, which is known by its depth. So logs
+//! are sorted by depth, and a join moves the shorter one. A call costs one entry, however deep forks nest.
+//!
+//! Nothing recurses: tasks that run on this thread are frames of a stack.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use super::backpropagator::{Calls, Effect, Fork, Id, JobId, Jobs};
+use super::workers::Workers;
+use super::{Counts, Resolved, array::add_to};
+use crate::error::{Error, Result};
+use crate::reference::Numeric;
+
+/// The tree of tasks: each job knows its task, each task what is inside of it.
+struct Tasks {
+    of_job: Vec<u32>,
+    /// The tasks inside of a task, itself among them, are a range that begins at its own number.
+    end: Vec<u32>,
+}
+
+impl Tasks {
+    /// Numbers tasks so that those inside of one follow it.
+    fn new<T>(jobs: &Jobs<T>) -> Self {
+        enum Step {
+            Enter(JobId),
+            Leave(u32),
+        }
+        let mut tasks = Tasks { of_job: vec![0; jobs.jobs.len()], end: Vec::new() };
+        let mut steps = vec![Step::Enter(jobs.last)];
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Enter(last) => {
+                    let task = tasks.end.len() as u32;
+                    tasks.end.push(0);
+                    steps.push(Step::Leave(task));
+                    let mut job = last;
+                    tasks.of_job[job as usize] = task;
+                    while let Some(Fork { before, arms }) = jobs.job(job).history {
+                        steps.extend(arms.map(Step::Enter));
+                        job = before;
+                        tasks.of_job[job as usize] = task;
+                    }
+                }
+                Step::Leave(task) => tasks.end[task as usize] = tasks.end.len() as u32,
+            }
+        }
+        tasks
+    }
+
+    fn is_inside(&self, inner: u32, outer: u32) -> bool {
+        outer <= inner && inner < self.end[outer as usize]
+    }
+}
+
+/// What a task owes to others, by the depth of who carries it out, in order.
+#[derive(Debug)]
+struct Log<T>(BTreeMap<u32, VecDeque<Vec<(Id, T)>>>);
+
+impl<T> Log<T> {
+    fn push(&mut self, depth: u32, id: Id, d: T) {
+        let pieces = self.0.entry(depth).or_default();
+        match pieces.back_mut() {
+            Some(piece) => piece.push((id, d)),
+            None => pieces.push_back(vec![(id, d)]),
+        }
+    }
+
+    /// All of `self`, then all of the other one. Moves the fewer pieces.
+    fn append(&mut self, mut other: Log<T>) {
+        let swapped = self.0.len() < other.0.len();
+        if swapped {
+            std::mem::swap(&mut self.0, &mut other.0);
+        }
+        for (depth, mut pieces) in other.0 {
+            let here = self.0.entry(depth).or_default();
+            let (first, second) = if swapped { (&mut pieces, here) } else { (here, &mut pieces) };
+            match first.len() >= second.len() {
+                true => first.append(second),
+                false => first.drain(..).rev().for_each(|piece| second.push_front(piece)),
+            }
+            let all = std::mem::take(if first.is_empty() { second } else { first });
+            self.0.insert(depth, all);
+        }
+    }
+}
+
+/// The cotangents of a job; nothing once it is resolved.
+type Cotangents<T> = Mutex<Option<Vec<Option<T>>>>;
+
+/// What all threads see.
+struct Shared<'a, T> {
+    jobs: &'a Jobs<T>,
+    calls: Calls<'a>,
+    inputs: usize,
+    tasks: Tasks,
+    /// Only one task at a time has a job inside of it, so that locks are free; they are what the type system knows of that.
+    cells: Vec<Cotangents<T>>,
+    workers: Workers,
+}
+
+/// What a task gives.
+struct Done<T> {
+    log: Log<T>,
+    /// Of the first task.
+    gradient: Vec<T>,
+    counts: Counts,
+}
+
+/// A task on the way.
+struct Frame<'scope, T> {
+    task: u32,
+    job: JobId,
+    log: Log<T>,
+    arms: Arms<'scope, T>,
+}
+
+/// Which arms of a fork have been resolved.
+enum Arms<'scope, T> {
+    /// There is no fork open.
+    None,
+    /// The second arm is on this thread.
+    Second,
+    /// The first arm is on this thread; the second one is done.
+    First(Log<T>),
+    /// The first arm is on this thread, the second one on another.
+    Both(ScopedJoinHandle<'scope, Result<Done<T>>>),
+}
+
+/// Resolves all calls, on so many threads.
+pub(super) fn resolve<T: Numeric + Send + Sync>(
+    jobs: &Jobs<T>,
+    calls: Calls<'_>,
+    inputs: usize,
+    seeds: &[(Id, T)],
+    threads: usize,
+) -> Result<Resolved<T>> {
+    let cells: Vec<Cotangents<T>> = jobs.jobs.iter().map(|job| Mutex::new(Some(vec![None; job.len()]))).collect();
+    let total: usize = jobs.jobs.iter().map(super::backpropagator::Job::len).sum();
+    let shared = Shared { jobs, calls, inputs, tasks: Tasks::new(jobs), cells, workers: Workers::new(threads) };
+    for (id, d) in seeds {
+        shared.add(*id, d.clone())?;
+    }
+    let mut done = std::thread::scope(|scope| shared.task(scope, jobs.last, Vec::new()))?;
+    done.gradient.resize(inputs, T::zero());
+    done.counts.work += (total + jobs.jobs.len() + inputs) as u64;
+    done.counts.most = u64::from(done.counts.calls > 0);
+    Ok(Resolved { gradient: done.gradient, counts: done.counts, called: Vec::new() })
+}
+
+impl<T: Numeric + Send + Sync> Shared<'_, T> {
+    /// Adds to the cotangent of a backpropagator that is not resolved yet.
+    fn add(&self, id: Id, d: T) -> Result<()> {
+        let Ok(mut cells) = self.cells[id.job as usize].lock() else {
+            return Err(Error::bug("dual", "a thread that adds cotangents panicked"));
+        };
+        match cells.as_mut().and_then(|cells| cells.get_mut(id.cell as usize)) {
+            Some(cell) => add_to(cell, d),
+            None => return Err(Error::bug("dual", format!("a call of {id:?}, which is resolved"))),
+        }
+        Ok(())
+    }
+
+    /// Resolves a task that ends with a job; `around` are the tasks around it, outermost first.
+    fn task<'scope, 'env>(
+        &'scope self,
+        scope: &'scope Scope<'scope, 'env>,
+        last: JobId,
+        mut around: Vec<u32>,
+    ) -> Result<Done<T>> {
+        let mut done = Done { log: Log(BTreeMap::new()), gradient: Vec::new(), counts: Counts::default() };
+        let mut frames: Vec<Frame<'scope, T>> = Vec::new();
+        let mut next = Some(last);
+        loop {
+            if let Some(job) = next.take() {
+                let task = self.tasks.of_job[job as usize];
+                around.push(task);
+                frames.push(Frame { task, job, log: Log(BTreeMap::new()), arms: Arms::None });
+            }
+            let Some(frame) = frames.last_mut() else { return Err(Error::bug("dual", "no task is left")) };
+            self.job(frame, &around, &mut done)?;
+            if let Some(Fork { arms: [first, second], .. }) = self.jobs.job(frame.job).history {
+                (frame.arms, next) = match self.start(scope, second, &around) {
+                    Some(handle) => (Arms::Both(handle), Some(first)),
+                    None => (Arms::Second, Some(second)),
+                };
+                continue;
+            }
+            // The task is done; so may be those around it.
+            let Some(Frame { log, .. }) = frames.pop() else { continue };
+            around.pop();
+            loop {
+                let Some(frame) = frames.last_mut() else {
+                    done.log = log;
+                    return Ok(done);
+                };
+                let Some(Fork { before, arms: [first, _] }) = self.jobs.job(frame.job).history else {
+                    return Err(Error::bug("dual", "an arm without a fork"));
+                };
+                let second = match std::mem::replace(&mut frame.arms, Arms::None) {
+                    Arms::Second => {
+                        frame.arms = Arms::First(log);
+                        next = Some(first);
+                        break;
+                    }
+                    Arms::First(second) => second,
+                    Arms::Both(handle) => {
+                        let Ok(other) = handle.join() else {
+                            return Err(Error::bug("dual", "a thread of the reverse pass panicked"));
+                        };
+                        let other = other?;
+                        done.counts.add(&other.counts);
+                        other.log
+                    }
+                    Arms::None => return Err(Error::bug("dual", "an arm that nobody waits for")),
+                };
+                frame.log.append(second);
+                frame.log.append(log);
+                self.carry_out(frame, around.len() as u32 - 1, &mut done.counts)?;
+                frame.job = before;
+                break;
+            }
+        }
+    }
+
+    /// Starts an arm on another thread, if one is free.
+    fn start<'scope, 'env>(
+        &'scope self,
+        scope: &'scope Scope<'scope, 'env>,
+        last: JobId,
+        around: &[u32],
+    ) -> Option<ScopedJoinHandle<'scope, Result<Done<T>>>> {
+        let worker = self.workers.take()?;
+        let around = around.to_vec();
+        let run = move || {
+            let _worker = worker;
+            self.task(scope, last, around)
+        };
+        std::thread::Builder::new().spawn_scoped(scope, run).ok()
+    }
+
+    /// Resolves the backpropagators of a job, from the highest one down.
+    fn job(&self, frame: &mut Frame<'_, T>, around: &[u32], done: &mut Done<T>) -> Result<()> {
+        let job = self.jobs.job(frame.job);
+        let Some(mut cells) = self.cells[frame.job as usize].lock().ok().and_then(|mut cells| cells.take()) else {
+            return Err(Error::bug("dual", "a job is resolved twice"));
+        };
+        for (k, entry) in job.entries.iter().enumerate().rev() {
+            let range = job.range(k);
+            done.counts.work += 1;
+            if cells[range.clone()].iter().all(Option::is_none) {
+                continue;
+            }
+            done.counts.calls += 1;
+            for effect in self.calls.effects(entry, &cells[range.clone()])? {
+                done.counts.work += 1;
+                match effect {
+                    Effect::OneHot(k, d) => {
+                        done.gradient.resize(self.inputs, T::zero());
+                        done.gradient[k as usize] = d;
+                    }
+                    Effect::Call(id, d) if id.job == frame.job => {
+                        if id.cell as usize >= range.start {
+                            let message =
+                                format!("backpropagator {} calls {}, which is not older", range.start, id.cell);
+                            return Err(Error::bug("dual", message));
+                        }
+                        add_to(&mut cells[id.cell as usize], d);
+                    }
+                    Effect::Call(id, d) => {
+                        let target = self.tasks.of_job[id.job as usize];
+                        match self.tasks.is_inside(target, frame.task) {
+                            true => self.add(id, d)?,
+                            false => {
+                                let outside = around.partition_point(|task| self.tasks.is_inside(target, *task));
+                                frame.log.push(outside as u32 - 1, id, d);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what the log of a task has for its own depth.
+    fn carry_out(&self, frame: &mut Frame<'_, T>, depth: u32, counts: &mut Counts) -> Result<()> {
+        for (id, d) in frame.log.0.remove(&depth).into_iter().flatten().flatten() {
+            counts.work += 1;
+            self.add(id, d)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! Golden values of [001], and the claims of each step.
+
+use super::backpropagator::{Backpropagator, Calls, Id, Job, Jobs};
+use super::pure::Pure;
+use super::*;
+use crate::functional::lambda::{Builder, TermId, Type, evaluate};
+use crate::reference::numeric::{Dual, Field, Users};
+use crate::scalar::{Comparison, Op};
+
+/// All variants, the array ones also with leaf calls.
+fn all_options() -> Vec<Options> {
+    let plain = Variant::ALL.map(Options::of);
+    let leaf = Variant::ALL.into_iter().filter(|v| !v.is_pure());
+    plain.into_iter().chain(leaf.map(|v| Options { leaf_calls: true, ..Options::of(v) })).collect()
+}
+
+fn reals(xs: &[f64]) -> Vec<Value<f64>> {
+    xs.iter().map(|x| Value::Real(*x)).collect()
+}
+
+fn numbers(values: &[Value<f64>]) -> Vec<f64> {
+    values.iter().flat_map(|v| v.numbers()).copied().collect()
+}
+
+/// The gradient of a real program by dual numbers in forward mode, one run for each input.
+fn forward(program: &Program, args: &[Value<f64>]) -> Vec<f64> {
+    let n = numbers(args).len();
+    let one = |k: usize| {
+        let mut at = 0;
+        let args: Vec<Value<Dual<f64>>> = args
+            .iter()
+            .map(|arg| {
+                arg.map(|x| {
+                    at += 1;
+                    Ok(if at == k + 1 { Dual::new(*x, 1.0) } else { Dual::constant(*x) })
+                })
+                .unwrap()
+            })
+            .collect();
+        evaluate(program, &args).unwrap().0.as_real().unwrap().derivative()
+    };
+    (0..n).map(one).collect()
+}
+
+fn close(a: &[f64], b: &[f64], tolerance: f64) {
+    assert_eq!(a.len(), b.len());
+    for (x, y) in a.iter().zip(b) {
+        assert!((x - y).abs() <= tolerance * (1.0 + x.abs().max(y.abs())), "{a:?}\n{b:?}");
+    }
+}
+
+/// Every variant agrees with forward mode.
+fn judge(program: &Program, args: &[Value<f64>]) {
+    let expected = forward(program, args);
+    for options in all_options() {
+        let (value, gradient, counts) = gradient(program, args, options).unwrap();
+        assert_eq!(value, *evaluate(program, args).unwrap().0.as_real().unwrap(), "{options:?}");
+        close(&numbers(&gradient), &expected, 1e-10);
+        if options.variant != Variant::Naive {
+            assert!(counts.most <= 1, "{options:?}: {counts:?}");
+        }
+    }
+}
+
+/// `let z = x + y in x * z`.
+fn example() -> Program {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let (x, y) = (b.param("x", real), b.param("y", real));
+    let (a, c) = (b.var(x), b.var(y));
+    let z = b.add(a, c).unwrap();
+    let body = b.let_("z", z, |b, z| {
+        let (x, z) = (b.var(x), b.var(z));
+        b.mul(x, z)
+    });
+    b.finish(body.unwrap()).unwrap()
+}
+
+/// [001] Fig. 1 and section 6.1.
+#[test]
+fn example_of_the_paper() {
+    let program = example();
+    let args = reals(&[12.0, 13.0]);
+    judge(&program, &args);
+    for variant in [Variant::Staged, Variant::Cayley, Variant::Scalars] {
+        let derivative = differentiate(&program, Options { stage_outputs: false, ..Options::of(variant) }).unwrap();
+        let run = derivative.run(&args).unwrap();
+        let mut history = Vec::new();
+        let resolved = run.resolve(&[1.0], Some(&mut history)).unwrap();
+        assert_eq!(history[0], [(0, 25.0), (2, 12.0)]);
+        assert_eq!(resolved.gradient, [37.0, 12.0]);
+        assert_eq!(run.jobs.identifiers(), 4);
+    }
+}
+
+/// f1 .. f4 of section 6, as backpropagators 0 .. 3.
+fn four() -> Jobs<f64> {
+    let id = |cell| Id { job: 0, cell };
+    let list = |of: &[(f64, u32)]| {
+        Backpropagator::Contributions(of.iter().map(|(weight, cell)| (Some(*weight), id(*cell))).collect())
+    };
+    let mut job = Job::new(None);
+    job.push(Backpropagator::Input(0), 1).unwrap();
+    job.push(list(&[(2.0, 0), (3.0, 0)]), 1).unwrap();
+    job.push(list(&[(4.0, 1), (5.0, 0)]), 1).unwrap();
+    job.push(list(&[(1.0, 1), (2.0, 2)]), 1).unwrap();
+    Jobs { jobs: vec![job], last: 0 }
+}
+
+#[test]
+fn staging_merges_calls() {
+    let (jobs, users) = (four(), Users::new());
+    let calls = Calls { users: &users, leaves: &[] };
+    let seeds = [(Id { job: 0, cell: 3 }, 1.0)];
+    let naive = Pure::new(&jobs, calls, 1).naive(&seeds).unwrap();
+    assert_eq!(naive.called, [5, 2, 1, 1]);
+    assert_eq!(naive.gradient, [55.0]);
+    let expected = vec![vec![(1, 1.0), (2, 2.0)], vec![(0, 10.0), (1, 9.0)], vec![(0, 55.0)], vec![]];
+    let mut history = Vec::new();
+    let staged = Pure::new(&jobs, calls, 1).staged(&seeds, false, Some(&mut history)).unwrap();
+    assert_eq!((&history, staged.called, staged.gradient), (&expected, vec![1; 4], vec![55.0]));
+    history.clear();
+    let cayley = Pure::new(&jobs, calls, 1).scalars(&seeds, false, Some(&mut history)).unwrap();
+    assert_eq!((&history, cayley.called, cayley.gradient), (&expected, vec![1; 4], vec![55.0]));
+    for collector in [true, false] {
+        let arrays = Arrays { collector, stage_outputs: true };
+        let array = array::resolve(&jobs, calls, 1, &seeds, arrays).unwrap();
+        assert_eq!((array.called, array.gradient), (vec![1; 4], vec![55.0]));
+    }
+}
+
+/// `let x1 = x + x in let x2 = x1 + x1 in ..`, Fig. 2.
+fn doubled(n: usize) -> Program {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let mut x = b.param("x", real);
+    let mut lets = Vec::new();
+    for _ in 0..n {
+        let (a, c) = (b.var(x), b.var(x));
+        let sum = b.add(a, c).unwrap();
+        x = b.fresh("x", real);
+        lets.push((x, sum));
+    }
+    let mut body = b.var(x);
+    for (x, sum) in lets.into_iter().rev() {
+        body = b.push(crate::functional::lambda::Term::Let(x, sum, body)).unwrap();
+    }
+    b.finish(body).unwrap()
+}
+
+/// 2^n - 1 calls of operations, and 2^n of the input, against one call each.
+#[test]
+fn sharing_is_exponential_for_the_naive_variant_only() {
+    for n in [1usize, 2, 5, 12] {
+        let program = doubled(n);
+        let args = reals(&[1.5]);
+        for options in all_options() {
+            let (_, gradient, counts) = gradient(&program, &args, options).unwrap();
+            assert_eq!(numbers(&gradient), [(1 << n) as f64]);
+            let expected = match options {
+                Options { variant: Variant::Naive, .. } => {
+                    assert_eq!(counts.most, 1 << n);
+                    (1 << n) - 1 + (1 << n)
+                }
+                // The program is one leaf, but for a single operation.
+                Options { leaf_calls: true, .. } => 2,
+                _ => n as u64 + 1,
+            };
+            assert_eq!(counts.calls, expected, "{n} {options:?}");
+        }
+    }
+}
+
+/// Section 10.1 drops the collector, which the seed of `λx. x` went to: `Deinterleave` calls the output, an input, whose backpropagator does nothing now.
+#[test]
+fn one_array_loses_the_seed_of_the_identity_unless_outputs_are_staged() {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let x = b.param("x", real);
+    let body = b.var(x);
+    let program = b.finish(body).unwrap();
+    let derivative = |variant, stage_outputs| {
+        let (_, gradient, _) =
+            gradient(&program, &reals(&[3.0]), Options { stage_outputs, ..Options::of(variant) }).unwrap();
+        numbers(&gradient)
+    };
+    assert_eq!(derivative(Variant::Arrays, false), [1.0]);
+    assert_eq!(derivative(Variant::OneArray, false), [0.0]);
+    for variant in Variant::ALL {
+        assert_eq!(derivative(variant, true), [1.0], "{variant:?}");
+    }
+}
+
+/// Footnote 26: outputs that are called at once may be called again.
+#[test]
+fn outputs_that_are_not_staged_may_be_called_twice() {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let x = b.param("x", real);
+    let (a, c) = (b.var(x), b.var(x));
+    let square = b.mul(a, c).unwrap();
+    let body = b
+        .let_("y", square, |b, y| {
+            let (u, v, w) = (b.var(y), b.var(y), b.var(y));
+            let last = b.mul(v, w)?;
+            b.pair(u, last)
+        })
+        .unwrap();
+    let program = b.finish(body).unwrap();
+    for (stage_outputs, most) in [(false, 2), (true, 1)] {
+        let options = Options { stage_outputs, ..Options::of(Variant::Arrays) };
+        let derivative = differentiate(&program, options).unwrap();
+        let run = derivative.run(&reals(&[2.0])).unwrap();
+        let (gradient, counts) = run.pull_back(&[1.0, 1.0]).unwrap();
+        assert_eq!(numbers(&gradient), [2.0 * 2.0 + 4.0 * 8.0]);
+        assert_eq!(counts.most, most);
+    }
+}
+
+/// `rec power(k). case k <= 0 of {yes -> 1 | no -> x * power(k - 1)}`, at k.
+pub(super) fn power(k: i64) -> Program {
+    let mut b = Builder::new();
+    let (real, int) = (b.types().real(), b.types().int());
+    let x = b.param("x", real);
+    let f = b
+        .rec("power", "k", (int, real), |b, power, k| {
+            let (a, zero) = (b.var(k), b.int(0)?);
+            let done = b.prim(crate::functional::lambda::Prim::IntCompare(Comparison::LessEqual), &[a, zero])?;
+            b.case(
+                done,
+                ("yes", |b: &mut Builder, _| b.real(1.0)),
+                ("no", |b: &mut Builder, _| {
+                    let (x, power, k, minus) = (b.var(x), b.var(power), b.var(k), b.int(-1)?);
+                    let less = b.prim(crate::functional::lambda::Prim::IntAdd, &[k, minus])?;
+                    let rest = b.apply(power, less)?;
+                    b.mul(x, rest)
+                }),
+            )
+        })
+        .unwrap();
+    let k = b.int(k).unwrap();
+    let body = b.apply(f, k).unwrap();
+    b.finish(body).unwrap()
+}
+
+#[test]
+fn recursion() {
+    for k in [0i64, 1, 2, 7] {
+        let program = power(k);
+        judge(&program, &reals(&[1.5]));
+        let (_, gradient, _) = gradient(&program, &reals(&[1.5]), Options::default()).unwrap();
+        let expected = if k == 0 { 0.0 } else { k as f64 * 1.5f64.powi(k as i32 - 1) };
+        close(&numbers(&gradient), &[expected], 1e-14);
+    }
+}
+
+/// `k x^(k - 1)` modulo a prime, 10^5 deep.
+#[test]
+fn recursion_is_deep_on_a_small_stack() {
+    let run = || {
+        let program = power(100_000);
+        for options in all_options().into_iter().filter(|o| o.variant != Variant::Naive) {
+            let (_, gradient, counts) = gradient(&program, &[Value::Real(Field::new(3))], options).unwrap();
+            let expected = Field::new(100_000).mul(&Field::new(3).pow(99_999));
+            assert_eq!(*gradient[0].as_real().unwrap(), expected);
+            assert_eq!(counts.calls, 1 + 100_000 + 1);
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+/// A list of reals as a recursive value: `sum of x^2` by recursion over it, its length 10^5.
+#[test]
+fn recursive_values() {
+    let mut b = Builder::new();
+    let real = b.types().real();
+    let list = b.data("list");
+    let ty = b.types().intern(Type::Data(list));
+    let unit = b.types().unit();
+    let cell = b.types().pair(real, ty);
+    let definition = b.types().sum(unit, cell);
+    b.define(list, definition);
+    let xs = b.param("xs", ty);
+    let f = b.rec("squares", "l", (ty, real), |b, f, l| {
+        let l = b.var(l);
+        let l = b.push(crate::functional::lambda::Term::Unroll(l))?;
+        b.case(
+            l,
+            ("nil", |b: &mut Builder, _| b.real(0.0)),
+            ("cons", |b: &mut Builder, c| {
+                let (c1, c2, c3, f) = (b.var(c), b.var(c), b.var(c), b.var(f));
+                let (x, y, rest) = (b.fst(c1)?, b.fst(c2)?, b.snd(c3)?);
+                let rest = b.apply(f, rest)?;
+                let square = b.mul(x, y)?;
+                b.add(square, rest)
+            }),
+        )
+    });
+    let xs = b.var(xs);
+    let body = b.apply(f.unwrap(), xs).unwrap();
+    let program = b.finish(body).unwrap();
+    let value =
+        |n: usize| (0..n).fold(Value::inl(Value::Unit), |rest, k| Value::inr(Value::pair(Value::Real(k as f64), rest)));
+    judge(&program, &[value(7)]);
+    let (_, gradient, _) = gradient(&program, &[value(100_000)], Options::default()).unwrap();
+    let numbers = numbers(&gradient);
+    assert_eq!((numbers.len(), numbers[0], numbers[99_999]), (100_000, 2.0 * 99_999.0, 0.0));
+}
+
+/// A selected side contributes nothing, even beside an infinite cotangent; `abs`, division, and other rows of the table.
+#[test]
+fn scalar_functions() {
+    for op in Op::all() {
+        let mut b = Builder::new();
+        let real = b.types().real();
+        let vars: Vec<_> = (0..op.arity()).map(|k| b.param(&format!("x{k}"), real)).collect();
+        let args: Vec<TermId> = vars.iter().map(|x| b.var(*x)).collect();
+        let call = b.op(op, &args).unwrap();
+        let two = b.real(2.0).unwrap();
+        let body = b.mul(call, two).unwrap();
+        let program = b.finish(body).unwrap();
+        judge(&program, &reals(&[0.4, 0.7, 0.2, 0.3][..vars.len()]));
+    }
+}
+
+#[test]
+fn options_that_exclude_each_other() {
+    let program = example();
+    let options = Options { leaf_calls: true, ..Options::of(Variant::Cayley) };
+    assert!(matches!(differentiate(&program, options), Err(Error::Request(_))));
+    let derivative = differentiate(&program, Options::default()).unwrap();
+    let run = derivative.run(&reals(&[1.0, 2.0])).unwrap();
+    assert!(matches!(run.pull_back(&[1.0, 2.0]), Err(Error::Request(_))));
+    assert!(matches!(derivative.run(&reals(&[1.0])), Err(Error::Request(_))));
+}
