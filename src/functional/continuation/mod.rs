@@ -1,0 +1,22 @@
+//! Reverse mode with continuations and partial evaluation.
+#![allow(unused)]
+
+mod build;
+mod copy;
+mod data;
+mod lambda;
+mod partial;
+mod print;
+mod reverse;
+mod rules;
+mod verify;
+#[cfg(test)]
+mod tests;
+
+pub use build::{Builder, Operand};
+pub use data::{Answer, Atom, Block, Cont, End, Fun, Program, Rhs, Stmt, Sweep, Tail, Type, Var, Variable};
+pub use lambda::to_lambda;
+pub use partial::{Rules, partially_evaluate};
+pub use print::print_component;
+pub use reverse::{Seeds, adjoint, differentiate};
+pub use verify::{Reason, is_unary_form, verify};
