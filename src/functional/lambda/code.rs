@@ -25,6 +25,16 @@ pub(super) struct Code {
     places: Vec<Option<Place>>,
     /// What functions capture, as places around them.
     captures: FxHashMap<TermId, Vec<Place>>,
+    /// The same, as variables.
+    captured_vars: FxHashMap<TermId, Vec<VarId>>,
+}
+
+/// The variables that each function captures, in the order of their first occurrence.
+///
+/// # Errors
+/// [`Error::Bug`] for a program that is not verified.
+pub fn captured_variables(program: &Program) -> Result<FxHashMap<TermId, Vec<VarId>>> {
+    Ok(Code::new(program)?.captured_vars)
 }
 
 /// A function, or the program, and the depth in its frame.
@@ -60,7 +70,11 @@ impl Code {
                 scopes[operand.index()] = inner;
             });
         }
-        let mut code = Code { places: vec![None; program.terms.len()], captures: FxHashMap::default() };
+        let mut code = Code {
+            places: vec![None; program.terms.len()],
+            captures: FxHashMap::default(),
+            captured_vars: FxHashMap::default(),
+        };
         let mut captured: FxHashMap<(TermId, VarId), u32> = FxHashMap::default();
         for (e, term) in program.terms.iter() {
             match term {
@@ -72,6 +86,7 @@ impl Code {
                 }
                 Term::Fn(..) | Term::Rec(..) => {
                     code.captures.entry(e).or_default();
+                    code.captured_vars.entry(e).or_default();
                 }
                 _ => {}
             }
@@ -102,6 +117,7 @@ impl Code {
                 // Mended by the next round.
                 list.push(Place::Local(bound.depth));
                 captured.insert((function, x), index);
+                self.captured_vars.entry(function).or_default().push(x);
             }
             if let Some((inner, k)) = waiting {
                 self.mend(inner, k, Place::Captured(index));

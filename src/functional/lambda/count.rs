@@ -19,6 +19,8 @@ pub struct Counts {
     pub functions: u64,
     /// Real numbers copied: by a variable, into a closure, out of an array.
     pub moves: u64,
+    /// Entries of the smaller environment, over all unions of two.
+    pub unions: u64,
 }
 
 impl Counts {
@@ -37,6 +39,7 @@ impl Add for Counts {
             muls: self.muls + other.muls,
             functions: self.functions + other.functions,
             moves: self.moves + other.moves,
+            unions: self.unions + other.unions,
         }
     }
 }
@@ -50,6 +53,7 @@ impl Sub for Counts {
             muls: self.muls - other.muls,
             functions: self.functions - other.functions,
             moves: self.moves - other.moves,
+            unions: self.unions - other.unions,
         }
     }
 }

@@ -18,6 +18,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::linear::{Linear, LinearType};
 use super::types::Types;
 use crate::base::{Arena, Id, VarId, define_id};
 use crate::reference::numeric::Users;
@@ -65,6 +66,18 @@ pub enum Type {
     Data(DataId),
     /// Values that only external functions look into, by name.
     Opaque(String),
+    /// A linear type: a commutative monoid.
+    Linear(LinearType),
+    /// No cells.
+    NoCells,
+    /// Cells of an environment: those before, and the last one.
+    Cells(TypeId, TypeId),
+    /// Actions on cells that give a result.
+    Action(TypeId, TypeId),
+    /// Closures: an environment of a hidden type, and a function of it and an argument.
+    Closure(TypeId, TypeId),
+    /// The type that a closure hides, by the variable that it is opened by.
+    Hidden(VarId),
 }
 
 /// A data type: a name for a type that may mention the name.
@@ -132,6 +145,10 @@ pub enum Prim {
     DropFirst,
     /// An array without its last element.
     DropLast,
+    /// A linear real times a real.
+    Scale,
+    /// The opposite of a linear real.
+    Opposite,
 }
 
 /// An end of an array.
@@ -241,6 +258,8 @@ pub enum Term {
     Unroll(TermId),
     /// A call of a function that the evaluator is given.
     External(ExternalId, TermId),
+    /// A term of linear types.
+    Linear(Linear),
 }
 
 impl Term {
@@ -300,6 +319,7 @@ impl Term {
                 f(*cond, &[*state]);
                 f(*body, &[*state]);
             }
+            Term::Linear(linear) => linear.for_each_operand(&mut f),
         }
     }
 
@@ -348,6 +368,7 @@ impl Term {
             Term::Roll(d, a) => Term::Roll(*d, e(*a)),
             Term::Unroll(a) => Term::Unroll(e(*a)),
             Term::External(f, a) => Term::External(*f, e(*a)),
+            Term::Linear(linear) => Term::Linear(linear.rename(e, x)),
         }
     }
 }

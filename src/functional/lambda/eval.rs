@@ -8,13 +8,15 @@ use std::sync::Arc;
 use super::code::{Code, Place};
 use super::count::Counts;
 use super::data::{End, ExternalId, Program, Term, TermId};
+use super::eval_linear::Cells;
+use super::monoid::Store;
 use super::value::{Node, Value};
 use crate::base::VarId;
 use crate::error::{Error, Result};
 use crate::reference::Numeric;
 
 /// What is left to do.
-enum Control<T> {
+pub(super) enum Control<T> {
     Eval(TermId),
     /// The operands are values.
     Finish(TermId),
@@ -35,6 +37,23 @@ enum Control<T> {
     },
     /// The condition of a loop has a value.
     Test(TermId),
+    /// The last two values are added.
+    Plus,
+    /// A function is called.
+    Enter(Value<T>, Value<T>),
+    /// An action is run.
+    Execute(Value<T>),
+    /// The last value is an action, which is run.
+    ExecuteLast,
+    /// A function gives the next action, of the result of the last one.
+    Then(Value<T>),
+    ScopeEnd,
+    RunEnd,
+    Sequence {
+        array: Value<T>,
+        round: usize,
+        at: usize,
+    },
 }
 
 /// Functions from outside.
@@ -42,15 +61,17 @@ type Host<'p, T> = Box<dyn FnMut(ExternalId, Value<T>) -> Result<Value<T>> + 'p>
 
 /// An evaluator of a program.
 pub struct Machine<'p, T> {
-    program: &'p Program,
+    pub(super) program: &'p Program,
     code: Code,
     host: Option<Host<'p, T>>,
-    control: Vec<Control<T>>,
-    values: Vec<Value<T>>,
-    frames: Vec<Value<T>>,
+    pub(super) control: Vec<Control<T>>,
+    pub(super) values: Vec<Value<T>>,
+    pub(super) frames: Vec<Value<T>>,
     base: usize,
     closure: Option<Arc<Node<T>>>,
-    counts: Counts,
+    pub(super) runs: Vec<Cells<T>>,
+    pub(super) store: Store,
+    pub(super) counts: Counts,
     limit: u64,
 }
 
@@ -65,7 +86,7 @@ pub fn evaluate<T: Numeric>(program: &Program, args: &[Value<T>]) -> Result<(Val
 }
 
 /// A promise of the verifier that does not hold.
-fn broken<V>(what: &str) -> Result<V> {
+pub(super) fn broken<V>(what: &str) -> Result<V> {
     Err(Error::bug("evaluate", what))
 }
 
@@ -84,6 +105,8 @@ impl<'p, T: Numeric> Machine<'p, T> {
             frames: Vec::new(),
             base: 0,
             closure: None,
+            runs: Vec::new(),
+            store: Store::default(),
             counts: Counts::default(),
             limit: u64::MAX,
         })
@@ -93,6 +116,13 @@ impl<'p, T: Numeric> Machine<'p, T> {
     #[must_use]
     pub fn with_host(mut self, host: impl FnMut(ExternalId, Value<T>) -> Result<Value<T>> + 'p) -> Self {
         self.host = Some(Box::new(host));
+        self
+    }
+
+    /// The same machine, with this representation of values of linear types.
+    #[must_use]
+    pub fn with_store(mut self, store: Store) -> Self {
+        self.store = store;
         self
     }
 
@@ -134,15 +164,16 @@ impl<'p, T: Numeric> Machine<'p, T> {
     }
 
     /// After an error something may be left.
-    fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.control.clear();
         self.values.clear();
         self.frames.clear();
+        self.runs.clear();
         self.base = 0;
         self.closure = None;
     }
 
-    fn run(&mut self) -> Result<Value<T>> {
+    pub(super) fn run(&mut self) -> Result<Value<T>> {
         while let Some(control) = self.control.pop() {
             match control {
                 Control::Eval(e) => self.eval(e)?,
@@ -159,20 +190,35 @@ impl<'p, T: Numeric> Machine<'p, T> {
                 }
                 Control::Round { term, round, of, at } => self.round(term, round, of, at)?,
                 Control::Test(e) => self.test(e)?,
+                Control::Plus => self.finish_plus()?,
+                Control::Enter(f, arg) => self.enter(&f, arg)?,
+                Control::Execute(action) => self.execute(&action)?,
+                Control::Then(k) => {
+                    let result = self.pop()?;
+                    self.control.push(Control::ExecuteLast);
+                    self.enter(&k, result)?;
+                }
+                Control::ExecuteLast => {
+                    let action = self.pop()?;
+                    self.execute(&action)?;
+                }
+                Control::ScopeEnd => self.scope_end()?,
+                Control::RunEnd => self.run_end()?,
+                Control::Sequence { array, round, at } => self.sequence(array, round, at)?,
             }
         }
         self.pop()
     }
 
-    fn pop(&mut self) -> Result<Value<T>> {
+    pub(super) fn pop(&mut self) -> Result<Value<T>> {
         self.values.pop().map_or_else(|| broken("a value is missing"), Ok)
     }
 
-    fn push(&mut self, value: Value<T>) {
+    pub(super) fn push(&mut self, value: Value<T>) {
         self.values.push(value);
     }
 
-    fn step(&mut self, n: usize) -> Result<()> {
+    pub(super) fn step(&mut self, n: usize) -> Result<()> {
         self.counts.steps += n as u64;
         match self.counts.steps > self.limit {
             true => Err(Error::Limit { what: "steps", limit: self.limit, found: self.counts.steps }),
@@ -276,6 +322,9 @@ impl<'p, T: Numeric> Machine<'p, T> {
             }
             Term::Apply(..) => {
                 let (arg, f) = (self.pop()?, self.pop()?);
+                if let Value::Zero = f {
+                    return self.zero_of(e);
+                }
                 self.enter(&f, arg)?;
             }
             // A value of a data type is its definition.
@@ -290,6 +339,7 @@ impl<'p, T: Numeric> Machine<'p, T> {
                 let value = host(*f, arg)?;
                 self.push(value);
             }
+            Term::Linear(term) => return self.finish_linear(e, term),
             _ => return self.start(e),
         }
         Ok(())
@@ -298,6 +348,11 @@ impl<'p, T: Numeric> Machine<'p, T> {
     /// The body of a function is next.
     fn enter(&mut self, f: &Value<T>, arg: Value<T>) -> Result<()> {
         let Value::Node(node) = f else { return broken("a function is needed") };
+        if let Node::Plus(f, g) = &**node {
+            let first = Control::Enter(f.clone(), arg.clone());
+            self.control.extend([Control::Plus, Control::Enter(g.clone(), arg), first]);
+            return Ok(());
+        }
         let Node::Closure(e, _) = &**node else { return broken("a function is needed") };
         self.control.push(Control::Return { base: self.base, closure: self.closure.take() });
         self.base = self.frames.len();
@@ -320,6 +375,9 @@ impl<'p, T: Numeric> Machine<'p, T> {
         let (of, at) = match &self.program.terms[e] {
             Term::Index(..) => {
                 let (k, a) = (self.pop()?.as_int()?, self.pop()?);
+                if let Value::Zero = a {
+                    return self.zero_of(e);
+                }
                 let items = a.as_array()?;
                 let value = usize::try_from(k).ok().and_then(|k| items.get(k));
                 let value = value.cloned().ok_or_else(|| out_of_bounds(k, items.len()))?;
@@ -335,8 +393,9 @@ impl<'p, T: Numeric> Machine<'p, T> {
             Term::Build(..) => (rounds(self.pop()?.as_int()?), self.values.len()),
             Term::Map(args, _) => {
                 let at = self.values.len().saturating_sub(args.len());
-                let lengths = self.values[at..].iter().map(|a| a.as_array().map(<[_]>::len));
-                let lengths = lengths.collect::<Result<Vec<_>>>()?;
+                // Zero is an array of zeros, of any length.
+                let written = self.values[at..].iter().filter(|a| !matches!(a, Value::Zero));
+                let lengths = written.map(|a| a.as_array().map(<[_]>::len)).collect::<Result<Vec<_>>>()?;
                 let of = lengths.first().copied().unwrap_or(0);
                 if let Some(n) = lengths.iter().find(|n| **n != of) {
                     return Err(Error::data("map", format!("arrays of {of} and of {n} elements")));
@@ -390,6 +449,9 @@ impl<'p, T: Numeric> Machine<'p, T> {
             self.control.extend([Control::Test(e), Control::Eval(*cond)]);
             return self.step(1);
         }
+        if let Term::Linear(term) = term {
+            return self.fold_round(term, round, of, next);
+        }
         if round >= of {
             return self.end(term, at);
         }
@@ -400,8 +462,13 @@ impl<'p, T: Numeric> Machine<'p, T> {
                 (1, *body)
             }
             Term::Map(args, body) => {
-                for k in 0..args.len() {
-                    let element = self.values[at + k].as_array()?[round].clone();
+                for (k, (x, _)) in args.iter().enumerate() {
+                    let element = match &self.values[at + k] {
+                        Value::Zero => {
+                            super::monoid::zero(&self.program.context, self.store, self.program.var_ty(*x)).0
+                        }
+                        array => array.as_array()?[round].clone(),
+                    };
                     self.frames.push(element);
                 }
                 (args.len(), *body)
@@ -438,7 +505,7 @@ impl<'p, T: Numeric> Machine<'p, T> {
     }
 
     /// An element of an array on the stack of values.
-    fn element(&self, at: usize, k: usize) -> Result<Value<T>> {
+    pub(super) fn element(&self, at: usize, k: usize) -> Result<Value<T>> {
         match self.values.get(at) {
             Some(array) => array.as_array()?.get(k).cloned().map_or_else(|| broken("an element is missing"), Ok),
             None => broken("an array is missing"),

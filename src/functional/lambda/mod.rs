@@ -11,6 +11,7 @@
 //! | `verify` | checks all that a program promises |
 //! | `print`, `parse` | programs as text |
 //! | `eval`, `code`, `value`, `prim` | the evaluator, generic in its numbers |
+//! | `linear`, `monoid`, `eval_linear` | linear types, for tangents and cotangents, and the monad of environments |
 //! | `count` | what evaluation takes |
 //! | `random` | random well-typed programs |
 
@@ -19,8 +20,12 @@ mod code;
 mod count;
 mod data;
 mod eval;
+mod eval_linear;
+mod linear;
+mod monoid;
 mod prim;
 mod print;
+mod print_linear;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -28,9 +33,12 @@ mod value;
 mod verify;
 
 pub use build::Builder;
+pub use code::captured_variables;
 pub use count::Counts;
 pub use data::{Context, Data, DataId, End, External, ExternalId, Prim, Program, Term, TermId, Type, TypeId, Variable};
 pub use eval::{Machine, by_name, evaluate};
+pub use linear::{Linear, LinearType, is_linear};
+pub use monoid::Store;
 pub use types::{Mismatch, Types, Typing, arity, infer};
 pub use value::{Node, Value};
 pub use verify::verify;

@@ -17,12 +17,12 @@ pub(super) fn apply<T: Numeric>(prim: Prim, arg: &Value<T>, users: &Users, count
             counts.adds += 1;
             Value::Real(a.as_real()?.add(b.as_real()?))
         }
-        Prim::Mul => {
+        Prim::Mul | Prim::Scale => {
             let (a, b) = arg.as_pair()?;
             counts.muls += 1;
             Value::Real(a.as_real()?.mul(b.as_real()?))
         }
-        Prim::Neg => {
+        Prim::Neg | Prim::Opposite => {
             counts.adds += 1;
             Value::Real(T::integer(-1).mul(arg.as_real()?))
         }

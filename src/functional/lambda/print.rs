@@ -14,12 +14,13 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 use super::data::{Context, End, Prim, Program, Term, TermId, Type, TypeId};
+use super::print_linear;
 use crate::base::{Id, SideTable, VarId};
 use crate::scalar::{Function, Op, Primitive};
 
 /// How strongly a term binds; it is in parentheses where it binds less than is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+pub(super) enum Level {
     /// `let`, `fn` and all others that reach as far as they can.
     Open,
     Compare,
@@ -30,7 +31,7 @@ enum Level {
     Atom,
 }
 
-enum Piece {
+pub(super) enum Piece {
     Text(&'static str),
     Owned(String),
     Term(TermId, Level),
@@ -39,7 +40,7 @@ enum Piece {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum TypeLevel {
+pub(super) enum TypeLevel {
     Fn,
     Sum,
     Pair,
@@ -181,6 +182,7 @@ fn push_type(context: &Context, ty: TypeId, level: TypeLevel, todo: &mut Vec<Pie
         Type::Array(a) => (TypeLevel::Atom, vec![Piece::Text("["), Piece::Type(*a, TypeLevel::Fn), Piece::Text("]")]),
         Type::Data(data) => (TypeLevel::Atom, vec![Piece::Owned(context.data[*data].name.clone())]),
         Type::Opaque(name) => (TypeLevel::Atom, vec![Piece::Owned(format!("opaque {name}"))]),
+        _ => print_linear::ty(context, ty),
     };
     push(todo, own < level, pieces);
 }
@@ -203,7 +205,8 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(program: &'a Program) -> Self {
-        let mut taken: HashSet<String> = RESERVED.iter().map(|word| (*word).to_string()).collect();
+        let mut taken: HashSet<String> =
+            RESERVED.iter().chain(print_linear::RESERVED).map(|word| (*word).to_string()).collect();
         taken.extend(program.externals.values().map(|external| external.name.clone()));
         taken.extend(Op::all().into_iter().map(|op| op.name().into_owned()));
         let mut names = SideTable::new(program.vars.len(), String::new());
@@ -293,6 +296,7 @@ impl<'a> Printer<'a> {
             Term::External(f, a) => {
                 (Level::Prefix, vec![Owned(self.program.externals[*f].name.clone()), Text(" "), atom(a)])
             }
+            Term::Linear(term) => print_linear::term(&self.program.context, term),
             term => (Level::Open, self.binder(term)),
         }
     }
@@ -379,6 +383,8 @@ impl<'a> Printer<'a> {
             Prim::Sum => Text("sum"),
             Prim::DropFirst => Text("drop_first"),
             Prim::DropLast => Text("drop_last"),
+            Prim::Scale => Text("scale"),
+            Prim::Opposite => Text("opposite"),
             Prim::Scalar(function) => Owned(self.function(function)),
             _ => Text("?"),
         };

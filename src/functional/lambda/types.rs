@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::data::{Context, Prim, Term, TermId, Type, TypeId};
+use super::linear::LinearType;
 use crate::base::{Interner, VarId};
 use crate::reference::numeric::Users;
 use crate::scalar::{Function, Primitive};
@@ -25,6 +26,11 @@ impl Types {
     /// The id of a type.
     pub fn intern(&mut self, ty: Type) -> TypeId {
         self.0.intern(ty)
+    }
+
+    /// All types; the parts of a type come before it.
+    pub fn iter(&self) -> impl Iterator<Item = (TypeId, &Type)> {
+        self.0.iter()
     }
 
     /// The number of types.
@@ -79,6 +85,21 @@ impl Types {
         self.intern(Type::Fn(a, b))
     }
 
+    /// A linear type.
+    pub fn linear(&mut self, ty: LinearType) -> TypeId {
+        self.intern(Type::Linear(ty))
+    }
+
+    /// `~real`.
+    pub fn linear_real(&mut self) -> TypeId {
+        self.linear(LinearType::Real)
+    }
+
+    /// `~unit`.
+    pub fn linear_unit(&mut self) -> TypeId {
+        self.linear(LinearType::Unit)
+    }
+
     /// `[a]`.
     pub fn array(&mut self, a: TypeId) -> TypeId {
         self.intern(Type::Array(a))
@@ -115,6 +136,14 @@ fn signature(types: &mut Types, prim: Prim, users: &Users) -> (TypeId, TypeId) {
         Prim::IntNeg => (int, int),
         Prim::IntCompare(_) => (types.pair(int, int), boolean),
         Prim::Sum => (types.array(real), real),
+        Prim::Scale => {
+            let linear = types.linear_real();
+            (types.pair(linear, real), linear)
+        }
+        Prim::Opposite => {
+            let linear = types.linear_real();
+            (linear, linear)
+        }
         // Of arrays of all types.
         Prim::DropFirst | Prim::DropLast => (real, real),
     }
@@ -267,6 +296,7 @@ impl Rule<'_> {
             | Term::Reduce { .. }
             | Term::Scan { .. } => self.array(term),
             Term::Fold { .. } | Term::Iterate { .. } => self.repeat(term),
+            Term::Linear(linear) => super::linear::infer(self.context, linear),
         }
     }
 

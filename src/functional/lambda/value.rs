@@ -1,10 +1,11 @@
 //! Values of the evaluator. Parts are shared; nothing recurses on the depth of a value, not even dropping it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::data::TermId;
+use super::data::{TermId, TypeId};
 use crate::error::{Error, Result};
 use crate::reference::Numeric;
 
@@ -17,6 +18,8 @@ pub enum Value<T> {
     Int(i64),
     /// `()`.
     Unit,
+    /// Zero of a linear type, where it is not written out.
+    Zero,
     /// Everything that has parts.
     Node(Arc<Node<T>>),
 }
@@ -33,6 +36,24 @@ pub enum Node<T> {
     Array(Vec<Value<T>>),
     /// A function: its term, and the values of the variables that it captures.
     Closure(TermId, Vec<Value<T>>),
+    /// A value of a linear type, with its type.
+    Package(TypeId, Value<T>),
+    /// `!a (x) b`.
+    Entry(Value<T>, Value<T>),
+    /// A sum in a copower, or of functions.
+    Plus(Value<T>, Value<T>),
+    /// An environment: the cells that are not zero, by number.
+    Cells(BTreeMap<u32, Value<T>>),
+    /// The action that gives a value.
+    Return(Value<T>),
+    /// An action, and the function that gives the next one.
+    Bind(Value<T>, Value<T>),
+    /// The action that adds to a cell.
+    Add(u32, Value<T>),
+    /// The action with one more cell of this start.
+    Scope(Value<T>, Value<T>),
+    /// All actions of an array.
+    Sequence(Value<T>),
     /// What only external functions look into.
     Opaque(Arc<dyn Any + Send + Sync>),
 }
@@ -60,21 +81,35 @@ impl<T> Node<T> {
             }
         };
         match self {
-            Node::Pair(a, b) => {
+            Node::Pair(a, b) | Node::Entry(a, b) | Node::Plus(a, b) | Node::Bind(a, b) | Node::Scope(a, b) => {
                 take(a);
                 take(b);
             }
-            Node::Inl(a) | Node::Inr(a) => take(a),
+            Node::Inl(a)
+            | Node::Inr(a)
+            | Node::Package(_, a)
+            | Node::Return(a)
+            | Node::Add(_, a)
+            | Node::Sequence(a) => take(a),
             Node::Array(items) | Node::Closure(_, items) => items.iter_mut().for_each(take),
+            Node::Cells(cells) => cells.values_mut().for_each(take),
             Node::Opaque(_) => {}
         }
     }
 
     fn parts(&self) -> Vec<&Value<T>> {
         match self {
-            Node::Pair(a, b) => vec![a, b],
-            Node::Inl(a) | Node::Inr(a) => vec![a],
+            Node::Pair(a, b) | Node::Entry(a, b) | Node::Plus(a, b) | Node::Bind(a, b) | Node::Scope(a, b) => {
+                vec![a, b]
+            }
+            Node::Inl(a)
+            | Node::Inr(a)
+            | Node::Package(_, a)
+            | Node::Return(a)
+            | Node::Add(_, a)
+            | Node::Sequence(a) => vec![a],
             Node::Array(items) | Node::Closure(_, items) => items.iter().collect(),
+            Node::Cells(cells) => cells.values().collect(),
             Node::Opaque(_) => Vec::new(),
         }
     }
@@ -86,7 +121,7 @@ fn ill_typed<V>(wanted: &str) -> Result<V> {
 }
 
 impl<T> Value<T> {
-    fn node(node: Node<T>) -> Self {
+    pub(super) fn node(node: Node<T>) -> Self {
         Value::Node(Arc::new(node))
     }
 
@@ -221,7 +256,7 @@ impl<T> Value<T> {
         while let Some(value) = todo.pop() {
             match value {
                 Value::Real(x) => numbers.push(x),
-                Value::Int(_) | Value::Unit => {}
+                Value::Int(_) | Value::Unit | Value::Zero => {}
                 Value::Node(node) => todo.extend(node.parts().into_iter().rev()),
             }
         }
@@ -243,6 +278,7 @@ impl<T> Value<T> {
                 Step::Visit(Value::Real(x)) => done.push(Value::Real(f(x)?)),
                 Step::Visit(Value::Int(k)) => done.push(Value::Int(*k)),
                 Step::Visit(Value::Unit) => done.push(Value::Unit),
+                Step::Visit(Value::Zero) => done.push(Value::Zero),
                 Step::Visit(Value::Node(node)) => {
                     todo.push(Step::Make(node));
                     todo.extend(node.parts().into_iter().rev().map(Step::Visit));
@@ -251,6 +287,8 @@ impl<T> Value<T> {
                     let mut parts = done.split_off(done.len() - node.parts().len());
                     let value = match (node, parts.pop()) {
                         (Node::Pair(..), Some(b)) => parts.pop().map(|a| Value::pair(a, b)),
+                        (Node::Entry(..), Some(b)) => parts.pop().map(|a| Value::node(Node::Entry(a, b))),
+                        (Node::Plus(..), Some(b)) => parts.pop().map(|a| Value::node(Node::Plus(a, b))),
                         (Node::Inl(_), Some(a)) => Some(Value::inl(a)),
                         (Node::Inr(_), Some(b)) => Some(Value::inr(b)),
                         (Node::Array(_), last) => {
@@ -285,7 +323,7 @@ impl<T: PartialEq> PartialEq for Value<T> {
             match pair {
                 (Value::Real(a), Value::Real(b)) if a == b => {}
                 (Value::Int(a), Value::Int(b)) if a == b => {}
-                (Value::Unit, Value::Unit) => {}
+                (Value::Unit, Value::Unit) | (Value::Zero, Value::Zero) => {}
                 (Value::Node(a), Value::Node(b)) => {
                     let same = match (&**a, &**b) {
                         (Node::Closure(f, _), Node::Closure(g, _)) => f == g,
@@ -330,6 +368,10 @@ impl<T: fmt::Debug> fmt::Debug for Value<T> {
                     f.write_str("()")?;
                     continue;
                 }
+                Step::Visit(Value::Zero) => {
+                    f.write_str("0")?;
+                    continue;
+                }
                 Step::Visit(Value::Node(node)) => node,
             };
             let (open, close) = match &**node {
@@ -338,6 +380,15 @@ impl<T: fmt::Debug> fmt::Debug for Value<T> {
                 Node::Inr(_) => ("inr ", ""),
                 Node::Array(_) => ("[", "]"),
                 Node::Closure(..) => ("fn[", "]"),
+                Node::Package(..) => ("pack(", ")"),
+                Node::Entry(..) => ("!(", ")"),
+                Node::Plus(..) => ("plus(", ")"),
+                Node::Cells(_) => ("{", "}"),
+                Node::Return(_) => ("return(", ")"),
+                Node::Bind(..) => ("bind(", ")"),
+                Node::Add(..) => ("add(", ")"),
+                Node::Scope(..) => ("scope(", ")"),
+                Node::Sequence(_) => ("sequence(", ")"),
                 Node::Opaque(_) => ("opaque", ""),
             };
             f.write_str(open)?;
