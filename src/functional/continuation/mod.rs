@@ -3,20 +3,24 @@
 
 mod build;
 mod copy;
+mod cost;
 mod data;
 mod lambda;
 mod partial;
 mod print;
 mod reverse;
+#[cfg(test)]
+mod random;
 mod rules;
 mod verify;
 #[cfg(test)]
 mod tests;
 
 pub use build::{Builder, Operand};
+pub use cost::{Cost, Shape, cost};
 pub use data::{Answer, Atom, Block, Cont, End, Fun, Program, Rhs, Stmt, Sweep, Tail, Type, Var, Variable};
 pub use lambda::to_lambda;
 pub use partial::{Rules, partially_evaluate};
 pub use print::print_component;
 pub use reverse::{Seeds, adjoint, differentiate};
-pub use verify::{Reason, is_unary_form, verify};
+pub use verify::{Reason, array_nesting, is_unary_form, verify};

@@ -256,3 +256,8 @@ impl Scope<'_> {
         Ok(ty)
     }
 }
+
+/// The nesting of operations on arrays: 0 where there are none.
+pub fn array_nesting(program: &Program) -> usize {
+    nesting(&program.body)
+}
