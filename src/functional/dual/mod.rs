@@ -44,11 +44,15 @@ mod array;
 mod backpropagator;
 mod code;
 mod fork_join;
+#[cfg(test)]
+mod fork_join_tests;
 mod leaf;
 mod machine;
 mod map;
 mod operation;
 mod plain;
+#[cfg(test)]
+mod programs;
 mod pure;
 mod shape;
 #[cfg(test)]

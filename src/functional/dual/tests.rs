@@ -333,3 +333,97 @@ fn options_that_exclude_each_other() {
     assert!(matches!(run.pull_back(&[1.0, 2.0]), Err(Error::Request(_))));
     assert!(matches!(derivative.run(&reals(&[1.0])), Err(Error::Request(_))));
 }
+
+/// All partial derivatives of a result of several numbers, row by row: one reverse pass for each number.
+fn jacobian(program: &Program, args: &[Value<f64>], options: Options) -> Vec<Vec<f64>> {
+    let derivative = differentiate(program, options).unwrap();
+    let run = derivative.run(args).unwrap();
+    let m = run.value.numbers().len();
+    let row = |i: usize| {
+        let seeds: Vec<f64> = (0..m).map(|j| f64::from(u8::from(i == j))).collect();
+        numbers(&run.pull_back(&seeds).unwrap().0)
+    };
+    (0..m).map(row).collect()
+}
+
+/// Table 1: the rotation of a vector by a quaternion, whose Jacobian the benchmark computes.
+#[test]
+fn quaternion() {
+    let program = programs::rotate_vec_by_quat();
+    let args = programs::vector_and_quaternion([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
+    let (value, _) = evaluate(&program, &args).unwrap();
+    assert_eq!(value.numbers(), [&270.0, &180.0, &342.0]);
+    let mut expected = vec![Vec::new(); 3];
+    for k in 0..7 {
+        let mut at = 0;
+        let mut dual = |x: &f64| {
+            at += 1;
+            Ok(if at == k + 1 { Dual::new(*x, 1.0) } else { Dual::constant(*x) })
+        };
+        let args: Vec<_> = args.iter().map(|arg| arg.map(&mut dual).unwrap()).collect();
+        let (value, _) = evaluate(&program, &args).unwrap();
+        for (row, number) in expected.iter_mut().zip(value.numbers()) {
+            row.push(number.derivative());
+        }
+    }
+    for options in all_options() {
+        assert_eq!(jacobian(&program, &args, options), expected, "{options:?}");
+    }
+}
+
+/// Table 1: scalar product, dot product, matrix times vector.
+#[test]
+fn products() {
+    judge(&programs::scalar_product(), &reals(&[3.0, 4.0]));
+    let wave = |n: usize, a: f64| Value::reals((0..n).map(move |i| (a * i as f64).sin()));
+    judge(&programs::dot_product(), &[wave(9, 1.0), wave(9, 2.0)]);
+    let matrix = Value::array((0..4).map(|i| wave(5, f64::from(i))).collect());
+    judge(&programs::sum_mat_vec(), &[matrix, wave(5, 0.3)]);
+}
+
+/// Table 1: the neural network.
+#[test]
+fn network() {
+    let (program, args) = (programs::neural(), programs::network());
+    // A directional derivative in forward mode is one run; here along all inputs at once.
+    let along: Vec<_> = args.iter().map(|arg| arg.map(|x| Ok(Dual::new(*x, 1.0 + x))).unwrap()).collect();
+    let (value, _) = evaluate(&program, &along).unwrap();
+    let value = value.as_real().unwrap();
+    assert!((value.value - 26.93933288).abs() < 5e-9);
+    for options in all_options().into_iter().filter(|o| !o.variant.is_pure()) {
+        let (found, gradient, counts) = gradient(&program, &args, options).unwrap();
+        assert_eq!(found, value.value);
+        let product: f64 = numbers(&gradient).iter().zip(numbers(&args)).map(|(d, x)| d * (1.0 + x)).sum();
+        close(&[product], &[value.derivative()], 1e-9);
+        assert_eq!(counts.most, 1);
+    }
+}
+
+/// Table 1: particles; the values of `particles.iv`.
+#[test]
+fn particles() {
+    let program = programs::particles(1000);
+    let args = programs::some_particles(4);
+    let expected = forward(&program, &args);
+    for options in all_options().into_iter().filter(|o| o.variant != Variant::Staged && o.variant != Variant::Naive) {
+        let (value, gradient, _) = gradient(&program, &args, options).unwrap();
+        assert!((value - 0.00106762335129).abs() < 5e-15, "{value}");
+        let gradient = numbers(&gradient);
+        assert!((gradient[0] - 1.24312e-4).abs() < 5e-10 && (gradient[1] - 1.74184e-4).abs() < 5e-10);
+        close(&gradient, &expected, 1e-12);
+    }
+}
+
+/// Rotations add their angles, so both partial derivatives are `2 cos(sum of angles)`.
+#[test]
+fn rotating_tasks() {
+    let program = programs::rotations();
+    let angle: f64 = (1..=300).map(|i| 0.1 + 0.05 * f64::from(i).sin()).sum();
+    let expected = 2.0 * angle.cos();
+    assert!((expected - 0.351463975161).abs() < 1e-12);
+    for options in all_options().into_iter().filter(|o| o.variant != Variant::Naive) {
+        let (_, gradient, counts) = gradient(&program, &reals(&[0.3, -0.7]), options).unwrap();
+        close(&numbers(&gradient), &[expected; 2], 1e-13);
+        assert_eq!(counts.jobs, if options.variant == Variant::ForkJoin { 4 } else { 1 });
+    }
+}
