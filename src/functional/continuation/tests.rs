@@ -78,3 +78,87 @@ fn random_gradients_modulo_a_prime() -> Result<()> {
     println!("operations: {operations}");
     Ok(())
 }
+
+fn shapes(sample: &Sample) -> Vec<Shape> {
+    sample.program.params.iter().map(|x| Shape::of(sample.program.ty(*x), sample.n)).collect()
+}
+
+#[test]
+fn random_bound() -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(2);
+    for all in [false, true] {
+        for nesting in 0..4 {
+            for (seeds, rules) in [(Seeds::Zero, Rules::default()), (Seeds::Variables, Rules { zero: false, one: true })] {
+                let mut worst = (0.0, String::new());
+                for k in 0..4000 {
+                    let grammar = Grammar { nesting, functions: true, all, size: 1 + k % 8 };
+                    let sample = sample(&mut rng, grammar, (k % 9) as u64)?;
+                    let p = array_nesting(&sample.program);
+                    if p != nesting { continue }
+                    let g = partially_evaluate(&differentiate(&sample.program)?, seeds, rules)?;
+                    let e = cost(&sample.program, &shapes(&sample))?;
+                    let mut all_shapes = shapes(&sample);
+                    if seeds == Seeds::Variables { all_shapes.extend(shapes(&sample)); }
+                    all_shapes.push(Shape::Real);
+                    let g_cost = cost(&g, &all_shapes)?;
+                    let ratio = g_cost.total() as f64 / e.total() as f64;
+                    if ratio > worst.0 {
+                        worst = (ratio, format!("n = {} {e} {g_cost}\n{}\n{g}", sample.n, sample.program));
+                    }
+                }
+                println!("all {all} nesting {nesting} {seeds:?}: {} of {}\n{}", worst.0, 4 * 3u32.pow(nesting as u32), if worst.1.len() < 1500 { &worst.1 } else { "" });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn closed_forms() -> Result<()> {
+    let non_empty = Assumptions { non_empty: true };
+    let real_array = || Type::array(Type::Real);
+    let mut b = Builder::new();
+    let a = b.param("A", real_array());
+    let r = b.reduce(1.0, a, |b, x, y| b.mul(x, y))?;
+    let prod = b.finish(r)?;
+    let mut b = Builder::new();
+    let a = b.param("A", real_array());
+    let r = b.reduce(0.0, a, |b, x, y| b.add(x, y))?;
+    let sum = b.finish(r)?;
+    let mut b = Builder::new();
+    let (a1, a2) = (b.param("A", real_array()), b.param("B", real_array()));
+    let c = b.map(&[a1.into(), a2.into()], |b, x| b.mul(x[0], x[1]))?;
+    let r = b.reduce(0.0, c, |b, x, y| b.add(x, y))?;
+    let dot = b.finish(r)?;
+    for p in [prod, sum, dot] {
+        let g = optimise(&gradient_program(&p)?, non_empty)?;
+        verify("optimise", &g.program)?;
+        println!("{}\n{}\n{:?}", g.program, print_component(&g.program, &[1, 0]), g.applied);
+    }
+    Ok(())
+}
+
+#[test]
+fn random_optimised_gradients() -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut applied = std::collections::BTreeMap::new();
+    let (mut before, mut after) = (0, 0);
+    for k in 0..2000 {
+        let grammar = Grammar { nesting: k % 4, functions: false, all: k % 3 != 0, size: 8 };
+        let sample = sample(&mut rng, grammar, (k % 5) as u64)?;
+        let at: Vec<Field> = (0..count(&sample)).map(|_| Field::new(rng.u64(..))).collect();
+        let expected = forward(&sample, &at)?;
+        let g = gradient_program(&sample.program)?;
+        let optimised = optimise(&g, Assumptions::default())?;
+        verify("optimise", &optimised.program)?;
+        optimised.applied.into_iter().for_each(|(name, n)| *applied.entry(name).or_insert(0) += n);
+        before += cost(&g, &shapes(&sample))?.total();
+        after += cost(&optimised.program, &shapes(&sample))?.total();
+        let mut next = at.iter().copied();
+        let args = arguments(&sample, &mut || next.next().unwrap_or(Field::new(0)));
+        let found = numbers(&optimised.program, &args)?;
+        assert_eq!(found, expected, "{}\n---\n{g}\n---\n{}", sample.program, optimised.program);
+    }
+    println!("cost: {before} before, {after} after; {applied:?}");
+    Ok(())
+}
