@@ -1,7 +1,7 @@
 //! Evaluation of terms of linear types, and of actions.
 //!
 //! An action does nothing until it is run; then the machine keeps the cells, and steps are those of the monad of [000], Appendix D: one for `return`,
-//! one for `bind`, one and those of the sum for `add`, one and one for each cell for `run`.
+//! one for `bind` and `scope`, one and those of the sum for `add`, one and one for each cell for `run`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -391,7 +391,7 @@ impl<T: Numeric> Machine<'_, T> {
                     }
                 };
                 self.control.extend([Control::ScopeEnd, Control::Execute(m.clone())]);
-                self.step(extra)
+                self.step(1 + extra)
             }
             Node::Sequence(array) => {
                 let at = self.values.len();
@@ -437,5 +437,42 @@ impl<T: Numeric> Machine<'_, T> {
                 Ok(())
             }
         }
+    }
+}
+
+impl<T: Numeric> Machine<'_, T> {
+    /// Zero of a linear type. Takes no steps.
+    ///
+    /// # Errors
+    /// None; zeros are made as evaluation makes them.
+    pub fn zero_value(&mut self, ty: super::data::TypeId) -> Result<Value<T>> {
+        Ok(zero(&self.program.context, self.store, ty).0)
+    }
+
+    /// The cells of an environment, the first one first, where those that it does not have are these.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] for a value that is no environment.
+    pub fn environment(&mut self, env: &Value<T>, mut zeros: Vec<Value<T>>) -> Result<Vec<Value<T>>> {
+        if let Value::Node(node) = env
+            && let Node::Cells(cells) = &**node
+        {
+            for (k, value) in cells {
+                match zeros.get_mut(*k as usize) {
+                    Some(slot) => *slot = value.clone(),
+                    None => return broken("a cell is missing"),
+                }
+            }
+            return Ok(zeros);
+        }
+        let mut rest = env.clone();
+        let mut cells = Vec::new();
+        while let Value::Node(_) = &rest {
+            let (before, last) = rest.as_pair()?;
+            cells.push(last.clone());
+            rest = before.clone();
+        }
+        cells.reverse();
+        Ok(if cells.is_empty() { zeros } else { cells })
     }
 }
