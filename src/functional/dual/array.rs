@@ -40,7 +40,7 @@ pub(super) fn resolve<T: Numeric>(
         staging: vec![None; job.len()],
         counts: Counts::default(),
     };
-    let mut called = vec![0u64; job.entries.len()];
+    let (mut called, mut effects) = (vec![0u64; job.entries.len()], Vec::new());
     state.counts.work += (job.len() + inputs) as u64;
     for (id, d) in seeds {
         if arrays.stage_outputs {
@@ -52,8 +52,8 @@ pub(super) fn resolve<T: Numeric>(
         let mut cotangents = vec![None; cells.len()];
         cotangents[id.cell as usize - cells.start] = Some(d.clone());
         called[entry] += 1;
-        let effects = calls.effects(&job.entries[entry], &cotangents)?;
-        state.perform(effects, cells.start)?;
+        calls.effects(&job.entries[entry], &cotangents, &mut effects)?;
+        state.perform(&mut effects, cells.start)?;
     }
     for (k, entry) in job.entries.iter().enumerate().rev() {
         let cells = job.range(k);
@@ -62,8 +62,8 @@ pub(super) fn resolve<T: Numeric>(
             continue;
         }
         called[k] += 1;
-        let effects = calls.effects(entry, &state.staging[cells.clone()])?;
-        state.perform(effects, cells.start)?;
+        calls.effects(entry, &state.staging[cells.clone()], &mut effects)?;
+        state.perform(&mut effects, cells.start)?;
     }
     let State { collector, staging, mut counts } = state;
     counts.calls = called.iter().sum();
@@ -84,9 +84,9 @@ struct State<T> {
 
 impl<T: Numeric> State<T> {
     /// Carries out what a backpropagator does whose first cell is given.
-    fn perform(&mut self, effects: Vec<Effect<T>>, cell: usize) -> Result<()> {
+    fn perform(&mut self, effects: &mut Vec<Effect<T>>, cell: usize) -> Result<()> {
         self.counts.work += 1;
-        for effect in effects {
+        for effect in effects.drain(..) {
             match effect {
                 Effect::OneHot(k, d) => {
                     self.counts.work += 1;

@@ -90,30 +90,31 @@ pub(super) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// The effects of calling a backpropagator at its cotangents, of which there is one but for leaf calls.
+    /// The effects of calling a backpropagator at its cotangents, of which there is one but for leaf calls; in place of what is in the buffer.
     pub(super) fn effects<T: Numeric>(
         &self,
         backpropagator: &Backpropagator<T>,
         cotangents: &[Option<T>],
-    ) -> Result<Vec<Effect<T>>> {
+        effects: &mut Vec<Effect<T>>,
+    ) -> Result<()> {
+        effects.clear();
         if let Backpropagator::Leaf(leaf, args) = backpropagator {
             let Some(leaf) = self.leaves.get(*leaf as usize) else {
                 return Err(Error::bug("dual", "a call of a leaf that is not there"));
             };
-            return leaf.pull_back(args, cotangents, self.users);
+            return leaf.pull_back(args, cotangents, self.users, effects);
         }
-        let Some(Some(d)) = cotangents.first() else { return Ok(Vec::new()) };
-        Ok(match backpropagator {
-            Backpropagator::Input(k) => vec![Effect::OneHot(*k, d.clone())],
-            Backpropagator::Zero | Backpropagator::Leaf(..) => Vec::new(),
-            Backpropagator::Operation(prim, args) => contributions(*prim, args, self.users)?
-                .iter()
-                .map(|(weight, id)| Effect::Call(*id, scale(weight, d)))
-                .collect(),
-            Backpropagator::Contributions(list) => {
-                list.iter().map(|(weight, id)| Effect::Call(*id, scale(weight, d))).collect()
+        let Some(Some(d)) = cotangents.first() else { return Ok(()) };
+        let call = |(weight, id): &(Weight<T>, Id)| Effect::Call(*id, scale(weight, d));
+        match backpropagator {
+            Backpropagator::Input(k) => effects.push(Effect::OneHot(*k, d.clone())),
+            Backpropagator::Zero | Backpropagator::Leaf(..) => {}
+            Backpropagator::Operation(prim, args) => {
+                effects.extend(contributions(*prim, args, self.users)?.iter().map(call));
             }
-        })
+            Backpropagator::Contributions(list) => effects.extend(list.iter().map(call)),
+        }
+        Ok(())
     }
 }
 

@@ -256,6 +256,7 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
         let Some(mut cells) = self.cells[frame.job as usize].lock().ok().and_then(|mut cells| cells.take()) else {
             return Err(Error::bug("dual", "a job is resolved twice"));
         };
+        let mut effects = Vec::new();
         for (k, entry) in job.entries.iter().enumerate().rev() {
             let range = job.range(k);
             done.counts.work += 1;
@@ -263,7 +264,8 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
                 continue;
             }
             done.counts.calls += 1;
-            for effect in self.calls.effects(entry, &cells[range.clone()])? {
+            self.calls.effects(entry, &cells[range.clone()], &mut effects)?;
+            for effect in effects.drain(..) {
                 done.counts.work += 1;
                 match effect {
                     Effect::OneHot(k, d) => {

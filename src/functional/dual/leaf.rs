@@ -71,7 +71,8 @@ impl Leaf {
         args: &[Scalar<T>],
         cotangents: &[Option<T>],
         users: &Users,
-    ) -> Result<Vec<Effect<T>>> {
+        effects: &mut Vec<Effect<T>>,
+    ) -> Result<()> {
         let registers = self.registers(args.iter().map(|arg| arg.value.clone()), users)?;
         let mut owed: Vec<Option<T>> = vec![None; registers.len()];
         for (register, d) in self.result.iter().flatten().zip(cotangents) {
@@ -85,8 +86,8 @@ impl Leaf {
                 super::array::add_to(&mut owed[args[j] as usize], scale(&weight, &d));
             }
         }
-        let calls = args.iter().zip(owed).filter_map(|(arg, d)| d.map(|d| Effect::Call(arg.id, d)));
-        Ok(calls.collect())
+        effects.extend(args.iter().zip(owed).filter_map(|(arg, d)| d.map(|d| Effect::Call(arg.id, d))));
+        Ok(())
     }
 }
 

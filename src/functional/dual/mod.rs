@@ -39,6 +39,7 @@
 //! | `pure`, `map`, `shape` | reverse passes without mutation; maps; tuples |
 //! | `array` | reverse passes on arrays |
 //! | `fork_join`, `workers` | the reverse pass on threads |
+//! | `transform`, `staged` | Figures 6, 8 and 9 as programs of the language; running them |
 
 mod array;
 mod backpropagator;
@@ -55,8 +56,12 @@ mod plain;
 mod programs;
 mod pure;
 mod shape;
+mod staged;
 #[cfg(test)]
 mod tests;
+mod transform;
+#[cfg(test)]
+mod transform_tests;
 mod workers;
 
 use std::sync::atomic::AtomicU32;
@@ -74,6 +79,8 @@ use shape::Shape;
 use workers::Workers;
 
 pub use backpropagator::{Id, JobId, Scalar};
+pub use staged::{Steps, run};
+pub use transform::{Figure, Transformed, transform};
 
 /// The steps of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

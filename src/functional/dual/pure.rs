@@ -63,7 +63,8 @@ impl<'a, T: Numeric> Pure<'a, T> {
             return Err(Error::bug("dual", "a call of a backpropagator that is not there"));
         };
         self.called[cell as usize] += 1;
-        let effects = self.calls.effects(entry, &[Some(d)])?;
+        let mut effects = Vec::new();
+        self.calls.effects(entry, &[Some(d)], &mut effects)?;
         self.counts.work += 1 + effects.len() as u64;
         Ok(effects)
     }

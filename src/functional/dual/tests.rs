@@ -14,16 +14,16 @@ fn all_options() -> Vec<Options> {
     plain.into_iter().chain(leaf.map(|v| Options { leaf_calls: true, ..Options::of(v) })).collect()
 }
 
-fn reals(xs: &[f64]) -> Vec<Value<f64>> {
+pub(super) fn reals(xs: &[f64]) -> Vec<Value<f64>> {
     xs.iter().map(|x| Value::Real(*x)).collect()
 }
 
-fn numbers(values: &[Value<f64>]) -> Vec<f64> {
+pub(super) fn numbers(values: &[Value<f64>]) -> Vec<f64> {
     values.iter().flat_map(|v| v.numbers()).copied().collect()
 }
 
 /// The gradient of a real program by dual numbers in forward mode, one run for each input.
-fn forward(program: &Program, args: &[Value<f64>]) -> Vec<f64> {
+pub(super) fn forward(program: &Program, args: &[Value<f64>]) -> Vec<f64> {
     let n = numbers(args).len();
     let one = |k: usize| {
         let mut at = 0;
@@ -42,7 +42,7 @@ fn forward(program: &Program, args: &[Value<f64>]) -> Vec<f64> {
     (0..n).map(one).collect()
 }
 
-fn close(a: &[f64], b: &[f64], tolerance: f64) {
+pub(super) fn close(a: &[f64], b: &[f64], tolerance: f64) {
     assert_eq!(a.len(), b.len());
     for (x, y) in a.iter().zip(b) {
         assert!((x - y).abs() <= tolerance * (1.0 + x.abs().max(y.abs())), "{a:?}\n{b:?}");
@@ -63,7 +63,7 @@ fn judge(program: &Program, args: &[Value<f64>]) {
 }
 
 /// `let z = x + y in x * z`.
-fn example() -> Program {
+pub(super) fn example() -> Program {
     let mut b = Builder::new();
     let real = b.types().real();
     let (x, y) = (b.param("x", real), b.param("y", real));
@@ -130,7 +130,7 @@ fn staging_merges_calls() {
 }
 
 /// `let x1 = x + x in let x2 = x1 + x1 in ..`, Fig. 2.
-fn doubled(n: usize) -> Program {
+pub(super) fn doubled(n: usize) -> Program {
     let mut b = Builder::new();
     let real = b.types().real();
     let mut x = b.param("x", real);
@@ -269,9 +269,8 @@ fn recursion_is_deep_on_a_small_stack() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
 
-/// A list of reals as a recursive value: `sum of x^2` by recursion over it, its length 10^5.
-#[test]
-fn recursive_values() {
+/// `sum of x^2` by recursion over a list of reals, a recursive value; and lists `n - 1, .., 0`.
+pub(super) fn squares() -> (Program, impl Fn(usize) -> Value<f64>) {
     let mut b = Builder::new();
     let real = b.types().real();
     let list = b.data("list");
@@ -299,8 +298,15 @@ fn recursive_values() {
     let xs = b.var(xs);
     let body = b.apply(f.unwrap(), xs).unwrap();
     let program = b.finish(body).unwrap();
-    let value =
+    let list =
         |n: usize| (0..n).fold(Value::inl(Value::Unit), |rest, k| Value::inr(Value::pair(Value::Real(k as f64), rest)));
+    (program, list)
+}
+
+/// Values may be as long as 10^5.
+#[test]
+fn recursive_values() {
+    let (program, value) = squares();
     judge(&program, &[value(7)]);
     let (_, gradient, _) = gradient(&program, &[value(100_000)], Options::default()).unwrap();
     let numbers = numbers(&gradient);

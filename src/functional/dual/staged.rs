@@ -1,0 +1,306 @@
+//! Running transformed programs: the wrapper of [001], Figures 7 to 9, around [`transform`](super::transform).
+//!
+//! `Interleave` makes the dual form of an input, `Deinterleave` takes that of an output apart, and `SResolve` calls the staged backpropagators from the
+//! highest identifier down. The functions themselves are values of the evaluator, so its counter counts all that they do; what the external functions
+//! look at, nodes of maps and numbers of cotangents, is counted besides.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::map::Map;
+use super::transform::{Externals, Figure, Transformed};
+use crate::base::Id as _;
+use crate::error::{Error, Result};
+use crate::functional::lambda::{ExternalId, Machine, Node, Value};
+use crate::reference::Numeric;
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Steps of the evaluator in the forward pass.
+    pub forward: u64,
+    /// Its steps in the reverse pass.
+    pub reverse: u64,
+    /// Nodes and numbers that external functions looked at.
+    pub external: u64,
+    /// Calls of staged backpropagators.
+    pub calls: u64,
+}
+
+/// `(c, {id -> (f, d)})`.
+#[derive(Clone, Debug)]
+struct Staged<T> {
+    c: Cotangent<T>,
+    calls: Map<(Value<T>, T)>,
+}
+
+/// The cotangent of the input: all numbers, or those that something was added to.
+#[derive(Clone, Debug)]
+enum Cotangent<T> {
+    Dense(Vec<T>),
+    Sparse(Map<T>),
+}
+
+/// The value of a program, the cotangents of its input for those of its real numbers, and what it took.
+///
+/// # Errors
+/// [`Error::Request`] for functions in the input or the result; those of evaluating the program.
+pub fn run<T: Numeric + Send + Sync + 'static>(
+    transformed: &Transformed,
+    args: &[Value<T>],
+    cotangents: &[T],
+) -> Result<(Value<T>, Vec<T>, Steps)> {
+    let inputs: usize = args.iter().map(|arg| arg.numbers().len()).sum();
+    let external = Rc::new(Cell::new(0));
+    let host = Host { externals: transformed.externals, figure: transformed.figure, inputs, work: external.clone() };
+    let adder = host.clone();
+    let mut machine = Machine::new(&transformed.program)?.with_host(move |f, arg| host.call(f, &arg));
+    let pair = machine.evaluate(&[])?;
+    let (input, function) = pair.as_pair()?;
+
+    // Interleave.
+    let mut k = 0;
+    let mut dual_args = Vec::with_capacity(args.len());
+    for arg in args {
+        dual_args.push(map_scalars(arg, |x| {
+            let backpropagator = machine.call(input, Value::Int(k))?;
+            k += 1;
+            Ok(Value::pair(x.clone(), backpropagator))
+        })?);
+    }
+    let mut result = machine.call(function, Value::tuple(dual_args))?;
+    if transformed.figure != Figure::Naive {
+        let with_next = machine.call(&result, Value::Int(k))?;
+        result = with_next.as_pair()?.0.clone();
+    }
+
+    // Deinterleave.
+    let mut outputs = Vec::new();
+    let value = take_scalars(&result, &mut outputs)?;
+    if outputs.len() != cotangents.len() {
+        return Err(Error::Request(format!("the value has {} real numbers", outputs.len())));
+    }
+    let forward = machine.counts().steps;
+    let mut steps = Steps { forward, ..Steps::default() };
+    let seeds = outputs.into_iter().zip(cotangents.iter().cloned());
+    let gradient = match transformed.figure {
+        Figure::Naive => {
+            let mut sum = vec![T::zero(); inputs];
+            for (d, z) in seeds {
+                let c = machine.call(&d, Value::Real(z))?;
+                sum = adder.add(&sum, c.as_opaque::<Vec<T>>()?);
+            }
+            sum
+        }
+        _ => {
+            let mut state = adder.zero();
+            for (d, z) in seeds {
+                let (id, f) = d.as_pair()?;
+                state = adder.stage(&state, id.as_int()?, f.clone(), z)?;
+            }
+            resolve(&mut machine, &adder, state, &mut steps)?
+        }
+    };
+    steps.reverse = machine.counts().steps - forward;
+    steps.external = external.get();
+    Ok((value, gradient, steps))
+}
+
+/// `SResolve`.
+fn resolve<T: Numeric + Send + Sync + 'static>(
+    machine: &mut Machine<'_, T>,
+    host: &Host,
+    mut state: Staged<T>,
+    steps: &mut Steps,
+) -> Result<Vec<T>> {
+    loop {
+        let Some((_, (f, d), rest)) = host.count(|work| state.calls.pop_max(work)) else { break };
+        state.calls = rest;
+        steps.calls += 1;
+        let given = machine.call(&f, Value::Real(d))?;
+        state = match host.figure {
+            Figure::Cayley => machine.call(&given, Value::opaque(state))?.as_opaque::<Staged<T>>()?.clone(),
+            _ => host.union(given.as_opaque()?, &state),
+        };
+    }
+    Ok(match state.c {
+        Cotangent::Dense(c) => c,
+        Cotangent::Sparse(c) => {
+            let find = |k: usize| host.count(|work| c.get(k as u32, work).cloned()).unwrap_or_else(T::zero);
+            (0..host.inputs).map(find).collect()
+        }
+    })
+}
+
+/// The external functions.
+#[derive(Clone)]
+struct Host {
+    externals: Externals,
+    figure: Figure,
+    inputs: usize,
+    work: Rc<Cell<u64>>,
+}
+
+impl Host {
+    /// Runs something that counts what it looks at.
+    fn count<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        let mut work = self.work.get();
+        let result = f(&mut work);
+        self.work.set(work);
+        result
+    }
+
+    fn call<T: Numeric + Send + Sync + 'static>(&self, f: ExternalId, arg: &Value<T>) -> Result<Value<T>> {
+        let naive = self.figure == Figure::Naive;
+        if f == self.externals.zero {
+            return Ok(if naive { Value::opaque(self.zeros::<T>()) } else { Value::opaque(self.zero::<T>()) });
+        }
+        if f == self.externals.plus {
+            let (a, b) = arg.as_pair()?;
+            return Ok(match naive {
+                true => Value::opaque(self.add(a.as_opaque::<Vec<T>>()?, b.as_opaque::<Vec<T>>()?)),
+                false => Value::opaque(self.union(a.as_opaque::<Staged<T>>()?, b.as_opaque()?)),
+            });
+        }
+        // With Cayley the staged value is an argument, else it is empty.
+        let (arg, state) = match self.figure {
+            Figure::Cayley => {
+                let (arg, state) = arg.as_pair()?;
+                (arg, state.as_opaque::<Staged<T>>()?.clone())
+            }
+            Figure::Staged => (arg, self.zero()),
+            Figure::Naive => (arg, Staged { c: Cotangent::Dense(Vec::new()), calls: Map::empty() }),
+        };
+        let (place, d) = arg.as_pair()?;
+        let d = d.as_real()?.clone();
+        if f == self.externals.scall {
+            let (id, function) = place.as_pair()?;
+            return Ok(Value::opaque(self.stage(&state, id.as_int()?, function.clone(), d)?));
+        }
+        if f != self.externals.one_hot {
+            return Err(Error::Request(format!("the external function {} is not given", f.index())));
+        }
+        let k = usize::try_from(place.as_int()?).map_err(|_| Error::Overflow)?;
+        if naive {
+            let mut c = self.zeros();
+            if let Some(slot) = c.get_mut(k) {
+                *slot = d;
+            }
+            return Ok(Value::opaque(c));
+        }
+        let c = match state.c {
+            Cotangent::Dense(mut c) => {
+                if let Some(slot) = c.get_mut(k) {
+                    *slot = slot.add(&d);
+                }
+                Cotangent::Dense(c)
+            }
+            Cotangent::Sparse(c) => {
+                Cotangent::Sparse(self.count(|work| c.insert_with(k as u32, d, &|a: &T, b: &T| a.add(b), work)))
+            }
+        };
+        Ok(Value::opaque(Staged { c, calls: state.calls }))
+    }
+
+    fn zeros<T: Numeric>(&self) -> Vec<T> {
+        self.work.set(self.work.get() + self.inputs as u64);
+        vec![T::zero(); self.inputs]
+    }
+
+    fn add<T: Numeric>(&self, a: &[T], b: &[T]) -> Vec<T> {
+        self.work.set(self.work.get() + self.inputs as u64);
+        a.iter().zip(b).map(|(a, b)| a.add(b)).collect()
+    }
+
+    /// The staged value 0; after the Cayley transformation the cotangent is a map (section 8).
+    fn zero<T: Numeric>(&self) -> Staged<T> {
+        let c = match self.figure {
+            Figure::Cayley => Cotangent::Sparse(Map::empty()),
+            _ => Cotangent::Dense(self.zeros()),
+        };
+        Staged { c, calls: Map::empty() }
+    }
+
+    /// `SCall`, added to a staged value.
+    fn stage<T: Numeric>(&self, state: &Staged<T>, id: i64, f: Value<T>, d: T) -> Result<Staged<T>> {
+        let id = u32::try_from(id).map_err(|_| Error::Overflow)?;
+        let calls = self.count(|work| state.calls.insert_with(id, (f, d), &merge, work));
+        Ok(Staged { c: state.c.clone(), calls })
+    }
+
+    /// The sum of two staged values.
+    fn union<T: Numeric>(&self, a: &Staged<T>, b: &Staged<T>) -> Staged<T> {
+        let c = match (&a.c, &b.c) {
+            (Cotangent::Dense(a), Cotangent::Dense(b)) => Cotangent::Dense(self.add(a, b)),
+            (Cotangent::Sparse(a), Cotangent::Sparse(b)) => {
+                Cotangent::Sparse(self.count(|work| a.union_with(b, &|a: &T, b: &T| a.add(b), work)))
+            }
+            (a, _) => a.clone(),
+        };
+        Staged { c, calls: self.count(|work| a.calls.union_with(&b.calls, &merge, work)) }
+    }
+}
+
+/// Two calls of one function are one: `f x + f y = f (x + y)`.
+fn merge<T: Numeric>(a: &(Value<T>, T), b: &(Value<T>, T)) -> (Value<T>, T) {
+    (a.0.clone(), a.1.add(&b.1))
+}
+
+/// A value with something else in place of its real numbers, from left to right.
+fn map_scalars<T: Clone>(value: &Value<T>, mut f: impl FnMut(&Value<T>) -> Result<Value<T>>) -> Result<Value<T>> {
+    rebuild(value, |value| matches!(value, Value::Real(_)).then(|| f(value)))
+}
+
+/// The value that a value in dual form stands for; its backpropagators, from left to right, are put aside.
+fn take_scalars<T: Clone>(value: &Value<T>, outputs: &mut Vec<Value<T>>) -> Result<Value<T>> {
+    rebuild(value, |value| {
+        let (x, d) = value.as_pair().ok()?;
+        matches!(x, Value::Real(_)).then(|| {
+            outputs.push(d.clone());
+            Ok(x.clone())
+        })
+    })
+}
+
+/// A value rebuilt with other parts where `f` gives them.
+fn rebuild<T: Clone>(value: &Value<T>, mut f: impl FnMut(&Value<T>) -> Option<Result<Value<T>>>) -> Result<Value<T>> {
+    enum Step<'a, T> {
+        Visit(&'a Value<T>),
+        Make(&'a Node<T>),
+    }
+    let (mut todo, mut done) = (vec![Step::Visit(value)], Vec::new());
+    while let Some(step) = todo.pop() {
+        match step {
+            Step::Visit(value) => match (f(value), value) {
+                (Some(other), _) => done.push(other?),
+                (None, Value::Node(node)) => {
+                    todo.push(Step::Make(node));
+                    match &**node {
+                        Node::Pair(a, b) => todo.extend([Step::Visit(b), Step::Visit(a)]),
+                        Node::Inl(a) | Node::Inr(a) => todo.push(Step::Visit(a)),
+                        Node::Array(items) => todo.extend(items.iter().rev().map(Step::Visit)),
+                        _ => return Err(Error::Request("functions have no cotangents".to_string())),
+                    }
+                }
+                (None, value) => done.push(value.clone()),
+            },
+            Step::Make(node) => {
+                let n = match node {
+                    Node::Pair(..) => 2,
+                    Node::Array(items) => items.len(),
+                    _ => 1,
+                };
+                let mut parts = done.split_off(done.len().saturating_sub(n)).into_iter();
+                let value = match (node, parts.next(), parts.next()) {
+                    (Node::Pair(..), Some(a), Some(b)) => Value::pair(a, b),
+                    (Node::Inl(_), Some(a), _) => Value::inl(a),
+                    (Node::Inr(_), Some(a), _) => Value::inr(a),
+                    (Node::Array(_), a, b) => Value::array(a.into_iter().chain(b).chain(parts).collect()),
+                    _ => return Err(Error::bug("dual", "a part is missing")),
+                };
+                done.push(value);
+            }
+        }
+    }
+    done.pop().ok_or_else(|| Error::bug("dual", "a value is missing"))
+}
