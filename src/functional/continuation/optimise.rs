@@ -184,7 +184,7 @@ impl Optimiser {
     fn close(&mut self, result: Atom) -> Block {
         let stmts = self.frames.pop().unwrap_or_default().stmts;
         let mut block = Block { start: None, stmts, tail: Tail::Value(result) };
-        remove_dead(&mut block, self.out.vars.len());
+        remove_dead(&mut block);
         block
     }
 

@@ -17,6 +17,8 @@
 //!
 //! Source: [004], "Partial evaluation and optimization".
 
+use std::collections::HashSet;
+
 use super::data::{Answer, Atom, Block, End, Fun, Program, Rhs, Stmt, Sweep, Tail, Type, Var, free_variables};
 use super::reverse::{Seeds, pair};
 use super::verify::rhs_type;
@@ -289,7 +291,8 @@ impl<'a> Machine<'a> {
 
     fn add(&mut self, x: Var, a: Value, b: Value) -> Result<Value> {
         match (a, b) {
-            (zero, value) | (value, zero) if zero.is_zero() => Ok(value),
+            // Of two zeros the first one stays: that of the shape of a variable, rather than one that is computed.
+            (value, zero) | (zero, value) if zero.is_zero() => Ok(value),
             (Value::Tuple(a), b) => self.add_parts(x, a, b),
             (a, Value::Tuple(b)) => {
                 let a = self.parts(x, a, b.len())?;
@@ -343,7 +346,7 @@ impl<'a> Machine<'a> {
     fn close(&mut self, result: Atom) -> Block {
         let stmts = self.frames.pop().unwrap_or_default();
         let mut block = Block { start: None, stmts, tail: Tail::Value(result) };
-        remove_dead(&mut block, self.out.vars.len());
+        remove_dead(&mut block);
         block
     }
 
@@ -383,26 +386,24 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Leaves out the operations of a block that its result does not need; `n` is the number of variables. Bodies are closed before, so they are clean.
-pub(super) fn remove_dead(block: &mut Block, n: usize) {
+/// Leaves out the operations of a block that its result does not need. Bodies stay as they are.
+pub(super) fn remove_dead(block: &mut Block) {
     let Tail::Value(result) = block.tail else { return };
-    let mut live = vec![false; if block.stmts.is_empty() { 0 } else { n }];
-    let mut mark = |a: Atom, live: &mut Vec<bool>| {
-        if let Atom::Var(x) | Atom::Zero(x) = a
-            && let Some(live) = live.get_mut(x.index())
-        {
-            *live = true;
+    let mut live: HashSet<Var> = HashSet::new();
+    let mark = |a: Atom, live: &mut HashSet<Var>| {
+        if let Atom::Var(x) | Atom::Zero(x) = a {
+            live.insert(x);
         }
     };
     mark(result, &mut live);
     let mut kept: Vec<Stmt> = Vec::with_capacity(block.stmts.len());
     for stmt in std::mem::take(&mut block.stmts).into_iter().rev() {
-        if !live[stmt.var.index()] {
+        if !live.contains(&stmt.var) {
             continue;
         }
         stmt.rhs.operands().into_iter().for_each(|a| mark(a, &mut live));
         if let Some((params, body)) = stmt.rhs.body() {
-            free_variables(body, &params).into_iter().for_each(|x| mark(Atom::Var(x), &mut live));
+            live.extend(free_variables(body, &params));
         }
         kept.push(stmt);
     }

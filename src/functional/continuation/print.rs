@@ -54,8 +54,7 @@ pub fn print_component(program: &Program, path: &[usize]) -> String {
         let Some(component) = of.get(*k) else { break };
         program.body.tail = Tail::Value(*component);
     }
-    let n = program.vars.len();
-    super::partial::remove_dead(&mut program.body, n);
+    super::partial::remove_dead(&mut program.body);
     program.to_string()
 }
 

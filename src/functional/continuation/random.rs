@@ -96,7 +96,7 @@ impl Random<'_> {
 
     /// A block whose result is a real number.
     fn block(&mut self, b: &mut Builder, mut scope: Vec<Item>, nesting: usize) -> Result<Atom> {
-        for _ in 0..self.rng.usize(1..=self.grammar.size) {
+        for _ in 0..self.rng.usize(0..=self.grammar.size) {
             if let Some(item) = self.operation(b, &scope, nesting)? {
                 scope.push(item);
             }
@@ -108,8 +108,12 @@ impl Random<'_> {
             }
         }
         let (x, y) = (self.real(&scope), self.real(&scope));
-        let result = if self.rng.bool() { b.mul(x, y)? } else { b.add(x, y)? };
-        Ok(result)
+        match self.rng.u8(0..7) {
+            // A value that may be there before: a parameter, or what is around a body.
+            0 => Ok(x),
+            1..=3 => b.mul(x, y),
+            _ => b.add(x, y),
+        }
     }
 
     fn operation(&mut self, b: &mut Builder, scope: &[Item], nesting: usize) -> Result<Option<Item>> {
