@@ -101,7 +101,8 @@ fn opened(b: &mut Builder, arg: TypeId, result: TypeId) -> VarId {
 /// A closure of a function with a body.
 fn close(b: &mut Builder, name: Option<VarId>, x: VarId, free: &[VarId], body: TermId) -> Result<TermId> {
     // The body gets variables of its own for what it captures.
-    let own: Vec<VarId> = free.iter().map(|y| b.fresh(&b.context.vars[*y].name.clone(), b.context.var_ty(*y))).collect();
+    let own: Vec<VarId> =
+        free.iter().map(|y| b.fresh(&b.context.vars[*y].name.clone(), b.context.var_ty(*y))).collect();
     rename_free(b, body, free, &own);
     let env: Vec<TypeId> = own.iter().map(|y| b.context.var_ty(*y)).collect();
     let env = b.types().tuple(&env);

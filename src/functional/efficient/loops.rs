@@ -118,13 +118,7 @@ impl Transform<'_> {
         n.close(&mut self.out, body)
     }
 
-    pub fn iterate(
-        &mut self,
-        e: TermId,
-        (state, init): (VarId, TermId),
-        cond: TermId,
-        body: TermId,
-    ) -> Result<TermId> {
+    pub fn iterate(&mut self, e: TermId, (state, init): (VarId, TermId), cond: TermId, body: TermId) -> Result<TermId> {
         let p = self.open(init)?;
         let cells = vec![self.second(init)];
         let test = self.take(cond)?;

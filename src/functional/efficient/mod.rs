@@ -174,9 +174,7 @@ impl Derivative {
 
     /// The steps of making zeros for the cells of all parameters, as pairs.
     pub fn zero_steps(&self) -> u64 {
-        let real = |ty: &&TypeId| {
-            matches!(self.program.types[**ty], Type::Linear(super::lambda::LinearType::Real))
-        };
+        let real = |ty: &&TypeId| matches!(self.program.types[**ty], Type::Linear(super::lambda::LinearType::Real));
         // A pair and a zero for each, one more where it is a primitive, and the end.
         1 + 2 * self.cotangents.len() as u64 + self.cotangents.iter().filter(real).count() as u64
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::functional::lambda::{Builder, TermId, Term};
+use crate::functional::lambda::{Builder, Term, TermId};
 
 /// `x * x` and others, over one real.
 fn of_real(body: impl FnOnce(&mut Builder, crate::base::VarId) -> Result<TermId>) -> Program {
@@ -57,4 +57,87 @@ fn golden_costs() {
         b.push(Term::Fst(pair))
     });
     assert_eq!(costs(&nested), (6, 40, 46, 12));
+}
+
+use crate::functional::lambda::pairing;
+use crate::functional::lambda::random::{Config, Random, Scalars, random_arguments, random_program};
+use crate::reference::{Dual, Field};
+
+/// A program without what the method refuses.
+fn supported(config: Config) -> Config {
+    Config { scans: false, ..config }
+}
+
+/// The derivative along random tangents, by the method and by dual numbers.
+fn both_ways<T: Numeric>(random: &mut Random, program: &Program, stage: Stage) -> (T, T) {
+    let args = random_arguments::<T>(random, program).unwrap();
+    let tangents: Vec<Value<T>> = args.iter().map(|arg| arg.map(|_| T::literal(random.real())).unwrap()).collect();
+    let mut duals = Vec::new();
+    for (arg, tangent) in args.iter().zip(&tangents) {
+        let mut numbers = tangent.numbers().into_iter();
+        duals.push(arg.map(|x| Ok(Dual::new(x.clone(), numbers.next().unwrap().clone()))).unwrap());
+    }
+    let (value, _) = crate::functional::lambda::evaluate(program, &duals).unwrap();
+    let expected = value.as_real().unwrap().derivative();
+    let gradient = differentiate(program, stage).unwrap().run(&args, &Value::Real(T::integer(1))).unwrap();
+    let mut found = T::zero();
+    for (tangent, cotangent) in tangents.iter().zip(&gradient.cotangents) {
+        found = found.add(&pairing(tangent, cotangent).unwrap());
+    }
+    (found, expected)
+}
+
+#[test]
+fn derivatives_of_random_programs_are_exact() {
+    let config = supported(Config { scalars: Scalars::Polynomial, ..Config::all(60) });
+    for seed in 0..1500 {
+        let mut random = Random::new(seed);
+        let program = random_program(&mut random, &config).unwrap();
+        for stage in Stage::ALL {
+            let (found, expected) = both_ways::<Field>(&mut random, &program, stage);
+            assert_eq!(found, expected, "{seed} {stage:?}\n{program}");
+        }
+    }
+}
+
+#[test]
+fn derivatives_of_random_programs_are_close() {
+    let config = supported(Config::all(60));
+    for seed in 0..1500 {
+        let mut random = Random::new(seed);
+        let program = random_program(&mut random, &config).unwrap();
+        for stage in Stage::ALL {
+            let (found, expected) = both_ways::<f64>(&mut random, &program, stage);
+            let scale = found.abs().max(expected.abs()).max(1.0);
+            assert!(
+                (found - expected).abs() <= 1e-9 * scale || found == expected || found.is_nan(),
+                "{seed} {stage:?} {found} {expected}\n{program}"
+            );
+        }
+    }
+}
+
+/// Eq. 7, with its constants, on the language that it is proved for.
+#[test]
+fn the_bound_holds() {
+    let mut worst: f64 = 0.0;
+    for seed in 0..3000 {
+        let mut random = Random::new(seed);
+        let size = 1 + random.below(120);
+        let program = random_program(&mut random, &Config::first_order(size)).unwrap();
+        let args = random_arguments::<f64>(&mut random, &program).unwrap();
+        let (_, counts) = crate::functional::lambda::evaluate(&program, &args).unwrap();
+        let derivative = differentiate(&program, Stage::Array).unwrap();
+        let seed_value = Value::Real(1.0);
+        let costs = derivative.run(&args, &seed_value).unwrap().costs;
+        let cost = costs.of_term(derivative.zero_steps());
+        let extra = 5 + size_of(&seed_value) + 4 * program.params.len() as u64;
+        assert!(cost <= extra + 34 * counts.steps, "{seed}: {cost} steps of {}\n{program}", counts.steps);
+        worst = worst.max((cost - extra.min(cost)) as f64 / counts.steps as f64);
+    }
+    println!("the largest factor is {worst:.2}, of 34");
+}
+
+fn size_of(value: &Value<f64>) -> u64 {
+    super::size(value).unwrap()
 }

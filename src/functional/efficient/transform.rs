@@ -284,12 +284,9 @@ impl Transform<'_> {
     fn injection(&mut self, e: TermId, a: TermId) -> Result<TermId> {
         let left = matches!(self.source.terms[e], Term::Inl(..));
         let sum = self.types.first(self.source.ty(e));
-        self.unary(
-            e,
-            a,
-            &mut |b, x| b.push(if left { Term::Inl(sum, x) } else { Term::Inr(sum, x) }),
-            &mut |b, d| b.push(Term::Linear(if left { Linear::CastL(d) } else { Linear::CastR(d) })),
-        )
+        self.unary(e, a, &mut |b, x| b.push(if left { Term::Inl(sum, x) } else { Term::Inr(sum, x) }), &mut |b, d| {
+            b.push(Term::Linear(if left { Linear::CastL(d) } else { Linear::CastR(d) }))
+        })
     }
 
     fn case(&mut self, e: TermId, a: TermId, left: (VarId, TermId), right: (VarId, TermId)) -> Result<TermId> {

@@ -15,7 +15,7 @@
 
 use super::data::{Context, Data, DataId, End, External, ExternalId, Prim, Program, Term, TermId, TypeId, Variable};
 use super::types::{Types, infer};
-use crate::base::VarId;
+use crate::base::{Arena, Id, VarId};
 use crate::error::{Error, Result};
 use crate::scalar::{Comparison, Function, Op};
 
@@ -100,14 +100,41 @@ impl Builder {
         self.context.externals.push(External { name: name.to_string(), domain, codomain })
     }
 
-    /// The program of a term.
+    /// The program of a term, without the terms that it does not use.
     ///
     /// # Errors
     /// [`Error::Bug`] where what was built is no program, see [`verify`](super::verify()).
-    pub fn finish(self, body: TermId) -> Result<Program> {
+    pub fn finish(mut self, body: TermId) -> Result<Program> {
+        let body = self.compact(body);
         let program = Program { context: self.context, params: self.params, body };
         super::verify("build", &program)?;
         Ok(program)
+    }
+
+    /// Drops what a term does not use; gives the term.
+    fn compact(&mut self, body: TermId) -> TermId {
+        let terms = &self.context.terms;
+        let mut used = vec![false; terms.len()];
+        if let Some(used) = used.get_mut(body.index()) {
+            *used = true;
+        }
+        for (e, term) in terms.iter().rev() {
+            if used[e.index()] {
+                term.for_each_operand(|operand, _| used[operand.index()] = true);
+            }
+        }
+        if used.iter().all(|used| *used) {
+            return body;
+        }
+        let mut new = vec![body; terms.len()];
+        let (mut kept, mut types) = (Arena::new(), Vec::new());
+        for (e, term) in terms.iter().filter(|(e, _)| used[e.index()]) {
+            new[e.index()] = kept.push(term.rename(|operand| new[operand.index()], |x| x));
+            types.push(self.context.ty(e));
+        }
+        self.context.terms = kept;
+        self.context.term_types = types;
+        new.get(body.index()).copied().unwrap_or(body)
     }
 
     /// A variable.

@@ -151,3 +151,31 @@ fn arrays_and_loops() {
          reduce x_4, y_2 in a. max (x_4, y_2))\n"
     );
 }
+
+#[test]
+fn random_programs_are_well_typed_and_end() {
+    let mut kinds = std::collections::BTreeSet::new();
+    let mut steps = 0;
+    for seed in 0..2000 {
+        let mut random = random::Random::new(seed);
+        let size = 5 + random.below(60);
+        let program = random::random_program(&mut random, &random::Config::all(size)).unwrap();
+        let args = random::random_arguments::<f64>(&mut random, &program).unwrap();
+        let mut machine = Machine::new(&program).unwrap().with_limit(10_000_000);
+        machine.evaluate(&args).unwrap();
+        steps += machine.counts().steps;
+        for term in program.terms.values() {
+            let text = format!("{term:?}");
+            kinds.insert(text.split(['(', ' ', '{']).next().unwrap_or("").to_string());
+        }
+    }
+    println!("{steps} steps, {} kinds of terms: {kinds:?}", kinds.len());
+    assert_eq!(kinds.len(), 26);
+    let config = random::Config { scalars: random::Scalars::Polynomial, ..random::Config::all(60) };
+    for seed in 0..500 {
+        let mut random = random::Random::new(seed);
+        let program = random::random_program(&mut random, &config).unwrap();
+        let args = random::random_arguments::<Field>(&mut random, &program).unwrap();
+        evaluate(&program, &args).unwrap();
+    }
+}
