@@ -28,6 +28,8 @@
 //! | `closures`, `desugar` | what comes before |
 
 mod arrays;
+#[cfg(test)]
+mod bounds;
 mod closures;
 mod desugar;
 mod loops;
