@@ -55,6 +55,8 @@ mod plain;
 #[cfg(test)]
 mod programs;
 mod pure;
+#[cfg(test)]
+mod random_tests;
 mod shape;
 mod staged;
 #[cfg(test)]
@@ -142,7 +144,7 @@ pub struct Options {
     pub stage_outputs: bool,
     /// The threads of [`Variant::ForkJoin`].
     pub threads: usize,
-    /// The most steps of the forward pass.
+    /// The most steps of the forward pass, and the most calls of the naive variant.
     pub limit: u64,
 }
 
@@ -299,11 +301,11 @@ impl<T: Numeric + Send + Sync> Run<'_, T> {
             return Err(Error::Request(format!("the value has {} real numbers", self.outputs.len())));
         }
         let seeds: Vec<(Id, T)> = self.outputs.iter().copied().zip(cotangents.iter().cloned()).collect();
-        let Options { variant, stage_outputs, threads, .. } = self.derivative.options;
+        let Options { variant, stage_outputs, threads, limit, .. } = self.derivative.options;
         let calls = Calls { users: &self.derivative.program.users, leaves: &self.derivative.code.leaves };
         let pure = || Pure::new(&self.jobs, calls, self.inputs);
         match variant {
-            Variant::Naive => pure().naive(&seeds),
+            Variant::Naive => pure().naive(&seeds, limit),
             Variant::Staged => pure().staged(&seeds, stage_outputs, history),
             Variant::Cayley => pure().cayley(&seeds, stage_outputs, &Shape::of(&self.args), history),
             Variant::Scalars => pure().scalars(&seeds, stage_outputs, history),

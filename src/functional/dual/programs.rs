@@ -423,3 +423,29 @@ fn both_rotations<'w>(w: &'w Writer, x: X<'w>, y: X<'w>) -> E<'w> {
     let both = w.par(rotated(x.v(), y.v()), rotated(y.v(), x.v()));
     w.bind(both, |both| both.fst() + both.snd())
 }
+
+/// `sum of x * x` over an array.
+pub(super) fn squares_of_array() -> Program {
+    write(|b| vec![vector(b)], |w, p| w.map(&[p[0].v()], |x| x[0].v() * x[0].v()).sum())
+}
+
+/// The same over a tuple `(x1, (x2, (x3, ..)))` of so many numbers.
+pub(super) fn squares_of_list(n: usize) -> (Program, Vec<Value<f64>>) {
+    let types = |b: &mut Builder| {
+        let real = b.types().real();
+        let ty = (1..n).fold(real, |rest, _| b.types().pair(real, rest));
+        vec![ty]
+    };
+    let program = write(types, |w, p| list_of_squares(w, p[0], n));
+    let value = (1..n).fold(Value::Real(1.0), |rest, k| Value::pair(Value::Real(k as f64), rest));
+    (program, vec![value])
+}
+
+fn list_of_squares<'w>(w: &'w Writer, list: X<'w>, n: usize) -> E<'w> {
+    let square = |x: E<'w>| w.bind(x, |x| x.v() * x.v());
+    if n == 1 {
+        return square(list.v());
+    }
+    let rest = w.bind(list.snd(), |rest| list_of_squares(w, rest, n - 1));
+    square(list.fst()) + rest
+}

@@ -21,9 +21,6 @@ use super::{Counts, Resolved};
 use crate::error::{Error, Result};
 use crate::reference::Numeric;
 
-/// The most numbers that a naive call may make of one backpropagator after another: it is exponential by its nature.
-pub(super) const MAX_CALLS: u64 = 1 << 32;
-
 /// What calls one backpropagator after another, one cell each, in one job.
 pub(super) struct Pure<'a, T> {
     jobs: &'a Jobs<T>,
@@ -69,8 +66,8 @@ impl<'a, T: Numeric> Pure<'a, T> {
         Ok(effects)
     }
 
-    /// `d1 z1 + .. + dn zn` for the outputs, each call carried out where it stands.
-    pub(super) fn naive(mut self, seeds: &[(Id, T)]) -> Result<Resolved<T>> {
+    /// `d1 z1 + .. + dn zn` for the outputs, each call carried out where it stands; these may be exponentially many, so they have a limit.
+    pub(super) fn naive(mut self, seeds: &[(Id, T)], limit: u64) -> Result<Resolved<T>> {
         struct Frame<T> {
             effects: std::vec::IntoIter<Effect<T>>,
             sum: Option<Vec<T>>,
@@ -82,12 +79,8 @@ impl<'a, T: Numeric> Pure<'a, T> {
             let given = match frame.effects.next() {
                 Some(Effect::Call(id, d)) => {
                     total += 1;
-                    if total > MAX_CALLS {
-                        return Err(Error::Limit {
-                            what: "the calls of backpropagators",
-                            limit: MAX_CALLS,
-                            found: total,
-                        });
+                    if total > limit {
+                        return Err(Error::Limit { what: "the calls of backpropagators", limit, found: total });
                     }
                     let effects = self.call(id.cell, d)?;
                     frames.push(Frame { effects: effects.into_iter(), sum: None });

@@ -33,7 +33,7 @@ impl Shape {
                     shape.push_scalar(at);
                     continue;
                 }
-                Value::Int(_) | Value::Unit => Vec::new(),
+                Value::Int(_) | Value::Unit | Value::Zero => Vec::new(),
                 Value::Node(node) => match &**node {
                     Node::Pair(a, b) => vec![a, b],
                     Node::Inl(a) | Node::Inr(a) => vec![a],

@@ -1,4 +1,4 @@
-//! Running transformed programs: the wrapper of [001], Figures 7 to 9, around [`transform`](super::transform).
+//! Running transformed programs: the wrapper of [001], Figures 7 to 10, around [`transform`](super::transform).
 //!
 //! `Interleave` makes the dual form of an input, `Deinterleave` takes that of an output apart, and `SResolve` calls the staged backpropagators from the
 //! highest identifier down. The functions themselves are values of the evaluator, so its counter counts all that they do; what the external functions
@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use super::map::Map;
 use super::transform::{Externals, Figure, Transformed};
@@ -69,9 +70,11 @@ pub fn run<T: Numeric + Send + Sync + 'static>(
         })?);
     }
     let mut result = machine.call(function, Value::tuple(dual_args))?;
+    let mut identifiers = 0;
     if transformed.figure != Figure::Naive {
         let with_next = machine.call(&result, Value::Int(k))?;
-        result = with_next.as_pair()?.0.clone();
+        let (value, next) = with_next.as_pair()?;
+        (result, identifiers) = (value.clone(), usize::try_from(next.as_int()?).map_err(|_| Error::Overflow)?);
     }
 
     // Deinterleave.
@@ -92,13 +95,25 @@ pub fn run<T: Numeric + Send + Sync + 'static>(
             }
             sum
         }
-        _ => {
+        Figure::Staged | Figure::Cayley => {
             let mut state = adder.zero();
             for (d, z) in seeds {
                 let (id, f) = d.as_pair()?;
                 state = adder.stage(&state, id.as_int()?, f.clone(), z)?;
             }
             resolve(&mut machine, &adder, state, &mut steps)?
+        }
+        Figure::Arrays | Figure::Contrib => {
+            let mut arrays = Arrays::alloc(inputs, identifiers);
+            for (d, z) in seeds {
+                let (id, f) = d.as_pair()?;
+                arrays.stage(id.as_int()?, f, z)?;
+            }
+            external.set(external.get() + (inputs + identifiers) as u64);
+            match transformed.figure {
+                Figure::Arrays => resolve_arrays(&mut machine, arrays, &mut steps)?,
+                _ => resolve_lists(arrays, inputs, &adder, &mut steps)?,
+            }
         }
     };
     steps.reverse = machine.counts().steps - forward;
@@ -132,6 +147,80 @@ fn resolve<T: Numeric + Send + Sync + 'static>(
     })
 }
 
+/// The cotangent collector and the staging array of Fig. 10.
+struct Arrays<T> {
+    collector: Vec<T>,
+    staging: Vec<Option<(Value<T>, T)>>,
+    /// Identifiers from here on have been resolved.
+    end: usize,
+}
+
+impl<T: Numeric> Arrays<T> {
+    fn alloc(inputs: usize, identifiers: usize) -> Self {
+        Arrays { collector: vec![T::zero(); inputs], staging: vec![None; identifiers], end: identifiers }
+    }
+
+    fn stage(&mut self, id: i64, f: &Value<T>, d: T) -> Result<()> {
+        let place = usize::try_from(id).ok().filter(|k| *k < self.end).and_then(|k| self.staging.get_mut(k));
+        let place = place.ok_or_else(|| Error::bug("dual", format!("a call of {id}, which is not older")))?;
+        let sum = place.take().map_or(d.clone(), |(_, there)| there.add(&d));
+        *place = Some((f.clone(), sum));
+        Ok(())
+    }
+
+    /// The highest call that is left.
+    fn pop(&mut self) -> Option<(Value<T>, T)> {
+        while self.end > 0 {
+            self.end -= 1;
+            if let Some(call) = self.staging[self.end].clone() {
+                return Some(call);
+            }
+        }
+        None
+    }
+}
+
+/// A panic of a thread that holds a lock; there is one thread.
+fn poisoned<V, E>(_: E) -> Result<V> {
+    Err(Error::bug("dual", "the arrays are in use"))
+}
+
+/// `SResolve` of Fig. 10.
+fn resolve_arrays<T: Numeric + Send + Sync + 'static>(
+    machine: &mut Machine<'_, T>,
+    arrays: Arrays<T>,
+    steps: &mut Steps,
+) -> Result<Vec<T>> {
+    let arrays = Arc::new(Mutex::new(arrays));
+    let state = Value::opaque(Arc::clone(&arrays));
+    loop {
+        let Some((f, d)) = arrays.lock().or_else(poisoned)?.pop() else { break };
+        steps.calls += 1;
+        let update = machine.call(&f, Value::Real(d))?;
+        machine.call(&update, state.clone())?;
+    }
+    let gradient = arrays.lock().or_else(poisoned)?.collector.clone();
+    Ok(gradient)
+}
+
+/// `SResolve` of section 10.2, which interprets the lists.
+fn resolve_lists<T: Numeric>(mut arrays: Arrays<T>, inputs: usize, host: &Host, steps: &mut Steps) -> Result<Vec<T>> {
+    while let Some((mut list, d)) = arrays.pop() {
+        steps.calls += 1;
+        while let Err(cons) = list.as_sum()? {
+            host.count(|work| *work += 1);
+            let (entry, rest) = cons.as_pair()?;
+            let (weight, callee) = entry.as_pair()?;
+            let (id, contrib) = callee.as_pair()?;
+            arrays.stage(id.as_int()?, contrib, weight.as_real()?.mul(&d))?;
+            let rest = rest.clone();
+            list = rest;
+        }
+    }
+    let cotangent = |k: usize| arrays.staging.get(k).cloned().flatten().map_or_else(T::zero, |(_, d)| d);
+    Ok((0..inputs).map(cotangent).collect())
+}
+
 /// The external functions.
 #[derive(Clone)]
 struct Host {
@@ -162,6 +251,9 @@ impl Host {
                 false => Value::opaque(self.union(a.as_opaque::<Staged<T>>()?, b.as_opaque()?)),
             });
         }
+        if self.figure == Figure::Arrays {
+            return self.update::<T>(f, arg);
+        }
         // With Cayley the staged value is an argument, else it is empty.
         let (arg, state) = match self.figure {
             Figure::Cayley => {
@@ -169,7 +261,7 @@ impl Host {
                 (arg, state.as_opaque::<Staged<T>>()?.clone())
             }
             Figure::Staged => (arg, self.zero()),
-            Figure::Naive => (arg, Staged { c: Cotangent::Dense(Vec::new()), calls: Map::empty() }),
+            _ => (arg, Staged { c: Cotangent::Dense(Vec::new()), calls: Map::empty() }),
         };
         let (place, d) = arg.as_pair()?;
         let d = d.as_real()?.clone();
@@ -200,6 +292,22 @@ impl Host {
             }
         };
         Ok(Value::opaque(Staged { c, calls: state.calls }))
+    }
+
+    /// `one_hot` and `scall` on arrays.
+    fn update<T: Numeric + Send + Sync + 'static>(&self, f: ExternalId, arg: &Value<T>) -> Result<Value<T>> {
+        let (arg, state) = arg.as_pair()?;
+        let (place, d) = arg.as_pair()?;
+        let d = d.as_real()?.clone();
+        let mut arrays = state.as_opaque::<Arc<Mutex<Arrays<T>>>>()?.lock().or_else(poisoned)?;
+        self.count(|work| *work += 1);
+        if f == self.externals.scall {
+            let (id, function) = place.as_pair()?;
+            arrays.stage(id.as_int()?, function, d)?;
+        } else if let Some(slot) = usize::try_from(place.as_int()?).ok().and_then(|k| arrays.collector.get_mut(k)) {
+            *slot = slot.add(&d);
+        }
+        Ok(Value::Unit)
     }
 
     fn zeros<T: Numeric>(&self) -> Vec<T> {

@@ -8,7 +8,7 @@ use crate::reference::numeric::{Dual, Field, Users};
 use crate::scalar::{Comparison, Op};
 
 /// All variants, the array ones also with leaf calls.
-fn all_options() -> Vec<Options> {
+pub(super) fn all_options() -> Vec<Options> {
     let plain = Variant::ALL.map(Options::of);
     let leaf = Variant::ALL.into_iter().filter(|v| !v.is_pure());
     plain.into_iter().chain(leaf.map(|v| Options { leaf_calls: true, ..Options::of(v) })).collect()
@@ -112,7 +112,7 @@ fn staging_merges_calls() {
     let (jobs, users) = (four(), Users::new());
     let calls = Calls { users: &users, leaves: &[] };
     let seeds = [(Id { job: 0, cell: 3 }, 1.0)];
-    let naive = Pure::new(&jobs, calls, 1).naive(&seeds).unwrap();
+    let naive = Pure::new(&jobs, calls, 1).naive(&seeds, u64::MAX).unwrap();
     assert_eq!(naive.called, [5, 2, 1, 1]);
     assert_eq!(naive.gradient, [55.0]);
     let expected = vec![vec![(1, 1.0), (2, 2.0)], vec![(0, 10.0), (1, 9.0)], vec![(0, 55.0)], vec![]];

@@ -3,11 +3,13 @@
 //! ```text
 //! Fig. 6   D1[R] = R * (R -> c)                                                       naive
 //! Fig. 8   D2[R] = R * (int * (R -> s))             D2[a -> b] = D2[a] -> int -> D2[b] * int      staged
-//! Fig. 9   D3[R] = R * (int * (R -> (s -> s)))      D3[a -> b] = D3[a] -> int -> D3[b] * int      Cayley
+//! Fig. 9   D3[R] = R * (int * (R -> (s -> s)))      functions as in Fig. 8                        Cayley
+//! Fig. 10  D4[R] = R * (int * (R -> (s -> unit)))   s has mutable arrays                          arrays
+//! §10.2    D4[R] = R * (int * contrib)              contrib = unit + (R * (int * contrib)) * contrib
 //! ```
 //!
 //! `c` is the cotangent of the input and `s` a staged value; programs do not look into them, so their operations are external functions: `zero`, `plus`,
-//! `one_hot`, and `scall`. All else is the program itself, with the next identifier passed on where there are identifiers. Every program it makes is
+//! `one_hot`, and `scall`; in Fig. 10 the last two have effects on the arrays, which evaluation by value puts in order. All else is the program itself, with the next identifier passed on where there are identifiers. Every program it makes is
 //! verified; [`run`](super::staged::run) gives the external functions, and resolves.
 //!
 //! The source is that of Fig. 4 and section 11: products, sums, functions, recursion, data types. Arrays, loops and forks are for the machine, whose
@@ -34,6 +36,15 @@ pub enum Figure {
     Staged,
     /// Fig. 9.
     Cayley,
+    /// Fig. 10.
+    Arrays,
+    /// Section 10.2.
+    Contrib,
+}
+
+impl Figure {
+    /// All figures, in the order of the paper.
+    pub const ALL: [Figure; 5] = [Figure::Naive, Figure::Staged, Figure::Cayley, Figure::Arrays, Figure::Contrib];
 }
 
 /// A transformed program: a pair of `int -> backpropagator` for inputs, and the function in dual form of the tuple of the parameters.
@@ -102,6 +113,8 @@ struct Transform<'p> {
     /// The codomain of backpropagators before Cayley.
     cotangent: TypeId,
     backpropagator: TypeId,
+    /// The data type of `contrib`, and what it stands for.
+    contrib: (DataId, TypeId),
 }
 
 impl<'p> Transform<'p> {
@@ -110,22 +123,35 @@ impl<'p> Transform<'p> {
         let name = if figure == Figure::Naive { "c" } else { "s" };
         let (real, int, unit) = (b.types().real(), b.types().int(), b.types().unit());
         let cotangent = b.types().intern(Type::Opaque(name.to_string()));
-        let update = b.types().function(cotangent, cotangent);
-        let codomain = if figure == Figure::Cayley { update } else { cotangent };
-        let function = b.types().function(real, codomain);
+        let contrib = b.data("contrib");
+        let contrib_type = b.types().intern(Type::Data(contrib));
+        let codomain = match figure {
+            Figure::Cayley => b.types().function(cotangent, cotangent),
+            Figure::Arrays => b.types().function(cotangent, unit),
+            _ => cotangent,
+        };
+        let function = match figure {
+            Figure::Contrib => contrib_type,
+            _ => b.types().function(real, codomain),
+        };
         let backpropagator = if figure == Figure::Naive { function } else { b.types().pair(int, function) };
+        let entry = b.types().pair(real, backpropagator);
+        let cons = b.types().pair(entry, contrib_type);
+        let definition = b.types().sum(unit, cons);
+        b.define(contrib, definition);
         let two = b.types().pair(cotangent, cotangent);
         let at = b.types().pair(int, real);
         let call = b.types().pair(backpropagator, real);
         let (at, call) = match figure {
-            Figure::Cayley => (b.types().pair(at, cotangent), b.types().pair(call, cotangent)),
+            Figure::Cayley | Figure::Arrays => (b.types().pair(at, cotangent), b.types().pair(call, cotangent)),
             _ => (at, call),
         };
+        let result = if figure == Figure::Arrays { unit } else { cotangent };
         let externals = Externals {
             zero: b.external("zero", unit, cotangent),
             plus: b.external("plus", two, cotangent),
-            one_hot: b.external("one_hot", at, cotangent),
-            scall: b.external("scall", call, cotangent),
+            one_hot: b.external("one_hot", at, result),
+            scall: b.external("scall", call, result),
         };
         let mut pass = Transform {
             program,
@@ -141,6 +167,7 @@ impl<'p> Transform<'p> {
             real,
             cotangent,
             backpropagator,
+            contrib: (contrib, definition),
         };
         pass.map_types();
         for (_, term) in program.terms.iter() {
@@ -562,19 +589,37 @@ impl<'p> Transform<'p> {
         self.backpropagator(&calls)
     }
 
-    /// `λz.` the sum of calls: by `plus`, or one after the other on a staged value.
+    /// `λz.` the sum of calls: by `plus`, or one after the other on a staged value; or the list of calls.
     fn backpropagator(&mut self, calls: &[Call<'_>]) -> Result<TermId> {
-        let real = self.real;
+        let (real, cotangent) = (self.real, self.cotangent);
+        if self.figure == Figure::Contrib {
+            return self.list(calls);
+        }
         let z = self.b.fresh("z", real);
         let body = match self.figure {
             Figure::Cayley => {
-                let cotangent = self.cotangent;
                 let s = self.b.fresh("s", cotangent);
                 let mut body = self.b.var(s);
                 // A composition does the last call first.
                 for call in calls.iter().rev() {
                     body = self.call(*call, z, Some(body))?;
                 }
+                self.b.push(Term::Fn(s, body))?
+            }
+            Figure::Arrays => {
+                let s = self.b.fresh("s", cotangent);
+                let mut effects = Vec::with_capacity(calls.len());
+                for call in calls {
+                    let onto = self.b.var(s);
+                    effects.push(self.call(*call, z, Some(onto))?);
+                }
+                let body = match effects.pop() {
+                    Some(last) => last,
+                    None => self.b.unit()?,
+                };
+                let unit = self.b.types().unit();
+                let binders = effects.into_iter().map(|e| (self.b.fresh("u", unit), e)).collect();
+                let body = self.close(binders, body)?;
                 self.b.push(Term::Fn(s, body))?
             }
             _ => {
@@ -598,49 +643,83 @@ impl<'p> Transform<'p> {
         self.b.push(Term::Fn(z, body))
     }
 
+    /// `[(∂1 op(x..) 1, d1), .., (∂n op(x..) 1, dn)]`.
+    fn list(&mut self, calls: &[Call<'_>]) -> Result<TermId> {
+        let (data, definition) = self.contrib;
+        let unit = self.b.unit()?;
+        let nil = self.b.push(Term::Inl(definition, unit))?;
+        let mut list = self.b.push(Term::Roll(data, nil))?;
+        for call in calls.iter().rev() {
+            let one = self.b.real(1.0)?;
+            let weight = self.weighted(call.weight, call.xs, one)?;
+            let cons = |t: &mut Self, list: TermId| {
+                let d = t.b.var(call.d);
+                let entry = t.b.pair(weight, d)?;
+                let cons = t.b.pair(entry, list)?;
+                let cons = t.b.push(Term::Inr(definition, cons))?;
+                t.b.push(Term::Roll(data, cons))
+            };
+            list = match call.weight {
+                Weight::Select(prim) => {
+                    let is_zero = self.is_zero(prim, call.xs)?;
+                    self.b_let("l", list, |t, l| {
+                        let (same, rest) = (t.b.var(l), t.b.var(l));
+                        let longer = cons(t, rest)?;
+                        t.choose(is_zero, same, longer)
+                    })?
+                }
+                _ => cons(self, list)?,
+            };
+        }
+        Ok(list)
+    }
+
     fn zero(&mut self) -> Result<TermId> {
         let unit = self.b.unit()?;
         self.b.push(Term::External(self.externals.zero, unit))
     }
 
-    /// `d (weight z)`, staged where calls are; on a staged value with Cayley.
+    /// `op(x..) = 0`.
+    fn is_zero(&mut self, prim: Prim, xs: &[VarId]) -> Result<TermId> {
+        let args: Vec<TermId> = xs.iter().map(|x| self.b.var(*x)).collect();
+        let (indicator, zero) = (self.b.prim(prim, &args)?, self.b.real(0.0)?);
+        self.b.compare(Comparison::Equal, indicator, zero)
+    }
+
+    /// `case condition of {inl _ -> yes | inr _ -> no}`.
+    fn choose(&mut self, condition: TermId, yes: TermId, no: TermId) -> Result<TermId> {
+        let unit = self.b.types().unit();
+        let (x, y) = (self.b.fresh("u", unit), self.b.fresh("u", unit));
+        self.b.push(Term::Case(condition, (x, yes), (y, no)))
+    }
+
+    /// `d (weight z)`, staged where calls are; on a staged value with Cayley and arrays.
     fn call(&mut self, Call { d, weight, xs }: Call<'_>, z: VarId, onto: Option<TermId>) -> Result<TermId> {
-        if let Weight::Select(prim) = weight {
-            // Where the indicator is 0 there is no call, so an infinite cotangent makes no NaN.
-            let args: Vec<TermId> = xs.iter().map(|x| self.b.var(*x)).collect();
-            let (indicator, zero) = (self.b.prim(prim, &args)?, self.b.real(0.0)?);
-            let is_zero = self.b.compare(Comparison::Equal, indicator, zero)?;
-            let unit = self.b.types().unit();
-            let Some(onto) = onto else {
-                let (nothing, x, y) = (self.zero()?, self.b.fresh("u", unit), self.b.fresh("u", unit));
-                let call = self.plain_call(d, Weight::One, xs, z, None)?;
-                return self.b.push(Term::Case(is_zero, (x, nothing), (y, call)));
-            };
-            return self.b_let("s", onto, |t, s| {
+        let Weight::Select(prim) = weight else { return self.plain_call(d, weight, xs, z, onto) };
+        // Where the indicator is 0 there is no call, so an infinite cotangent makes no NaN.
+        let is_zero = self.is_zero(prim, xs)?;
+        match (onto, self.figure) {
+            (None, _) => {
+                let nothing = self.zero()?;
+                let call = self.plain_call(d, weight, xs, z, None)?;
+                self.choose(is_zero, nothing, call)
+            }
+            (onto, Figure::Arrays) => {
+                let nothing = self.b.unit()?;
+                let call = self.plain_call(d, weight, xs, z, onto)?;
+                self.choose(is_zero, nothing, call)
+            }
+            (Some(onto), _) => self.b_let("s", onto, |t, s| {
                 let (same, inner) = (t.b.var(s), t.b.var(s));
-                let call = t.plain_call(d, Weight::One, xs, z, Some(inner))?;
-                let (x, y) = (t.b.fresh("u", unit), t.b.fresh("u", unit));
-                t.b.push(Term::Case(is_zero, (x, same), (y, call)))
-            });
+                let call = t.plain_call(d, weight, xs, z, Some(inner))?;
+                t.choose(is_zero, same, call)
+            }),
         }
-        self.plain_call(d, weight, xs, z, onto)
     }
 
     fn plain_call(&mut self, d: VarId, weight: Weight, xs: &[VarId], z: VarId, onto: Option<TermId>) -> Result<TermId> {
         let (d, z) = (self.b.var(d), self.b.var(z));
-        let amount = match weight {
-            Weight::One | Weight::Select(_) => z,
-            Weight::MinusOne => self.b.neg(z)?,
-            Weight::Operand(x) => {
-                let x = self.b.var(x);
-                self.b.mul(x, z)?
-            }
-            Weight::Partial(prim) => {
-                let args: Vec<TermId> = xs.iter().map(|x| self.b.var(*x)).collect();
-                let partial = self.b.prim(prim, &args)?;
-                self.b.mul(partial, z)?
-            }
-        };
+        let amount = self.weighted(weight, xs, z)?;
         if self.figure == Figure::Naive {
             return self.b.apply(d, amount);
         }
@@ -651,28 +730,55 @@ impl<'p> Transform<'p> {
         self.b.push(Term::External(self.externals.scall, arg))
     }
 
-    /// The program: backpropagators of inputs, and `fn x. D[t]`.
-    fn wrap(mut self) -> Result<Transformed> {
+    /// `weight z`.
+    fn weighted(&mut self, weight: Weight, xs: &[VarId], z: TermId) -> Result<TermId> {
+        match weight {
+            Weight::One | Weight::Select(_) => Ok(z),
+            Weight::MinusOne => self.b.neg(z),
+            Weight::Operand(x) => {
+                let x = self.b.var(x);
+                self.b.mul(x, z)
+            }
+            Weight::Partial(prim) => {
+                let args: Vec<TermId> = xs.iter().map(|x| self.b.var(*x)).collect();
+                let partial = self.b.prim(prim, &args)?;
+                self.b.mul(partial, z)
+            }
+        }
+    }
+
+    /// `fn k.` the backpropagator of the input scalar of number k.
+    fn input(&mut self) -> Result<TermId> {
         let (int, real, cotangent) = (self.int, self.real, self.cotangent);
-        let (k, z) = (self.b.fresh("k", int), self.b.fresh("z", real));
-        let (at, amount) = (self.b.var(k), self.b.var(z));
-        let mut hot = self.b.pair(at, amount)?;
-        let function = if self.figure == Figure::Cayley {
-            let s = self.b.fresh("s", cotangent);
-            let onto = self.b.var(s);
-            hot = self.b.pair(hot, onto)?;
-            let hot = self.b.push(Term::External(self.externals.one_hot, hot))?;
-            self.b.push(Term::Fn(s, hot))?
+        let k = self.b.fresh("k", int);
+        let mut input = if self.figure == Figure::Contrib {
+            self.list(&[])?
         } else {
-            self.b.push(Term::External(self.externals.one_hot, hot))?
+            let z = self.b.fresh("z", real);
+            let (at, amount) = (self.b.var(k), self.b.var(z));
+            let mut hot = self.b.pair(at, amount)?;
+            let on_state = matches!(self.figure, Figure::Cayley | Figure::Arrays);
+            let s = self.b.fresh("s", cotangent);
+            if on_state {
+                let onto = self.b.var(s);
+                hot = self.b.pair(hot, onto)?;
+            }
+            let mut function = self.b.push(Term::External(self.externals.one_hot, hot))?;
+            if on_state {
+                function = self.b.push(Term::Fn(s, function))?;
+            }
+            self.b.push(Term::Fn(z, function))?
         };
-        let mut input = self.b.push(Term::Fn(z, function))?;
         if self.has_ids() {
             let i = self.b.var(k);
             input = self.b.pair(i, input)?;
         }
-        let input = self.b.push(Term::Fn(k, input))?;
+        self.b.push(Term::Fn(k, input))
+    }
 
+    /// The program: backpropagators of inputs, and `fn x. D[t]`.
+    fn wrap(mut self) -> Result<Transformed> {
+        let input = self.input()?;
         let mut body = self.function_body(self.program.body)?;
         let params: Vec<VarId> = self.program.params.clone();
         let params: Vec<VarId> = params.into_iter().map(|x| self.var(x)).collect();
