@@ -197,41 +197,42 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
                 };
                 continue;
             }
-            // The task is done; so may be those around it.
             let Some(Frame { log, .. }) = frames.pop() else { continue };
             around.pop();
-            loop {
-                let Some(frame) = frames.last_mut() else {
-                    done.log = log;
-                    return Ok(done);
-                };
-                let Some(Fork { before, arms: [first, _] }) = self.jobs.job(frame.job).history else {
-                    return Err(Error::bug("dual", "an arm without a fork"));
-                };
-                let second = match std::mem::replace(&mut frame.arms, Arms::None) {
-                    Arms::Second => {
-                        frame.arms = Arms::First(log);
-                        next = Some(first);
-                        break;
-                    }
-                    Arms::First(second) => second,
-                    Arms::Both(handle) => {
-                        let Ok(other) = handle.join() else {
-                            return Err(Error::bug("dual", "a thread of the reverse pass panicked"));
-                        };
-                        let other = other?;
-                        done.counts.add(&other.counts);
-                        other.log
-                    }
-                    Arms::None => return Err(Error::bug("dual", "an arm that nobody waits for")),
-                };
-                frame.log.append(second);
-                frame.log.append(log);
-                self.carry_out(frame, around.len() as u32 - 1, &mut done.counts)?;
-                frame.job = before;
-                break;
-            }
+            let Some(frame) = frames.last_mut() else {
+                done.log = log;
+                return Ok(done);
+            };
+            next = self.give(frame, log, around.len() as u32 - 1, &mut done)?;
         }
+    }
+
+    /// Gives the log of an arm to the task around it. The other arm is next, or the job before the fork.
+    fn give(&self, frame: &mut Frame<'_, T>, log: Log<T>, depth: u32, done: &mut Done<T>) -> Result<Option<JobId>> {
+        let Some(Fork { before, arms: [first, _] }) = self.jobs.job(frame.job).history else {
+            return Err(Error::bug("dual", "an arm without a fork"));
+        };
+        let second = match std::mem::replace(&mut frame.arms, Arms::None) {
+            Arms::Second => {
+                frame.arms = Arms::First(log);
+                return Ok(Some(first));
+            }
+            Arms::First(second) => second,
+            Arms::Both(handle) => {
+                let Ok(other) = handle.join() else {
+                    return Err(Error::bug("dual", "a thread of the reverse pass panicked"));
+                };
+                let other = other?;
+                done.counts.add(&other.counts);
+                other.log
+            }
+            Arms::None => return Err(Error::bug("dual", "an arm that nobody waits for")),
+        };
+        frame.log.append(second);
+        frame.log.append(log);
+        self.carry_out(frame, depth, &mut done.counts)?;
+        frame.job = before;
+        Ok(None)
     }
 
     /// Starts an arm on another thread, if one is free.

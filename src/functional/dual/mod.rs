@@ -26,7 +26,7 @@
 //!
 //! **Identifiers for leaf calls** ([`Options::leaf_calls`]): one for a straight piece of program instead of one for each scalar in it.
 //!
-//! **In two forms.** `transform` makes programs of the language, types included, as Figures 6, 8 and 9 print them. `machine` runs the program in dual form
+//! **In two forms.** `transform` makes programs of the language, types included, as the figures print them. `machine` runs the program in dual form
 //! as it is, on threads, and the reverse pass is one of `pure`, `array`, `fork_join`. The tests compare both.
 //!
 //! **Refused**: functions in the input or the result (`Interleave` is not defined at them), external functions.
@@ -39,7 +39,7 @@
 //! | `pure`, `map`, `shape` | reverse passes without mutation; maps; tuples |
 //! | `array` | reverse passes on arrays |
 //! | `fork_join`, `workers` | the reverse pass on threads |
-//! | `transform`, `staged` | Figures 6, 8 and 9 as programs of the language; running them |
+//! | `transform`, `wrapper` | Figures 6 to 10 as programs of the language; running them |
 
 mod array;
 mod backpropagator;
@@ -58,13 +58,11 @@ mod pure;
 #[cfg(test)]
 mod random_tests;
 mod shape;
-mod staged;
 #[cfg(test)]
 mod tests;
 mod transform;
-#[cfg(test)]
-mod transform_tests;
 mod workers;
+mod wrapper;
 
 use std::sync::atomic::AtomicU32;
 
@@ -81,8 +79,8 @@ use shape::Shape;
 use workers::Workers;
 
 pub use backpropagator::{Id, JobId, Scalar};
-pub use staged::{Steps, run};
 pub use transform::{Figure, Transformed, transform};
+pub use wrapper::{Steps, run};
 
 /// The steps of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

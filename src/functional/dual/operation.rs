@@ -11,6 +11,9 @@ use crate::scalar::{self, Function, Partial};
 /// A partial derivative at a point: a factor, or nothing where it is 1 by definition, or selects the cotangent.
 pub(super) type Weight<T> = Option<T>;
 
+/// Partial derivatives, with the numbers of the arguments that they are by.
+pub(super) type Partials<T> = SmallVec<[(usize, Weight<T>); 2]>;
+
 /// `d * weight`.
 pub(super) fn scale<T: Numeric>(weight: &Weight<T>, d: &T) -> T {
     match weight {
@@ -39,7 +42,7 @@ pub(super) fn value<T: Numeric>(prim: Prim, args: &[T], users: &Users) -> Result
 /// `∂k op(x1, .., xn)` for each argument that the result depends on.
 ///
 /// An indicator selects: the argument that loses is left out, so that no infinite cotangent beside it makes a NaN.
-pub(super) fn partials<T: Numeric>(prim: Prim, args: &[T], users: &Users) -> Result<SmallVec<[(usize, Weight<T>); 2]>> {
+pub(super) fn partials<T: Numeric>(prim: Prim, args: &[T], users: &Users) -> Result<Partials<T>> {
     Ok(match (prim, args) {
         (Prim::Add, [_, _]) => smallvec![(0, None), (1, None)],
         (Prim::Mul, [a, b]) => smallvec![(0, Some(b.clone())), (1, Some(a.clone()))],

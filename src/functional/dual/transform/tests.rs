@@ -1,14 +1,14 @@
 //! The figures, run by the evaluator of the language, against the machine and forward mode.
 
-use super::tests::{close, doubled, example, forward, numbers, power, reals, squares};
-use super::*;
+use super::super::tests::{close, doubled, example, forward, numbers, power, reals, squares};
+use super::super::*;
 use crate::functional::lambda::evaluate;
 use crate::reference::numeric::Field;
 
 const FIGURES: [Figure; 5] = Figure::ALL;
 
 /// All figures agree with forward mode.
-pub(super) fn judge(program: &Program, args: &[Value<f64>]) {
+fn judge(program: &Program, args: &[Value<f64>]) {
     let expected = forward(program, args);
     for figure in FIGURES {
         let transformed = transform(program, figure).unwrap();
@@ -67,7 +67,7 @@ fn figures_are_deep_on_a_small_stack() {
             assert_eq!(steps.calls, 1 + 100_000 + 1);
             let transformed = transform(&doubled(100_000), figure).unwrap();
             let args = [Value::Real(Field::new(3))];
-            let (_, gradient, _) = super::run(&transformed, &args, &[Field::new(1)]).unwrap();
+            let (_, gradient, _) = super::super::run(&transformed, &args, &[Field::new(1)]).unwrap();
             assert_eq!(gradient[0], Field::new(2).pow(100_000));
         }
     };
@@ -141,7 +141,7 @@ fn others_as_text() {
 fn figures_on_scalar_functions() {
     for op in crate::scalar::Op::all() {
         let n = usize::from(op.arity());
-        let program = super::programs::write(
+        let program = super::super::programs::write(
             |b| {
                 let real = b.types().real();
                 vec![real; n]
@@ -157,14 +157,14 @@ fn figures_on_scalar_functions() {
 
 #[test]
 fn figures_refuse_arrays() {
-    let refused = transform(&super::programs::dot_product(), Figure::Staged);
+    let refused = transform(&super::super::programs::dot_product(), Figure::Staged);
     assert!(matches!(refused, Err(Error::Limitation { .. })));
 }
 
 #[test]
 fn figures_on_several_outputs() {
-    let program = super::programs::rotate_vec_by_quat();
-    let args = super::programs::vector_and_quaternion([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
+    let program = super::super::programs::rotate_vec_by_quat();
+    let args = super::super::programs::vector_and_quaternion([1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]);
     let derivative = differentiate(&program, Options::of(Variant::Tape)).unwrap();
     let (expected, _) = derivative.run(&args).unwrap().pull_back(&[1.0, 2.0, 3.0]).unwrap();
     for figure in FIGURES {
