@@ -59,8 +59,8 @@ pub(super) enum Backpropagator<T> {
     Operation(Prim, SmallVec<[Scalar<T>; 2]>),
     /// Of an operation, its partial derivatives taken already: `Contrib`.
     Contributions(Contributions<T>),
-    /// Of a leaf call; it has a cotangent for each result of the leaf.
-    Leaf(u32, Box<[Scalar<T>]>),
+    /// Of a leaf call, or of several of one leaf in a row; it has a cotangent for each scalar that they give.
+    Leaf(u32, Vec<Scalar<T>>),
 }
 
 /// What a backpropagator does with its cotangent.

@@ -67,12 +67,14 @@ pub(super) enum Instr {
     Fork(u32, u32),
     Index,
     Length,
-    /// Starts a loop; its variables are in the frame from a depth on. Jumps where there is no element.
-    Begin(Loop, u32, Label),
+    /// Starts a loop; its variables are in the frame from a depth on. Jumps where there is no element. With a leaf, all rounds are one leaf call.
+    Begin(Loop, u32, Option<u32>, Label),
     /// Ends a round: goes on with the next one at a label, or on.
     Next(u32, Label),
     /// A leaf call: its operands lie on the stack.
     Leaf(u32),
+    /// A round of the leaf call that the innermost loop is.
+    LeafRound(u32),
 }
 
 /// A function, or the program.
@@ -198,10 +200,9 @@ impl Compiler<'_> {
 
     fn term(&mut self, e: TermId) -> Result<()> {
         use Step::{Emit, Enter, Label as Here, Leave, Term as Of};
-        if let Some(leaf) = self.leaves.as_mut().and_then(|leaves| leaves.take(self.program, e)) {
+        if let Some(leaf) = self.leaves.as_ref().and_then(|leaves| leaves.take(self.program, e)) {
             let (leaf, operands) = leaf?;
-            self.code.leaves.push(leaf);
-            let call = Emit(Instr::Leaf((self.code.leaves.len() - 1) as u32));
+            let call = Emit(Instr::Leaf(self.push_leaf(leaf)));
             self.next(operands.into_iter().map(Of).chain([call]));
             return Ok(());
         }
@@ -316,13 +317,28 @@ impl Compiler<'_> {
         };
         let (depth, again, end) = (self.depth, self.label(), self.label());
         let n = vars.len() as u32;
-        let begin = [Step::Emit(Instr::Begin(kind, depth, end)), Step::Label(again)];
-        let round = [Step::Term(body), Step::Leave(n), Step::Emit(Instr::Next(depth, again)), Step::Label(end)];
+        let mut leaf = None;
+        let mut body = vec![Step::Term(body)];
+        if let (Loop::Build | Loop::Map(_), Some(leaves), [Step::Term(e)]) = (kind, &self.leaves, body.as_slice())
+            && let Some(found) = leaves.take_body(self.program, *e)
+        {
+            let (found, reads) = found?;
+            let id = self.push_leaf(found);
+            leaf = Some(id);
+            body = reads.into_iter().map(Step::Term).chain([Step::Emit(Instr::LeafRound(id))]).collect();
+        }
+        let begin = [Step::Emit(Instr::Begin(kind, depth, leaf, end)), Step::Label(again)];
+        let round = body.into_iter().chain([Step::Leave(n), Step::Emit(Instr::Next(depth, again)), Step::Label(end)]);
         let steps =
             operands.into_iter().map(Step::Term).chain(begin).chain(vars.into_iter().map(Step::Enter)).chain(round);
         let steps: Vec<Step> = steps.collect();
         self.next(steps);
         Ok(())
+    }
+
+    fn push_leaf(&mut self, leaf: Leaf) -> u32 {
+        self.code.leaves.push(leaf);
+        (self.code.leaves.len() - 1) as u32
     }
 
     /// The place of a variable for the function that is being compiled. All functions between it and the binder capture it.

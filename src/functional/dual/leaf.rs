@@ -9,6 +9,8 @@
 //! ```
 //!
 //! So identifiers count leaf calls, not scalars; equal reads are one. A leaf of fewer than two operations is not worth it.
+//!
+//! A `map` or `build` whose body is a leaf is one leaf call in all: an array of scalars with one vector backpropagator.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -65,8 +67,25 @@ impl Leaf {
         Ok(registers)
     }
 
-    /// The calls that its backpropagator makes: `J^T z`.
+    /// The calls that its backpropagator makes, `J^T z`, for one call of the leaf or several in a row, the last one first.
     pub(super) fn pull_back<T: Numeric>(
+        &self,
+        args: &[Scalar<T>],
+        cotangents: &[Option<T>],
+        users: &Users,
+        effects: &mut Vec<Effect<T>>,
+    ) -> Result<()> {
+        for (k, cotangents) in cotangents.chunks(self.width().max(1)).enumerate().rev() {
+            if cotangents.iter().any(Option::is_some) {
+                let args = args.get(k * self.operands..(k + 1) * self.operands);
+                let missing = || Error::bug("dual", "a leaf call without operands");
+                self.pull_back_one(args.ok_or_else(missing)?, cotangents, users, effects)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pull_back_one<T: Numeric>(
         &self,
         args: &[Scalar<T>],
         cotangents: &[Option<T>],
@@ -141,9 +160,15 @@ impl Leaves {
     }
 
     /// The leaf that a term is, and the terms of its operands; nothing where it is none.
-    pub(super) fn take(&mut self, program: &Program, e: TermId) -> Option<Result<(Leaf, Vec<TermId>)>> {
+    pub(super) fn take(&self, program: &Program, e: TermId) -> Option<Result<(Leaf, Vec<TermId>)>> {
         let operations = self.operations[e.index()]?;
         (operations >= LEAST).then(|| Cut::new(program).cut(e))
+    }
+
+    /// The same for the body of a loop whose rounds are one leaf call together: one operation is worth it.
+    pub(super) fn take_body(&self, program: &Program, body: TermId) -> Option<Result<(Leaf, Vec<TermId>)>> {
+        let operations = self.operations[body.index()]?;
+        (operations >= 1).then(|| Cut::new(program).cut(body))
     }
 }
 

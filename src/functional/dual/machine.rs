@@ -63,6 +63,22 @@ impl<T: Numeric> Recorder<T> {
         Ok(Id { job: self.id, cell: self.job.push(entry, width)? })
     }
 
+    /// The same, with the place of the entry.
+    fn push_last(&mut self, entry: Backpropagator<T>, width: usize) -> Result<(usize, Id)> {
+        let id = self.push(entry, width)?;
+        Ok((self.job.entries.len() - 1, id))
+    }
+
+    /// Adds operands to a leaf call, which is the last entry.
+    fn extend(&mut self, entry: usize, more: Vec<Scalar<T>>) -> Result<()> {
+        let last = entry + 1 == self.job.entries.len();
+        match self.job.entries.get_mut(entry) {
+            Some(Backpropagator::Leaf(_, args)) if last => args.extend(more),
+            _ => return broken("a leaf call is not the last entry"),
+        }
+        Ok(())
+    }
+
     /// A new input scalar of a number.
     pub(super) fn input(&mut self, k: u32, value: T) -> Result<Scalar<T>> {
         Ok(Scalar { value, id: self.push(Backpropagator::Input(k), 1)? })
@@ -134,6 +150,8 @@ struct Round<T> {
     arrays: Vec<DualValue<T>>,
     state: Option<DualValue<T>>,
     items: Vec<DualValue<T>>,
+    /// The leaf call that all rounds are: its entry in the job, and the identifier of the next scalar.
+    leaf: Option<(usize, Id)>,
 }
 
 /// A thread of the forward pass.
@@ -285,7 +303,8 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
             }
             Instr::Length => Value::Int(self.pop()?.as_array()?.len() as i64),
             Instr::Leaf(leaf) => self.leaf(leaf)?,
-            Instr::Begin(kind, slot, end) => return self.begin(kind, slot, end),
+            Instr::LeafRound(leaf) => self.leaf_round(leaf)?,
+            Instr::Begin(kind, slot, leaf, end) => return self.begin(kind, slot, leaf, end),
             Instr::Next(slot, again) => return self.next(slot, again),
             Instr::Case(..) | Instr::While(..) | Instr::Jump(_) | Instr::Return | Instr::Fork(..) => {
                 return self.branch(instr);
@@ -448,7 +467,8 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         Ok(value)
     }
 
-    fn leaf(&mut self, leaf: u32) -> Result<DualValue<T>> {
+    /// The operands of a leaf, and the values of its registers.
+    fn registers(&mut self, leaf: u32) -> Result<(&'a Leaf, Vec<Scalar<T>>, Vec<T>)> {
         let shared = self.shared;
         let Some(of) = shared.code.leaves.get(leaf as usize) else { return broken("there is no leaf") };
         let Some(at) = self.values.len().checked_sub(of.operands) else { return broken("an operand is missing") };
@@ -456,13 +476,30 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         self.values.truncate(at);
         let registers = of.registers(args.iter().map(|arg| arg.value.clone()), shared.users)?;
         self.steps += registers.len() as u64;
-        let id = self.recorder.push(Backpropagator::Leaf(leaf, args.into_boxed_slice()), of.width())?;
+        Ok((of, args, registers))
+    }
+
+    fn leaf(&mut self, leaf: u32) -> Result<DualValue<T>> {
+        let (of, args, registers) = self.registers(leaf)?;
+        let id = self.recorder.push(Backpropagator::Leaf(leaf, args), of.width())?;
         give_result(of, &registers, id)
     }
 
+    /// A round of a loop that is a leaf call. Reads record nothing, so the entry stays the last one.
+    fn leaf_round(&mut self, leaf: u32) -> Result<DualValue<T>> {
+        let (of, args, registers) = self.registers(leaf)?;
+        let Some((entry, id)) = self.loops.last_mut().and_then(|round| round.leaf.as_mut()) else {
+            return broken("a round without a leaf call");
+        };
+        let first = *id;
+        id.cell += of.width() as u32;
+        self.recorder.extend(*entry, args)?;
+        give_result(of, &registers, first)
+    }
+
     /// Starts a loop whose operands are on the stack.
-    fn begin(&mut self, kind: Loop, slot: u32, end: u32) -> Result<()> {
-        let mut round = Round { kind, next: 0, of: 0, arrays: Vec::new(), state: None, items: Vec::new() };
+    fn begin(&mut self, kind: Loop, slot: u32, leaf: Option<u32>, end: u32) -> Result<()> {
+        let mut round = Round { kind, next: 0, of: 0, arrays: Vec::new(), state: None, items: Vec::new(), leaf: None };
         match kind {
             Loop::Build => round.of = rounds(self.pop()?.as_int()?),
             Loop::Fold => {
@@ -496,6 +533,13 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
                 }
                 round.arrays.push(array);
             }
+        }
+        if let Some(leaf) = leaf
+            && round.of > 0
+        {
+            let width = self.shared.code.leaves.get(leaf as usize).map_or(0, Leaf::width);
+            let entry = Backpropagator::Leaf(leaf, Vec::new());
+            round.leaf = Some(self.recorder.push_last(entry, width.saturating_mul(round.of))?);
         }
         self.loops.push(round);
         // An empty loop ends here; the others go on with the next instruction.
