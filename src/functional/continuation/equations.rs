@@ -209,9 +209,9 @@ fn map_fuse(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
     optimiser.emit(Rhs::Map { params: fresh, body, arrays }, None).map(Some)
 }
 
-/// The place of the operation that computes an array in the order of operations.
-fn rank(optimiser: &Optimiser, array: Atom) -> (u8, Option<Var>) {
-    let kind = match optimiser.definition(array) {
+/// The place of the operation that computes an array in the order of operations; that of what it shifts, where it is a shift.
+fn rank(optimiser: &Optimiser, array: Atom) -> (u8, u8, Option<Var>) {
+    let kind = |a: Atom| match optimiser.definition(a) {
         Some(Rhs::Map { .. }) => 0,
         Some(Rhs::Scan(End::Last, _)) => 1,
         Some(Rhs::Scan(End::First, _)) => 2,
@@ -219,7 +219,11 @@ fn rank(optimiser: &Optimiser, array: Atom) -> (u8, Option<Var>) {
         Some(_) => 4,
         None => 5,
     };
-    (kind, array.var())
+    let shifted = match optimiser.definition(array) {
+        Some(Rhs::Drop(_, of)) => kind(*of),
+        _ => 0,
+    };
+    (kind(array), shifted, array.var())
 }
 
 fn map_commute(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {

@@ -1,7 +1,8 @@
 //! Reverse mode with continuations and partial evaluation.
-#![allow(unused)]
 
 mod build;
+#[cfg(test)]
+mod campaign;
 mod copy;
 mod cost;
 mod data;
@@ -17,6 +18,8 @@ mod reverse;
 mod random;
 mod rules;
 mod verify;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@
 //! A value that is read once, in the block that computes it, stands where it is read, unless it is long. A body that is one operation of its variables is
 //! that operation. Names are made different where a scope needs it.
 
-use std::collections::BTreeSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
 
 use super::data::{Answer, Atom, Block, Cont, End, Fun, Program, Rhs, Stmt, Sweep, Tail, Type, Var};
@@ -81,7 +81,11 @@ impl Text {
 struct Printer<'a> {
     program: &'a Program,
     names: Vec<Option<String>>,
-    in_use: BTreeSet<String>,
+    in_use: HashSet<String>,
+    /// Of each name, the smallest number that may be free; 0 stands for none.
+    free: HashMap<String, u64>,
+    /// The name that a variable was to have, and its number.
+    numbered: Vec<Option<(String, u64)>>,
     /// Of each variable, how often it is read, and whether that is in the block that binds it.
     reads: Vec<(u32, bool)>,
     inlined: Vec<Option<Text>>,
@@ -95,7 +99,9 @@ impl<'a> Printer<'a> {
         Printer {
             program,
             names: vec![None; n],
-            in_use: BTreeSet::new(),
+            in_use: HashSet::new(),
+            free: HashMap::new(),
+            numbered: vec![None; n],
             reads: reads.of,
             inlined: vec![None; n],
         }
@@ -110,21 +116,25 @@ impl<'a> Printer<'a> {
 
     /// Gives a variable a name that no variable in scope has.
     fn bind(&mut self, x: Var, wanted: &str) -> String {
-        let mut name = wanted.to_string();
-        let mut k = 1;
+        let numbered = |k: u64| if k == 0 { wanted.to_string() } else { format!("{wanted}{k}") };
+        let mut k = self.free.get(wanted).copied().unwrap_or(0);
+        let mut name = numbered(k);
         while self.in_use.contains(&name) {
-            name = format!("{wanted}{k}");
             k += 1;
+            name = numbered(k);
         }
+        self.free.insert(wanted.to_string(), k + 1);
         self.in_use.insert(name.clone());
         self.names[x.index()] = Some(name.clone());
+        self.numbered[x.index()] = Some((wanted.to_string(), k));
         name
     }
 
     fn release(&mut self, of: impl IntoIterator<Item = Var>) {
         for x in of {
-            if let Some(name) = &self.names[x.index()] {
+            if let (Some(name), Some((wanted, k))) = (&self.names[x.index()], self.numbered[x.index()].take()) {
                 self.in_use.remove(name);
+                self.free.entry(wanted).and_modify(|free| *free = k.min(*free));
             }
         }
     }
