@@ -1,4 +1,5 @@
 //! A lambda calculus, and four ways to differentiate it.
 
+pub mod chad;
 pub mod efficient;
 pub mod lambda;

@@ -33,10 +33,11 @@ impl Types {
             out.data(&format!("{}''", data.name));
         }
         for (_, ty) in source.types.iter() {
-            let (first, second) = types.derive(ty, n, out)?;
+            let (first, second) = types.derive(ty, n, out);
             types.first.push(first);
             types.second.push(second);
         }
+        check(source)?;
         for (id, data) in source.data.iter() {
             if let Some(definition) = data.definition {
                 let (first, second) = (types.first(definition), types.second(definition));
@@ -58,10 +59,10 @@ impl Types {
     }
 
     /// The parts of a type come before it.
-    fn derive(&self, ty: &Type, n: usize, out: &mut Builder) -> Result<(TypeId, TypeId)> {
+    fn derive(&self, ty: &Type, n: usize, out: &mut Builder) -> (TypeId, TypeId) {
         let unit = out.types().linear_unit();
         let (first, second) = (|ty: &TypeId| self.first(*ty), |ty: &TypeId| self.second(*ty));
-        Ok(match ty {
+        match ty {
             Type::Real => (out.types().real(), out.types().linear_real()),
             Type::Int => (out.types().int(), unit),
             Type::Unit => (out.types().unit(), unit),
@@ -94,11 +95,28 @@ impl Types {
                 let cotangents = LinearType::Data(DataId::from_index(2 * n + data.index()));
                 (values, out.types().linear(cotangents))
             }
-            Type::Opaque(name) => return Err(unsupported(&format!("values of the type {name}"))),
-            Type::Linear(_) | Type::NoCells | Type::Cells(..) | Type::Action(..) => {
-                return Err(unsupported("linear types"));
+            // No value of these is differentiated, see `check`.
+            Type::Opaque(_) | Type::Linear(_) | Type::NoCells | Type::Cells(..) | Type::Action(..) => (unit, unit),
+        }
+    }
+}
+
+/// Refuses variables of types that have no derivatives.
+fn check(source: &Context) -> Result<()> {
+    let mut refused = vec![false; source.types.len()];
+    for (id, ty) in source.types.iter() {
+        refused[id.index()] = match ty {
+            Type::Pair(a, b) | Type::Sum(a, b) | Type::Fn(a, b) | Type::Closure(a, b) => {
+                refused[a.index()] || refused[b.index()]
             }
-        })
+            Type::Array(a) => refused[a.index()],
+            Type::Opaque(_) | Type::Linear(_) | Type::NoCells | Type::Cells(..) | Type::Action(..) => true,
+            Type::Real | Type::Int | Type::Unit | Type::Data(_) | Type::Hidden(_) => false,
+        };
+    }
+    match source.vars.values().find(|variable| refused[variable.ty.index()]) {
+        Some(variable) => Err(unsupported(&format!("values of the type {}", source.show(variable.ty)))),
+        None => Ok(()),
     }
 }
 

@@ -123,6 +123,28 @@ impl<T: Numeric> Machine<'_, T> {
             | Linear::Collect(_)
             | Linear::Scatter(..)
             | Linear::Total(_) => self.finish_copower(e, term),
+            Linear::Extend(..) => {
+                let (value, env) = (self.pop()?, self.pop()?);
+                self.push(Value::pair(env, value));
+                Ok(())
+            }
+            Linear::Cell(k, _) => {
+                let mut env = self.pop()?;
+                for _ in 0..*k {
+                    self.step(1)?;
+                    if let Value::Node(_) = &env {
+                        env = env.as_pair()?.0.clone();
+                    }
+                }
+                match env {
+                    Value::Node(_) => {
+                        let last = env.as_pair()?.1.clone();
+                        self.push(last);
+                        Ok(())
+                    }
+                    _ => self.zero_of(e),
+                }
+            }
             Linear::OneHot(..) | Linear::Split(..) => self.finish_environment(term),
             Linear::Close(..) | Linear::Open(..) | Linear::Pack(_) | Linear::Unpack(..) => self.finish_closure(e, term),
             _ => self.finish_action(term),

@@ -70,6 +70,10 @@ pub enum Linear {
     Scatter(TermId, TermId),
     /// The sum of an array of `l`.
     Total(TermId),
+    /// An environment with one more cell, which has a value.
+    Extend(TermId, TermId),
+    /// The value of a cell, by its number from the last one.
+    Cell(u32, TermId),
     /// The environment, of the given type, which is zero but at a cell.
     OneHot(u32, TypeId, TermId),
     /// The environment without its last cell, of the given number, and this cell's value.
@@ -114,6 +118,7 @@ impl Linear {
             | Linear::Entries(a)
             | Linear::Collect(a)
             | Linear::Total(a)
+            | Linear::Cell(_, a)
             | Linear::OneHot(_, _, a)
             | Linear::Split(_, a)
             | Linear::Return(_, a)
@@ -127,6 +132,7 @@ impl Linear {
             | Linear::Pair(a, b)
             | Linear::Entry(a, b)
             | Linear::Scatter(a, b)
+            | Linear::Extend(a, b)
             | Linear::Bind(a, b)
             | Linear::Scope(a, b)
             | Linear::Run(a, b)
@@ -163,6 +169,8 @@ impl Linear {
             Linear::Collect(a) => Linear::Collect(e(*a)),
             Linear::Scatter(a, b) => Linear::Scatter(e(*a), e(*b)),
             Linear::Total(a) => Linear::Total(e(*a)),
+            Linear::Extend(a, b) => Linear::Extend(e(*a), e(*b)),
+            Linear::Cell(k, a) => Linear::Cell(*k, e(*a)),
             Linear::OneHot(k, t, a) => Linear::OneHot(*k, *t, e(*a)),
             Linear::Split(k, a) => Linear::Split(*k, e(*a)),
             Linear::Return(t, a) => Linear::Return(*t, e(*a)),
@@ -361,6 +369,25 @@ fn environments(context: &mut Context, term: &Linear) -> Typing {
             Type::Linear(LinearType::Environment(_)) => Ok(*ty),
             _ => fail(context, "an environment is needed", *ty),
         },
+        Linear::Extend(env, value) => match context.types[context.ty(*env)] {
+            Type::Linear(LinearType::Environment(cells)) => {
+                let cells = context.types.intern(Type::Cells(cells, context.ty(*value)));
+                Ok(context.types.linear(LinearType::Environment(cells)))
+            }
+            _ => fail(context, "an environment is needed", context.ty(*env)),
+        },
+        Linear::Cell(k, env) => {
+            let Type::Linear(LinearType::Environment(mut cells)) = context.types[context.ty(*env)] else {
+                return fail(context, "an environment is needed", context.ty(*env));
+            };
+            for _ in 0..*k {
+                cells = last_cell(context, cells).map_or(cells, |(rest, _)| rest);
+            }
+            match last_cell(context, cells) {
+                Some((_, last)) => Ok(last),
+                None => fail(context, "there is no such cell", context.ty(*env)),
+            }
+        }
         Linear::Split(_, e) => match context.types[context.ty(*e)] {
             Type::Linear(LinearType::Environment(cells)) => match last_cell(context, cells) {
                 Some((rest, last)) => {

@@ -88,6 +88,11 @@ pub(super) const RESERVED: &[&str] = &[
     "opaque",
 ];
 
+/// Whether a word is one of the language.
+pub(super) fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name) || print_linear::RESERVED.contains(&name)
+}
+
 /// Writes a program.
 pub(super) fn program(program: &Program, out: &mut impl Write) -> fmt::Result {
     let printer = Printer::new(program);

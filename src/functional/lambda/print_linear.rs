@@ -3,7 +3,7 @@
 //! ```text
 //! types   ~unit  ~real  l ~* m  l ~+ m  a => l  ~env{l, ..}  ~package  ~D  action{l, ..; a}  closure(a, b)  hidden x
 //! terms   0[l]  a .+ b  lpair(a, b)  lfst a  lsnd a  linl[l] a  linr[l] a  lcastl a  lcastr a  entry(a, b)  entries a  sum x, v in a. e  collect a
-//!         scatter(a, b)  total a  onehot[k, l] a  split[k] a  return[{l, ..}] a  bind(a, b)  add[k, {l, ..}] a  scope(a, b)  sequence a  run(a, b)
+//!         scatter(a, b)  total a  extend(a, b)  cell[k] a  onehot[k, l] a  split[k] a  return[{l, ..}] a  bind(a, b)  add[k, {l, ..}] a  scope(a, b)  sequence a  run(a, b)
 //!         close(a, b)  open x = a. e  pack a  unpack[l] a  lroll[~D] a  lunroll a
 //! ```
 
@@ -13,9 +13,9 @@ use super::print::{Level, Piece, TypeLevel};
 
 /// The words of these terms.
 pub(super) const RESERVED: &[&str] = &[
-    "lpair", "lfst", "lsnd", "linl", "linr", "lcastl", "lcastr", "entry", "entries", "total", "collect", "scatter",
-    "onehot", "split", "return", "bind", "add", "scope", "sequence", "run", "close", "open", "pack", "unpack", "lroll",
-    "lunroll", "zero", "scale", "opposite", "action", "closure", "hidden", "each",
+    "lpair", "lfst", "lsnd", "linl", "linr", "lcastl", "lcastr", "entry", "entries", "total", "collect", "extend",
+    "cell", "scatter", "onehot", "split", "return", "bind", "add", "scope", "sequence", "run", "close", "open", "pack",
+    "unpack", "lroll", "lunroll", "zero", "scale", "opposite", "action", "closure", "hidden", "each",
 ];
 
 /// Cells of an environment, from the first one.
@@ -108,6 +108,8 @@ pub(super) fn term(context: &Context, term: &Linear) -> (Level, Vec<Piece>) {
         Linear::Collect(a) => one("collect", a),
         Linear::Scatter(a, b) => two("scatter", a, b),
         Linear::Total(a) => one("total", a),
+        Linear::Extend(a, b) => two("extend", a, b),
+        Linear::Cell(k, a) => (Level::Prefix, vec![Owned(format!("cell[{k}] ")), atom(a)]),
         Linear::OneHot(k, ty, a) => (Level::Prefix, vec![Owned(format!("onehot[{k}, ")), all(ty), Text("] "), atom(a)]),
         Linear::Split(k, a) => (Level::Prefix, vec![Owned(format!("split[{k}] ")), atom(a)]),
         Linear::Return(of, a) => {

@@ -355,7 +355,7 @@ impl Maker<'_> {
                 b.op(op, &[x])
             }
             6 if self.config.scalars == Scalars::Smooth => {
-                let op = [Op::Max, Op::Min, Op::Atan2][self.random.below(3)];
+                let op = [Op::Max, Op::Min][self.random.below(2)];
                 let (x, y) = (self.term(b, real, half)?, self.term(b, real, half)?);
                 b.op(op, &[x, y])
             }

@@ -75,7 +75,8 @@ fn nothing_recurses() {
         }
         let program = b.finish(body)?;
         assert_eq!(evaluate(&program, &[Value::Real(2.0)])?.0, Value::Real(2.0));
-        assert!(program.to_string().len() > 1_000_000);
+        let text = program.to_string();
+        assert_eq!(parse(&text)?.terms.len(), program.terms.len());
 
         let mut b = Builder::new();
         let (real, int) = (b.types().real(), b.types().int());
@@ -177,5 +178,68 @@ fn random_programs_are_well_typed_and_end() {
         let program = random::random_program(&mut random, &config).unwrap();
         let args = random::random_arguments::<Field>(&mut random, &program).unwrap();
         evaluate(&program, &args).unwrap();
+    }
+}
+
+/// What is printed is read back as the same program.
+fn round_trip(program: &Program) {
+    let text = program.to_string();
+    let read = parse(&text).unwrap_or_else(|error| panic!("{error:#}\n{text}"));
+    assert_eq!(read.to_string(), text);
+    assert_eq!(read.terms.len(), program.terms.len());
+}
+
+#[test]
+fn random_programs_print_and_parse() {
+    for seed in 0..1000 {
+        let mut random = random::Random::new(seed);
+        let program = random::random_program(&mut random, &random::Config::all(60)).unwrap();
+        round_trip(&program);
+        let read = parse(&program.to_string()).unwrap();
+        let args = random::random_arguments::<f64>(&mut random, &program).unwrap();
+        let (a, b) = (evaluate(&program, &args).unwrap(), evaluate(&read, &args).unwrap());
+        assert_eq!(a.1, b.1);
+        assert_eq!(a.0.as_real().unwrap().to_bits(), b.0.as_real().unwrap().to_bits());
+    }
+}
+
+#[test]
+fn literals_and_operators_print_and_parse() {
+    let text = "param x : real\nparam k : int\nexternal f : real * int -> real\n\
+        let y = x - -2.0 * x / 3.5 + -(1.0e300) + (-0.0 + nan) in let f' = fn x : real. f (x, -k % 3 // 2) in\n\
+        if x > y then f' (-1.0) else power[-2] (f' inf) + partial[divide, 1] (x, y) + (fn p : real * real. (*) p) (x, y)";
+    let program = parse(text).unwrap();
+    let printed = program.to_string();
+    assert_eq!(parse(&printed).unwrap().to_string(), printed);
+    assert_eq!(
+        printed,
+        "external f : real * int -> real\nparam x : real\nparam k : int\nlet y = x + -(-2.0 * x / 3.5) + -(1.0e300) + (-0.0 + nan) in\n\
+         let f' = fn x_2 : real. f (x_2, -k % 3 // 2) in\n\
+         case y < x of {inl u -> f' (-1.0) | inr u_2 -> power[-2] (f' inf) + partial[divide, 1] (x, y) + (fn p : real * real. (*) p) (x, y)}\n"
+    );
+}
+
+#[test]
+fn problems_have_places() {
+    for (text, expected) in [
+        ("param x : real\nx + y", "line 2, column 5: `y` is not in scope"),
+        ("let x = 1.0 on x", "line 1, column 13: `in` is expected, found `on`"),
+        (
+            "param k : int\nk + 1.0",
+            "line 2, column 5: the operand of a primitive operation has to be of type int * int, found int * real",
+        ),
+        ("fst 2.0", "line 1, column 5: `fst` is of a pair, found real"),
+        ("param a : reel\na", "line 1, column 11: `reel` is no type"),
+        ("99999999999999999999", "line 1, column 1: `99999999999999999999` is no number of 64 bits"),
+        ("1.0 $ 2.0", "line 1, column 5: `$` is no symbol"),
+        ("let fold = 1.0 in fold", "line 1, column 5: `fold` is a word of the language"),
+        ("scanl x, y in build i < 2. 1.0. x", "line 1, column 31: the end is expected, found `.`"),
+        ("(1.0, 2.0", "line 1, column 10: `)` is expected, found the end"),
+        ("case 1.0 of {inl x -> x | inr y -> y}", "line 1, column 6: a value of a sum type is needed"),
+        ("roll[d] 1.0", "line 1, column 6: `d` is no data type"),
+        ("data d = real\ndata d = int\n1.0", "line 2, column 6: the data type `d` is there already"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{text}");
     }
 }
