@@ -175,11 +175,7 @@ impl Builder {
     ///
     /// # Errors
     /// As of [`Builder::let_`] and [`Builder::open_body`].
-    pub fn map(
-        &mut self,
-        arrays: &[Atom],
-        body: impl FnOnce(&mut Builder, &[Var]) -> Result<Atom>,
-    ) -> Result<Atom> {
+    pub fn map(&mut self, arrays: &[Atom], body: impl FnOnce(&mut Builder, &[Var]) -> Result<Atom>) -> Result<Atom> {
         let mut params = Vec::with_capacity(arrays.len());
         for (k, array) in arrays.iter().enumerate() {
             let element = self.element(*array)?;
@@ -188,7 +184,7 @@ impl Builder {
         self.open_body()?;
         let result = body(self, &params)?;
         let body = self.close_body(result);
-        self.let_("M", Rhs::Map { params, body, arrays: arrays.to_vec() })
+        self.let_("M", Rhs::Map { params, body: Box::new(body), arrays: arrays.to_vec() })
     }
 
     /// `reduce (x, y. body(x, y)) init array`.

@@ -54,7 +54,7 @@ fn gradients_in_floating_point() -> Result<()> {
         let found = numbers(&gradient_of(&sample.program)?, &arguments(&sample, &at))?;
         assert_eq!(found.len(), expected.len());
         // Beyond this size, sums of large numbers of both signs have no digits in common.
-        if expected.iter().any(|x| !(x.abs() < 1e4)) {
+        if !expected.iter().all(|x| x.abs() < 1e4) {
             continue;
         }
         let scale = expected.iter().fold(1.0_f64, |scale, x| scale.max(x.abs()));
@@ -69,7 +69,7 @@ fn gradients_in_floating_point() -> Result<()> {
 
 /// How often continuation variables occur, as calls.
 fn count_calls(block: &Block, calls: &mut BTreeMap<Cont, u32>, bound: &mut Vec<Cont>) {
-    let mut fun = |fun: &Fun, calls: &mut BTreeMap<Cont, u32>, bound: &mut Vec<Cont>| {
+    let fun = |fun: &Fun, calls: &mut BTreeMap<Cont, u32>, bound: &mut Vec<Cont>| {
         if let Answer::Call(cont, _) = fun.answer {
             *calls.entry(cont).or_insert(0) += 1;
         }
@@ -146,8 +146,10 @@ fn partial_evaluation_keeps_the_meaning() -> Result<()> {
         let result = machine.evaluate(&args)?;
         let (value, back) = result.as_pair()?;
         let starts = arguments(&sample, &vec![Field::zero(); at.len()]);
-        let cotangents = machine.call(back, Value::tuple(starts.into_iter().chain([Value::Real(Field::integer(1))])))?;
-        let before: Vec<Field> = [*value.as_real()?].into_iter().chain(cotangents.numbers().into_iter().copied()).collect();
+        let cotangents =
+            machine.call(back, Value::tuple(starts.into_iter().chain([Value::Real(Field::integer(1))])))?;
+        let before: Vec<Field> =
+            [*value.as_real()?].into_iter().chain(cotangents.numbers().into_iter().copied()).collect();
         let g = by_continuations(&sample.program)?;
         assert_eq!(before, numbers(&g, &args)?, "{derivative}\n{g}");
         let at_once = adjoint(&sample.program, Seeds::One)?;
@@ -210,7 +212,10 @@ fn cheap_gradient_principle_needs_the_rule_of_zero() -> Result<()> {
     let result = b.mul(x, y)?;
     let product = at_length(b.finish(result)?, 0);
     let seen = ratio(costs(&product, Seeds::Variables, without)?);
-    println!("x1 * x2: {seen:.3} without 0 + e == e, {:.3} with it", ratio(costs(&product, Seeds::Zero, Rules::default())?));
+    println!(
+        "x1 * x2: {seen:.3} without 0 + e == e, {:.3} with it",
+        ratio(costs(&product, Seeds::Zero, Rules::default())?)
+    );
     assert_eq!(seen, 5.0);
     assert_eq!(ratio(costs(&product, Seeds::Zero, Rules::default())?), 3.0);
     Ok(())
@@ -271,7 +276,8 @@ fn ratio_of_nested_arrays() -> Result<()> {
         let sample = at_length(nest(p)?, 8);
         let seen = ratio(costs(&sample, Seeds::Zero, Rules::default())?);
         let optimised = optimised(&sample.program, Assumptions::default())?.program;
-        let after = cost(&optimised, &shapes(&sample))?.total() as f64 / cost(&sample.program, &shapes(&sample))?.total() as f64;
+        let after = cost(&optimised, &shapes(&sample))?.total() as f64
+            / cost(&sample.program, &shapes(&sample))?.total() as f64;
         println!("p = {p}: {seen:.2} of {}, {after:.2} after the optimiser", 4 * 3_u32.pow(p as u32));
         assert!(seen <= 4.0 * 3.0_f64.powi(p as i32));
         ratios.push(seen);
@@ -291,16 +297,15 @@ fn optimiser_keeps_the_meaning_and_saves_work() -> Result<()> {
         let args = arguments(&sample, &at);
         let g = by_continuations(&sample.program)?;
         let expected = numbers(&g, &args)?;
-        for assumptions in [Assumptions::default(), Assumptions { non_empty: false }] {
-            let optimised = optimise(&g, assumptions)?;
-            verify("optimise", &optimised.program)?;
-            assert_eq!(numbers(&optimised.program, &args)?, expected, "{g}\n{}", optimised.program);
-            let again = optimise(&optimised.program, assumptions)?;
-            assert_eq!(again.program.to_string(), optimised.program.to_string());
-            before += cost(&g, &shapes(&sample))?.total();
-            after += cost(&optimised.program, &shapes(&sample))?.total();
-            optimised.applied.into_iter().for_each(|(name, n)| *applied.entry(name).or_insert(0) += n);
-        }
+        // Arrays may become empty by shifts, so nothing is assumed of their lengths.
+        let optimised = optimise(&g, Assumptions::default())?;
+        verify("optimise", &optimised.program)?;
+        assert_eq!(numbers(&optimised.program, &args)?, expected, "{g}\n{}", optimised.program);
+        let again = optimise(&optimised.program, Assumptions::default())?;
+        assert_eq!(again.program.to_string(), optimised.program.to_string());
+        before += cost(&g, &shapes(&sample))?.total();
+        after += cost(&optimised.program, &shapes(&sample))?.total();
+        optimised.applied.into_iter().for_each(|(name, n)| *applied.entry(name).or_insert(0) += n);
     }
     println!("cost {before} before, {after} after; {applied:?}");
     assert!(after < before);
@@ -318,6 +323,11 @@ fn each_equation_is_applied() -> Result<()> {
     let (p, q) = (b.param("p", pair.clone()), b.param("q", pair));
     let sum = b.add(p, q)?;
     let result = b.part(sum, 1)?;
+    apply(optimise(&b.finish(result)?, Assumptions::default())?);
+    let mut b = Builder::new();
+    let a = b.param("A", Type::array(Type::Real));
+    let squares = b.map(&[a.into()], |b, x| b.mul(x[0], x[0]))?;
+    let result = b.drop(End::First, squares)?;
     apply(optimise(&b.finish(result)?, Assumptions::default())?);
     for sample in programs(8, 1500, 0, false) {
         apply(optimised(&sample?.program, Assumptions::default())?);
@@ -371,7 +381,8 @@ fn second_derivatives() -> Result<()> {
 
 /// The program of the cotangent of the first parameter, which is a real number in random programs.
 fn first_cotangent(mut gradient: Program) -> Option<Program> {
-    let components = |program: &Program, a: Atom| match program.body.stmts.iter().find(|stmt| Some(stmt.var) == a.var()) {
+    let components = |program: &Program, a: Atom| match program.body.stmts.iter().find(|stmt| Some(stmt.var) == a.var())
+    {
         Some(Stmt { rhs: Rhs::Tuple(of), .. }) => Some(of.clone()),
         _ => None,
     };

@@ -1,13 +1,13 @@
 //! Copies of blocks in unary form with variables of their own, and which variables a result depends on.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::data::{Atom, Block, Program, Rhs, Stmt, Sweep, Tail, Var};
 use crate::error::Result;
 use crate::scalar::{self, Function, Partial};
 
 /// What stands for the variables of what is copied; others stay as they are.
-pub(super) type Renaming = BTreeMap<Var, Atom>;
+pub(super) type Renaming = FxHashMap<Var, Atom>;
 
 /// What stands for an atom.
 pub(super) fn renamed(names: &Renaming, a: Atom) -> Atom {
@@ -48,7 +48,7 @@ fn copy_rhs(program: &mut Program, rhs: &Rhs, names: &mut Renaming) -> Result<Rh
         Rhs::Map { params, body, arrays } => {
             let params = params.iter().map(|x| rebind(program, names, *x)).collect();
             let body = copy_block(program, body, names)?;
-            Rhs::Map { params, body, arrays: arrays.iter().map(|a| renamed(names, *a)).collect() }
+            Rhs::Map { params, body: Box::new(body), arrays: arrays.iter().map(|a| renamed(names, *a)).collect() }
         }
         Rhs::Reduce(sweep) => Rhs::Reduce(Box::new(copy_sweep(program, sweep, names)?)),
         Rhs::Scan(from, sweep) => Rhs::Scan(*from, Box::new(copy_sweep(program, sweep, names)?)),

@@ -223,9 +223,7 @@ impl Counter {
                 (shape.size() * Cost { moves: 3, adds: 1, ..Cost::default() }, shape)
             }
             Rhs::Mul(..) => (Cost { moves: 3, muls: 1, ..Cost::default() }, Shape::Real),
-            Rhs::Call(_, args) => {
-                (Cost { moves: 1 + args.len() as u64, functions: 1, ..Cost::default() }, Shape::Real)
-            }
+            Rhs::Call(_, args) => (Cost { moves: 1 + args.len() as u64, functions: 1, ..Cost::default() }, Shape::Real),
             Rhs::Tuple(of) => {
                 let of = of.iter().map(|a| self.shape(*a)).collect::<Result<_>>()?;
                 (Cost::default(), Shape::Tuple(of))

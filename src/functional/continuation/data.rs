@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{Arena, Id, define_id};
+use crate::base::{Arena, define_id};
 use crate::error::{Error, Result};
 use crate::reference::numeric::Users;
 use crate::scalar::Function;
@@ -130,7 +130,7 @@ pub enum Rhs {
         /// The elements.
         params: Vec<Var>,
         /// The result for them.
-        body: Block,
+        body: Box<Block>,
         /// The arrays.
         arrays: Vec<Atom>,
     },
@@ -359,7 +359,7 @@ fn stmt_size(stmt: &Stmt) -> usize {
     1 + body + stmt.back.iter().flat_map(|(_, fun)| &fun.lets).map(stmt_size).sum::<usize>()
 }
 
-/// The first `n` variables that blocks in unary form read and do not bind, in the order of their first use.
+/// The variables that a block in unary form reads and does not bind, in the order of their first use in a block before its bodies.
 pub fn free_variables(block: &Block, bound: &[Var]) -> Vec<Var> {
     let mut seen: std::collections::BTreeSet<Var> = bound.iter().copied().collect();
     let mut free = Vec::new();
@@ -392,23 +392,14 @@ fn collect_free(block: &Block, seen: &mut std::collections::BTreeSet<Var>, free:
     bodies.into_iter().for_each(|body| collect_free(body, seen, free));
 }
 
-/// An id that no program has, for tables that start out empty.
-pub(super) fn table<T: Clone>(program: &Program, default: T) -> Vec<T> {
-    vec![default; program.vars.len()]
-}
-
-/// The entry of a variable, growing the table for variables made after it.
-pub(super) fn entry<T: Clone>(table: &mut Vec<T>, x: Var, default: T) -> &mut T {
-    if table.len() <= x.index() {
-        table.resize(x.index() + 1, default);
-    }
-    &mut table[x.index()]
-}
-
 /// Refuses bodies that nest too deep.
 pub(super) fn check_nesting(found: usize) -> Result<()> {
     if found <= Type::MAX_NESTING {
         return Ok(());
     }
-    Err(Error::Limit { what: "the nesting of operations on arrays", limit: Type::MAX_NESTING as u64, found: found as u64 })
+    Err(Error::Limit {
+        what: "the nesting of operations on arrays",
+        limit: Type::MAX_NESTING as u64,
+        found: found as u64,
+    })
 }

@@ -33,7 +33,11 @@ pub const EQUATIONS: &[Equation] = &[
         apply: map_fuse,
     },
     Equation { name: "map-commute", text: "map2 * A B == map2 * B A, for one order of operations", apply: map_commute },
-    Equation { name: "shift-map", text: "shift1L (map f A) == map f (shift1L A), on the same conditions", apply: shift_map },
+    Equation {
+        name: "shift-map",
+        text: "shift1L (map f A) == map f (shift1L A), on the same conditions",
+        apply: shift_map,
+    },
     Equation {
         name: "shift-ones",
         text: "shift1L (scanr * 1 (map (x -> 1) A)) == map (x -> 1) A, and shift1R, scanl",
@@ -142,11 +146,8 @@ fn map_identity(_: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
 fn choose(optimiser: &mut Optimiser, rhs: &Rhs, chosen: &[usize]) -> Result<Option<Atom>> {
     let Rhs::Map { params, body, arrays } = rhs else { return Ok(None) };
     let pick = |of: &[Atom]| chosen.iter().map(|k| of[*k]).collect();
-    let map = Rhs::Map {
-        params: chosen.iter().map(|k| params[*k]).collect(),
-        body: body.clone(),
-        arrays: pick(arrays),
-    };
+    let map =
+        Rhs::Map { params: chosen.iter().map(|k| params[*k]).collect(), body: body.clone(), arrays: pick(arrays) };
     optimiser.emit(map, None).map(Some)
 }
 
@@ -171,17 +172,17 @@ fn map_same(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
     }
     let kept: Vec<Var> = chosen.iter().map(|k| params[*k]).collect();
     let (kept, body) = optimiser.body(&kept, |optimiser| {
-        for k in 0..params.len() {
+        for (k, param) in params.iter().enumerate() {
             let stands = chosen.iter().position(|j| *j == first(k)).map(|j| kept[j]);
-            if let Some(x) = stands.filter(|x| *x != params[k]) {
+            if let Some(x) = stands.filter(|x| x != param) {
                 let y = optimiser.standing_for(x);
-                optimiser.stand_for(params[k], y);
+                optimiser.stand_for(*param, y);
             }
         }
         optimiser.block(body)
     })?;
     let arrays = chosen.iter().map(|k| arrays[*k]).collect();
-    optimiser.emit(Rhs::Map { params: kept, body, arrays }, None).map(Some)
+    optimiser.emit(Rhs::Map { params: kept, body: Box::new(body), arrays }, None).map(Some)
 }
 
 /// Whether a map can be computed where it is read without more work.
@@ -206,7 +207,7 @@ fn map_fuse(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
         optimiser.block(body)
     })?;
     let arrays = others.iter().map(|j| arrays[*j]).chain(inner_arrays).collect();
-    optimiser.emit(Rhs::Map { params: fresh, body, arrays }, None).map(Some)
+    optimiser.emit(Rhs::Map { params: fresh, body: Box::new(body), arrays }, None).map(Some)
 }
 
 /// The place of the operation that computes an array in the order of operations; that of what it shifts, where it is a shift.
@@ -230,7 +231,8 @@ fn map_commute(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
     let Rhs::Map { params, body, arrays } = rhs else { return Ok(None) };
     let ([x, y], [stmt]) = (&params[..], &body.stmts[..]) else { return Ok(None) };
     let (Rhs::Add(a, b) | Rhs::Mul(a, b)) = stmt.rhs else { return Ok(None) };
-    if body.tail != Tail::Value(Atom::Var(stmt.var)) || a == b || stmt.rhs.operands().iter().any(|a| a.var().is_none()) {
+    if body.tail != Tail::Value(Atom::Var(stmt.var)) || a == b || stmt.rhs.operands().iter().any(|a| a.var().is_none())
+    {
         return Ok(None);
     }
     let commutes = (a, b) == (Atom::Var(*x), Atom::Var(*y)) || (a, b) == (Atom::Var(*y), Atom::Var(*x));
@@ -261,7 +263,7 @@ fn shift_map(optimiser: &mut Optimiser, rhs: &Rhs) -> Result<Option<Atom>> {
         shifted.push(optimiser.emit(Rhs::Drop(*end, array), None)?);
     }
     let (params, body) = optimiser.body(&params, |optimiser| optimiser.block(&body))?;
-    optimiser.emit(Rhs::Map { params, body, arrays: shifted }, None).map(Some)
+    optimiser.emit(Rhs::Map { params, body: Box::new(body), arrays: shifted }, None).map(Some)
 }
 
 /// Whether a body is an operation of its two variables.

@@ -52,7 +52,7 @@ pub fn expand_partials(program: &Program) -> Result<Program> {
 fn expand_block(program: &mut Program, block: Block) -> Result<Block> {
     let result = block.result()?;
     let mut stmts = Vec::with_capacity(block.stmts.len());
-    let mut names = Renaming::new();
+    let mut names = Renaming::default();
     for stmt in block.stmts {
         let rhs = stmt.rhs.map_operands(|a| renamed(&names, a));
         match rhs {
@@ -77,7 +77,7 @@ fn expand_body(program: &mut Program, rhs: Rhs, names: &Renaming) -> Result<Rhs>
         expand_block(program, body)
     };
     Ok(match rhs {
-        Rhs::Map { params, body, arrays } => Rhs::Map { params, body: expand(program, body)?, arrays },
+        Rhs::Map { params, body, arrays } => Rhs::Map { params, body: Box::new(expand(program, *body)?), arrays },
         Rhs::Reduce(sweep) => Rhs::Reduce(Box::new(Sweep { body: expand(program, sweep.body.clone())?, ..*sweep })),
         Rhs::Scan(from, sweep) => {
             Rhs::Scan(from, Box::new(Sweep { body: expand(program, sweep.body.clone())?, ..*sweep }))

@@ -7,7 +7,7 @@
 //!
 //! Refused, with its name: whatever else a term may be, functions, sums, integers, loops and recursion among them; and `reduce` without a start.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::build::Builder;
 use super::data::{Atom, End, Program, Rhs, Sweep, Type, Var, check_nesting};
@@ -27,9 +27,9 @@ pub fn from_lambda(program: &lambda::Program) -> Result<Program> {
     let mut import = Import {
         program,
         builder: Builder::with_users(program.users.clone()),
-        names: HashMap::new(),
-        tuples: HashMap::new(),
-        linear: HashMap::new(),
+        names: FxHashMap::default(),
+        tuples: FxHashMap::default(),
+        linear: FxHashMap::default(),
         atoms: Vec::new(),
         params: Vec::new(),
     };
@@ -50,11 +50,11 @@ pub fn from_lambda(program: &lambda::Program) -> Result<Program> {
 struct Import<'a> {
     program: &'a lambda::Program,
     builder: Builder,
-    names: HashMap<VarId, Atom>,
+    names: FxHashMap<VarId, Atom>,
     /// The tuples that are built in sight.
-    tuples: HashMap<Var, Vec<Atom>>,
+    tuples: FxHashMap<Var, Vec<Atom>>,
     /// The sums and the components that are computed.
-    linear: HashMap<Var, Rhs>,
+    linear: FxHashMap<Var, Rhs>,
     /// The values of terms that are not used yet.
     atoms: Vec<Atom>,
     /// The variables of the bodies that are open.
@@ -286,7 +286,7 @@ impl Import<'_> {
                 // `map2 + A B == A + B`
                 return self.linear(Rhs::Add(*a, *b));
             }
-            return self.builder.let_("M", Rhs::Map { params, body, arrays });
+            return self.builder.let_("M", Rhs::Map { params, body: Box::new(body), arrays });
         }
         let (array, init) = (self.pop()?, self.pop()?);
         let [x, y] = params[..] else { return Err(Error::bug(PASS, "a body of two variables is needed")) };

@@ -9,7 +9,9 @@
 //! The walk is repeated until no rule applies, at most [`PASSES`] times. Source: [004], "Optimizations". As everywhere in this crate, real numbers are a field
 //! on finite values: `0 * e == 0`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use super::copy::{Renaming, renamed};
 use super::data::{Atom, Block, Program, Rhs, Stmt, Sweep, Tail, Type, Var, Variable, free_variables};
@@ -65,7 +67,7 @@ pub fn optimise(program: &Program, assumptions: Assumptions) -> Result<Optimised
 #[derive(Default)]
 struct Frame {
     stmts: Vec<Stmt>,
-    known: HashMap<Vec<u64>, Atom>,
+    known: FxHashMap<Vec<u64>, Atom>,
 }
 
 /// The state of a walk.
@@ -93,7 +95,7 @@ impl Optimiser {
             out: program,
             assumptions,
             source,
-            names: Renaming::new(),
+            names: Renaming::default(),
             frames: vec![Frame::default()],
             levels: vec![0; n],
             definitions: vec![None; n],
@@ -126,7 +128,7 @@ impl Optimiser {
             Rhs::Map { params, body, arrays } => {
                 let arrays = arrays.iter().map(|a| renamed(&self.names, *a)).collect();
                 let (params, body) = self.body(params, |optimiser| optimiser.block(body))?;
-                Rhs::Map { params, body, arrays }
+                Rhs::Map { params, body: Box::new(body), arrays }
             }
             Rhs::Reduce(sweep) => Rhs::Reduce(self.again_sweep(sweep)?),
             Rhs::Scan(from, sweep) => Rhs::Scan(*from, self.again_sweep(sweep)?),
@@ -246,7 +248,7 @@ impl Optimiser {
 }
 
 fn count_reads(block: &Block, reads: &mut [u32]) {
-    let mut read = |a: Atom, reads: &mut [u32]| {
+    let read = |a: Atom, reads: &mut [u32]| {
         if let Atom::Var(x) | Atom::Zero(x) = a
             && let Some(n) = reads.get_mut(x.index())
         {

@@ -5,6 +5,7 @@
 //! (fun (y1, .., yn) -> e)(a1, .., an)          ==  e[a1 / y1, .., an / yn]
 //! (a, .., b).k                                 ==  the k-th of them
 //! 0 + e == e == e + 0     0 * e == 0           where 0 is the cotangent of what is not used: a rule that can be switched off
+//! F(y1, .., yn, 0)                             ==  Y(y1, .., yn), the same for the continuation of an operation, which is linear
 //! 1 * e == e == e * 1
 //! let x = r in e                               ==  e, where x does not occur
 //! ```
@@ -17,7 +18,7 @@
 //!
 //! Source: [004], "Partial evaluation and optimization".
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use super::data::{Answer, Atom, Block, End, Fun, Program, Rhs, Stmt, Sweep, Tail, Type, Var, free_variables};
 use super::reverse::{Seeds, pair};
@@ -96,11 +97,19 @@ pub fn partially_evaluate(program: &Program, seeds: Seeds, rules: Rules) -> Resu
     Ok(machine.out)
 }
 
+/// What a continuation variable stands for.
+#[derive(Clone, Copy)]
+struct Continuation<'a> {
+    fun: &'a Fun,
+    /// Whether it is that of an operation, linear in the cotangents: `F(y1, .., yn, 0) == Y(y1, .., yn)`.
+    is_step: bool,
+}
+
 struct Machine<'a> {
     source: &'a Program,
     out: Program,
     values: Vec<Option<Value>>,
-    conts: Vec<Option<&'a Fun>>,
+    conts: Vec<Option<Continuation<'a>>>,
     /// The blocks that are being written, the innermost last.
     frames: Vec<Vec<Stmt>>,
     rules: Rules,
@@ -199,13 +208,13 @@ impl<'a> Machine<'a> {
 
     fn stmts(&mut self, block: &'a Block) -> Result<()> {
         if let Some((cont, fun)) = &block.start {
-            self.conts[cont.index()] = Some(fun);
+            self.conts[cont.index()] = Some(Continuation { fun, is_step: false });
         }
         for stmt in &block.stmts {
             let value = self.rhs(stmt)?;
             self.set(stmt.var, value);
             if let Some((cont, fun)) = &stmt.back {
-                self.conts[cont.index()] = Some(fun);
+                self.conts[cont.index()] = Some(Continuation { fun, is_step: true });
             }
         }
         Ok(())
@@ -224,20 +233,28 @@ impl<'a> Machine<'a> {
     }
 
     /// The answer of a function, and of all continuations that it calls.
-    fn call(&mut self, mut fun: &'a Fun, mut args: Vec<Value>) -> Result<Value> {
+    fn call(&mut self, fun: &'a Fun, mut args: Vec<Value>) -> Result<Value> {
+        let mut next = Continuation { fun, is_step: false };
         loop {
-            for (x, value) in fun.params.iter().zip(args) {
-                self.set(*x, value);
-            }
-            for stmt in &fun.lets {
-                let value = self.rhs(stmt)?;
-                self.set(stmt.var, value);
+            let fun = next.fun;
+            let is_zero = next.is_step && args.pop_if(|z| z.is_zero()).is_some();
+            if !is_zero {
+                for (x, value) in fun.params.iter().zip(std::mem::take(&mut args)) {
+                    self.set(*x, value);
+                }
+                for stmt in &fun.lets {
+                    let value = self.rhs(stmt)?;
+                    self.set(stmt.var, value);
+                }
             }
             match &fun.answer {
                 Answer::Value(a) => return self.value(*a),
                 Answer::Call(cont, atoms) => {
-                    args = atoms.iter().map(|a| self.value(*a)).collect::<Result<Vec<_>>>()?;
-                    fun = self.conts[cont.index()].ok_or_else(|| Error::bug(PASS, format!("{cont} is not there")))?;
+                    if !is_zero {
+                        args = atoms.iter().map(|a| self.value(*a)).collect::<Result<Vec<_>>>()?;
+                    }
+                    let missing = || Error::bug(PASS, format!("{cont} is not there"));
+                    next = self.conts[cont.index()].ok_or_else(missing)?;
                 }
             }
         }
@@ -359,13 +376,15 @@ impl<'a> Machine<'a> {
             atoms.push(self.atom(array)?);
         }
         let (body, zero) = self.body(body)?;
-        let result = self.emit(x, Rhs::Map { params: fresh, body, arrays: atoms })?;
+        let result = self.emit(x, Rhs::Map { params: fresh, body: Box::new(body), arrays: atoms })?;
         Ok(if zero { Value::Zero(result) } else { Value::Known(result) })
     }
 
     fn sweep(&mut self, x: Var, from: Option<End>, sweep: &'a Sweep) -> Result<Value> {
         let (init, array) = (self.value(sweep.init)?, self.value(sweep.array)?);
-        let mut zero = init.is_zero() && array.is_zero();
+        // Of an array that is a cotangent 0, a sweep from the number 0 is one as well.
+        let starts_from_zero = init.is_zero() || matches!(init, Value::Known(Atom::Number(0.0)));
+        let mut zero = starts_from_zero && array.is_zero();
         let (init, array_zero) = (self.atom(init)?, array.is_zero());
         let array = self.atom(array)?;
         let (mut state, mut element) = (self.bind(sweep.state, zero), self.bind(sweep.element, array_zero));
@@ -389,8 +408,8 @@ impl<'a> Machine<'a> {
 /// Leaves out the operations of a block that its result does not need. Bodies stay as they are.
 pub(super) fn remove_dead(block: &mut Block) {
     let Tail::Value(result) = block.tail else { return };
-    let mut live: HashSet<Var> = HashSet::new();
-    let mark = |a: Atom, live: &mut HashSet<Var>| {
+    let mut live: FxHashSet<Var> = FxHashSet::default();
+    let mark = |a: Atom, live: &mut FxHashSet<Var>| {
         if let Atom::Var(x) | Atom::Zero(x) = a {
             live.insert(x);
         }

@@ -61,7 +61,6 @@ pub fn print_component(program: &Program, path: &[usize]) -> String {
 /// How tightly a text binds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    Let,
     Sum,
     Product,
     Application,
@@ -219,11 +218,8 @@ impl<'a> Printer<'a> {
             return operation;
         }
         let wanted = if params.len() == 1 { vec!["x"] } else { vec!["a", "b", "c", "d"] };
-        let names: Vec<String> = params
-            .iter()
-            .enumerate()
-            .map(|(k, x)| self.bind(*x, wanted.get(k).copied().unwrap_or("e")))
-            .collect();
+        let names: Vec<String> =
+            params.iter().enumerate().map(|(k, x)| self.bind(*x, wanted.get(k).copied().unwrap_or("e"))).collect();
         let (lets, result) = self.block(body);
         let lets: String = lets.iter().map(|line| format!("{line} in ")).collect();
         self.release(params.iter().copied().chain(body.stmts.iter().map(|stmt| stmt.var)));

@@ -77,7 +77,8 @@ impl Random<'_> {
             return Atom::Number(f64::from(self.rng.i8(-2..4)));
         }
         // Later values are read more often, so that few are dead.
-        let reals: Vec<Atom> = scope.iter().filter_map(|item| if let Item::Real(a) = item { Some(*a) } else { None }).collect();
+        let reals: Vec<Atom> =
+            scope.iter().filter_map(|item| if let Item::Real(a) = item { Some(*a) } else { None }).collect();
         let last = reals.len().saturating_sub(3);
         let recent = self.rng.bool();
         self.one(if recent { &reals[last..] } else { &reals }).unwrap_or(Atom::Number(1.0))
@@ -102,10 +103,11 @@ impl Random<'_> {
             }
         }
         // What arrays there are is summed up now and then.
-        if nesting > 0 && self.rng.u8(0..4) != 0 {
-            if let Some(item) = self.reduce(b, &scope, nesting)? {
-                scope.push(item);
-            }
+        if nesting > 0
+            && self.rng.u8(0..4) != 0
+            && let Some(item) = self.reduce(b, &scope, nesting)?
+        {
+            scope.push(item);
         }
         let (x, y) = (self.real(&scope), self.real(&scope));
         match self.rng.u8(0..7) {
@@ -197,8 +199,10 @@ impl Random<'_> {
                 Ok(Some(Item::Pair(b.tuple(&[x, array])?, n)))
             }
             5 => {
-                let pairs: Vec<(Atom, u64)> =
-                    scope.iter().filter_map(|item| if let Item::Pair(a, n) = item { Some((*a, *n)) } else { None }).collect();
+                let pairs: Vec<(Atom, u64)> = scope
+                    .iter()
+                    .filter_map(|item| if let Item::Pair(a, n) = item { Some((*a, *n)) } else { None })
+                    .collect();
                 let Some((pair, n)) = self.one(&pairs) else { return Ok(None) };
                 let k = self.rng.usize(0..2);
                 let part = b.part(pair, k)?;
@@ -257,7 +261,9 @@ impl Random<'_> {
             return Ok(Some(Item::Matrix(map, n, m)));
         }
         if self.rng.bool() {
-            let Some((start, _)) = self.arrays(&scope).into_iter().find(|(_, length)| *length == m) else { return Ok(None) };
+            let Some((start, _)) = self.arrays(&scope).into_iter().find(|(_, length)| *length == m) else {
+                return Ok(None);
+            };
             let sum = b.reduce(start, matrix, |b, x: Var, y: Var| b.add(x, y))?;
             return Ok(Some(Item::Array(sum, m)));
         }

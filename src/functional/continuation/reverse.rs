@@ -145,7 +145,6 @@ impl Reverse<'_> {
     }
 
     /// The last continuation, the operations with their continuations, and the function that begins with the cotangent of the result.
-    #[expect(clippy::type_complexity, reason = "the three parts of a block with continuations")]
     fn continuations(
         &mut self,
         block: &Block,

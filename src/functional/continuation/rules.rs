@@ -105,7 +105,7 @@ impl Reverse<'_> {
             return Ok(Kept::Nothing);
         }
         let mut kept = Cotangents::default();
-        let copy = copy_sweep(self.program, sweep, &mut Renaming::new())?;
+        let copy = copy_sweep(self.program, sweep, &mut Renaming::default())?;
         let all = kept.let_(self.program, "P", real_array(), Rhs::Scan(End::First, Box::new(copy)));
         let states = kept.let_(self.program, "A0", real_array(), Rhs::Drop(End::Last, all));
         let partials = self.partials(sweep, states, &mut kept, false)?;
@@ -201,7 +201,7 @@ impl Reverse<'_> {
 
     /// A map of the partials of a body by some variables, `wrt`, over its arrays and that of the seeds.
     fn gradient_map(&mut self, binder: &Binder<'_>, wrt: &[Var], seed: Seed) -> Result<(Rhs, Type)> {
-        let mut names = Renaming::new();
+        let mut names = Renaming::default();
         let mut params: Vec<Var> = binder.params.iter().map(|x| rebind(self.program, &mut names, *x)).collect();
         let mut arrays = binder.arrays.clone();
         let body = copy_block(self.program, binder.body, &mut names)?;
@@ -227,7 +227,7 @@ impl Reverse<'_> {
             all => Type::tuple(all.iter().map(|x| self.program.ty(*x).clone())),
         };
         let body = self.body_gradient(body, &wrt, seed, before.lets)?;
-        Ok((Rhs::Map { params, body, arrays }, Type::array(ty)))
+        Ok((Rhs::Map { params, body: Box::new(body), arrays }, Type::array(ty)))
     }
 
     /// The cotangents of the arrays whose elements a body depends on, one series of calls for each.
@@ -276,12 +276,17 @@ impl Reverse<'_> {
         let part = self.program.fresh("w", ty.clone());
         let stmts = vec![Stmt::new(part, Rhs::Part(Atom::Var(t), k))];
         let body = Block { start: None, stmts, tail: Tail::Value(Atom::Var(part)) };
-        out.let_(self.program, "M", Type::array(ty.clone()), Rhs::Map { params: vec![t], body, arrays: vec![tuples] })
+        out.let_(
+            self.program,
+            "M",
+            Type::array(ty.clone()),
+            Rhs::Map { params: vec![t], body: Box::new(body), arrays: vec![tuples] },
+        )
     }
 
     /// `reduce + zero array`.
     fn sum(&mut self, array: Atom, ty: &Type, zero: Atom) -> Rhs {
-        Rhs::Reduce(Box::new(self.binary(ty, zero, array, |x, y| Rhs::Add(x, y))))
+        Rhs::Reduce(Box::new(self.binary(ty, zero, array, Rhs::Add)))
     }
 
     /// A sweep whose body is one operation of its two variables.
@@ -331,7 +336,7 @@ impl Reverse<'_> {
         self.elements(&binder, &operands, seed, out)?;
         self.captured(&binder, seed, out)?;
         if sweep.init.var().is_some() {
-            let product = self.binary(&Type::Real, Atom::Number(1.0), *partials, |x, y| Rhs::Mul(x, y));
+            let product = self.binary(&Type::Real, Atom::Number(1.0), *partials, Rhs::Mul);
             let all = out.let_(self.program, "r", Type::Real, Rhs::Reduce(Box::new(product)));
             let w = out.let_(self.program, "w'", Type::Real, Rhs::Mul(all, z));
             out.add(sweep.init, w);
@@ -346,7 +351,7 @@ impl Reverse<'_> {
         }
         let ty = self.program.ty(sweep.element).clone();
         let x = self.program.fresh("a", ty.clone());
-        let map = Rhs::Map { params: vec![x], body: Block::value(z), arrays: vec![sweep.array] };
+        let map = Rhs::Map { params: vec![x], body: Box::new(Block::value(z)), arrays: vec![sweep.array] };
         let w = out.let_(self.program, "M", Type::array(ty), map);
         out.add(sweep.array, w);
         out.add(sweep.init, z);
@@ -370,7 +375,7 @@ impl Reverse<'_> {
         self.captured(&binder, Seed::Element(seeds), out)?;
         if sweep.init.var().is_some() {
             let products = self.products(from, partials, out)?;
-            let weighted = self.zip(products, z, |a, b| Rhs::Mul(a, b), Type::Real);
+            let weighted = self.zip(products, z, Rhs::Mul, Type::Real);
             let weighted = out.let_(self.program, "M", real_array(), weighted);
             let sum = self.sum(weighted, &Type::Real, Atom::Number(0.0));
             let w = out.let_(self.program, "r", Type::Real, sum);
@@ -401,7 +406,7 @@ impl Reverse<'_> {
         let result = self.program.fresh("w", ty);
         let stmts = vec![Stmt::new(result, rhs(Atom::Var(params[0]), Atom::Var(params[1])))];
         let body = Block { start: None, stmts, tail: Tail::Value(Atom::Var(result)) };
-        Rhs::Map { params, body, arrays: vec![x, y] }
+        Rhs::Map { params, body: Box::new(body), arrays: vec![x, y] }
     }
 
     /// An element of a running sum is in all sums after it.
@@ -414,7 +419,7 @@ impl Reverse<'_> {
             Atom::Var(x) | Atom::Zero(x) => Atom::Zero(x),
             Atom::Number(_) => Atom::Number(0.0),
         };
-        let running = self.binary(&ty, zero, z, |x, y| Rhs::Add(x, y));
+        let running = self.binary(&ty, zero, z, Rhs::Add);
         let all = out.let_(self.program, "W", Type::array(ty.clone()), Rhs::Scan(other, Box::new(running)));
         let after_start = out.let_(self.program, "W", Type::array(ty.clone()), Rhs::Drop(other, all));
         let w = out.let_(self.program, "W", Type::array(ty.clone()), Rhs::Drop(from, after_start));
