@@ -7,7 +7,7 @@ use super::testing::{
     agrees, arguments, at_length, by_continuations, count, forward, introduction, numbers, optimised, shapes,
 };
 use super::*;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::functional::lambda::{self, Term, Value};
 use crate::reference::{Dual, Field, Numeric};
 
@@ -351,6 +351,51 @@ fn lambda_terms_and_back() -> Result<()> {
         let expected = forward(&sample, &at)?;
         assert_eq!(gradient.numbers(), expected.iter().collect::<Vec<_>>());
     }
+    Ok(())
+}
+
+/// Programs of the generator that all methods share, where the source language has them.
+#[test]
+fn gradients_of_shared_programs() -> Result<()> {
+    use crate::functional::lambda::random::{Config, Random, Scalars, random_arguments, random_program};
+    let config = Config {
+        scalars: Scalars::Polynomial,
+        arrays: true,
+        maps: true,
+        reductions: true,
+        scans: true,
+        sums: false,
+        ..Config::first_order(30)
+    };
+    let mut random = Random::new(16);
+    let (mut n, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let program = random_program(&mut random, &config)?;
+        let args = random_arguments::<Field>(&mut random, &program)?;
+        let gradient = match gradient(&program) {
+            Err(Error::Limitation { .. }) => {
+                refused += 1;
+                continue;
+            }
+            gradient => gradient?,
+        };
+        let mut found = lambda::evaluate(&gradient, &args)?.0.numbers().into_iter().copied().collect::<Vec<_>>();
+        let numbers: Vec<Field> = args.iter().flat_map(|arg| arg.numbers()).copied().collect();
+        for k in (0..numbers.len()).rev() {
+            let mut j = 0;
+            let mut dual = |x: &Field| {
+                let tangent = (j == k).then(|| Field::integer(1));
+                j += 1;
+                Ok(Dual { value: *x, tangent })
+            };
+            let duals = args.iter().map(|arg| arg.map(&mut dual)).collect::<Result<Vec<_>>>()?;
+            let expected = lambda::evaluate(&program, &duals)?.0.as_real()?.derivative();
+            assert_eq!(found.pop(), Some(expected), "{program}\n{gradient}");
+        }
+        n += 1;
+    }
+    println!("{n} programs agree, {refused} are not of the source language");
+    assert!(n > 1000);
     Ok(())
 }
 

@@ -5,7 +5,9 @@
 //! a pair that is built in sight is what it was built of. A sum of arrays element by element, or of pairs component by component, is one sum: as the body
 //! of a `reduce` or a scan it has a derivative.
 //!
-//! Refused, with its name: whatever else a term may be, functions, sums, integers, loops and recursion among them; and `reduce` without a start.
+//! `reduce` without a start begins with the first element, `reduce + 0 (map2 * A (shift1R (scanl (a, b. 0) 1 A)))`, where elements are real numbers.
+//!
+//! Refused, with its name: whatever else a term may be, functions, sums, integers, loops and recursion among them.
 
 use rustc_hash::FxHashMap;
 
@@ -68,6 +70,8 @@ enum Step {
     Name(VarId),
     /// The operands of the term are there.
     Operation(TermId),
+    /// The array becomes its first element and the others.
+    Split,
     /// The operands of the term are there but for its body, which begins.
     Open(TermId),
     /// Its body is there.
@@ -107,6 +111,7 @@ impl Import<'_> {
                     let a = self.operation(e)?;
                     self.atoms.push(a);
                 }
+                Step::Split => self.split()?,
                 Step::Open(e) => self.open(e)?,
                 Step::Close(e) => {
                     let a = self.close(e)?;
@@ -137,7 +142,9 @@ impl Import<'_> {
                 todo.extend([Step::Close(e), Step::Visit(*body), Step::Open(e)]);
                 todo.extend([Step::Visit(*array), Step::Visit(*init)]);
             }
-            Term::Reduce { init: None, .. } => return refuse("a `reduce` without a start"),
+            Term::Reduce { body, init: None, array, .. } => {
+                todo.extend([Step::Close(e), Step::Visit(*body), Step::Open(e), Step::Split, Step::Visit(*array)]);
+            }
             other => return refuse(name_of(other)),
         }
         Ok(())
@@ -248,6 +255,21 @@ impl Import<'_> {
             Prim::DropLast => self.builder.drop(End::Last, operand),
             _ => refuse("integers, comparisons and what else primitive operations there are"),
         }
+    }
+
+    /// The first element by a product with `[1, 0, ..]`, and the rest.
+    fn split(&mut self) -> Result<()> {
+        let array = self.pop()?;
+        if self.builder.element(array)? != Type::Real {
+            return refuse("a `reduce` without a start, of elements that are no real numbers,");
+        }
+        let marks = self.builder.scan(End::First, 1.0, array, |_, _, _| Ok(Atom::Number(0.0)))?;
+        let marks = self.builder.drop(End::Last, marks)?;
+        let marked = self.builder.map(&[array, marks], |b, x| b.mul(x[0], x[1]))?;
+        let first = self.builder.reduce(0.0, marked, |b, x, y| b.add(x, y))?;
+        let rest = self.builder.drop(End::First, array)?;
+        self.atoms.extend([first, rest]);
+        Ok(())
     }
 
     fn bound(&self, e: TermId) -> Vec<VarId> {
