@@ -17,7 +17,7 @@
 //! **Compound identifiers** (section 12.2). A fork ends a job, and a join begins one, so a job is sequential. Identifiers are pairs of a job and a
 //! number within it. A backpropagator calls only those that are below it in the order that forks and joins give; [`Jobs::is_below`] decides it.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 use crate::functional::lambda::Prim;
@@ -77,6 +77,12 @@ pub(super) type Contributions<T> = SmallVec<[(Weight<T>, Id); 2]>;
 
 /// The contributions of an operation.
 pub(super) fn contributions<T: Numeric>(prim: Prim, args: &[Scalar<T>], users: &Users) -> Result<Contributions<T>> {
+    // The most frequent ones, without a detour.
+    match (prim, args) {
+        (Prim::Add, [a, b]) => return Ok(smallvec![(None, a.id), (None, b.id)]),
+        (Prim::Mul, [a, b]) => return Ok(smallvec![(Some(b.value.clone()), a.id), (Some(a.value.clone()), b.id)]),
+        _ => {}
+    }
     let values: SmallVec<[T; 2]> = args.iter().map(|a| a.value.clone()).collect();
     let partials = operation::partials(prim, &values, users)?;
     Ok(partials.into_iter().map(|(k, weight)| (weight, args[k].id)).collect())

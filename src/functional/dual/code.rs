@@ -261,7 +261,6 @@ impl Compiler<'_> {
                 let feature = format!("dual numbers through the external function `{name}`");
                 return Err(Error::Limitation { feature, span: None });
             }
-            #[allow(unreachable_patterns)]
             _ => {
                 let feature = "dual numbers through what other derivatives are made of".to_string();
                 return Err(Error::Limitation { feature, span: None });

@@ -67,7 +67,7 @@ fn random_programs_exactly() {
     println!("{judged} programs, {partials} partial derivatives, exact modulo a prime");
 }
 
-/// In floating point with all functions and comparisons. Fork-join has the bits of the tape.
+/// In floating point with all functions and comparisons. Fork-join has the bits of the tape, on one thread and on three.
 #[test]
 fn random_programs() {
     let mut judged = 0;
@@ -86,6 +86,8 @@ fn random_programs() {
                 Options { variant: Variant::Tape, leaf_calls: false, .. } => tape = Some(bits),
                 Options { variant: Variant::ForkJoin, leaf_calls: false, .. } => {
                     assert_eq!(tape.as_ref(), Some(&bits), "seed {seed}");
+                    let (_, again, _) = gradient_on(&program, &args, 3);
+                    assert_eq!(numbers(&again).iter().map(|x| x.to_bits()).collect::<Vec<_>>(), bits, "seed {seed}");
                 }
                 _ => {}
             }
@@ -93,6 +95,10 @@ fn random_programs() {
         judged += 1;
     }
     println!("{judged} programs in floating point");
+}
+
+fn gradient_on(program: &Program, args: &[Value<f64>], threads: usize) -> (f64, Vec<Value<f64>>, Counts) {
+    gradient(program, args, Options { threads, ..Options::of(Variant::ForkJoin) }).unwrap()
 }
 
 fn close_or_say(a: &[f64], b: &[f64], seed: u64, options: Options, program: &Program) {

@@ -433,3 +433,86 @@ fn rotating_tasks() {
         assert_eq!(counts.jobs, if options.variant == Variant::ForkJoin { 4 } else { 1 });
     }
 }
+
+/// The side that loses is not called: the logarithm of 0 beside it has an infinite derivative, and `0 * infinity` would be a NaN.
+#[test]
+fn what_loses_is_not_called() {
+    let program = programs::write(
+        |b| {
+            let real = b.types().real();
+            vec![real, real]
+        },
+        |w, p| w.op(Op::Max, &[p[0].v(), w.op(Op::Ln, &[p[1].v()])]),
+    );
+    for options in all_options() {
+        let (value, gradient, _) = gradient(&program, &reals(&[3.0, 0.0]), options).unwrap();
+        assert_eq!((value, numbers(&gradient)), (3.0, vec![1.0, 0.0]), "{options:?}");
+    }
+    for figure in Figure::ALL {
+        let transformed = transform(&program, figure).unwrap();
+        let (_, gradient, _) = run(&transformed, &reals(&[3.0, 0.0]), &[1.0]).unwrap();
+        assert_eq!(gradient, [1.0, 0.0], "{figure:?}");
+    }
+}
+
+/// The numbers may be dual numbers in forward mode: the Hessian of `x (x + y)`.
+#[test]
+fn forward_over_reverse() {
+    for options in all_options() {
+        for (along, expected) in [([1.0, 0.0], [2.0, 1.0]), ([0.0, 1.0], [1.0, 0.0])] {
+            let args = [12.0, 13.0].iter().zip(along).map(|(x, dx)| Value::Real(Dual::new(*x, dx)));
+            let (_, gradient, _) = gradient(&example(), &args.collect::<Vec<_>>(), options).unwrap();
+            let row: Vec<f64> = gradient.iter().flat_map(|v| v.numbers()).map(Dual::derivative).collect();
+            assert_eq!(row, expected);
+        }
+    }
+}
+
+/// Two outputs that are one variable, and inputs that nothing reads.
+#[test]
+fn outputs_and_inputs_as_they_are() {
+    let program = programs::write(
+        |b| {
+            let real = b.types().real();
+            vec![real, real]
+        },
+        |w, p| w.pair(p[0].v(), p[0].v()),
+    );
+    for options in all_options() {
+        let derivative = differentiate(&program, options).unwrap();
+        let run = derivative.run(&reals(&[3.0, 4.0])).unwrap();
+        assert_eq!(numbers(&run.pull_back(&[1.0, 2.0]).unwrap().0), [3.0, 0.0], "{options:?}");
+    }
+}
+
+#[test]
+fn functions_have_no_cotangents() {
+    let program = programs::write(
+        |b| {
+            let real = b.types().real();
+            vec![b.types().function(real, real), real]
+        },
+        |_, p| p[0].v().call(p[1].v()),
+    );
+    let derivative = differentiate(&program, Options::default()).unwrap();
+    let function = Value::closure(crate::base::Id::from_index(0), Vec::new());
+    assert!(matches!(derivative.run(&[function, Value::Real(1.0)]), Err(Error::Request(_))));
+}
+
+/// Programs of 10^6 levels: `let` under `let`, and sums under sums, on a stack of 2 MiB.
+#[test]
+fn programs_of_a_million_levels() {
+    let sums =
+        || programs::write(|b| vec![b.types().real()], |_, p| (0..1_000_000).fold(p[0].v(), |sum, _| p[0].v() + sum));
+    let run = move || {
+        for (program, expected) in [(doubled(1_000_000), Field::new(2).pow(1_000_000)), (sums(), Field::new(1_000_001))]
+        {
+            for leaf_calls in [false, true] {
+                let options = Options { leaf_calls, ..Options::of(Variant::ForkJoin) };
+                let (_, gradient, _) = gradient(&program, &[Value::Real(Field::new(7))], options).unwrap();
+                assert_eq!(*gradient[0].as_real().unwrap(), expected);
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
