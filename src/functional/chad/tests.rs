@@ -71,3 +71,86 @@ fn derivatives_of_random_programs_are_close() {
         }
     }
 }
+
+/// Corollary 7.2: the size of the derivative by that of the program, for programs of all sizes.
+#[test]
+fn code_grows_by_a_constant_factor() {
+    let config = Config { recursion: false, loops: false, ..Config::all(0) };
+    for mode in [Mode::Forward, Mode::Reverse] {
+        let mut worst: Vec<f64> = Vec::new();
+        for size in [20, 80, 320, 1280] {
+            let mut most: f64 = 0.0;
+            for seed in 0..50 {
+                let program = random_program(&mut Random::new(seed), &Config { size, ..config }).unwrap();
+                let derivative = differentiate(&program, mode).unwrap();
+                most = most.max(derivative.program.size() as f64 / program.size() as f64);
+            }
+            worst.push(most);
+        }
+        println!("{mode:?}: size of the derivative by that of programs of 20, 80, 320, 1280: at most {worst:.1?}");
+        assert!(worst.iter().all(|factor| *factor < 100.0));
+        assert!(worst[3] <= worst[0] * 1.1);
+    }
+    // One chain of n products under n lets: exactly linear.
+    let chain = |n: usize| {
+        let lets: String = (0..n).map(|k| format!("let y{} = y{k} * x in ", k + 1)).collect();
+        parse(&format!("param x : real\nlet y0 = x in {lets} y{n}")).unwrap()
+    };
+    for mode in [Mode::Forward, Mode::Reverse] {
+        let size = |n| differentiate(&chain(n), mode).unwrap().program.size();
+        assert_eq!(size(300) - size(200), size(200) - size(100));
+    }
+}
+
+/// What [003] does not say: functions of which each calls the one before run d (d + 1) / 2 bodies again, since what a body owes to what it captures is
+/// found by running it once more, with all that it calls.
+#[test]
+fn chained_functions_run_again() {
+    let chain = |d: usize| {
+        // A comparison in each body counts how often it is run; its derivative takes none.
+        let body = |k: usize| format!("fn z : real. (if z < x then 1.0 else 2.0) * f{k} z");
+        let lets: String = (0..d).map(|k| format!("let f{} = {} in ", k + 1, body(k))).collect();
+        parse(&format!("param x : real\nlet f0 = fn z : real. z in {lets} f{d} x")).unwrap()
+    };
+    let runs = |d: usize| {
+        let program = chain(d);
+        let derivative = differentiate(&program, Mode::Reverse).unwrap();
+        let mut machine = derivative.machine::<f64>().unwrap();
+        let result = machine.evaluate(&[Value::Real(1.0)]).unwrap();
+        let once = machine.counts().functions;
+        machine.call(result.as_pair().unwrap().1, Value::Real(1.0)).unwrap();
+        (once, machine.counts().functions - once)
+    };
+    for d in [1u64, 2, 5, 10, 20] {
+        assert_eq!(runs(d as usize), (d, d * (d + 1) / 2), "{d}");
+    }
+    // The efficient one runs none again.
+    let gradient = crate::functional::efficient::differentiate(&chain(20), crate::functional::efficient::Stage::Array);
+    let gradient = gradient.unwrap();
+    let mut machine = Machine::<f64>::new(&gradient.program).unwrap();
+    let result = machine.evaluate(&[Value::Real(1.0)]).unwrap();
+    let once = machine.counts().functions;
+    machine.call(result.as_pair().unwrap().1, Value::Real(1.0)).unwrap();
+    assert_eq!((once, machine.counts().functions), (20, 20));
+}
+
+/// `(fn x. (.. (fn x. x) x ..) x) x`, of [000], section 9: each level calls the derivative of the one beneath twice.
+#[test]
+fn nested_functions_take_exponential_time() {
+    let nested = |n: usize| {
+        let inner = (0..n).fold("x0".to_string(), |body, k| format!("((fn x{k} : real. {body}) x{})", k + 1));
+        parse(&format!("param x{n} : real\n{inner}")).unwrap()
+    };
+    let calls = |n: usize| {
+        let derivative = differentiate(&nested(n), Mode::Reverse).unwrap();
+        let mut machine = derivative.machine::<f64>().unwrap();
+        let result = machine.evaluate(&[Value::Real(1.0)]).unwrap();
+        let before = machine.counts().calls;
+        machine.call(result.as_pair().unwrap().1, Value::Real(1.0)).unwrap();
+        machine.counts().calls - before
+    };
+    // The backpropagators of applications are called 2^n - 1 times, and make eight calls each, but for the innermost body.
+    for n in 1..=12 {
+        assert_eq!(calls(n), 8 * ((1 << n) - 1) - (2 * n as u64 - 1), "{n}");
+    }
+}

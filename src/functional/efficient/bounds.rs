@@ -137,3 +137,63 @@ fn closures_are_called_once() {
     assert!((exponent(small, large) - 1.0).abs() < 0.02);
     assert!((exponent(a.total(), c.total()) - 1.0).abs() < 0.02);
 }
+
+/// One element of `n` is read in each of `T` steps: the derivative takes time `T + n`, not `T n`.
+#[test]
+fn sparse_reads_in_loops() {
+    let program = crate::functional::lambda::parse(
+        "param a : [real]\nparam k : int\nfold t < k, s = 1.0. s * (let b = a in b ! (t % length b))",
+    )
+    .unwrap();
+    let derivative = differentiate(&program, Stage::Array).unwrap();
+    let total = |n: usize, steps: i64| {
+        let args = [Value::reals(vec![1.5; n]), Value::Int(steps)];
+        derivative.run(&args, &Value::Real(1.0)).unwrap().costs.total()
+    };
+    let in_steps = exponent(total(10, 2000), total(10, 4000));
+    let in_length = exponent(total(20_000, 10), total(40_000, 10));
+    println!(
+        "growth with the steps {in_steps:.3}, with the length of an array of which 10 elements are read {in_length:.3}"
+    );
+    assert!((in_steps - 1.0).abs() < 0.02 && in_length.abs() < 0.02);
+}
+
+/// Nested arrays: the factor does not grow with the depth of nesting.
+#[test]
+fn nested_arrays_keep_the_factor() {
+    let program = |p: usize| {
+        let open: String = (0..p).map(|k| format!("sum (build i{k} < 4. ")).collect();
+        let text = format!("param x : real\n{open}x * x{}", ")".repeat(p));
+        crate::functional::lambda::parse(&text).unwrap()
+    };
+    let ratio = |p| {
+        let (cost, costs) = measure(&program(p), Stage::Array);
+        costs.total() as f64 / cost as f64
+    };
+    let ratios = [0, 1, 2, 3, 4].map(ratio);
+    println!("steps of the derivative by those of the program, of nests of 0 to 4 arrays: {ratios:.1?}");
+    assert!(ratios[4] < ratios[0].max(ratios[1]) * 1.1);
+}
+
+/// A reduction calls each backpropagator once, in linear time.
+#[test]
+fn reductions_and_loops_are_linear() {
+    for text in [
+        "param n : int\nparam x : real\nreduce a, b in build i < n. x. a + b * x",
+        "param n : int\nparam x : real\nfold t < n, s = x. s * x",
+        "param n : int\nparam x : real\nsnd (iterate s = (0, x) while fst s < n. (fst s + 1, snd s * x))",
+        "param n : int\nparam x : real\n(rec f(k : int) : real. if k < 1 then x else f (k + -1) * x) n",
+        "param n : int\nparam x : real\nsum (map y in build i < n. x * real i. y * x)",
+    ] {
+        let program = crate::functional::lambda::parse(text).unwrap();
+        let derivative = differentiate(&program, Stage::Array).unwrap();
+        let total = |n| {
+            let args = [Value::Int(n), Value::Real(0.999)];
+            let cost = evaluate(&program, &args).unwrap().1.steps;
+            (cost, derivative.run(&args, &Value::Real(1.0)).unwrap().costs.total())
+        };
+        let ((_, small), (cost, large)) = (total(2000), total(4000));
+        println!("{:.1} steps for each of {text:?}", large as f64 / cost as f64);
+        assert!((exponent(small, large) - 1.0).abs() < 0.02, "{text}");
+    }
+}

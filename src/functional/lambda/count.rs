@@ -19,6 +19,8 @@ pub struct Counts {
     pub functions: u64,
     /// Real numbers copied: by a variable, into a closure, out of an array.
     pub moves: u64,
+    /// Calls of functions.
+    pub calls: u64,
     /// Entries of the smaller environment, over all unions of two.
     pub unions: u64,
 }
@@ -39,6 +41,7 @@ impl Add for Counts {
             muls: self.muls + other.muls,
             functions: self.functions + other.functions,
             moves: self.moves + other.moves,
+            calls: self.calls + other.calls,
             unions: self.unions + other.unions,
         }
     }
@@ -53,6 +56,7 @@ impl Sub for Counts {
             muls: self.muls - other.muls,
             functions: self.functions - other.functions,
             moves: self.moves - other.moves,
+            calls: self.calls - other.calls,
             unions: self.unions - other.unions,
         }
     }

@@ -355,6 +355,7 @@ impl<'p, T: Numeric> Machine<'p, T> {
         }
         let Node::Closure(e, _) = &**node else { return broken("a function is needed") };
         self.control.push(Control::Return { base: self.base, closure: self.closure.take() });
+        self.counts.calls += 1;
         self.base = self.frames.len();
         self.closure = Some(node.clone());
         let body = match &self.program.terms[*e] {

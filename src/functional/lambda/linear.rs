@@ -359,12 +359,8 @@ pub(super) fn last_cell(context: &Context, cells: TypeId) -> Option<(TypeId, Typ
 }
 
 fn environments(context: &mut Context, term: &Linear) -> Typing {
-    let action = |context: &Context, e: TermId| match context.types[context.ty(e)] {
-        Type::Action(cells, result) => Ok((cells, result)),
-        _ => fail(context, "an action is needed", context.ty(e)),
-    };
     match term {
-        // That the cell has the type of the value is checked by the verifier, who walks the cells once.
+        // The verifier checks that the cell has the type of the value.
         Linear::OneHot(_, ty, _) => match context.types[*ty] {
             Type::Linear(LinearType::Environment(_)) => Ok(*ty),
             _ => fail(context, "an environment is needed", *ty),
@@ -398,6 +394,16 @@ fn environments(context: &mut Context, term: &Linear) -> Typing {
             },
             _ => fail(context, "an environment is needed", context.ty(*e)),
         },
+        _ => actions(context, term),
+    }
+}
+
+fn actions(context: &mut Context, term: &Linear) -> Typing {
+    let action = |context: &Context, e: TermId| match context.types[context.ty(e)] {
+        Type::Action(cells, result) => Ok((cells, result)),
+        _ => fail(context, "an action is needed", context.ty(e)),
+    };
+    match term {
         Linear::Return(cells, e) => {
             let result = context.ty(*e);
             Ok(context.types.intern(Type::Action(*cells, result)))
@@ -443,7 +449,7 @@ fn environments(context: &mut Context, term: &Linear) -> Typing {
             let env = context.ty(*env);
             Ok(context.types.pair(result, env))
         }
-        _ => Err(Mismatch("not a term of environments".to_string())),
+        _ => Err(Mismatch("not a term of environments or actions".to_string())),
     }
 }
 

@@ -68,37 +68,39 @@ pub(super) fn zero<T: Numeric>(context: &Context, store: Store, ty: TypeId) -> (
     (done.pop().unwrap_or(Value::Zero), steps)
 }
 
+/// What is left of a sum.
+enum Sum<T> {
+    Add(Value<T>, Value<T>),
+    Pair,
+    Inl,
+    Inr,
+    Array(usize),
+    Package(TypeId),
+    Cells(Vec<u32>, BTreeMap<u32, Value<T>>),
+}
+
 /// The sum of two values, and its steps.
 pub(super) fn plus<T: Numeric>(a: &Value<T>, b: &Value<T>, counts: &mut Counts) -> Result<Value<T>> {
-    enum Step<T> {
-        Add(Value<T>, Value<T>),
-        Pair,
-        Inl,
-        Inr,
-        Array(usize),
-        Package(TypeId),
-        Cells(Vec<u32>, BTreeMap<u32, Value<T>>),
-    }
-    let (mut todo, mut done) = (vec![Step::Add(a.clone(), b.clone())], Vec::<Value<T>>::new());
+    let (mut todo, mut done) = (vec![Sum::Add(a.clone(), b.clone())], Vec::<Value<T>>::new());
     while let Some(step) = todo.pop() {
         let mut pop = || done.pop().ok_or_else(|| Error::bug("evaluate", "a summand is missing"));
         let value = match step {
-            Step::Pair => {
+            Sum::Pair => {
                 let (b, a) = (pop()?, pop()?);
                 Value::pair(a, b)
             }
-            Step::Inl => Value::inl(pop()?),
-            Step::Inr => Value::inr(pop()?),
-            Step::Package(ty) => Value::node(Node::Package(ty, pop()?)),
-            Step::Array(n) => Value::array(done.split_off(done.len().saturating_sub(n))),
-            Step::Cells(keys, mut cells) => {
+            Sum::Inl => Value::inl(pop()?),
+            Sum::Inr => Value::inr(pop()?),
+            Sum::Package(ty) => Value::node(Node::Package(ty, pop()?)),
+            Sum::Array(n) => Value::array(done.split_off(done.len().saturating_sub(n))),
+            Sum::Cells(keys, mut cells) => {
                 for k in keys.into_iter().rev() {
                     let value = pop()?;
                     cells.insert(k, value);
                 }
                 Value::node(Node::Cells(cells))
             }
-            Step::Add(a, b) => {
+            Sum::Add(a, b) => {
                 counts.steps += 1;
                 match (a, b) {
                     (Value::Zero, v) | (v, Value::Zero) => v,
@@ -107,59 +109,9 @@ pub(super) fn plus<T: Numeric>(a: &Value<T>, b: &Value<T>, counts: &mut Counts) 
                         Value::Real(a.add(&b))
                     }
                     (Value::Unit, Value::Unit) => Value::Unit,
-                    (Value::Node(a), Value::Node(b)) => match (&*a, &*b) {
-                        (Node::Pair(a0, a1), Node::Pair(b0, b1)) => {
-                            let second = Step::Add(a1.clone(), b1.clone());
-                            todo.extend([Step::Pair, second, Step::Add(a0.clone(), b0.clone())]);
-                            continue;
-                        }
-                        (Node::Inl(a), Node::Inl(b)) => {
-                            todo.extend([Step::Inl, Step::Add(a.clone(), b.clone())]);
-                            continue;
-                        }
-                        (Node::Inr(a), Node::Inr(b)) => {
-                            todo.extend([Step::Inr, Step::Add(a.clone(), b.clone())]);
-                            continue;
-                        }
-                        (Node::Package(t, a), Node::Package(u, b)) if t == u => {
-                            todo.extend([Step::Package(*t), Step::Add(a.clone(), b.clone())]);
-                            continue;
-                        }
-                        (Node::Array(a), Node::Array(b)) if a.len() == b.len() => {
-                            todo.push(Step::Array(a.len()));
-                            todo.extend(a.iter().zip(b).rev().map(|(a, b)| Step::Add(a.clone(), b.clone())));
-                            continue;
-                        }
-                        (Node::Cells(_), Node::Cells(_)) => {
-                            let (large, small) = ordered(a, b);
-                            counts.unions += small.len() as u64;
-                            counts.steps += small.len() as u64;
-                            let mut large =
-                                Arc::try_unwrap(large).map_or_else(|shared| shared.copy_cells(), Node::into_cells);
-                            let (mut keys, mut sums) = (Vec::new(), Vec::new());
-                            for (k, v) in small {
-                                match large.remove(&k) {
-                                    Some(old) => {
-                                        keys.push(k);
-                                        sums.push(Step::Add(old, v));
-                                    }
-                                    None => {
-                                        large.insert(k, v);
-                                    }
-                                }
-                            }
-                            todo.push(Step::Cells(keys, large));
-                            sums.reverse();
-                            todo.extend(sums);
-                            continue;
-                        }
-                        (Node::Entry(..) | Node::Plus(..), Node::Entry(..) | Node::Plus(..))
-                        | (Node::Closure(..) | Node::Plus(..), Node::Closure(..) | Node::Plus(..)) => {
-                            Value::node(Node::Plus(Value::Node(a.clone()), Value::Node(b.clone())))
-                        }
-                        _ => {
-                            return Err(Error::bug("evaluate", "values of different sides of a linear type are added"));
-                        }
+                    (Value::Node(a), Value::Node(b)) => match add_nodes(a, b, &mut todo, counts)? {
+                        Some(sum) => sum,
+                        None => continue,
                     },
                     _ => return Err(Error::bug("evaluate", "values of different linear types are added")),
                 }
@@ -168,6 +120,55 @@ pub(super) fn plus<T: Numeric>(a: &Value<T>, b: &Value<T>, counts: &mut Counts) 
         done.push(value);
     }
     done.pop().ok_or_else(|| Error::bug("evaluate", "a sum is missing"))
+}
+
+/// The sum of two values with parts, or the sums of the parts as what is left to do.
+fn add_nodes<T: Clone>(
+    a: Arc<Node<T>>,
+    b: Arc<Node<T>>,
+    todo: &mut Vec<Sum<T>>,
+    counts: &mut Counts,
+) -> Result<Option<Value<T>>> {
+    let add = |a: &Value<T>, b: &Value<T>| Sum::Add(a.clone(), b.clone());
+    match (&*a, &*b) {
+        (Node::Pair(a0, a1), Node::Pair(b0, b1)) => todo.extend([Sum::Pair, add(a1, b1), add(a0, b0)]),
+        (Node::Inl(a), Node::Inl(b)) => todo.extend([Sum::Inl, add(a, b)]),
+        (Node::Inr(a), Node::Inr(b)) => todo.extend([Sum::Inr, add(a, b)]),
+        (Node::Package(t, a), Node::Package(u, b)) if t == u => todo.extend([Sum::Package(*t), add(a, b)]),
+        (Node::Array(a), Node::Array(b)) if a.len() == b.len() => {
+            todo.push(Sum::Array(a.len()));
+            todo.extend(a.iter().zip(b).rev().map(|(a, b)| add(a, b)));
+        }
+        (Node::Cells(_), Node::Cells(_)) => unite(a, b, todo, counts),
+        (Node::Entry(..) | Node::Plus(..), Node::Entry(..) | Node::Plus(..))
+        | (Node::Closure(..) | Node::Plus(..), Node::Closure(..) | Node::Plus(..)) => {
+            return Ok(Some(Value::node(Node::Plus(Value::Node(a), Value::Node(b)))));
+        }
+        _ => return Err(Error::bug("evaluate", "values of different sides of a linear type are added")),
+    }
+    Ok(None)
+}
+
+/// The union of two environments; cells that both have are left to add.
+fn unite<T: Clone>(a: Arc<Node<T>>, b: Arc<Node<T>>, todo: &mut Vec<Sum<T>>, counts: &mut Counts) {
+    let (large, small) = ordered(a, b);
+    counts.unions += small.len() as u64;
+    counts.steps += small.len() as u64;
+    let mut large = Arc::try_unwrap(large).map_or_else(|shared| shared.copy_cells(), Node::into_cells);
+    let (mut keys, mut sums) = (Vec::new(), Vec::new());
+    for (k, v) in small {
+        match large.remove(&k) {
+            Some(old) => {
+                keys.push(k);
+                sums.push(Sum::Add(old, v));
+            }
+            None => {
+                large.insert(k, v);
+            }
+        }
+    }
+    todo.push(Sum::Cells(keys, large));
+    todo.extend(sums.into_iter().rev());
 }
 
 /// The larger environment, and the entries of the smaller one.

@@ -233,7 +233,7 @@ fn problems_have_places() {
         ("99999999999999999999", "line 1, column 1: `99999999999999999999` is no number of 64 bits"),
         ("1.0 $ 2.0", "line 1, column 5: `$` is no symbol"),
         ("let fold = 1.0 in fold", "line 1, column 5: `fold` is a word of the language"),
-        ("scanl x, y in build i < 2. 1.0. x", "line 1, column 31: the end is expected, found `.`"),
+        ("scanl x, y in build i < 2. 1.0. x", "line 1, column 33: a scan starts `from` a value"),
         ("(1.0, 2.0", "line 1, column 10: `)` is expected, found the end"),
         ("case 1.0 of {inl x -> x | inr y -> y}", "line 1, column 6: a value of a sum type is needed"),
         ("roll[d] 1.0", "line 1, column 6: `d` is no data type"),

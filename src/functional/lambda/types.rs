@@ -244,16 +244,32 @@ impl Rule<'_> {
                 _ => self.fail("`inr` is of a sum type", *ty),
             },
             Term::Case(e, (x, a), (y, b)) => {
-                let (ty, Type::Sum(left, right)) = of(self, *e) else {
+                let (_, Type::Sum(left, right)) = of(self, *e) else {
                     return self.fail("`case` is of a sum", self.context.ty(*e));
                 };
-                let _ = ty;
                 self.bound(*x, left)?;
                 self.bound(*y, right)?;
                 let result = self.context.ty(*a);
                 self.want("the second branch of `case`", *b, result)?;
                 Ok(result)
             }
+            Term::Fn(..) | Term::Rec(..) | Term::Apply(..) | Term::Roll(..) | Term::Unroll(_) | Term::External(..) => {
+                self.function(term)
+            }
+            Term::Build(..)
+            | Term::Index(..)
+            | Term::Length(_)
+            | Term::Map(..)
+            | Term::Reduce { .. }
+            | Term::Scan { .. } => self.array(term),
+            Term::Fold { .. } | Term::Iterate { .. } => self.repeat(term),
+            Term::Linear(linear) => super::linear::infer(self.context, linear),
+        }
+    }
+
+    fn function(&mut self, term: &Term) -> Typing {
+        let of = |rule: &Self, e: TermId| (rule.context.ty(e), rule.context.types[rule.context.ty(e)].clone());
+        match term {
             Term::Fn(x, body) => {
                 let (domain, codomain) = (self.context.var_ty(*x), self.context.ty(*body));
                 Ok(self.types().function(domain, codomain))
@@ -289,14 +305,7 @@ impl Rule<'_> {
                 let (domain, codomain) = (external.domain, external.codomain);
                 self.want("the argument of a function", *a, domain).map(|()| codomain)
             }
-            Term::Build(..)
-            | Term::Index(..)
-            | Term::Length(_)
-            | Term::Map(..)
-            | Term::Reduce { .. }
-            | Term::Scan { .. } => self.array(term),
-            Term::Fold { .. } | Term::Iterate { .. } => self.repeat(term),
-            Term::Linear(linear) => super::linear::infer(self.context, linear),
+            _ => Err(Mismatch("not a term of functions or data types".to_string())),
         }
     }
 

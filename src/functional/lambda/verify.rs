@@ -2,11 +2,13 @@
 //!
 //! - terms come after their operands, and each term but the body of the program has one user;
 //! - each variable is bound in one place, and used where it is in scope;
-//! - each term has the type that the typing rules give it, and variables have the types of their values.
+//! - each term has the type that the typing rules give it, and variables have the types of their values;
+//! - a cell that is read or added to is one of its environment, and has the type of the value.
 
-use super::data::{Program, Term, TermId};
+use super::data::{Context, Program, Term, TermId, Type, TypeId};
+use super::linear::{Linear, LinearType};
 use super::types::infer;
-use crate::base::Id;
+use crate::base::{Arena, Id, VarId};
 use crate::error::{Error, Result};
 
 /// Checks a program; the error names the pass that made it.
@@ -14,7 +16,8 @@ use crate::error::{Error, Result};
 /// # Errors
 /// [`Error::Bug`] for the first promise that is broken.
 pub fn verify(pass: &'static str, program: &Program) -> Result<()> {
-    let check = shape(program).and_then(|()| scopes(program)).and_then(|()| typing(program));
+    let check =
+        shape(program).and_then(|()| scopes(program)).and_then(|()| typing(program)).and_then(|()| cells(program));
     check.map_err(|message| Error::Bug { pass, message, program: super::print::excerpt(program) })
 }
 
@@ -46,34 +49,22 @@ fn shape(program: &Program) -> Check {
     }
 }
 
-/// Scopes are intervals of a numbering of the terms: a term is in the scope of a variable that is bound over one of its users, or over itself.
+/// Each variable is bound once, and used where it is in scope.
 fn scopes(program: &Program) -> Check {
-    let mut bound_over: Vec<Option<TermId>> = vec![None; program.vars.len()];
     let mut seen = vec![false; program.vars.len()];
-    let mut bad = None;
-    for x in &program.params {
-        match seen.get_mut(x.index()) {
-            Some(seen) if !*seen => *seen = true,
-            _ => return Err(format!("the parameter {x} is bound twice, or no variable")),
-        }
-    }
-    for (e, term) in program.terms.iter() {
-        let mut here: Vec<crate::base::VarId> = Vec::new();
+    let mut bind = |x: VarId| match seen.get_mut(x.index()).map(|seen| std::mem::replace(seen, true)) {
+        Some(false) => Ok(()),
+        _ => Err(format!("{x} is bound twice, or no variable")),
+    };
+    program.params.iter().try_for_each(|x| bind(*x))?;
+    for (_, term) in program.terms.iter() {
+        // The condition and the body of a loop share their variable.
+        let mut here: Vec<VarId> = Vec::new();
         term.for_each_operand(|_, binders| {
-            here.extend(binders.iter().filter(|x| !here.contains(x)).collect::<Vec<_>>())
+            let new: Vec<VarId> = binders.iter().copied().filter(|x| !here.contains(x)).collect();
+            here.extend(new);
         });
-        for x in here {
-            match seen.get_mut(x.index()) {
-                Some(seen) if !*seen => *seen = true,
-                _ => bad = Some(format!("{e} binds {x}, which is bound elsewhere, or no variable")),
-            }
-            if let Some(place) = bound_over.get_mut(x.index()) {
-                *place = Some(e);
-            }
-        }
-    }
-    if let Some(bad) = bad {
-        return Err(bad);
+        here.into_iter().try_for_each(&mut bind)?;
     }
     in_scope(program)
 }
@@ -82,8 +73,8 @@ fn scopes(program: &Program) -> Check {
 fn in_scope(program: &Program) -> Check {
     enum Step {
         Visit(TermId),
-        Enter(crate::base::VarId),
-        Leave(crate::base::VarId),
+        Enter(VarId),
+        Leave(VarId),
     }
     let mut scope = vec![false; program.vars.len()];
     for x in &program.params {
@@ -115,7 +106,15 @@ fn in_scope(program: &Program) -> Check {
 }
 
 fn typing(program: &Program) -> Check {
-    let mut context = super::data::Context { terms: Default::default(), ..program.context.clone() };
+    let mut context = Context {
+        types: program.types.clone(),
+        data: program.data.clone(),
+        users: program.users.clone(),
+        externals: program.externals.clone(),
+        vars: program.vars.clone(),
+        terms: Arena::new(),
+        term_types: program.term_types.clone(),
+    };
     for (e, term) in program.terms.iter() {
         let found = infer(&mut context, term).map_err(|mismatch| format!("{e}: {mismatch}"))?;
         if found != program.ty(e) {
@@ -123,4 +122,75 @@ fn typing(program: &Program) -> Check {
         }
     }
     Ok(())
+}
+
+/// Cells are there, and have the types of what is put to them.
+fn cells(program: &Program) -> Check {
+    let uses = |term: &Term| match term {
+        Term::Linear(Linear::OneHot(cell, env, e)) => match program.types[*env] {
+            Type::Linear(LinearType::Environment(cells)) => Some((cells, *cell, Some(*e))),
+            _ => None,
+        },
+        Term::Linear(Linear::Add(cell, cells, e)) => Some((*cells, *cell, Some(*e))),
+        Term::Linear(Linear::Split(cell, e)) => match program.types[program.ty(*e)] {
+            Type::Linear(LinearType::Environment(cells)) => Some((cells, *cell, None)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut levels: Option<Levels> = None;
+    for (e, term) in program.terms.iter() {
+        let Some((cells, cell, value)) = uses(term) else { continue };
+        let levels = levels.get_or_insert_with(|| Levels::new(program));
+        let found = levels.cell(program, cells, cell);
+        let right = match value {
+            Some(value) => found == Some(program.ty(value)),
+            // The last one is split off.
+            None => found.is_some() && levels.depth(cells) == cell + 1,
+        };
+        if !right {
+            return Err(format!("{e} is of the cell {cell} of {}", program.show(cells)));
+        }
+    }
+    Ok(())
+}
+
+/// The number of cells of each type of cells, and a type of some of them: from one to the next so that any number of them is found in logarithmic time.
+struct Levels {
+    depth: Vec<u32>,
+    jump: Vec<TypeId>,
+}
+
+impl Levels {
+    fn new(program: &Program) -> Levels {
+        let n = program.types.len();
+        let mut levels = Levels { depth: vec![0; n], jump: (0..n).map(TypeId::from_index).collect() };
+        for (ty, of) in program.types.iter() {
+            if let Type::Cells(rest, _) = of {
+                let (near, far) = (levels.jump[rest.index()], levels.jump[levels.jump[rest.index()].index()]);
+                levels.depth[ty.index()] = levels.depth(*rest) + 1;
+                let even = levels.depth(*rest) - levels.depth(near) == levels.depth(near) - levels.depth(far);
+                levels.jump[ty.index()] = if even { far } else { *rest };
+            }
+        }
+        levels
+    }
+
+    fn depth(&self, cells: TypeId) -> u32 {
+        self.depth[cells.index()]
+    }
+
+    /// The type of a cell.
+    fn cell(&self, program: &Program, cells: TypeId, cell: u32) -> Option<TypeId> {
+        let mut at = cells;
+        while self.depth(at) > cell + 1 {
+            let jump = self.jump[at.index()];
+            let Type::Cells(rest, _) = program.types[at] else { return None };
+            at = if self.depth(jump) > cell { jump } else { rest };
+        }
+        match program.types[at] {
+            Type::Cells(_, last) if self.depth(at) == cell + 1 => Some(last),
+            _ => None,
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! other side of `inl` and `inr`, and terms of linear types name them. Beside what is printed there are `a - b`, `a > b`, `a >= b` and
 //! `if c then a else b`. Problems have their places.
 
+mod frames;
 mod lexer;
 mod terms;
 mod types;
