@@ -8,7 +8,7 @@
 //! task adds at once only to jobs inside of it. What it owes to others is a log, and logs are carried out at the join: that of the second arm, then
 //! that of the first one. This is the order of the pass on one thread, so the bits are those of the tape, however many threads there are.
 //!
-//! **Logs wait for their owner.** What task X owes to task Y is carried out by the innermost task around both, which is known by its depth. So logs
+//! **Logs wait for their owner.** What task X owes to task Y is carried out by the innermost task around both, which is found by jumps. So logs
 //! are sorted by depth, and a join moves the shorter one. A call costs one entry, however deep forks nest.
 //!
 //! Nothing recurses: tasks that run on this thread are frames of a stack.
@@ -23,44 +23,79 @@ use super::{Counts, Resolved, array::add_to};
 use crate::error::{Error, Result};
 use crate::reference::Numeric;
 
-/// The tree of tasks: each job knows its task, each task what is inside of it.
+/// The tree of tasks: each job knows its task, each task what is inside of it and what is around it.
 struct Tasks {
     of_job: Vec<u32>,
-    /// The tasks inside of a task, itself among them, are a range that begins at its own number.
-    end: Vec<u32>,
+    nodes: Vec<Task>,
+}
+
+/// A task in the tree.
+#[derive(Clone, Copy)]
+struct Task {
+    /// The tasks inside of it, itself among them, are those from its own number to this one.
+    end: u32,
+    depth: u32,
+    /// The task around it; the first one is around itself.
+    around: u32,
+    /// A task further out, such that all are found in a number of jumps that is logarithmic in the depth.
+    jump: u32,
 }
 
 impl Tasks {
     /// Numbers tasks so that those inside of one follow it.
     fn new<T>(jobs: &Jobs<T>) -> Self {
         enum Step {
-            Enter(JobId),
+            Enter { last: JobId, around: u32 },
             Leave(u32),
         }
-        let mut tasks = Tasks { of_job: vec![0; jobs.jobs.len()], end: Vec::new() };
-        let mut steps = vec![Step::Enter(jobs.last)];
+        let mut tasks = Tasks { of_job: vec![0; jobs.jobs.len()], nodes: Vec::new() };
+        let mut steps = vec![Step::Enter { last: jobs.last, around: 0 }];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Enter(last) => {
-                    let task = tasks.end.len() as u32;
-                    tasks.end.push(0);
+                Step::Enter { last, around } => {
+                    let task = tasks.nodes.len() as u32;
+                    tasks.push(around);
                     steps.push(Step::Leave(task));
                     let mut job = last;
                     tasks.of_job[job as usize] = task;
                     while let Some(Fork { before, arms }) = jobs.job(job).history {
-                        steps.extend(arms.map(Step::Enter));
+                        steps.extend(arms.map(|last| Step::Enter { last, around: task }));
                         job = before;
                         tasks.of_job[job as usize] = task;
                     }
                 }
-                Step::Leave(task) => tasks.end[task as usize] = tasks.end.len() as u32,
+                Step::Leave(task) => tasks.nodes[task as usize].end = tasks.nodes.len() as u32,
             }
         }
         tasks
     }
 
+    /// A skew-binary jump: as far as two jumps of the task around, if these are equally far.
+    fn push(&mut self, around: u32) {
+        let Some(outer) = self.nodes.get(around as usize).copied() else {
+            self.nodes.push(Task { end: 0, depth: 0, around: 0, jump: 0 });
+            return;
+        };
+        let depth = |task: u32| self.nodes[task as usize].depth;
+        let further = self.nodes[outer.jump as usize].jump;
+        let jump = match outer.depth - depth(outer.jump) == depth(outer.jump) - depth(further) {
+            true => further,
+            false => around,
+        };
+        self.nodes.push(Task { end: 0, depth: outer.depth + 1, around, jump });
+    }
+
     fn is_inside(&self, inner: u32, outer: u32) -> bool {
-        outer <= inner && inner < self.end[outer as usize]
+        outer <= inner && inner < self.nodes[outer as usize].end
+    }
+
+    /// The depth of the innermost task that is around both.
+    fn depth_around(&self, target: u32, mut task: u32) -> u32 {
+        while !self.is_inside(target, task) {
+            let Task { around, jump, .. } = self.nodes[task as usize];
+            task = if self.is_inside(target, jump) { around } else { jump };
+        }
+        self.nodes[task as usize].depth
     }
 }
 
@@ -152,7 +187,7 @@ pub(super) fn resolve<T: Numeric + Send + Sync>(
     for (id, d) in seeds {
         shared.add(*id, d.clone())?;
     }
-    let mut done = std::thread::scope(|scope| shared.task(scope, jobs.last, Vec::new()))?;
+    let mut done = std::thread::scope(|scope| shared.task(scope, jobs.last))?;
     done.gradient.resize(inputs, T::zero());
     done.counts.work += (total + jobs.jobs.len() + inputs) as u64;
     done.counts.most = u64::from(done.counts.calls > 0);
@@ -172,43 +207,36 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
         Ok(())
     }
 
-    /// Resolves a task that ends with a job; `around` are the tasks around it, outermost first.
-    fn task<'scope, 'env>(
-        &'scope self,
-        scope: &'scope Scope<'scope, 'env>,
-        last: JobId,
-        mut around: Vec<u32>,
-    ) -> Result<Done<T>> {
+    /// Resolves a task that ends with a job.
+    fn task<'scope, 'env>(&'scope self, scope: &'scope Scope<'scope, 'env>, last: JobId) -> Result<Done<T>> {
         let mut done = Done { log: Log(BTreeMap::new()), gradient: Vec::new(), counts: Counts::default() };
         let mut frames: Vec<Frame<'scope, T>> = Vec::new();
         let mut next = Some(last);
         loop {
             if let Some(job) = next.take() {
                 let task = self.tasks.of_job[job as usize];
-                around.push(task);
                 frames.push(Frame { task, job, log: Log(BTreeMap::new()), arms: Arms::None });
             }
             let Some(frame) = frames.last_mut() else { return Err(Error::bug("dual", "no task is left")) };
-            self.job(frame, &around, &mut done)?;
+            self.job(frame, &mut done)?;
             if let Some(Fork { arms: [first, second], .. }) = self.jobs.job(frame.job).history {
-                (frame.arms, next) = match self.start(scope, second, &around) {
+                (frame.arms, next) = match self.start(scope, second) {
                     Some(handle) => (Arms::Both(handle), Some(first)),
                     None => (Arms::Second, Some(second)),
                 };
                 continue;
             }
             let Some(Frame { log, .. }) = frames.pop() else { continue };
-            around.pop();
             let Some(frame) = frames.last_mut() else {
                 done.log = log;
                 return Ok(done);
             };
-            next = self.give(frame, log, around.len() as u32 - 1, &mut done)?;
+            next = self.give(frame, log, &mut done)?;
         }
     }
 
     /// Gives the log of an arm to the task around it. The other arm is next, or the job before the fork.
-    fn give(&self, frame: &mut Frame<'_, T>, log: Log<T>, depth: u32, done: &mut Done<T>) -> Result<Option<JobId>> {
+    fn give(&self, frame: &mut Frame<'_, T>, log: Log<T>, done: &mut Done<T>) -> Result<Option<JobId>> {
         let Some(Fork { before, arms: [first, _] }) = self.jobs.job(frame.job).history else {
             return Err(Error::bug("dual", "an arm without a fork"));
         };
@@ -230,7 +258,7 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
         };
         frame.log.append(second);
         frame.log.append(log);
-        self.carry_out(frame, depth, &mut done.counts)?;
+        self.carry_out(frame, &mut done.counts)?;
         frame.job = before;
         Ok(None)
     }
@@ -240,19 +268,17 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
         &'scope self,
         scope: &'scope Scope<'scope, 'env>,
         last: JobId,
-        around: &[u32],
     ) -> Option<ScopedJoinHandle<'scope, Result<Done<T>>>> {
         let worker = self.workers.take()?;
-        let around = around.to_vec();
         let run = move || {
             let _worker = worker;
-            self.task(scope, last, around)
+            self.task(scope, last)
         };
         std::thread::Builder::new().spawn_scoped(scope, run).ok()
     }
 
     /// Resolves the backpropagators of a job, from the highest one down.
-    fn job(&self, frame: &mut Frame<'_, T>, around: &[u32], done: &mut Done<T>) -> Result<()> {
+    fn job(&self, frame: &mut Frame<'_, T>, done: &mut Done<T>) -> Result<()> {
         let job = self.jobs.job(frame.job);
         let Some(mut cells) = self.cells[frame.job as usize].lock().ok().and_then(|mut cells| cells.take()) else {
             return Err(Error::bug("dual", "a job is resolved twice"));
@@ -285,10 +311,7 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
                         let target = self.tasks.of_job[id.job as usize];
                         match self.tasks.is_inside(target, frame.task) {
                             true => self.add(id, d)?,
-                            false => {
-                                let outside = around.partition_point(|task| self.tasks.is_inside(target, *task));
-                                frame.log.push(outside as u32 - 1, id, d);
-                            }
+                            false => frame.log.push(self.tasks.depth_around(target, frame.task), id, d),
                         }
                     }
                 }
@@ -298,7 +321,8 @@ impl<T: Numeric + Send + Sync> Shared<'_, T> {
     }
 
     /// Adds what the log of a task has for its own depth.
-    fn carry_out(&self, frame: &mut Frame<'_, T>, depth: u32, counts: &mut Counts) -> Result<()> {
+    fn carry_out(&self, frame: &mut Frame<'_, T>, counts: &mut Counts) -> Result<()> {
+        let depth = self.tasks.nodes[frame.task as usize].depth;
         for (id, d) in frame.log.0.remove(&depth).into_iter().flatten().flatten() {
             counts.work += 1;
             self.add(id, d)?;

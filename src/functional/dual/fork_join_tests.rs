@@ -157,7 +157,30 @@ fn nested<'w>(w: &'w Writer, x: X<'w>, k: i64) -> E<'w> {
     f.call(w.int(k))
 }
 
-/// The variables of the tests of threads are used by all threads at once.
+/// Forks one after another, 20,000 tasks deep: what a thread is started with does not depend on the depth.
+#[test]
+fn many_forks_deep_inside() {
+    let types = |b: &mut crate::functional::lambda::Builder| vec![b.types().real()];
+    let program = write(types, |w, p| {
+        let (real, int) = (w.types(|t| t.real()), w.types(|t| t.int()));
+        let x = p[0];
+        let f = w.rec(int, real, |f, k| {
+            let rest = f.v().call(k.v() - w.int(1));
+            let both = w.bind(w.par(w.r(0.0), rest), |both| both.fst() + both.snd());
+            let last = w.fold(w.int(20_000), w.r(0.0), |_, s| {
+                w.bind(w.par(x.v() * x.v(), s.v()), |both| both.fst() + both.snd())
+            });
+            w.cond(k.v().less(w.int(1)), last, both)
+        });
+        f.call(w.int(20_000))
+    });
+    for threads in [1, 2] {
+        let (_, gradient, _) = gradient(&program, &[Value::Real(Field::new(5))], fork_join(threads, false)).unwrap();
+        assert_eq!(*gradient[0].as_real().unwrap(), Field::new(200_000));
+    }
+}
+
+/// Particles in halves of halves, on more threads than there are cores.
 #[test]
 fn particles_on_threads() {
     let program = programs::particles(50);

@@ -154,6 +154,13 @@ struct Round<T> {
     leaf: Option<(usize, Id)>,
 }
 
+/// A leaf that has been computed: its operands, and the values of its registers.
+struct LeafCall<'a, T> {
+    of: &'a Leaf,
+    args: Vec<Scalar<T>>,
+    registers: Vec<T>,
+}
+
 /// A thread of the forward pass.
 pub(super) struct Machine<'a, 'scope, T> {
     shared: &'scope Shared<'a>,
@@ -467,8 +474,8 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         Ok(value)
     }
 
-    /// The operands of a leaf, and the values of its registers.
-    fn registers(&mut self, leaf: u32) -> Result<(&'a Leaf, Vec<Scalar<T>>, Vec<T>)> {
+    /// Takes the operands of a leaf from the stack, and computes it.
+    fn call_leaf(&mut self, leaf: u32) -> Result<LeafCall<'a, T>> {
         let shared = self.shared;
         let Some(of) = shared.code.leaves.get(leaf as usize) else { return broken("there is no leaf") };
         let Some(at) = self.values.len().checked_sub(of.operands) else { return broken("an operand is missing") };
@@ -476,18 +483,18 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         self.values.truncate(at);
         let registers = of.registers(args.iter().map(|arg| arg.value.clone()), shared.users)?;
         self.steps += registers.len() as u64;
-        Ok((of, args, registers))
+        Ok(LeafCall { of, args, registers })
     }
 
     fn leaf(&mut self, leaf: u32) -> Result<DualValue<T>> {
-        let (of, args, registers) = self.registers(leaf)?;
+        let LeafCall { of, args, registers } = self.call_leaf(leaf)?;
         let id = self.recorder.push(Backpropagator::Leaf(leaf, args), of.width())?;
         give_result(of, &registers, id)
     }
 
     /// A round of a loop that is a leaf call. Reads record nothing, so the entry stays the last one.
     fn leaf_round(&mut self, leaf: u32) -> Result<DualValue<T>> {
-        let (of, args, registers) = self.registers(leaf)?;
+        let LeafCall { of, args, registers } = self.call_leaf(leaf)?;
         let Some((entry, id)) = self.loops.last_mut().and_then(|round| round.leaf.as_mut()) else {
             return broken("a round without a leaf call");
         };

@@ -138,7 +138,7 @@ pub struct Options {
     /// One identifier for each leaf call; not with pure variants.
     pub leaf_calls: bool,
     /// Whether calls of the outputs are staged. `Deinterleave` as printed carries them out at once, so a backpropagator may be called once more for
-    /// each output that it stands beside (footnote 26), and [`Variant::OneArray`] loses cotangents of outputs that are inputs.
+    /// each output that it stands beside (footnote 26), and [`Variant::OneArray`] loses cotangents of outputs that are inputs. [`Variant::ForkJoin`] always stages them.
     pub stage_outputs: bool,
     /// The threads of [`Variant::ForkJoin`].
     pub threads: usize,
