@@ -24,11 +24,11 @@ fn point(sample: &Sample, rng: &mut fastrand::Rng) -> Vec<Field> {
     (0..count(sample)).map(|_| Field::new(rng.u64(..))).collect()
 }
 
-#[test]
-fn gradients_modulo_a_prime() -> Result<()> {
-    let mut rng = fastrand::Rng::with_seed(10);
-    let (mut n, mut operations) = (0, 0);
-    for sample in programs(1, 4000, 0, false) {
+/// Gradients by continuations, and those that users get, against forward mode.
+fn check_modulo_a_prime(seed: u64, n: usize) -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut operations = 0;
+    for sample in programs(seed, n, 0, false) {
         let sample = sample?;
         let at = point(&sample, &mut rng);
         let (expected, args) = (forward(&sample, &at)?, arguments(&sample, &at));
@@ -36,11 +36,21 @@ fn gradients_modulo_a_prime() -> Result<()> {
         assert_eq!(numbers(&by_continuations, &args)?, expected, "{}\n{by_continuations}", sample.program);
         let by_users = gradient_of(&sample.program)?;
         assert_eq!(numbers(&by_users, &args)?, expected, "{}\n{by_users}", sample.program);
-        n += 1;
         operations += sample.program.size();
     }
     println!("{n} programs, {operations} operations: gradients equal modulo 2^61 - 1");
     Ok(())
+}
+
+#[test]
+fn gradients_modulo_a_prime() -> Result<()> {
+    check_modulo_a_prime(1, 4000)
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn many_gradients_modulo_a_prime() -> Result<()> {
+    check_modulo_a_prime(101, 100_000)
 }
 
 #[test]
