@@ -10,7 +10,7 @@
 //! | a variable that a body of an operation on arrays answers, for each number | 1 | | | |
 //!
 //! The operands and the result of an operation are its moves. An operation on an array of `n` elements costs `n` times its body; `scanl` and `scanr`
-//! store their start beside. There is no parallelism. Source: [004], "Cost model".
+//! store their start beside. There is no parallelism. Source: \[004\], "Cost model".
 //!
 //! With `p` the [nesting](super::array_nesting) of operations on arrays, `e` a program of type real, and `G` its derivative after partial evaluation,
 //!

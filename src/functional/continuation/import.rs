@@ -1,6 +1,6 @@
 //! Terms of the lambda calculus as programs in unary form.
 //!
-//! The source language of [004] is first order: real numbers, pairs and arrays; scalar functions; `let`; `map`, `reduce`, `scanl`, `scanr`, `shift1L` and
+//! The source language of \[004\] is first order: real numbers, pairs and arrays; scalar functions; `let`; `map`, `reduce`, `scanl`, `scanr`, `shift1L` and
 //! `shift1R`. A term in it becomes a sequence of operations on atoms in the order of evaluation. A `let` of a variable is a name for it, and a component of
 //! a pair that is built in sight is what it was built of. A sum of arrays element by element, or of pairs component by component, is one sum: as the body
 //! of a `reduce` or a scan it has a derivative.

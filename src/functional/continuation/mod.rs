@@ -34,7 +34,7 @@
 //! | `cost` | the cost of programs, and the cheap gradient principle |
 //! | `gradient` | all of it: gradients of terms |
 //!
-//! Source: [004], M. Huot and A. Shaikhha, "Denotationally correct, purely functional, efficient reverse-mode automatic differentiation". What is decided
+//! Source: \[004\], M. Huot and A. Shaikhha, "Denotationally correct, purely functional, efficient reverse-mode automatic differentiation". What is decided
 //! here where the paper leaves it open:
 //!
 //! - Bodies of operations on arrays may read variables around them, arrays have elements of any type, and `map`, `scanl`, `scanr`, `shift1L` and `shift1R`

@@ -6,7 +6,7 @@
 //! - an operation of a body that depends on no variable of the body is moved out of it;
 //! - what the result does not need is left out.
 //!
-//! The walk is repeated until no rule applies, at most [`PASSES`] times. Source: [004], "Optimizations". As everywhere in this crate, real numbers are a field
+//! The walk is repeated until no rule applies, at most [`PASSES`] times. Source: \[004\], "Optimizations". As everywhere in this crate, real numbers are a field
 //! on finite values: `0 * e == 0`.
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@
 //!
 //! `0 * e == 0` holds for the cotangent 0 of an operation that nothing depends on, whatever `e` is. A literal 0 of the program is no such zero.
 //!
-//! Source: [004], "Partial evaluation and optimization".
+//! Source: \[004\], "Partial evaluation and optimization".
 
 use rustc_hash::FxHashSet;
 

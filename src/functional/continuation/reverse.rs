@@ -8,7 +8,7 @@
 //! ```
 //!
 //! where the summands are those of the [rule](super::rules) of `r` for the cotangent `z` of its value. A variable of the block enters with the cotangent 0.
-//! Each continuation is called in one place, so partial evaluation puts it there. Source: [004], Figure `direct_diff_macro`, for sources in unary form.
+//! Each continuation is called in one place, so partial evaluation puts it there. Source: \[004\], Figure `direct_diff_macro`, for sources in unary form.
 //!
 //! Each continuation has a parameter for each variable in scope, so that a block of `m` operations has a derivative of the order of `m^2` parameters. They
 //! vanish. [`adjoint`] makes what remains at once: the values, then the cotangents from the last value to the first, of the size of the block.

@@ -20,7 +20,7 @@
 //! A body may read variables `v` around it. All of these get their cotangents from one more series of calls of the gradient of the body, which answers
 //! a tuple; so there are three series, for any number of variables. The rule of `reduce` does not need `e` to be associative.
 //!
-//! Source: [004], Figure `direct_diff_macro` and the gradient of `prod` in the section on partial evaluation. The paper has `scanr * 1 (shift1L A1)` for
+//! Source: \[004\], Figure `direct_diff_macro` and the gradient of `prod` in the section on partial evaluation. The paper has `scanr * 1 (shift1L A1)` for
 //! `shift1L (scanr * 1 A1)`, which is the same where `A` has an element, and one element too long where it has none.
 //!
 //! Refused: `reduce` and scans whose state is no real number, but for sums; shifts of arrays whose elements are no real numbers.

@@ -95,7 +95,7 @@ pub(super) fn dot() -> Result<Program> {
     b.finish(result)
 }
 
-/// `let w1 = x1 * x2 in let w2 = w1 * x1 in w2`, of three parameters: the example of the introduction of [004].
+/// `let w1 = x1 * x2 in let w2 = w1 * x1 in w2`, of three parameters: the example of the introduction of \[004\].
 pub(super) fn introduction() -> Result<Program> {
     let mut b = Builder::new();
     let (x1, x2, _) = (b.param("x1", Type::Real), b.param("x2", Type::Real), b.param("x3", Type::Real));

@@ -1,4 +1,4 @@
-//! The examples and the golden values of [004], and what is refused.
+//! The examples and the golden values of \[004\], and what is refused.
 
 use super::testing::{arguments, at_length, by_continuations, dot, introduction, numbers, optimised, prod, sum};
 use super::*;
