@@ -1,6 +1,6 @@
 //! The variants with mutable arrays: two arrays, one array, `Contrib`, and the tape.
 //!
-//! **Two arrays** ([001] Fig. 10). A call of a backpropagator adds to its place in a staging array; an input scalar adds to its place in the cotangent
+//! **Two arrays** (Fig. 10). A call of a backpropagator adds to its place in a staging array; an input scalar adds to its place in the cotangent
 //! collector. A place that nothing called holds the backpropagator `λz. 0`, so nothing is run for it. All that a call does takes constant time.
 //!
 //! **One array** (section 10.1). The collector repeats the staging array at the inputs, so it is dropped.

@@ -1,7 +1,7 @@
 //! Backpropagators and the jobs that make them.
 //!
 //! A scalar of the differentiated program is a pair of its value and the identifier of its backpropagator, a linear function from its cotangent to
-//! that of the whole input ([001] section 5). A backpropagator has one of three forms (section 6):
+//! that of the whole input (section 5). A backpropagator has one of three forms (section 6):
 //!
 //! ```text
 //! λz. one-hot z                               of an input
@@ -11,11 +11,11 @@
 //!
 //! So they are data: a closure is an entry of its job, and its identifier says where. An entry of the third form keeps its arguments, and the
 //! partial derivatives are taken when it is called; or it keeps the partial derivatives, which is `Contrib` of section 10.2. A *leaf call* is a
-//! straight piece of program with one identifier for all scalars that it gives ([001] section 14 asks for this); its backpropagator has a cotangent
+//! straight piece of program with one identifier for all scalars that it gives (section 14 asks for this); its backpropagator has a cotangent
 //! for each of them.
 //!
 //! **Compound identifiers** (section 12.2). A fork ends a job, and a join begins one, so a job is sequential. Identifiers are pairs of a job and a
-//! number within it. A backpropagator calls only those that are below it in the order that forks and joins give; [`Jobs::is_below`] decides it.
+//! number within it. A backpropagator calls only those that are below it in the order that forks and joins give.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -223,7 +223,7 @@ impl<T> Jobs<T> {
         self.jobs.iter().map(|job| job.entries.len()).sum()
     }
 
-    /// Whether a job comes before another one: the transitive closure of "forks into" and "joins into" ([001] section 12.2).
+    /// Whether a job comes before another one: the transitive closure of "forks into" and "joins into" (section 12.2).
     #[cfg(test)]
     pub(super) fn is_before(&self, low: JobId, high: JobId) -> bool {
         // Climbs down from the later job; jobs that end before the fork that began a task come before all of the task.

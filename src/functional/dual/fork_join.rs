@@ -1,4 +1,4 @@
-//! The reverse pass of programs that fork: forks become joins, and joins become forks ([001] section 12.4, Fig. 15).
+//! The reverse pass of programs that fork: forks become joins, and joins become forks (section 12.4, Fig. 15).
 //!
 //! ```text
 //! resolve task = resolve job; where the job began by a join: both arms, at the same time; then the task up to the fork

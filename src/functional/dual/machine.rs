@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Forks.** A fork ends the job. The second arm goes to another thread if one is free, else it comes after the first one; each arm begins a job, and
-//! so does the join ([001] section 12.1). Jobs are the same for any number of threads, but for their numbers.
+//! so does the join (section 12.1). Jobs are the same for any number of threads, but for their numbers.
 //!
 //! Nothing recurses: calls, loops and forks are stacks.
 
@@ -256,6 +256,13 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         self.values.pop().map_or_else(|| broken("a value is missing"), Ok)
     }
 
+    fn pop_real(&mut self) -> Result<Scalar<T>> {
+        match self.values.pop() {
+            Some(Value::Real(x)) => Ok(x),
+            _ => broken("a real number is needed"),
+        }
+    }
+
     fn bind(&mut self, slot: u32, value: DualValue<T>) {
         self.frames.truncate(self.base + slot as usize);
         self.frames.push(value);
@@ -460,8 +467,11 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
             return Ok(Value::Real(self.recorder.operation(self.shared, prim, args)?));
         }
         if operation::is_differentiable(prim) {
-            let args = self.values[at..].iter().map(|x| x.as_real().cloned()).collect::<Result<_>>()?;
-            self.values.truncate(at);
+            let mut args: SmallVec<[Scalar<T>; 2]> = SmallVec::new();
+            for _ in 0..arity {
+                args.push(self.pop_real()?);
+            }
+            args.reverse();
             return Ok(Value::Real(self.recorder.operation(self.shared, prim, args)?));
         }
         if let Prim::ToReal = prim {
@@ -479,8 +489,13 @@ impl<'a, 'scope, T: Numeric + Send + Sync> Machine<'a, 'scope, T> {
         let shared = self.shared;
         let Some(of) = shared.code.leaves.get(leaf as usize) else { return broken("there is no leaf") };
         let Some(at) = self.values.len().checked_sub(of.operands) else { return broken("an operand is missing") };
-        let args = self.values[at..].iter().map(|x| x.as_real().cloned()).collect::<Result<Vec<Scalar<T>>>>()?;
-        self.values.truncate(at);
+        let mut args = Vec::with_capacity(of.operands);
+        for value in self.values.drain(at..) {
+            match value {
+                Value::Real(x) => args.push(x),
+                _ => return broken("a real number is needed"),
+            }
+        }
         let registers = of.registers(args.iter().map(|arg| arg.value.clone()), shared.users)?;
         self.steps += registers.len() as u64;
         Ok(LeafCall { of, args, registers })

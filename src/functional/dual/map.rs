@@ -1,6 +1,6 @@
 //! A persistent ordered map: the staging map and the cotangent collector of the pure variants.
 //!
-//! A weight-balanced binary tree, as `Data.Map` of Haskell, which [001] takes it from. Its depth is logarithmic in its size, so the recursion
+//! A weight-balanced binary tree, as `Data.Map` of Haskell, which the paper takes. Its depth is logarithmic in its size, so the recursion
 //! here is, too. Each operation adds the nodes that it visits to a counter of the caller: that is the logarithm that mutable arrays remove.
 
 use std::sync::Arc;

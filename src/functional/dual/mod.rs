@@ -1,4 +1,5 @@
-//! Dual-numbers reverse mode, sequential and parallel, after Smeding and Vákár, *Parallel Dual-Numbers Reverse AD* ([001]).
+//! Dual-numbers reverse mode, sequential and parallel, after Smeding and Vákár, *Parallel Dual-Numbers Reverse AD*. Sections and
+//! figures, here and in the files, are those of this paper.
 //!
 //! A real number becomes a pair of itself and its *backpropagator*, a linear function from its cotangent to the cotangent of the input:
 //!
@@ -80,7 +81,7 @@ use workers::Workers;
 
 pub use backpropagator::{Id, JobId, Scalar};
 pub use transform::{Figure, Transformed, transform};
-pub use wrapper::{Steps, run};
+pub use wrapper::Steps;
 
 /// The steps of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +139,8 @@ pub struct Options {
     /// One identifier for each leaf call; not with pure variants.
     pub leaf_calls: bool,
     /// Whether calls of the outputs are staged. `Deinterleave` as printed carries them out at once, so a backpropagator may be called once more for
-    /// each output that it stands beside (footnote 26), and [`Variant::OneArray`] loses cotangents of outputs that are inputs. [`Variant::ForkJoin`] always stages them.
+    /// each output that it stands beside (footnote 26), and [`Variant::OneArray`] loses cotangents of outputs that are inputs.
+    /// [`Variant::ForkJoin`] always stages them.
     pub stage_outputs: bool,
     /// The threads of [`Variant::ForkJoin`].
     pub threads: usize,

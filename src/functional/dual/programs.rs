@@ -1,4 +1,4 @@
-//! The programs of Table 1 of [001], and others that tests share.
+//! The programs of Table 1 of the paper, and others that tests share.
 
 use std::cell::RefCell;
 use std::ops::{Add, Mul, Neg, Sub};

@@ -1,6 +1,6 @@
 //! The variants whose cotangents are values: naive, staged, Cayley-transformed, and with only the scalars kept.
 //!
-//! **Naive** ([001] Fig. 6). A call gives a cotangent of the whole input, `c`; calls of one backpropagator are not merged, so there are as many as there
+//! **Naive** (Fig. 6). A call gives a cotangent of the whole input, `c`; calls of one backpropagator are not merged, so there are as many as there
 //! are paths to it. A sum of two cotangents and a zero take as long as the input is large.
 //!
 //! **Staged** (Fig. 8). A call gives a *staged* value, `(c, {id -> d})`: a cotangent, and calls to be made later. A union adds the arguments of equal

@@ -129,7 +129,7 @@ fn random_programs_by_the_figures() {
         let expected: Vec<Field> = gradient.iter().flat_map(|v| v.numbers()).copied().collect();
         for (figure, worst) in Figure::ALL.into_iter().zip(&mut worst) {
             let transformed = transform(&program, figure).unwrap();
-            let (_, found, steps) = run(&transformed, &args, &[Field::new(1)]).unwrap();
+            let (_, found, steps) = transformed.run(&args, &[Field::new(1)]).unwrap();
             assert_eq!(found, expected, "seed {seed} {figure:?}\n{program}");
             let all = steps.forward + steps.reverse + steps.external;
             *worst = worst.max(all as f64 / (cost + size as u64) as f64);
@@ -196,7 +196,7 @@ fn growth_of_the_variants() {
         println!("{variant:?}: work grows with the exponent {:.4}", 1.0 + flat);
         assert!(flat.abs() < 0.02);
     }
-    // The naive variant on sharing: twice for each doubling, [001] Fig. 2.
+    // The naive variant on sharing: twice for each doubling, Fig. 2.
     let naive = |n: usize| {
         let (_, _, counts) = gradient(&doubled(n), &reals(&[1.0]), Options::of(Variant::Naive)).unwrap();
         counts.work as f64

@@ -1,6 +1,6 @@
 //! The shape of an input, and its cotangents as tuples of that shape.
 //!
-//! `Interleave` gives each input scalar a setter that is made of the setters of the tuples around it ([001] Fig. 9). Here a scalar knows the node above
+//! `Interleave` gives each input scalar a setter that is made of the setters of the tuples around it (Fig. 9). Here a scalar knows the node above
 //! it, and so on up; a setter climbs to the root, and rebuilds the path.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Golden values of [001], and the claims of each step.
+//! Golden values of the paper, and the claims of each step.
 
 use super::backpropagator::{Backpropagator, Calls, Id, Job, Jobs};
 use super::pure::Pure;
@@ -76,7 +76,7 @@ pub(super) fn example() -> Program {
     b.finish(body.unwrap()).unwrap()
 }
 
-/// [001] Fig. 1 and section 6.1.
+/// Fig. 1 and section 6.1.
 #[test]
 fn example_of_the_paper() {
     let program = example();
@@ -450,7 +450,7 @@ fn what_loses_is_not_called() {
     }
     for figure in Figure::ALL {
         let transformed = transform(&program, figure).unwrap();
-        let (_, gradient, _) = run(&transformed, &reals(&[3.0, 0.0]), &[1.0]).unwrap();
+        let (_, gradient, _) = transformed.run(&reals(&[3.0, 0.0]), &[1.0]).unwrap();
         assert_eq!(gradient, [1.0, 0.0], "{figure:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Running transformed programs: the wrapper of [001], Figures 7 to 10, around [`transform`](super::transform).
+//! Running transformed programs: the wrapper of the paper, Figures 7 to 10, around [`transform`](super::transform()).
 //!
 //! `Interleave` makes the dual form of an input, `Deinterleave` takes that of an output apart, and `SResolve` calls the staged backpropagators from the
 //! highest identifier down. The functions themselves are values of the evaluator, so its counter counts all that they do; what the external functions
@@ -42,83 +42,85 @@ enum Cotangent<T> {
     Sparse(Map<T>),
 }
 
-/// The value of a program, the cotangents of its input for those of its real numbers, and what it took.
-///
-/// # Errors
-/// [`Error::Request`] for functions in the input or the result; those of evaluating the program.
-pub fn run<T: Numeric + Send + Sync + 'static>(
-    transformed: &Transformed,
-    args: &[Value<T>],
-    cotangents: &[T],
-) -> Result<(Value<T>, Vec<T>, Steps)> {
-    let inputs: usize = args.iter().map(|arg| arg.numbers().len()).sum();
-    let external = Rc::new(Cell::new(0));
-    let host = Host { externals: transformed.externals, figure: transformed.figure, inputs, work: external.clone() };
-    let adder = host.clone();
-    let mut machine = Machine::new(&transformed.program)?.with_host(move |f, arg| host.call(f, &arg));
-    let pair = machine.evaluate(&[])?;
-    let (input, function) = pair.as_pair()?;
+impl Transformed {
+    /// The value of a program, the cotangents of its input for those of its real numbers, and what it took.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for functions in the input or the result; those of evaluating the program.
+    pub fn run<T: Numeric + Send + Sync + 'static>(
+        &self,
+        args: &[Value<T>],
+        cotangents: &[T],
+    ) -> Result<(Value<T>, Vec<T>, Steps)> {
+        let inputs: usize = args.iter().map(|arg| arg.numbers().len()).sum();
+        let external = Rc::new(Cell::new(0));
+        let host = Host { externals: self.externals, figure: self.figure, inputs, work: external.clone() };
+        let adder = host.clone();
+        let mut machine = Machine::new(&self.program)?.with_host(move |f, arg| host.call(f, &arg));
+        let pair = machine.evaluate(&[])?;
+        let (input, function) = pair.as_pair()?;
 
-    // Interleave.
-    let mut k = 0;
-    let mut dual_args = Vec::with_capacity(args.len());
-    for arg in args {
-        dual_args.push(map_scalars(arg, |x| {
-            let backpropagator = machine.call(input, Value::Int(k))?;
-            k += 1;
-            Ok(Value::pair(x.clone(), backpropagator))
-        })?);
-    }
-    let mut result = machine.call(function, Value::tuple(dual_args))?;
-    let mut identifiers = 0;
-    if transformed.figure != Figure::Naive {
-        let with_next = machine.call(&result, Value::Int(k))?;
-        let (value, next) = with_next.as_pair()?;
-        (result, identifiers) = (value.clone(), usize::try_from(next.as_int()?).map_err(|_| Error::Overflow)?);
-    }
+        // Interleave.
+        let mut k = 0;
+        let mut dual_args = Vec::with_capacity(args.len());
+        for arg in args {
+            dual_args.push(map_scalars(arg, |x| {
+                let backpropagator = machine.call(input, Value::Int(k))?;
+                k += 1;
+                Ok(Value::pair(x.clone(), backpropagator))
+            })?);
+        }
+        let mut result = machine.call(function, Value::tuple(dual_args))?;
+        let mut identifiers = 0;
+        if self.figure != Figure::Naive {
+            let with_next = machine.call(&result, Value::Int(k))?;
+            let (value, next) = with_next.as_pair()?;
+            (result, identifiers) = (value.clone(), usize::try_from(next.as_int()?).map_err(|_| Error::Overflow)?);
+        }
 
-    // Deinterleave.
-    let mut outputs = Vec::new();
-    let value = take_scalars(&result, &mut outputs)?;
-    if outputs.len() != cotangents.len() {
-        return Err(Error::Request(format!("the value has {} real numbers", outputs.len())));
+        // Deinterleave.
+        let mut outputs = Vec::new();
+        let value = take_scalars(&result, &mut outputs)?;
+        if outputs.len() != cotangents.len() {
+            return Err(Error::Request(format!("the value has {} real numbers", outputs.len())));
+        }
+        let forward = machine.counts().steps;
+        let mut steps = Steps { forward, ..Steps::default() };
+        let seeds = outputs.into_iter().zip(cotangents.iter().cloned());
+        let gradient = match self.figure {
+            Figure::Naive => {
+                let mut sum = vec![T::zero(); inputs];
+                for (d, z) in seeds {
+                    let c = machine.call(&d, Value::Real(z))?;
+                    sum = adder.add(&sum, c.as_opaque::<Vec<T>>()?);
+                }
+                sum
+            }
+            Figure::Staged | Figure::Cayley => {
+                let mut state = adder.zero();
+                for (d, z) in seeds {
+                    let (id, f) = d.as_pair()?;
+                    state = adder.stage(&state, id.as_int()?, f.clone(), z)?;
+                }
+                resolve(&mut machine, &adder, state, &mut steps)?
+            }
+            Figure::Arrays | Figure::Contrib => {
+                let mut arrays = Arrays::alloc(inputs, identifiers);
+                for (d, z) in seeds {
+                    let (id, f) = d.as_pair()?;
+                    arrays.stage(id.as_int()?, f, z)?;
+                }
+                external.set(external.get() + (inputs + identifiers) as u64);
+                match self.figure {
+                    Figure::Arrays => resolve_arrays(&mut machine, arrays, &mut steps)?,
+                    _ => resolve_lists(arrays, inputs, &adder, &mut steps)?,
+                }
+            }
+        };
+        steps.reverse = machine.counts().steps - forward;
+        steps.external = external.get();
+        Ok((value, gradient, steps))
     }
-    let forward = machine.counts().steps;
-    let mut steps = Steps { forward, ..Steps::default() };
-    let seeds = outputs.into_iter().zip(cotangents.iter().cloned());
-    let gradient = match transformed.figure {
-        Figure::Naive => {
-            let mut sum = vec![T::zero(); inputs];
-            for (d, z) in seeds {
-                let c = machine.call(&d, Value::Real(z))?;
-                sum = adder.add(&sum, c.as_opaque::<Vec<T>>()?);
-            }
-            sum
-        }
-        Figure::Staged | Figure::Cayley => {
-            let mut state = adder.zero();
-            for (d, z) in seeds {
-                let (id, f) = d.as_pair()?;
-                state = adder.stage(&state, id.as_int()?, f.clone(), z)?;
-            }
-            resolve(&mut machine, &adder, state, &mut steps)?
-        }
-        Figure::Arrays | Figure::Contrib => {
-            let mut arrays = Arrays::alloc(inputs, identifiers);
-            for (d, z) in seeds {
-                let (id, f) = d.as_pair()?;
-                arrays.stage(id.as_int()?, f, z)?;
-            }
-            external.set(external.get() + (inputs + identifiers) as u64);
-            match transformed.figure {
-                Figure::Arrays => resolve_arrays(&mut machine, arrays, &mut steps)?,
-                _ => resolve_lists(arrays, inputs, &adder, &mut steps)?,
-            }
-        }
-    };
-    steps.reverse = machine.counts().steps - forward;
-    steps.external = external.get();
-    Ok((value, gradient, steps))
 }
 
 /// `SResolve`.

@@ -1,4 +1,4 @@
-//! Dual-numbers reverse mode as a transformation of programs, typed, as the figures of [001] print it.
+//! Dual-numbers reverse mode as a transformation of programs, typed, as the figures of the paper print it.
 //!
 //! ```text
 //! Fig. 6   D1[R] = R * (R -> c)                                                       naive
@@ -9,8 +9,9 @@
 //! ```
 //!
 //! `c` is the cotangent of the input and `s` a staged value; programs do not look into them, so their operations are external functions: `zero`, `plus`,
-//! `one_hot`, and `scall`; in Fig. 10 the last two have effects on the arrays, which evaluation by value puts in order. All else is the program itself, with the next identifier passed on where there are identifiers. Every program it makes is
-//! verified; [`run`](super::wrapper::run) gives the external functions, and resolves.
+//! `one_hot`, and `scall`. In Fig. 10 the last two have effects on the arrays, which evaluation by value puts in order. All else is the program itself,
+//! with the next identifier passed on where there are identifiers. Every program it makes is verified; [`Transformed::run`] gives the external
+//! functions, and resolves.
 //!
 //! The source is that of Fig. 4 and section 11: products, sums, functions, recursion, data types. Arrays, loops and forks are for the machine, whose
 //! identifiers need no passing on.

@@ -12,7 +12,7 @@ fn judge(program: &Program, args: &[Value<f64>]) {
     let expected = forward(program, args);
     for figure in FIGURES {
         let transformed = transform(program, figure).unwrap();
-        let (value, gradient, _) = run(&transformed, args, &[1.0]).unwrap();
+        let (value, gradient, _) = transformed.run(args, &[1.0]).unwrap();
         assert_eq!(value, evaluate(program, args).unwrap().0, "{figure:?}");
         close(&gradient, &expected, 1e-10);
     }
@@ -24,7 +24,7 @@ fn figures_on_the_example() {
     judge(&program, &reals(&[12.0, 13.0]));
     for figure in FIGURES {
         let transformed = transform(&program, figure).unwrap();
-        let (value, gradient, steps) = run(&transformed, &reals(&[12.0, 13.0]), &[1.0]).unwrap();
+        let (value, gradient, steps) = transformed.run(&reals(&[12.0, 13.0]), &[1.0]).unwrap();
         assert_eq!((value, gradient), (Value::Real(300.0), vec![37.0, 12.0]));
         // Both inputs, the sum, and the product.
         assert_eq!(steps.calls, if figure == Figure::Naive { 0 } else { 4 });
@@ -37,7 +37,7 @@ fn figures_on_sharing() {
     for figure in FIGURES {
         let steps = |n: usize| {
             let transformed = transform(&doubled(n), figure).unwrap();
-            let (_, gradient, steps) = run(&transformed, &reals(&[1.5]), &[1.0]).unwrap();
+            let (_, gradient, steps) = transformed.run(&reals(&[1.5]), &[1.0]).unwrap();
             assert_eq!(gradient, [(1u64 << n) as f64]);
             steps.reverse as f64
         };
@@ -62,12 +62,12 @@ fn figures_are_deep_on_a_small_stack() {
     let run = || {
         for figure in FIGURES.into_iter().filter(|f| *f != Figure::Naive) {
             let transformed = transform(&power(100_000), figure).unwrap();
-            let (_, gradient, steps) = run(&transformed, &[Value::Real(Field::new(3))], &[Field::new(1)]).unwrap();
+            let (_, gradient, steps) = transformed.run(&[Value::Real(Field::new(3))], &[Field::new(1)]).unwrap();
             assert_eq!(gradient[0], Field::new(100_000).mul(&Field::new(3).pow(99_999)));
             assert_eq!(steps.calls, 1 + 100_000 + 1);
             let transformed = transform(&doubled(100_000), figure).unwrap();
             let args = [Value::Real(Field::new(3))];
-            let (_, gradient, _) = super::super::run(&transformed, &args, &[Field::new(1)]).unwrap();
+            let (_, gradient, _) = transformed.run(&args, &[Field::new(1)]).unwrap();
             assert_eq!(gradient[0], Field::new(2).pow(100_000));
         }
     };
@@ -169,7 +169,7 @@ fn figures_on_several_outputs() {
     let (expected, _) = derivative.run(&args).unwrap().pull_back(&[1.0, 2.0, 3.0]).unwrap();
     for figure in FIGURES {
         let transformed = transform(&program, figure).unwrap();
-        let (value, gradient, _) = run(&transformed, &args, &[1.0, 2.0, 3.0]).unwrap();
+        let (value, gradient, _) = transformed.run(&args, &[1.0, 2.0, 3.0]).unwrap();
         assert_eq!(value.numbers(), [&270.0, &180.0, &342.0]);
         assert_eq!(gradient, numbers(&expected));
     }
