@@ -9,13 +9,13 @@
 //! D[build n (i. t)]        the same of indices, whose tangents are zero
 //! D[t ! s]                 (x ! i, fn v. (x' v) ! i)                          (x ! i, fn v. x' (v at i, else 0))
 //! D[sum t]                 (sum x, fn v. total (x' v))                        (sum x, fn v. x' (v everywhere))
+//! D[iterate]               the last state of the scan over as many indices as the loop has steps, which are counted first
 //! D[scan], where y = fn s. fn t. D[e], over indices, with the path p of states
 //!    (p, fn v. the scan of (s, w) by (fst (y s t), snd (y s t) (v, w, 0)))    from the last step on: w := the cell of s after (snd (y p[t] t) w),
 //!                                                                             plus what is owed to the state before
 //! ```
 
 use super::transform::{Opened, Scope, Transform, linear};
-use super::types::unsupported;
 use super::{Mode, PASS};
 use crate::base::VarId;
 use crate::error::{Error, Result};
@@ -43,7 +43,11 @@ impl Transform<'_> {
                 let path = init.close(&mut self.out, path)?;
                 array.close(&mut self.out, path)
             }
-            Term::Iterate { .. } => Err(unsupported("a loop without a number of steps")),
+            Term::Iterate { state, init, cond, body } => {
+                let p = self.open(*init)?;
+                let last = self.iterate(e, *state, *cond, *body, p)?;
+                p.close(&mut self.out, last)
+            }
             _ => Err(Error::bug(PASS, "a term without a rule")),
         }
     }
@@ -216,10 +220,73 @@ impl Transform<'_> {
         })?;
         let path = Opened::new(b, path);
         let value = b.var(path.var);
-        let steps = Steps { scope, state, path, indices };
+        let steps = Steps { scope, state, path, indices, counted: true };
         let result = self.result(e, value, &mut |b, v| match mode {
             Mode::Forward => steps.forward(b, v, p, &call),
             Mode::Reverse => steps.reverse(b, v, p, &call),
+        })?;
+        let body = path.close(&mut self.out, result)?;
+        let body = indices.close(&mut self.out, body)?;
+        y.close(&mut self.out, body)
+    }
+}
+
+impl Transform<'_> {
+    /// The last state of a loop: it is run to count its steps, and then its path is that of a scan.
+    fn iterate(&mut self, e: TermId, s: VarId, cond: TermId, body: TermId, p: Opened) -> Result<TermId> {
+        let (mode, scope, state) = (self.mode, self.scope(e), self.second(body));
+        let (derivative, test) = (self.take(body)?, self.take(cond)?);
+        let b = &mut self.out;
+        let function = b.push(Term::Fn(s, derivative))?;
+        let y = Opened::new(b, function);
+        let next = |b: &mut Builder, s: TermId, _: TermId| {
+            let f = b.var(y.var);
+            b.apply(f, s)
+        };
+        // The condition has a state variable of its own.
+        let test = b.fst(test)?;
+        let now = b.fresh("s", b.context.var_ty(s));
+        b.rename_free(test, &[s], &[now]);
+        let (first, zero) = (p.fst(b)?, b.int(0)?);
+        let init = b.pair(first, zero)?;
+        let counting = b.iterate(
+            init,
+            |b, counted| {
+                let s = b.var(counted);
+                let s = b.fst(s)?;
+                b.push(Term::Let(now, s, test))
+            },
+            |b, counted| {
+                let (s, k, one) = (b.var(counted), b.var(counted), b.int(1)?);
+                let (s, k) = (b.fst(s)?, b.snd(k)?);
+                let unused = b.unit()?;
+                let d: TermId = next(b, s, unused)?;
+                let (s, k) = (b.fst(d)?, b.prim(Prim::IntAdd, &[k, one])?);
+                b.pair(s, k)
+            },
+        )?;
+        let n = b.snd(counting)?;
+        let all = b.build(n, "i", |b, i| Ok(b.var(i)))?;
+        let indices = Opened::new(b, all);
+        let (first, all) = (p.fst(b)?, b.var(indices.var));
+        let path = b.scan(End::First, first, all, |b, s, t| {
+            let (s, t) = (b.var(s), b.var(t));
+            let d: TermId = next(b, s, t)?;
+            b.fst(d)
+        })?;
+        let path = Opened::new(b, path);
+        let (states, all) = (b.var(path.var), b.var(indices.var));
+        let n = b.push(Term::Length(all))?;
+        let value = b.index(states, n)?;
+        let steps = Steps { scope, state, path, indices, counted: false };
+        let result = self.result(e, value, &mut |b, v| match mode {
+            Mode::Forward => {
+                let path = steps.forward(b, v, p, &next)?;
+                let all = b.var(indices.var);
+                let n = b.push(Term::Length(all))?;
+                b.index(path, n)
+            }
+            Mode::Reverse => steps.reverse(b, v, p, &next),
         })?;
         let body = path.close(&mut self.out, result)?;
         let body = indices.close(&mut self.out, body)?;
@@ -261,6 +328,8 @@ struct Steps {
     state: TypeId,
     path: Opened,
     indices: Opened,
+    /// Whether steps read their index, and the whole path is the value; else the last state is.
+    counted: bool,
 }
 
 /// The derivative of a step, of a state and an index.
@@ -273,10 +342,13 @@ impl Steps {
             let (states, at, t) = (b.var(self.path.var), b.var(t), b.var(t));
             let s = b.index(states, at)?;
             let d = call(b, s, t)?;
-            let unit = b.types().linear_unit();
-            let (map, env, w, zero) = (b.snd(d)?, b.var(v), b.var(w), linear(b, Linear::Zero(unit))?);
-            let env = linear(b, Linear::Extend(env, w))?;
-            let env = linear(b, Linear::Extend(env, zero))?;
+            let (map, env, w) = (b.snd(d)?, b.var(v), b.var(w));
+            let mut env = linear(b, Linear::Extend(env, w))?;
+            if self.counted {
+                let unit = b.types().linear_unit();
+                let zero = linear(b, Linear::Zero(unit))?;
+                env = linear(b, Linear::Extend(env, zero))?;
+            }
             b.apply(map, env)
         })
     }
@@ -288,7 +360,8 @@ impl Steps {
             b.push(Term::Length(all))
         };
         let (n, last, owed) = (length(b)?, length(b)?, b.var(v));
-        let (zero, w) = (linear(b, Linear::Zero(self.scope.env))?, b.index(owed, last)?);
+        let zero = linear(b, Linear::Zero(self.scope.env))?;
+        let w = if self.counted { b.index(owed, last)? } else { owed };
         let init = b.pair(zero, w)?;
         let folded = b.fold(n, init, |b, k, s| {
             let (n, k, one) = (length(b)?, b.var(k), b.int(-1)?);
@@ -301,16 +374,21 @@ impl Steps {
                 let d = call(b, state, now)?;
                 let (map, w) = (b.snd(d)?, b.var(s));
                 let w = b.snd(w)?;
-                let env = b.apply(map, w)?;
-                let split = linear(b, Linear::Split(self.scope.depth + 1, env))?;
-                let env = b.fst(split)?;
+                let mut env = b.apply(map, w)?;
+                if self.counted {
+                    let split = linear(b, Linear::Split(self.scope.depth + 1, env))?;
+                    env = b.fst(split)?;
+                }
                 let split = linear(b, Linear::Split(self.scope.depth, env))?;
                 b.let_("r", split, |b, r| {
-                    let (before, rest, w, owed, at) = (b.var(s), b.var(r), b.var(r), b.var(v), b.var(t));
-                    let (before, rest, w) = (b.fst(before)?, b.fst(rest)?, b.snd(w)?);
+                    let (before, rest, w) = (b.var(s), b.var(r), b.var(r));
+                    let (before, rest, mut w) = (b.fst(before)?, b.fst(rest)?, b.snd(w)?);
                     let env = linear(b, Linear::Plus(before, rest))?;
-                    let owed = b.index(owed, at)?;
-                    let w = linear(b, Linear::Plus(w, owed))?;
+                    if self.counted {
+                        let (owed, at) = (b.var(v), b.var(t));
+                        let owed = b.index(owed, at)?;
+                        w = linear(b, Linear::Plus(w, owed))?;
+                    }
                     b.pair(env, w)
                 })
             })

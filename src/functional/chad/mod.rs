@@ -8,18 +8,20 @@
 //! once more for what it captures, so that of `d` functions, of which each calls the one before, `d (d + 1) / 2` bodies are run again ([000], section 9, refutes
 //! the remark of [003] that nothing is computed twice; [`efficient`](super::efficient) repairs it).
 //!
-//! Sums have the rules of [000], Fig. 2; arrays those of section 10, with scans and folds in the same way. Refused: recursion and loops without a number of
-//! steps, which [003] does not have; external functions; opaque values.
+//! Sums have the rules of [000], Fig. 2; arrays those of section 10, with scans and folds in the same way. Refused: recursion,
+//! which [003] does not have; external functions; opaque values.
 //!
 //! | file | job |
 //! |---|---|
 //! | `transform` | the rules without arrays |
 //! | `arrays` | the others |
 //! | `types` | the types of derivatives |
+//! | `readable`, `write` | derivatives for reading |
 //! | `desugar` | what comes before: folds and reductions by scans |
 
 mod arrays;
 mod desugar;
+mod readable;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -49,6 +51,8 @@ pub struct Derivative {
     pub mode: Mode,
     /// The types of tangents or cotangents of the parameters.
     pub parameters: Vec<TypeId>,
+    /// The number of variables of the source, which are the first ones of the derivative.
+    variables: usize,
 }
 
 /// The derivative of a program.
@@ -57,6 +61,7 @@ pub struct Derivative {
 /// [`Error::Limitation`] for what the method does not have.
 pub fn differentiate(source: &Program, mode: Mode) -> Result<Derivative> {
     let program = desugar::desugar(source)?;
+    let variables = program.vars.len();
     let (program, env) = transform::transform(&program, mode)?;
     let mut parameters = Vec::new();
     if let Type::Linear(LinearType::Environment(mut cells)) = program.types[env] {
@@ -66,7 +71,7 @@ pub fn differentiate(source: &Program, mode: Mode) -> Result<Derivative> {
         }
     }
     parameters.reverse();
-    Ok(Derivative { program, mode, parameters })
+    Ok(Derivative { program, mode, parameters, variables })
 }
 
 impl Derivative {

@@ -190,18 +190,21 @@ impl Transform<'_> {
 
     fn let_(&mut self, e: TermId, x: VarId, value: TermId, body: TermId) -> Result<TermId> {
         let (scope, mode) = (self.scope(e), self.mode);
+        let primed = format!("{}'", self.source.vars[x].name);
         let (p, q) = (self.open(value)?, self.open(body)?);
         let y = q.fst(&mut self.out)?;
         let result = self.result(e, y, &mut |b, v| match mode {
             Mode::Forward => {
                 let dx = p.map(b, v)?;
-                let env = b.var(v);
-                let env = linear(b, Linear::Extend(env, dx))?;
-                q.map_of(b, env)
+                b.let_(&primed, dx, |b, dx| {
+                    let (env, dx) = (b.var(v), b.var(dx));
+                    let env = linear(b, Linear::Extend(env, dx))?;
+                    q.map_of(b, env)
+                })
             }
             Mode::Reverse => {
                 let owed = q.map(b, v)?;
-                under(b, scope, owed, &mut |b, w| p.map_of(b, w))
+                under(b, scope, owed, &mut |b, w| b.let_(&primed, w, |b, w| p.map(b, w)))
             }
         })?;
         let body = q.close(&mut self.out, result)?;

@@ -103,7 +103,7 @@ fn close(b: &mut Builder, name: Option<VarId>, x: VarId, free: &[VarId], body: T
     // The body gets variables of its own for what it captures.
     let own: Vec<VarId> =
         free.iter().map(|y| b.fresh(&b.context.vars[*y].name.clone(), b.context.var_ty(*y))).collect();
-    rename_free(b, body, free, &own);
+    b.rename_free(body, free, &own);
     let env: Vec<TypeId> = own.iter().map(|y| b.context.var_ty(*y)).collect();
     let env = b.types().tuple(&env);
     let arg = b.context.var_ty(x);
@@ -151,21 +151,4 @@ fn close(b: &mut Builder, name: Option<VarId>, x: VarId, free: &[VarId], body: T
     let free: Vec<TermId> = free.iter().map(|y| b.var(*y)).collect();
     let env = b.tuple(&free)?;
     b.push(Term::Linear(Linear::Close(env, code)))
-}
-
-/// Puts variables in place of others in a term that this pass has built.
-fn rename_free(b: &mut Builder, body: TermId, from: &[VarId], to: &[VarId]) {
-    if from.is_empty() {
-        return;
-    }
-    let map: std::collections::BTreeMap<VarId, VarId> = from.iter().copied().zip(to.iter().copied()).collect();
-    let mut todo = vec![body];
-    while let Some(e) = todo.pop() {
-        if let Term::Var(x) = &b.context.terms[e]
-            && let Some(y) = map.get(x)
-        {
-            b.context.terms[e] = Term::Var(*y);
-        }
-        todo.extend(b.context.terms[e].operands());
-    }
 }

@@ -131,7 +131,7 @@ impl Transform<'_> {
         let test = b.fst(test)?;
         let (s, now) = (b.fresh("s", b.context.var_ty(state)), b.var(step.carried));
         let now = b.fst(now)?;
-        let test = rename(b, test, state, s)?;
+        b.rename_free(test, &[state], &[s]);
         let cond = b.push(Term::Let(s, now, test))?;
         let body = step.body(b, &tape)?;
         let looped = b.push(Term::Iterate { state: step.carried, init, cond, body })?;
@@ -186,17 +186,4 @@ impl Step {
         let now = b.fst(now)?;
         b.push(Term::Let(self.state, now, next))
     }
-}
-
-/// The same term with another variable in place of a free one.
-fn rename(b: &mut Builder, e: TermId, from: VarId, to: VarId) -> Result<TermId> {
-    // The condition was built by this pass, and nothing else reads its variables.
-    let mut todo = vec![e];
-    while let Some(e) = todo.pop() {
-        if b.context.terms[e] == Term::Var(from) {
-            b.context.terms[e] = Term::Var(to);
-        }
-        todo.extend(b.context.terms[e].operands());
-    }
-    Ok(e)
 }

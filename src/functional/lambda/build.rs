@@ -13,6 +13,8 @@
 //!
 //! Passes, which may not recurse, make variables with [`Builder::fresh`] and terms with [`Builder::push`].
 
+use std::collections::BTreeMap;
+
 use super::data::{Context, Data, DataId, End, External, ExternalId, Prim, Program, Term, TermId, TypeId, Variable};
 use super::types::{Types, infer};
 use crate::base::{Arena, Id, VarId};
@@ -135,6 +137,21 @@ impl Builder {
         self.context.terms = kept;
         self.context.term_types = types;
         new.get(body.index()).copied().unwrap_or(body)
+    }
+
+    /// Puts variables in place of others wherever they occur in a term, which is then another one. For terms that a pass has built, and that
+    /// nothing else uses.
+    pub fn rename_free(&mut self, e: TermId, from: &[VarId], to: &[VarId]) {
+        let map: BTreeMap<VarId, VarId> = from.iter().copied().zip(to.iter().copied()).collect();
+        let mut todo = if map.is_empty() { Vec::new() } else { vec![e] };
+        while let Some(e) = todo.pop() {
+            if let Term::Var(x) = &self.context.terms[e]
+                && let Some(y) = map.get(x)
+            {
+                self.context.terms[e] = Term::Var(*y);
+            }
+            todo.extend(self.context.terms[e].operands());
+        }
     }
 
     /// A variable.

@@ -243,3 +243,98 @@ fn problems_have_places() {
         assert_eq!(error.to_string(), expected, "{text}");
     }
 }
+
+/// What passes may get wrong.
+#[test]
+fn the_verifier_refuses() {
+    let broken = |change: &dyn Fn(&mut Program)| {
+        let mut program = parse("param x : real\nparam k : int\nlet y = x * x in fst (y, k)").unwrap();
+        change(&mut program);
+        match verify("test", &program) {
+            Err(crate::error::Error::Bug { message, .. }) => message,
+            other => format!("{other:?}"),
+        }
+    };
+    let find = |program: &Program, wanted: fn(&Term) -> bool| {
+        program.terms.iter().find(|(_, term)| wanted(term)).map(|(e, _)| e).unwrap()
+    };
+    assert_eq!(broken(&|_| {}), "Ok(())");
+    assert_eq!(
+        broken(&|program| {
+            let prim = find(program, |term| matches!(term, Term::Prim(..)));
+            program.context.terms[prim] = Term::Unit;
+        }),
+        "e2 has 0 users"
+    );
+    assert_eq!(
+        broken(&|program| {
+            let fst = find(program, |term| matches!(term, Term::Fst(_)));
+            program.context.terms[fst] = Term::Fst(fst);
+        }),
+        "e7 comes before an operand"
+    );
+    assert_eq!(
+        broken(&|program| {
+            program.params.pop();
+        }),
+        "e5 mentions %1, which is not in scope"
+    );
+    assert_eq!(
+        broken(&|program| {
+            let first = program.params[0];
+            program.params.push(first);
+        }),
+        "%0 is bound twice, or no variable"
+    );
+    assert_eq!(
+        broken(&|program| {
+            let fst = find(program, |term| matches!(term, Term::Fst(_)));
+            let Term::Fst(pair) = program.terms[fst] else { unreachable!() };
+            program.context.terms[fst] = Term::Snd(pair);
+        }),
+        "e7 is of type int, not real"
+    );
+    let mut b = Builder::new();
+    let (real, nil) = (b.types().linear_real(), b.types().intern(Type::NoCells));
+    let cells = b.types().intern(Type::Cells(nil, real));
+    let d = b.param("d", real);
+    let d = b.var(d);
+    let add = b.push(Term::Linear(Linear::Add(1, cells, d))).unwrap();
+    let message = b.finish(add).unwrap_err().to_string();
+    assert!(message.contains("e1 is of the cell 1 of {~real}"), "{message}");
+}
+
+#[test]
+fn evaluation_ends_with_typed_errors() {
+    use crate::error::Error;
+    let run = |text: &str| {
+        let program = parse(text).unwrap();
+        let mut machine = Machine::<f64>::new(&program).unwrap().with_limit(100_000);
+        machine.evaluate(&[]).unwrap_err()
+    };
+    assert!(matches!(run("(build i < 3. 1.0) ! 3"), Error::Data { .. }));
+    assert!(matches!(run("(build i < 3. 1.0) ! -1"), Error::Data { .. }));
+    assert!(matches!(run("reduce x, y in build i < 0. 1.0. x"), Error::Data { .. }));
+    assert!(matches!(run("map x in build i < 2. 1.0, y in build i < 3. 1.0. x"), Error::Data { .. }));
+    assert!(matches!(run("drop_first (build i < 0. 1.0)"), Error::Data { .. }));
+    assert!(matches!(run("1 % 0"), Error::Data { .. }));
+    assert!(matches!(run("9223372036854775807 + 1"), Error::Overflow));
+    assert!(matches!(run("iterate s = 0.0 while s < 1.0. s"), Error::Limit { .. }));
+    assert!(matches!(run("(rec f(k : int) : real. f k) 1"), Error::Limit { .. }));
+    assert!(matches!(run("external f : real -> real\nf 1.0"), Error::Request(_)));
+    let program = parse("1.0 < 2.0").unwrap();
+    assert!(matches!(evaluate::<Field>(&program, &[]), Err(Error::Limitation { .. })));
+}
+
+/// Functions from outside, with values of their own.
+#[test]
+fn externals_are_called() {
+    let program =
+        parse("external make : int -> opaque counter\nexternal read : opaque counter -> real\nread (make 3) * 2.0")
+            .unwrap();
+    let mut machine = Machine::new(&program).unwrap().with_host(|f, arg| match f.0 {
+        0 => Ok(Value::opaque(arg.as_int()? as f64)),
+        _ => Ok(Value::Real(*arg.as_opaque::<f64>()?)),
+    });
+    assert_eq!(machine.evaluate(&[]).unwrap(), Value::Real(6.0));
+}
