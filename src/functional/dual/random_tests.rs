@@ -138,7 +138,7 @@ fn random_programs_by_the_figures() {
     }
     for (figure, worst) in Figure::ALL.into_iter().zip(worst) {
         println!("{figure:?}: worst steps of the evaluator / (cost + size): {worst:.2}");
-        assert!(worst <= 32.0 || !matches!(figure, Figure::Arrays | Figure::Contrib));
+        assert!(worst <= 40.0 || !matches!(figure, Figure::Arrays | Figure::Contrib));
     }
     assert!(judged > 100);
 }
