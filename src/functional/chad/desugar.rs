@@ -10,8 +10,9 @@
 //! drop_first a                  =  let a = a in build i < length a - 1. a ! (i + 1),  and drop_last
 //! ```
 
-use crate::base::{Id, VarId};
+use crate::base::Id;
 use crate::error::{Error, Result};
+use crate::functional::lambda::scans::{Array, Scan, indices, last, plus};
 use crate::functional::lambda::{Builder, End, Prim, Program, Term, TermId};
 
 /// The same program, whose only loops are `build`, `map`, `iterate` and scans over indices.
@@ -68,98 +69,4 @@ pub(super) fn desugar(source: &Program) -> Result<Program> {
     }
     let body = new.get(source.body.index()).copied().ok_or_else(|| Error::bug("desugar", "there is no body"))?;
     b.finish(body)
-}
-
-fn plus(b: &mut Builder, k: TermId, by: i64) -> Result<TermId> {
-    if by == 0 {
-        return Ok(k);
-    }
-    let by = b.int(by)?;
-    b.prim(Prim::IntAdd, &[k, by])
-}
-
-fn indices(b: &mut Builder, n: TermId) -> Result<TermId> {
-    b.build(n, "i", |b, i| Ok(b.var(i)))
-}
-
-/// An array that is bound to a variable.
-struct Array {
-    var: VarId,
-    value: TermId,
-}
-
-impl Array {
-    fn new(b: &mut Builder, value: TermId) -> Array {
-        Array { var: b.fresh("a", b.ty(value)), value }
-    }
-
-    fn length(&self, b: &mut Builder, by: i64) -> Result<TermId> {
-        let whole = b.var(self.var);
-        let n = b.push(Term::Length(whole))?;
-        plus(b, n, by)
-    }
-
-    fn close(&self, b: &mut Builder, body: TermId) -> Result<TermId> {
-        b.push(Term::Let(self.var, self.value, body))
-    }
-}
-
-/// The last element of an array.
-fn last(b: &mut Builder, array: TermId) -> Result<TermId> {
-    let p = Array::new(b, array);
-    let (whole, at) = (b.var(p.var), p.length(b, -1)?);
-    let element = b.index(whole, at)?;
-    p.close(b, element)
-}
-
-/// A scan over an array.
-struct Scan {
-    from: End,
-    vars: (VarId, VarId),
-    body: TermId,
-    init: TermId,
-}
-
-impl Scan {
-    /// The scan over the indices of an array without its first elements.
-    fn of(&self, b: &mut Builder, a: VarId, without: i64) -> Result<TermId> {
-        let int = b.types().int();
-        let t = b.fresh("t", int);
-        let all = Array { var: a, value: self.init };
-        let (state, element) = match self.from {
-            End::First => self.vars,
-            End::Last => (self.vars.1, self.vars.0),
-        };
-        let at = match self.from {
-            End::First => {
-                let t = b.var(t);
-                plus(b, t, without)?
-            }
-            End::Last => {
-                let (n, t) = (all.length(b, -1)?, b.var(t));
-                let t = b.prim(Prim::IntNeg, &[t])?;
-                b.prim(Prim::IntAdd, &[n, t])?
-            }
-        };
-        let whole = b.var(a);
-        let value = b.index(whole, at)?;
-        let body = b.push(Term::Let(element, value, self.body))?;
-        let n = all.length(b, -without)?;
-        let array = indices(b, n)?;
-        let path = b.push(Term::Scan { from: End::First, vars: (state, t), body, init: self.init, array })?;
-        match self.from {
-            End::First => Ok(path),
-            End::Last => {
-                let p = Array::new(b, path);
-                let n = p.length(b, 0)?;
-                let reversed = b.build(n, "i", |b, i| {
-                    let (whole, n, i) = (b.var(p.var), p.length(b, -1)?, b.var(i));
-                    let i = b.prim(Prim::IntNeg, &[i])?;
-                    let at = b.prim(Prim::IntAdd, &[n, i])?;
-                    b.index(whole, at)
-                })?;
-                p.close(b, reversed)
-            }
-        }
-    }
 }

@@ -13,10 +13,9 @@
 
 use super::style::Scope;
 use super::transform::{Opened, PASS, Transform};
-use super::types::unsupported;
 use crate::base::VarId;
 use crate::error::{Error, Result};
-use crate::functional::lambda::{Builder, DataId, Linear, Prim, Term, TermId, Type, TypeId};
+use crate::functional::lambda::{Builder, DataId, End, Linear, Prim, Term, TermId, Type, TypeId};
 
 impl Transform<'_> {
     pub fn array_or_loop(&mut self, e: TermId) -> Result<TermId> {
@@ -34,7 +33,7 @@ impl Transform<'_> {
             Term::Reduce { vars, body, init: None, array } => self.reduce(e, *vars, *body, *array),
             Term::Fold { count, index, state, init, body } => self.fold(e, (*count, *index), (*state, *init), *body),
             Term::Iterate { state, init, cond, body } => self.iterate(e, (*state, *init), *cond, *body),
-            Term::Scan { .. } => Err(unsupported("a scan")),
+            Term::Scan { from: End::First, vars, body, init, array } => self.scan(e, *vars, *body, *init, *array),
             _ => Err(Error::bug(PASS, "a term without a rule")),
         }
     }

@@ -183,6 +183,7 @@ fn reductions_and_loops_are_linear() {
         "param n : int\nparam x : real\nfold t < n, s = x. s * x",
         "param n : int\nparam x : real\nsnd (iterate s = (0, x) while fst s < n. (fst s + 1, snd s * x))",
         "param n : int\nparam x : real\n(rec f(k : int) : real. if k < 1 then x else f (k + -1) * x) n",
+        "param n : int\nparam x : real\nsum (scanl s, y in build i < n. x from 1.0. s * y)",
         "param n : int\nparam x : real\nsum (map y in build i < n. x * real i. y * x)",
     ] {
         let program = crate::functional::lambda::parse(text).unwrap();

@@ -3,13 +3,15 @@
 //! ```text
 //! map (x, ..) in (a, ..). e       =  let b = a in .. build (length b) (i. let x = b ! i in .. e)
 //! reduce x, y in a from s. e      =  let b = a in fold t < length b, x = s. let y = b ! t in e
+//! scanl, scanr                    =  scans over indices
 //! ```
 
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
+use crate::functional::lambda::scans::{Array, Scan};
 use crate::functional::lambda::{Builder, Program, Term, TermId};
 
-/// The same program without maps, and without reductions that have a start.
+/// The same program without maps, and reductions that have a start, whose scans are over indices.
 pub(super) fn desugar(source: &Program) -> Result<Program> {
     let mut b = Builder::like(&source.context);
     for (_, variable) in source.vars.iter() {
@@ -33,6 +35,12 @@ pub(super) fn desugar(source: &Program) -> Result<Program> {
                 let fold = Term::Fold { count, index: t, state: *x, init: new[init.index()], body };
                 let fold = b.push(fold)?;
                 b.push(Term::Let(a, array, fold))?
+            }
+            Term::Scan { from, vars, body, init, array } => {
+                let a = Array::new(&mut b, new[array.index()]);
+                let scan = Scan { from: *from, vars: *vars, body: new[body.index()], init: new[init.index()] };
+                let path = scan.of(&mut b, a.var, 0)?;
+                a.close(&mut b, path)?
             }
             term => b.push(term.rename(|e| new[e.index()], |x| x))?,
         };

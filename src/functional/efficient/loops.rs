@@ -12,7 +12,7 @@ use super::style::{Scope, Style};
 use super::transform::{Opened, PASS, Transform};
 use crate::base::VarId;
 use crate::error::{Error, Result};
-use crate::functional::lambda::{Builder, DataId, Term, TermId, Type, TypeId};
+use crate::functional::lambda::{Builder, DataId, End, Linear, Prim, Term, TermId, Type, TypeId};
 
 /// The data type of the tape of a loop: `unit + backpropagator * tape`.
 struct Tape {
@@ -51,7 +51,7 @@ struct Walk {
     style: Style,
     scope: Scope,
     tape: Tape,
-    /// The cells of a step, the one of the state last.
+    /// The cells of a step, the one of the state last; first, for a scan.
     cells: Vec<TypeId>,
     owed: TypeId,
 }
@@ -89,6 +89,62 @@ impl Walk {
                         let rest = b.snd(rest)?;
                         let arg = b.pair(state, rest)?;
                         b.apply(walk, arg)
+                    })
+                }),
+            )
+        })
+    }
+}
+
+fn minus_one(b: &mut Builder, k: TermId) -> Result<TermId> {
+    let less = b.int(-1)?;
+    b.prim(Prim::IntAdd, &[k, less])
+}
+
+impl Walk {
+    /// `rec walk((d, k), tape). case tape of {end -> return d | (f, rest) -> do d <- scope (f d); walk((d + dense ! (k - 1), k - 1), rest)}`, where the
+    /// cell of the state is the first one.
+    fn of_states(&self, b: &mut Builder, dense: VarId) -> Result<TermId> {
+        let int = b.types().int();
+        let now = b.types().pair(self.owed, int);
+        let domain = b.types().pair(now, self.tape.ty);
+        let codomain = self.style.effect(b, self.scope, self.owed);
+        let unit = b.types().unit();
+        let results = self.cells.iter().rev().fold(unit, |rest, cell| b.types().pair(*cell, rest));
+        b.rec("walk", "a", (domain, codomain), |b, walk, a| {
+            let tape = b.var(a);
+            let tape = b.snd(tape)?;
+            let tape = b.push(Term::Unroll(tape))?;
+            let cotangent = |b: &mut Builder| {
+                let now = b.var(a);
+                let now = b.fst(now)?;
+                b.fst(now)
+            };
+            b.case(
+                tape,
+                ("end", |b, _| {
+                    let d = cotangent(b)?;
+                    self.style.give(b, self.scope, d)
+                }),
+                ("item", |b, item| {
+                    let f = b.var(item);
+                    let (f, d) = (b.fst(f)?, cotangent(b)?);
+                    let m = b.apply(f, d)?;
+                    let scoped = self.style.scoped(b, self.scope, &self.cells, m)?;
+                    self.style.chain(b, results, scoped, &mut |b, r| {
+                        let (state, k) = (b.fst(r)?, b.var(a));
+                        let k = b.fst(k)?;
+                        let k = b.snd(k)?;
+                        let k = minus_one(b, k)?;
+                        b.let_("k", k, |b, k| {
+                            let (whole, at, k, walk, rest) =
+                                (b.var(dense), b.var(k), b.var(k), b.var(walk), b.var(item));
+                            let more = b.index(whole, at)?;
+                            let d = b.push(Term::Linear(Linear::Plus(state, more)))?;
+                            let (now, rest) = (b.pair(d, k)?, b.snd(rest)?);
+                            let arg = b.pair(now, rest)?;
+                            b.apply(walk, arg)
+                        })
                     })
                 }),
             )
@@ -137,6 +193,62 @@ impl Transform<'_> {
         let looped = b.push(Term::Iterate { state: step.carried, init, cond, body })?;
         let result = self.walk(e, tape, cells, looped, p)?;
         p.close(&mut self.out, result)
+    }
+
+    /// A scan over indices: each state is a result, so what is owed to it is added when the walk of the tape comes to it.
+    pub fn scan(
+        &mut self,
+        e: TermId,
+        (state, index): (VarId, VarId),
+        body: TermId,
+        init: TermId,
+        array: TermId,
+    ) -> Result<TermId> {
+        let (style, scope) = (self.style, self.scope(e));
+        let (p, n) = (self.open(init)?, self.open(array)?);
+        let cells = vec![self.second(init), self.types.second(self.source.var_ty(index))];
+        let owed = self.second(init);
+        let (tape, step) = self.step(state, body)?;
+        let b = &mut self.out;
+        let (first, indices) = (p.fst(b)?, n.fst(b)?);
+        let empty = tape.empty(b)?;
+        let init = b.pair(first, empty)?;
+        let body = step.body(b, &tape)?;
+        let vars = (step.carried, index);
+        let path = b.push(Term::Scan { from: End::First, vars, body, init, array: indices })?;
+        let path = Opened { var: b.fresh("path", b.ty(path)), value: path };
+        let whole = b.var(path.var);
+        let value = b.map(&[whole], |b, c| {
+            let c = b.var(c[0]);
+            b.fst(c)
+        })?;
+        let walk = Walk { style, scope, tape, cells, owed };
+        let result = self.result(e, value, &mut |b, d| {
+            let (all, last) = (b.var(path.var), b.var(path.var));
+            let zeros = b.map(&[all], |b, _| b.push(Term::Linear(Linear::Zero(owed))))?;
+            let d = b.var(d);
+            let pairs = b.push(Term::Linear(Linear::Collect(d)))?;
+            let dense = b.push(Term::Linear(Linear::Scatter(zeros, pairs)))?;
+            let n = b.push(Term::Length(last))?;
+            let n = minus_one(b, n)?;
+            b.let_("dense", dense, |b, dense| {
+                b.let_("n", n, |b, n| {
+                    let f = walk.of_states(b, dense)?;
+                    let (whole, at, k) = (b.var(dense), b.var(n), b.var(n));
+                    let d = b.index(whole, at)?;
+                    let d = b.pair(d, k)?;
+                    let (states, at) = (b.var(path.var), b.var(n));
+                    let last = b.index(states, at)?;
+                    let tape = b.snd(last)?;
+                    let arg = b.pair(d, tape)?;
+                    let m = b.apply(f, arg)?;
+                    style.finish(b, owed, m, &mut |b, d| p.back_of(b, d))
+                })
+            })
+        })?;
+        let body = path.close(&mut self.out, result)?;
+        let body = n.close(&mut self.out, body)?;
+        p.close(&mut self.out, body)
     }
 
     fn step(&mut self, state: VarId, body: TermId) -> Result<(Tape, Step)> {

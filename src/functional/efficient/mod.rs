@@ -17,7 +17,7 @@
 //! ```
 //!
 //! It is proved in the paper for programs without arrays, functions and loops. Functions are converted to closures first (Appendix B); arrays are those of
-//! section 7; loops have the rule of `let`, once a step. Refused: scans of arrays, external functions, opaque values.
+//! section 7; loops and scans have the rule of `let`, once a step. Refused: external functions, opaque values.
 //!
 //! | file | job |
 //! |---|---|

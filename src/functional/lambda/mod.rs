@@ -12,6 +12,7 @@
 //! | `print`, `parse` | programs as text |
 //! | `eval`, `code`, `value`, `prim` | the evaluator, generic in its numbers |
 //! | `linear`, `monoid`, `eval_linear` | linear types, for tangents and cotangents, and the monad of environments |
+//! | `scans` | scans over indices, for passes |
 //! | `count` | what evaluation takes |
 //! | `random` | random well-typed programs |
 
@@ -30,6 +31,7 @@ mod prim;
 mod print;
 mod print_linear;
 pub mod random;
+pub(in crate::functional) mod scans;
 #[cfg(test)]
 mod tests;
 mod types;
