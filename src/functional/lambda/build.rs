@@ -2,13 +2,23 @@
 //!
 //! Each method checks its term by the typing rules and gives the term. Where a binder is built, its body is a function of the variable:
 //!
-//! ```ignore
+//! ```
+//! use iverson::ir::functional::lambda::{Builder, Value, evaluate};
+//!
 //! let mut b = Builder::new();
 //! let real = b.types().real();
 //! let x = b.param("x", real);
-//! let square = b.mul(b.var(x), b.var(x))?;                       // one argument at a time where Rust objects
-//! let body = b.let_("y", square, |b, y| { let (y, x) = (b.var(y), b.var(x)); b.mul(y, x) })?;
+//! let (left, right) = (b.var(x), b.var(x));
+//! let square = b.mul(left, right)?;
+//! let body = b.let_("y", square, |b, y| {
+//!     let (y, x) = (b.var(y), b.var(x));
+//!     b.mul(y, x)
+//! })?;
 //! let program = b.finish(body)?;
+//! assert_eq!(program.to_string(), "param x : real\nlet y = x * x in\ny * x\n");
+//! let (value, counts) = evaluate(&program, &[Value::Real(3.0)])?;
+//! assert_eq!((value, counts.steps), (Value::Real(27.0), 9));
+//! # Ok::<(), iverson::Error>(())
 //! ```
 //!
 //! Passes, which may not recurse, make variables with [`Builder::fresh`] and terms with [`Builder::push`].

@@ -9,7 +9,7 @@
 //! zero where it is not selected.
 
 use super::build::Builder;
-use super::data::{Prim, Term, TermId, Type};
+use super::data::{Prim, Term, TermId};
 use super::linear::{Linear, LinearType};
 use super::types::arity;
 use crate::base::VarId;
@@ -54,7 +54,7 @@ fn times_partial(b: &mut Builder, primitive: Primitive, k: u8, tuple: VarId, d: 
         b.push(Term::Linear(Linear::Zero(real)))
     };
     let n = arity(Function::Value(primitive), &b.context.users);
-    match scalar::partial(primitive, k, &b.context.users.clone()) {
+    match scalar::partial(primitive, k, &b.context.users) {
         Partial::Zero => zero(b),
         Partial::Formula(_) => {
             let (d, a) = (d(b)?, b.var(tuple));
@@ -65,7 +65,7 @@ fn times_partial(b: &mut Builder, primitive: Primitive, k: u8, tuple: VarId, d: 
             let test = indicator(b, comparison, &x, &y, tuple, n)?;
             b.case(test, ("holds", |b, _| d(b)), ("fails", |b, _| zero(b)))
         }
-        Partial::Otherwise(other) => match scalar::partial(primitive, other, &b.context.users.clone()) {
+        Partial::Otherwise(other) => match scalar::partial(primitive, other, &b.context.users) {
             Partial::Indicator(comparison, x, y) => {
                 let test = indicator(b, comparison, &x, &y, tuple, n)?;
                 b.case(test, ("holds", |b, _| zero(b)), ("fails", |b, _| d(b)))
@@ -206,12 +206,4 @@ pub fn tangent(b: &mut Builder, prim: Prim, tuple: VarId, da: VarId) -> Result<T
 
 fn unsupported<T>() -> Result<T> {
     Err(Error::Limitation { feature: "this primitive operation in a derivative".to_string(), span: None })
-}
-
-/// The type of the elements of an array type.
-pub fn element_type(b: &Builder, ty: super::data::TypeId) -> Result<super::data::TypeId> {
-    match b.context.types[ty] {
-        Type::Array(element) => Ok(element),
-        _ => Err(Error::bug("derivative", "an array is needed")),
-    }
 }

@@ -42,7 +42,7 @@ pub use build::Builder;
 pub use code::captured_variables;
 pub use count::Counts;
 pub use data::{Context, Data, DataId, End, External, ExternalId, Prim, Program, Term, TermId, Type, TypeId, Variable};
-pub use derivative::{cotangent, element_type, operand, tangent};
+pub use derivative::{cotangent, operand, tangent};
 pub use eval::{Machine, by_name, evaluate};
 pub use linear::{Linear, LinearType, is_linear};
 pub use monoid::Store;

@@ -215,11 +215,11 @@ impl<'a> Printer<'a> {
         taken.extend(program.externals.values().map(|external| external.name.clone()));
         taken.extend(Op::all().into_iter().map(|op| op.name().into_owned()));
         let mut names = SideTable::new(program.vars.len(), String::new());
-        let mut next: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
+        let mut next: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
         for (x, variable) in program.vars.iter() {
-            let base = if variable.name.is_empty() { "x" } else { &variable.name };
-            let mut name = base.to_string();
-            let k = next.entry(base).or_insert(2);
+            let base = identifier(&variable.name);
+            let mut name = base.clone();
+            let k = next.entry(base.clone()).or_insert(2);
             while !taken.insert(name.clone()) {
                 name = format!("{base}_{k}");
                 *k += 1;
@@ -409,6 +409,13 @@ impl<'a> Printer<'a> {
             Function::Partial(primitive, k) => format!("partial[{}, {k}]", name(primitive)),
         }
     }
+}
+
+/// A name that can be read back.
+fn identifier(name: &str) -> String {
+    let fits = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
+    let name: String = name.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    if name.starts_with(|c: char| c.is_alphabetic() || c == '_') { name } else { format!("x{name}") }
 }
 
 /// The operator of a primitive, and how strongly it binds.

@@ -348,3 +348,16 @@ fn externals_are_called() {
     });
     assert_eq!(machine.evaluate(&[]).unwrap(), Value::Real(6.0));
 }
+
+/// Names that are no words, or words of the language, are printed as others.
+#[test]
+fn names_can_be_read_back() {
+    for name in ["", "2x", "a b", "let", "sin", "lfst", "x'"] {
+        let mut b = Builder::new();
+        let real = b.types().real();
+        let (x, y) = (b.param(name, real), b.param(name, real));
+        let (x, y) = (b.var(x), b.var(y));
+        let body = b.add(x, y).unwrap();
+        round_trip(&b.finish(body).unwrap());
+    }
+}
