@@ -42,8 +42,19 @@ fn three_ways<T: Numeric>(random: &mut Random, program: &Program) -> [T; 3] {
 
 #[test]
 fn derivatives_of_random_programs_are_exact() {
+    exact(0..1000);
+}
+
+/// Twenty thousand programs.
+#[test]
+#[ignore = "minutes"]
+fn full() {
+    exact(10_000..30_000);
+}
+
+fn exact(seeds: std::ops::Range<u64>) {
     let config = Config { recursion: false, scalars: Scalars::Polynomial, ..Config::all(40) };
-    for seed in 0..1000 {
+    for seed in seeds {
         let mut random = Random::new(seed);
         let program = random_program(&mut random, &config).unwrap();
         let [forward, reverse, expected] = three_ways::<Field>(&mut random, &program);

@@ -100,6 +100,20 @@ fn derivatives_of_random_programs_are_exact() {
     }
 }
 
+/// Twenty thousand programs: exact derivatives on the last stage, and Eq. 7.
+#[test]
+#[ignore = "minutes"]
+fn full() {
+    let config = Config { scalars: Scalars::Polynomial, ..Config::all(60) };
+    for seed in 10_000..30_000 {
+        let mut random = Random::new(seed);
+        let program = random_program(&mut random, &config).unwrap();
+        let (found, expected) = both_ways::<Field>(&mut random, &program, Stage::Array);
+        assert_eq!(found, expected, "{seed}\n{program}");
+    }
+    bound(10_000..30_000);
+}
+
 #[test]
 fn derivatives_of_random_programs_are_close() {
     let config = Config::all(60);
@@ -120,8 +134,12 @@ fn derivatives_of_random_programs_are_close() {
 /// Eq. 7, with its constants, on the language that it is proved for.
 #[test]
 fn the_bound_holds() {
+    bound(0..3000);
+}
+
+fn bound(seeds: std::ops::Range<u64>) {
     let mut worst: f64 = 0.0;
-    for seed in 0..3000 {
+    for seed in seeds {
         let mut random = Random::new(seed);
         let size = 1 + random.below(120);
         let program = random_program(&mut random, &Config::first_order(size)).unwrap();
