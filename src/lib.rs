@@ -117,6 +117,7 @@
 //! | [`kernel`] | programs bound to sizes and relations: the interpreter, memory, calls |
 //! | [`ir::codegen`] | loop nests as Rust source, compiled by `rustc` and loaded; vectors and functions of them |
 //! | [`mod@ir::reference`] | the evaluator and the operation counter straight from the paper, finite differences, complex step |
+//! | [`mod@ir::functional`] | a lambda calculus, and four more ways to differentiate its programs |
 //! | [`ir::stages`], [`ir::driver`] | running, showing, checking and timing passes; the pipeline |
 //! | [`report`] | a page about a program and its derivative |
 //!
@@ -156,6 +157,7 @@
 //! | `reference` | `flow`, `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `flow`, `loops`, `term`, `tssa` |
 //! | `driver` | `certificate`, `codegen`, `diff`, `flow`, `index`, `kernel`, `link`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
+//! | `functional` | `driver`, `index`, `reference`, `scalar`, `tensor`, `term`, `ty` |
 //! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
@@ -216,6 +218,8 @@ pub mod ir {
 
     pub mod reference;
 
+    pub mod functional;
+
     pub mod stages;
 
     pub mod driver {
@@ -229,8 +233,8 @@ pub mod ir {
 
 // Inside of the crate no path goes through `ir`.
 use ir::{
-    base, certificate, codegen, diff, flow, index, link, loops, lower, normalize, prepare, present, reference, scalar,
-    schedule, simplify, solver, stages, surface, term, tssa, ty,
+    base, certificate, codegen, diff, flow, functional, index, link, loops, lower, normalize, prepare, present, reference,
+    scalar, schedule, simplify, solver, stages, surface, term, tssa, ty,
 };
 
 mod driver;

@@ -6,6 +6,7 @@ mod emit;
 mod files;
 mod fmt;
 mod json;
+mod methods;
 mod report;
 mod run;
 mod show;

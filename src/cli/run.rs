@@ -11,6 +11,7 @@ use iverson::{Derived, Error, Function, Mode, Result};
 use serde_json::json;
 
 use super::files::{InputArguments, read_seeds, write_result};
+use super::methods::{self, MethodArgument};
 use super::simplification::{SimplifyArguments, tell};
 use super::{Derivative, EngineName, Failure, Outcome, Output, Reader, json, print, progress};
 
@@ -22,6 +23,8 @@ pub(super) struct Arguments {
     inputs: InputArguments,
     #[command(flatten)]
     derivative: Derivative,
+    #[command(flatten)]
+    method: MethodArgument,
     #[command(flatten)]
     simplification: SimplifyArguments,
     /// A seed of an adjoint, `dy`, or a tangent of a forward derivative, `dx`: a file or a number.
@@ -67,6 +70,7 @@ Examples:
   iverson run loss.iv --input data.npz --engine native --single x --single value
   iverson run chain.iv --input x=x.npy --derivative hessian --wrt x --output results
   iverson run product.iv --input A=a.mtx --input B=b.mtx --sparse value --output results
+  iverson run loss.iv --input data.npz --derivative gradient --wrt w --method chad --count
 
 Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
 tangent.npy; .mtx and .tns where a derivative is sparse, by its parameter or by --sparse; jacobian.mtx, hessian.mtx and gauss_newton.mtx, whose rows are the elements of
@@ -81,6 +85,15 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     if request.is_none() {
         arguments.simplification.unused()?;
     }
+    let given = !arguments.derivative.given.is_empty();
+    if let (Some(method), Some(request)) = (arguments.method.of_lambda(request.as_ref(), given)?, &request) {
+        arguments.for_method()?;
+        let inputs = arguments.inputs.read(&program.signature)?;
+        make_directory(arguments)?;
+        let (results, [primal, derivative]) = methods::gradient(&program, method, request, &inputs)?;
+        let counts = || Ok(vec![("primal", primal), ("derivative", derivative)]);
+        return report(arguments, &Results::from(results), counts);
+    }
     let primal = arguments.derivative.given.of(program, reader, &mut stages)?;
     let derived = match &request {
         Some(request) => Some(primal.derive_in(request, &mut stages)?),
@@ -94,12 +107,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     if let Some(derived) = &derived {
         read_seeds(&mut inputs, &derived.function.tensor_ssa().signature, &derived.added, &arguments.seeds)?;
     }
-    if let Some(directory) = &arguments.output {
-        // Now, for the evaluation may be long.
-        let failed =
-            |error| Error::data(directory.display().to_string(), format!("this directory cannot be made: {error}"));
-        std::fs::create_dir_all(directory).map_err(failed)?;
-    }
+    make_directory(arguments)?;
     let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
     let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty()).map(|derived| {
         let name = match request.as_ref().map(|request| request.mode) {
@@ -110,6 +118,42 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         (name, derived)
     });
     let results = results(function, matrix, &mut inputs, arguments)?;
+    report(arguments, &results, || {
+        let mut counts = vec![("primal", count(&primal, &primal_inputs)?)];
+        if derived.is_some() {
+            counts.push(("derivative", count(function, &inputs)?));
+        }
+        Ok(counts)
+    })
+}
+
+impl Arguments {
+    /// Refuses what no method of the lambda calculus has.
+    fn for_method(&self) -> Result<()> {
+        self.simplification.unused()?;
+        let kernel = !matches!(self.engine, None | Some(EngineName::Reference));
+        let stored = !self.single.is_empty() || !self.sparse.is_empty();
+        if kernel || stored || self.limit.is_some() || !self.seeds.is_empty() {
+            let message = "the reference evaluates gradients in the lambda calculus, without --single, --sparse, --limit and --seed";
+            return Err(Error::Request(message.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Makes the directory of the results, before an evaluation that may be long.
+fn make_directory(arguments: &Arguments) -> Result<()> {
+    let Some(directory) = &arguments.output else { return Ok(()) };
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Error::data(directory.display().to_string(), format!("this directory cannot be made: {error}")))
+}
+
+/// Prints and writes results, and what was counted.
+fn report<'a>(
+    arguments: &Arguments,
+    results: &Results,
+    count: impl FnOnce() -> Result<Vec<(&'a str, Counts)>>,
+) -> Outcome {
     let for_people = arguments.format == Output::Text;
     if for_people {
         // Now, for what follows may fail.
@@ -117,7 +161,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     }
     let mut written = Vec::new();
     if let Some(directory) = &arguments.output {
-        for (name, value) in &results {
+        for (name, value) in results {
             let paths = write_result(directory, name, value)?;
             if for_people {
                 paths.iter().try_for_each(|path| print(&format!("wrote {path}\n")))?;
@@ -125,16 +169,10 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             written.extend(paths);
         }
     }
-    let mut counts = Vec::new();
-    if arguments.count {
-        counts.push(("primal", count(&primal, &primal_inputs)?));
-        if derived.is_some() {
-            counts.push(("derivative", count(function, &inputs)?));
-        }
-    }
+    let counts = if arguments.count { count()? } else { Vec::new() };
     print(&match arguments.format {
         Output::Text => operations(&counts)?,
-        Output::Json => document(&results, &written, &counts)?,
+        Output::Json => document(results, &written, &counts)?,
     })?;
     Ok(true)
 }

@@ -10,6 +10,7 @@ use iverson::ir::stages::Stages;
 use iverson::ir::term::{self, Style};
 use iverson::{Error, Function, Request};
 
+use super::methods::{self, MethodArgument};
 use super::simplification::{SimplifyArguments, compiled, tell};
 use super::{Derivative, Outcome, Reader, print};
 
@@ -22,6 +23,11 @@ pub(super) struct Arguments {
     stage: StageName,
     #[command(flatten)]
     derivative: Derivative,
+    #[command(flatten)]
+    method: MethodArgument,
+    /// Of a method other than `adjoint`, the sizes, for which the program of the lambda calculus is made.
+    #[arg(long = "size", value_name = "NAME=NUMBER", requires = "method")]
+    sizes: Vec<String>,
     /// Simplify the program; derivatives are simplified anyway.
     #[arg(long, conflicts_with = "no_simplify")]
     simplify: bool,
@@ -100,6 +106,7 @@ Examples:
   iverson show loss.iv --derivative gradient --wrt w --cost
   iverson show loss.iv --derivative gradient --wrt w --no-simplify
   iverson show loss.iv --stage simplify --hint n=1000
+  iverson show loss.iv --derivative gradient --wrt w --method efficient --size n=3 --size m=2
   iverson show loss.iv --derivative gradient --wrt w --explain
   iverson show loss.iv --derivative gradient --wrt w --stage loops --explain
   iverson show loss.iv --derivative gradient --wrt w --stage loops --constant X,y
@@ -141,6 +148,14 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let request = arguments.derivative.request(&program.signature, options.clone())?;
     if request.is_none() && !arguments.simplify && stage != Stage::Simplify {
         arguments.simplification.unused()?;
+    }
+    let given = !arguments.derivative.given.is_empty();
+    if let Some(method) = arguments.method.of_lambda(request.as_ref(), given)? {
+        if stage != Stage::Surface || format != Format::Text || arguments.cost || arguments.derivation {
+            return Err(Error::Request("terms of the lambda calculus are printed as text, and as they are".to_owned()).into());
+        }
+        print(&methods::transformed(&program, method, &arguments.sizes)?)?;
+        return Ok(true);
     }
     let function = match request {
         Some(request) => {

@@ -1,0 +1,173 @@
+//! Programs against the reference evaluator.
+
+use super::super::lambda::{evaluate, verify};
+use super::*;
+use crate::reference::{Field, Limits, eval_term};
+use crate::surface;
+use crate::tensor::{Dense, Inputs, Relation, Value, bind};
+
+/// A number for each element, which depends on the name as well.
+fn number(name: &str, k: usize) -> f64 {
+    let seed = name.bytes().fold(k as f64, |seed, byte| seed * 0.7 + f64::from(byte));
+    (seed * 1.37).sin() * 0.8 + 0.1
+}
+
+/// Data of these sizes for all that a program takes: sparse tensors and relations have about half of their tuples.
+pub fn environment(source: &term::Program, sizes: &[(&str, i64)]) -> Environment<f64> {
+    let signature = &source.signature;
+    let value = |name: &str| sizes.iter().find(|(n, _)| *n == name).map_or(3, |(_, value)| *value);
+    let sizes: Vec<i64> = signature.sizes.values().map(|name| value(name)).collect();
+    let mut at = Environment { sizes, params: Vec::new(), relations: Vec::new() };
+    for relation in signature.relations.values() {
+        let shape: Vec<usize> = at.extents(&relation.shape).unwrap().iter().map(|n| *n as usize).collect();
+        let relation = match relation.kind {
+            RelationKind::Map => {
+                let (targets, sources) = shape.split_last().unwrap();
+                let count: usize = sources.iter().product();
+                let target = |k: usize| if *targets == 0 { 0 } else { (k * k + 1) % targets };
+                Relation::from_map(sources, (0..count).map(target).collect(), *targets).unwrap()
+            }
+            RelationKind::Free | RelationKind::Pattern(_) => {
+                let count: usize = shape.iter().product();
+                let tuple = |mut k: usize| {
+                    let mut tuple: Vec<usize> = shape.iter().rev().map(|n| (k % n, k /= n).0).collect();
+                    tuple.reverse();
+                    tuple
+                };
+                let tuples: Vec<Vec<usize>> = (0..count).filter(|k| (k * k + k / 2) % 3 != 1).map(tuple).collect();
+                Relation::from_tuples(&shape, &tuples).unwrap()
+            }
+        };
+        at.relations.push(Arc::new(relation));
+    }
+    for param in signature.params.values() {
+        let leaves = signature.types.leaves(param.ty).unwrap();
+        let leaf = |dims: &[crate::index::Size]| match param.storage.pattern() {
+            Some(pattern) => {
+                let pattern = at.relation(pattern).unwrap().clone();
+                let values = (0..pattern.len()).map(|k| number(&param.name, k)).collect();
+                crate::reference::Leaf::sparse(pattern, values).unwrap()
+            }
+            None => {
+                let dims = at.extents(dims).unwrap();
+                let count = dims.iter().product::<u64>() as usize;
+                crate::reference::Leaf::dense(dims, (0..count).map(|k| number(&param.name, k)).collect()).unwrap()
+            }
+        };
+        let leaves = leaves.iter().map(|of| leaf(&of.dims)).collect();
+        at.params.push(leaves);
+    }
+    at
+}
+
+/// Evaluates in both languages, to the bit.
+fn agrees(name: &str, text: &str, sizes: &[(&str, i64)]) {
+    let source = surface::read(text, &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let at = environment(&source, sizes);
+    let elaborated = elaborate(&source, &at).unwrap_or_else(|error| panic!("{name}: {error}"));
+    verify("test", &elaborated.program).unwrap();
+    let args = elaborated.arguments(&at).unwrap();
+    let (value, _) = evaluate(&elaborated.program, &args).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let found = elaborated.result(&value, &at).unwrap();
+    let expected = eval_term::evaluate(&source, &at, Limits::default()).unwrap();
+    assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{name}: {}", elaborated.program);
+    for (p, _) in source.signature.params.iter() {
+        let back = elaborated.leaves_of_param(p, &args[p.index()], &at).unwrap();
+        assert_eq!(back, at.param(p).unwrap(), "{name}");
+    }
+}
+
+/// The programs of a folder of the tests, each at the same sizes.
+fn programs(folder: &str) -> Vec<(String, String)> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let mut found: Vec<(String, String)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "iv"))
+        .map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(path).unwrap()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn values_of_programs_of_tests() {
+    let mut count = 0;
+    for (name, text) in programs("programs").into_iter().chain(programs("flows")) {
+        // What says that a size is at least so much is satisfied.
+        let n = if name == "e06_unrolled_hole" { 1003 } else { 3 };
+        agrees(&name, &text, &[("n", n), ("T", 4), ("m", 2), ("K", 2)]);
+        count += 1;
+    }
+    assert!(count > 50);
+}
+
+#[test]
+fn values_of_index_expressions_and_predicates() {
+    for (name, text) in [
+        ("stencil", "param x : [n] real\ngen i < n. [0 < i] * x[i - 1] + [i + 1 < n] * x[i + 1] - 2 * x[i]"),
+        ("or", "param x : [n] real\ngen i < n. [i = 0 or i = n - 1] * x[i]"),
+        ("not", "param x : [n] real\nrel E : [n, n]\ngen i < n. sum j < n. [not E(i, j)] * x[j]"),
+        ("exists", "param x : [n] real\nrel E : [n, n]\ngen i < n. [exists j < n. E(i, j) and j != i] * x[i]"),
+        ("map of a map", "param x : [n] real\nmap f : [n] -> [n]\nsum i < n. x[f(f(i))] * [f(i) != i] * f(i)"),
+        ("size", "param x : [n] real\nn * (sum i < n. (2 * i - n) * x[i])"),
+        ("strides", "param x : [2 * n] real\ngen i < n. x[2 * i + 1] - x[2 * i]"),
+        ("pairs", "param x : [n] (real, [m] real)\nsum i < n. fst x[i] * (sum j < m. (snd x[i])[j])"),
+        ("zero of a pair", "param x : [n] real\n[n < 2] * (x, gen i < n. (x[i], 1))"),
+        ("scan of pairs", "param x : [n] real\nscan t < n, (a, b) = (0, 1). (a + x[t], b * x[t])"),
+        ("scan down", "param x : [n] real\nscan t < n down, s = 0. s * 0.5 + x[t]"),
+        ("fold down", "param x : [n] real\n(scan t < n down, s = 0. s * 0.5 + x[t])[0]"),
+        ("comparison", "param x : [n] real\nparam y : [n] real\nsum i < n. [x[i] < y[i]] * x[i] + [x[i] >= y[i]] * y[i]"),
+        ("maximum", "param x : [n, m] real\nsum i < n. max j < m. x[i, j] * x[i, j]"),
+        ("argmin", "param x : [n] real\nparam y : [n] real\ny[argmin i < n. x[i]]"),
+        ("maximum in a fold", "param x : [n] real\nfold t < n, s = x. gen i < n. s[i] - 0.3 * (max j < n. s[j])"),
+        ("sparse", "param A : csr [n, m] real\nparam x : [m] real\nsum i < n, j < m. A[i, j]^2 * x[j]"),
+    ] {
+        for n in [1, 4] {
+            agrees(name, text, &[("n", n), ("m", 2)]);
+        }
+        if !name.contains("argmin") {
+            agrees(name, text, &[("n", 0), ("m", 2)]);
+        }
+    }
+}
+
+#[test]
+fn brackets_select() {
+    let source = surface::read("param x : [n] real\nsum i < n. [i < 1] * (x[i] / (x[i] - 2))", &[]).unwrap();
+    let mut inputs = Inputs::new();
+    inputs.value("x", Value::from(Dense::new(&[2], vec![1.0, 2.0]).unwrap()));
+    let at = Environment::from_bindings(&bind(&source.signature, &inputs).unwrap()).unwrap();
+    let elaborated = elaborate(&source, &at).unwrap();
+    let (value, counts) = evaluate(&elaborated.program, &elaborated.arguments(&at).unwrap()).unwrap();
+    assert_eq!(value.as_real().unwrap(), &-1.0);
+    // The body is evaluated once, of two places.
+    assert_eq!(counts.functions, 1);
+}
+
+#[test]
+fn programs_without_an_order_modulo_a_prime() {
+    let source = surface::read("param x : [n] real\nfold t < n, p = 1. p * x[t] + [0 < t] * x[t - 1]", &[]).unwrap();
+    let at = environment(&source, &[("n", 5)]);
+    let at = at.map(|_, _, leaf| leaf.map(|x| Ok(Field::integer((x * 100.0) as i64)))).unwrap();
+    let elaborated = elaborate(&source, &at).unwrap();
+    let (value, _) = evaluate(&elaborated.program, &elaborated.arguments(&at).unwrap()).unwrap();
+    let expected = eval_term::evaluate(&source, &at, Limits::default()).unwrap();
+    assert_eq!(elaborated.result(&value, &at).unwrap(), expected);
+}
+
+#[test]
+fn deep_programs() {
+    let mut text = "param x : real\n".to_string();
+    for k in 0..20_000 {
+        let before = if k == 0 { "x".to_string() } else { format!("y{}", k - 1) };
+        text += &format!("let y{k} = {before} + 1\n");
+    }
+    text += "y19999";
+    let source = surface::read(&text, &[]).unwrap();
+    let at = environment(&source, &[]);
+    let elaborated = elaborate(&source, &at).unwrap();
+    let (value, counts) = evaluate(&elaborated.program, &elaborated.arguments(&at).unwrap()).unwrap();
+    assert_eq!(counts.adds, 20_000);
+    assert!(*value.as_real().unwrap() > 19_999.0);
+}
