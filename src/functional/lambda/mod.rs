@@ -31,7 +31,7 @@ mod prim;
 mod print;
 mod print_linear;
 pub mod random;
-pub(in crate::functional) mod scans;
+pub(in crate::ir::functional) mod scans;
 #[cfg(test)]
 mod tests;
 mod types;

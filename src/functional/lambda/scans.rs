@@ -11,7 +11,7 @@ use super::data::{End, Prim, Term, TermId};
 use crate::base::VarId;
 use crate::error::Result;
 
-pub(in crate::functional) fn plus(b: &mut Builder, k: TermId, by: i64) -> Result<TermId> {
+pub(in crate::ir::functional) fn plus(b: &mut Builder, k: TermId, by: i64) -> Result<TermId> {
     if by == 0 {
         return Ok(k);
     }
@@ -19,12 +19,12 @@ pub(in crate::functional) fn plus(b: &mut Builder, k: TermId, by: i64) -> Result
     b.prim(Prim::IntAdd, &[k, by])
 }
 
-pub(in crate::functional) fn indices(b: &mut Builder, n: TermId) -> Result<TermId> {
+pub(in crate::ir::functional) fn indices(b: &mut Builder, n: TermId) -> Result<TermId> {
     b.build(n, "i", |b, i| Ok(b.var(i)))
 }
 
 /// An array that is bound to a variable.
-pub(in crate::functional) struct Array {
+pub(in crate::ir::functional) struct Array {
     pub var: VarId,
     pub value: TermId,
 }
@@ -46,7 +46,7 @@ impl Array {
 }
 
 /// The last element of an array.
-pub(in crate::functional) fn last(b: &mut Builder, array: TermId) -> Result<TermId> {
+pub(in crate::ir::functional) fn last(b: &mut Builder, array: TermId) -> Result<TermId> {
     let p = Array::new(b, array);
     let (whole, at) = (b.var(p.var), p.length(b, -1)?);
     let element = b.index(whole, at)?;
@@ -54,7 +54,7 @@ pub(in crate::functional) fn last(b: &mut Builder, array: TermId) -> Result<Term
 }
 
 /// A scan over an array.
-pub(in crate::functional) struct Scan {
+pub(in crate::ir::functional) struct Scan {
     pub from: End,
     pub vars: (VarId, VarId),
     pub body: TermId,
