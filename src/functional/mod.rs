@@ -53,5 +53,7 @@ pub mod compare;
 pub mod continuation;
 pub mod dual;
 pub mod efficient;
+pub mod elaborate;
 pub mod errata;
 pub mod lambda;
+pub mod methods;
