@@ -6,7 +6,7 @@
 
 mod functions;
 mod jacobians;
-mod programs;
+pub mod programs;
 mod random;
 mod steps;
 
