@@ -45,7 +45,11 @@ const PROGRAMS: [Program; 10] = [
         include_str!("../tests/flows/tokens.iv"),
         [&[("V", 4), ("n", 2), ("T", 4)], &[("V", 4), ("n", 2), ("T", 8)]],
     ),
-    ("lstm", include_str!("../tests/flows/lstm.iv"), [&[("n", 2), ("m", 1), ("T", 2)], &[("n", 2), ("m", 1), ("T", 4)]]),
+    (
+        "lstm",
+        include_str!("../tests/flows/lstm.iv"),
+        [&[("n", 2), ("m", 1), ("T", 2)], &[("n", 2), ("m", 1), ("T", 4)]],
+    ),
 ];
 
 /// What a method takes on a program.

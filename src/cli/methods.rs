@@ -88,7 +88,8 @@ pub(super) fn transformed(program: &term::Program, method: Method, sizes: &[Stri
         let (name, number) = argument.split_once('=').ok_or_else(wrong)?;
         let number = number.parse().ok().filter(|n: &i64| *n >= 0).ok_or_else(wrong)?;
         let at = names.iter().position(|known| *known == name);
-        let at = at.ok_or_else(|| Error::Request(format!("there is no size `{name}`; there are {}", names.join(", "))))?;
+        let at =
+            at.ok_or_else(|| Error::Request(format!("there is no size `{name}`; there are {}", names.join(", "))))?;
         values[at] = Some(number);
     }
     let missing: Vec<String> =

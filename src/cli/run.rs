@@ -144,8 +144,9 @@ impl Arguments {
 /// Makes the directory of the results, before an evaluation that may be long.
 fn make_directory(arguments: &Arguments) -> Result<()> {
     let Some(directory) = &arguments.output else { return Ok(()) };
-    std::fs::create_dir_all(directory)
-        .map_err(|error| Error::data(directory.display().to_string(), format!("this directory cannot be made: {error}")))
+    std::fs::create_dir_all(directory).map_err(|error| {
+        Error::data(directory.display().to_string(), format!("this directory cannot be made: {error}"))
+    })
 }
 
 /// Prints and writes results, and what was counted.

@@ -152,7 +152,9 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let given = !arguments.derivative.given.is_empty();
     if let Some(method) = arguments.method.of_lambda(request.as_ref(), given)? {
         if stage != Stage::Surface || format != Format::Text || arguments.cost || arguments.derivation {
-            return Err(Error::Request("terms of the lambda calculus are printed as text, and as they are".to_owned()).into());
+            return Err(
+                Error::Request("terms of the lambda calculus are printed as text, and as they are".to_owned()).into()
+            );
         }
         print(&methods::transformed(&program, method, &arguments.sizes)?)?;
         return Ok(true);

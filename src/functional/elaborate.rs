@@ -10,13 +10,14 @@
 //! ```
 //!
 //! The lambda calculus has no sizes that stand for any number, so the program is one for given sizes. A tensor is an array of arrays. Relations are
-//! parameters as well, after those of the program: a map is an array of its targets, another relation an array of 0 and 1. A sparse parameter is an array with
-//! 0 where nothing is stored, beside its pattern. What is true of an index expression for all values of its indices is decided here, not at run time.
+//! parameters as well, after those of the program: a map is an array of its targets, another relation an array of 0 and 1. A sparse parameter is an
+//! array with 0 where nothing is stored, beside its pattern. What is true of an index expression for all values of its indices is decided here, not at
+//! run time.
 //!
 //! The places of the largest and smallest elements of a tensor are found once, where the tensor is bound: an array of integers beside it.
 //!
-//! **Why correct.** Each equation is that of the evaluator of the tensor language (Figs 4 and 5 of the tensor paper), so both add in the same order, and the values
-//! have the same bits, but for the sign of a sum that is an access ([`eval_term`](mod@crate::reference::eval_term)).
+//! **Why correct.** Each equation is that of the evaluator of the tensor language (Figs 4 and 5 of the tensor paper), so both add in the same order, and
+//! the values have the same bits, but for the sign of a sum that is an access ([`eval_term`](mod@crate::reference::eval_term)).
 //!
 //! **Refused**: projections of arrays of pairs, which normal forms have and programs do not.
 //!
@@ -152,7 +153,9 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
                 | term::Term::Sum { index, extent, .. }
                 | term::Term::Scan { index, steps: extent, .. } => pass.set_range(*index, extent)?,
                 term::Term::Iverson { guard, .. } => pass.bind_predicate(guard)?,
-                term::Term::Access { index, .. } | term::Term::Number(Number::Index(index)) => pass.bind_affine(index)?,
+                term::Term::Access { index, .. } | term::Term::Number(Number::Index(index)) => {
+                    pass.bind_affine(index)?
+                }
                 _ => {}
             }
         }

@@ -4,16 +4,16 @@
 //! |---|---|---|---|
 //! | `Adjoint` | the tensor language | the adjoint of the project, simplified, in the reference evaluator | the lambda calculus |
 //! | `Forward` | both | the program at dual numbers, once for each number of its parameters | external functions |
-//! | `Chad` | both | [`chad`] in reverse mode | recursion, `iterate`, external functions |
-//! | `Efficient` | both | [`efficient`] on arrays | scans, external functions |
+//! | `Chad` | both | [`chad`] in reverse mode | recursion, external functions |
+//! | `Efficient` | both | [`efficient`] on arrays | external functions |
 //! | `Dual` | both | [`dual`] on one thread, with leaf calls | external functions |
 //! | `Continuation` | both | [`continuation`] | all but real numbers, pairs, arrays, `map`, `reduce`, scans and shifts |
 //!
-//! A program of the tensor language is [elaborated](mod@super::elaborate) first, but for `Adjoint`; for `Continuation` its loops over indices become maps
-//! and reductions, [`use_maps`].
+//! A program of the tensor language is [elaborated](mod@super::elaborate) first, but for `Adjoint`; for `Continuation` its loops over indices become
+//! maps and reductions, [`use_maps`].
 //!
-//! **Counts.** The numbers count what is done with them ([`Counted`]), whoever computes: additions, multiplications, scalar functions, and copies. Steps are those of the
-//! evaluator of the lambda calculus; of `Dual` those of its own machine and of the reverse pass; `Adjoint` has none.
+//! **Counts.** The numbers count what is done with them, whoever computes: additions, multiplications, scalar functions, and copies. Steps are those of
+//! the evaluator of the lambda calculus; of `Dual` those of its own machine and of the reverse pass; `Adjoint` has none.
 
 mod counted;
 #[cfg(test)]
@@ -128,11 +128,7 @@ enum Made<'p> {
 ///
 /// # Errors
 /// As [`differentiate`] and [`Derivative::run`].
-pub fn gradient<T: Numeric + Send + Sync>(
-    program: &Program,
-    method: Method,
-    args: &[Value<T>],
-) -> Result<Outcome<T>> {
+pub fn gradient<T: Numeric + Send + Sync>(program: &Program, method: Method, args: &[Value<T>]) -> Result<Outcome<T>> {
     differentiate(program, method)?.run(args)
 }
 
@@ -148,7 +144,8 @@ pub fn differentiate(program: &Program, method: Method) -> Result<Derivative<'_>
     }
     let made = match method {
         Method::Adjoint => {
-            let message = "the method `adjoint` is for programs of the tensor language, not for terms of the lambda calculus";
+            let message =
+                "the method `adjoint` is for programs of the tensor language, not for terms of the lambda calculus";
             return Err(Error::Request(message.to_string()));
         }
         Method::Forward => Made::Forward,
@@ -215,7 +212,8 @@ impl Derivative<'_> {
         }
         let mut partials = partials.into_iter();
         let cotangents = args.iter().map(|arg| {
-            let like = arg.map(|_| partials.next().ok_or_else(|| Error::bug(PASS, "a partial derivative is missing")))?;
+            let like =
+                arg.map(|_| partials.next().ok_or_else(|| Error::bug(PASS, "a partial derivative is missing")))?;
             cotangent_like(&like, vec![like.clone()])
         });
         let cotangents = cotangents.collect::<Result<_>>()?;

@@ -25,6 +25,8 @@
 //! | [`chad`], [`efficient`], [`dual`], [`continuation`] | `lambda`, not each other |
 //! | [`compare`] | `lambda`: judges of gradients that share nothing with the methods |
 //! | [`errata`] | all: what the papers state and programs refute |
+//! | [`mod@elaborate`] | `lambda`: programs of the tensor language in it, for given sizes |
+//! | [`methods`] | all: one door to the methods and to the adjoint of tensor programs, one counter |
 //!
 //! The same program, four times; all agree with forward mode:
 //!
@@ -53,5 +55,7 @@ pub mod compare;
 pub mod continuation;
 pub mod dual;
 pub mod efficient;
+pub mod elaborate;
 pub mod errata;
 pub mod lambda;
+pub mod methods;

@@ -1,6 +1,7 @@
 //! The command line as a user meets it: what it prints, what it writes, and how it fails.
 
 mod loops;
+mod methods;
 mod outputs;
 
 use std::io::Write;

@@ -22,6 +22,7 @@ examples! {
     graph_denoising "../../examples/graph_denoising.rs",
     heat "../../examples/heat.rs",
     logistic_regression "../../examples/logistic_regression.rs",
+    methods "../../examples/methods.rs",
     mixture "../../examples/mixture.rs",
     network "../../examples/network.rs",
     pathological "../../examples/pathological.rs",
@@ -144,6 +145,30 @@ fn pathological_programs_stay_cheap() {
     for cost in costs.iter().flatten() {
         let pathological::Cost { primal, derivative } = cost;
         assert!(*derivative <= 4 * primal, "the derivative takes {derivative} operations and the program {primal}");
+    }
+}
+
+#[test]
+fn methods_agree() {
+    let rows = methods::run(&mut Vec::new()).expect("the example runs");
+    let mut programs: Vec<&str> = rows.iter().map(|row| row.program).collect();
+    programs.dedup();
+    assert_eq!(programs.len(), 10);
+    for program in programs {
+        let rows: Vec<&methods::Row> = rows.iter().filter(|row| row.program == program).collect();
+        let adjoint = rows[0];
+        // All but continuations take all programs.
+        assert!(rows.len() >= 5, "{program}");
+        for row in &rows {
+            let scale = adjoint.gradient.iter().fold(1.0_f64, |scale, x| scale.max(x.abs()));
+            let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * scale;
+            assert!(row.gradient.iter().zip(&adjoint.gradient).all(near), "{program} by {}", row.method);
+            assert!(near((&row.value, &adjoint.value)), "{program} by {}", row.method);
+        }
+        // What is proved of efficient CHAD is seen: its operations grow as those of the program, and its factor is small.
+        let efficient = rows.iter().find(|row| row.method.name() == "efficient").expect("it takes all programs");
+        assert!(efficient.ratio < 5.0, "{program}: {}", efficient.ratio);
+        assert!(efficient.growth.is_none_or(|(of, program)| of < program + 0.15), "{program}: {:?}", efficient.growth);
     }
 }
 

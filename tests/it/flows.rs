@@ -7,7 +7,7 @@
 mod early;
 mod functions;
 mod jacobians;
-mod programs;
+pub mod programs;
 mod random;
 mod steps;
 

@@ -36,6 +36,7 @@ mod loops_text;
 mod losses;
 mod maps;
 mod merging;
+mod methods;
 mod negated;
 mod outside;
 mod passes;

@@ -60,9 +60,10 @@ impl Elaborated {
             Elements::Dense(_) => Ok(leaf),
             Elements::Sparse(pattern, _) => {
                 let element = |tuple: Vec<usize>| {
-                    let place = tuple.iter().zip(&leaf.dims).try_fold(0, |place, (k, n)| {
-                        usize::try_from(*n).ok().map(|n| place * n + k)
-                    });
+                    let place = tuple
+                        .iter()
+                        .zip(&leaf.dims)
+                        .try_fold(0, |place, (k, n)| usize::try_from(*n).ok().map(|n| place * n + k));
                     let element = place.and_then(|place| leaf.values().get(place));
                     element.cloned().ok_or_else(|| Error::bug(PASS, "an entry outside of a tensor"))
                 };

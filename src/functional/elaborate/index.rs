@@ -368,9 +368,7 @@ impl<T: Numeric> Elaborate<'_, T> {
     /// Whether an integer is an expression.
     fn equal(&mut self, found: Option<TermId>, a: &Affine) -> Result<Condition> {
         Ok(match (found, self.affine(a)?) {
-            (Some(found), Some(a)) => {
-                Condition::Term(self.b.prim(Prim::IntCompare(Comparison::Equal), &[found, a])?)
-            }
+            (Some(found), Some(a)) => Condition::Term(self.b.prim(Prim::IntCompare(Comparison::Equal), &[found, a])?),
             _ => Condition::Known(false),
         })
     }

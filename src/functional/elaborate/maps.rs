@@ -5,8 +5,9 @@
 //! fold t < n, s = e0. e[x ! (t + k)]    =  reduce (s, a. e[a]) e0 (drop x)
 //! ```
 //!
-//! where `drop x` is `x` without its first `k` elements and without those from `k + n` on. It can be where the length of `x` is known, `x` does not depend on
-//! what the body binds, and the index is nowhere else. Inner loops come first: what they map over is an element of what outer ones do. Other loops stay.
+//! where `drop x` is `x` without its first `k` elements and without those from `k + n` on. It can be where the length of `x` is known, `x` does not
+//! depend on what the body binds, and the index is nowhere else. Inner loops come first: what they map over is an element of what outer ones do. Other
+//! loops stay.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -202,7 +203,9 @@ impl Maps {
         while e != body {
             e = parent(e)?;
             // Where the body may not be evaluated, an element may be outside of its array.
-            if !matches!(terms[array], Term::Var(_)) && !matches!(terms[e], Term::Let(..) | Term::Prim(..) | Term::Pair(..)) {
+            if !matches!(terms[array], Term::Var(_))
+                && !matches!(terms[e], Term::Let(..) | Term::Prim(..) | Term::Pair(..))
+            {
                 return None;
             }
             terms[e].for_each_operand(|_, binders| bound.extend(binders.iter().copied()));

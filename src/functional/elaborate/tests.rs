@@ -117,7 +117,10 @@ fn values_of_index_expressions_and_predicates() {
         ("scan of pairs", "param x : [n] real\nscan t < n, (a, b) = (0, 1). (a + x[t], b * x[t])"),
         ("scan down", "param x : [n] real\nscan t < n down, s = 0. s * 0.5 + x[t]"),
         ("fold down", "param x : [n] real\n(scan t < n down, s = 0. s * 0.5 + x[t])[0]"),
-        ("comparison", "param x : [n] real\nparam y : [n] real\nsum i < n. [x[i] < y[i]] * x[i] + [x[i] >= y[i]] * y[i]"),
+        (
+            "comparison",
+            "param x : [n] real\nparam y : [n] real\nsum i < n. [x[i] < y[i]] * x[i] + [x[i] >= y[i]] * y[i]",
+        ),
         ("maximum", "param x : [n, m] real\nsum i < n. max j < m. x[i, j] * x[i, j]"),
         ("argmin", "param x : [n] real\nparam y : [n] real\ny[argmin i < n. x[i]]"),
         ("maximum in a fold", "param x : [n] real\nfold t < n, s = x. gen i < n. s[i] - 0.3 * (max j < n. s[j])"),
