@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::active::Active;
 use super::build::Builder;
-use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::data::{Early, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
@@ -485,7 +485,9 @@ impl Adjoint {
                         state.path = self.copy(state.path, copies);
                         state.last = self.copy(state.last, copies);
                     }
-                    out.push(Stmt::Scan(Scan { states, body, ..scan.clone() }));
+                    let changes = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
+                    let early = scan.early.clone().map(|early| Early { changes: changes(early.changes), ..early });
+                    out.push(Stmt::Scan(Scan { states, early, body, ..scan.clone() }));
                 }
             }
         }

@@ -102,9 +102,12 @@ fn judge(habit: &Habit) -> Result<(), String> {
     let expected: Json = serde_json::from_str(habit.lines("value: ").next().expect("a value")).expect("a value");
     let (shape, expected) = numbers(&expected);
     for function in [&function, &function.simplify().map_err(|error| error.to_string())?] {
-        let results =
-            reference::evaluate_within(function.tensor_ssa(), &habit.inputs(), Limits::default(), &mut |_, _| {})
-                .map_err(|error| error.to_string())?;
+        let (inputs, limits) = (habit.inputs(), Limits::default());
+        let results = match function.flow() {
+            Some(flow) => reference::evaluate_within(flow, &inputs, limits, &mut |_, _| {}),
+            None => reference::evaluate_within(function.tensor_ssa(), &inputs, limits, &mut |_, _| {}),
+        };
+        let results = results.map_err(|error| error.to_string())?;
         let [(_, value)] = results.as_slice() else { return Err("it has several results".to_owned()) };
         let leaf = value.leaves().first().expect("a result");
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
