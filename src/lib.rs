@@ -157,7 +157,7 @@
 //! | `reference` | `flow`, `index`, `scalar`, `solver`, `tensor`, `term`, `tssa`, `ty` |
 //! | `stages` | `flow`, `loops`, `term`, `tssa` |
 //! | `driver` | `certificate`, `codegen`, `diff`, `flow`, `index`, `kernel`, `link`, `loops`, `lower`, `normalize`, `prepare`, `present`, `scalar`, `schedule`, `simplify`, `solver`, `stages`, `surface`, `tensor`, `term`, `tssa`, `ty` |
-//! | `functional` | `driver`, `index`, `reference`, `scalar`, `tensor`, `term`, `ty` |
+//! | `functional` | `driver`, `index`, `reference`, `scalar`, `stages`, `tensor`, `term`, `ty` |
 //! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
