@@ -21,34 +21,34 @@ type Program = (&'static str, &'static str, [&'static [(&'static str, i64)]; 2])
 
 const PROGRAMS: [Program; 10] = [
     ("polynomial", "param x : real\nparam y : real\nlet z = x * y + 1 in z * z * sin(x)", [&[], &[]]),
-    ("rosenbrock", include_str!("../tests/programs/e12_rosenbrock.iv"), [&[("n", 8)], &[("n", 16)]]),
-    ("quadratic form", include_str!("../tests/programs/e10_quadratic_form.iv"), [&[("n", 4)], &[("n", 8)]]),
+    ("rosenbrock", include_str!("../tests/programs/e12_rosenbrock.iv"), [&[("n", 16)], &[("n", 32)]]),
+    ("quadratic form", include_str!("../tests/programs/e10_quadratic_form.iv"), [&[("n", 8)], &[("n", 16)]]),
     (
         "sparse logistic regression",
         include_str!("../tests/programs/k03_sparse_logistic_regression.iv"),
-        [&[("n", 4), ("d", 4)], &[("n", 8), ("d", 4)]],
+        [&[("n", 8), ("d", 4)], &[("n", 16), ("d", 4)]],
     ),
     (
         "embedding",
         include_str!("../tests/programs/k15_embedding.iv"),
-        [&[("B", 4), ("V", 4), ("d", 2)], &[("B", 4), ("V", 8), ("d", 2)]],
+        [&[("B", 4), ("V", 8), ("d", 2)], &[("B", 4), ("V", 16), ("d", 2)]],
     ),
     (
         "partial likelihood",
         include_str!("../tests/programs/k16_partial_likelihood.iv"),
-        [&[("n", 4), ("d", 2)], &[("n", 8), ("d", 2)]],
+        [&[("n", 8), ("d", 2)], &[("n", 16), ("d", 2)]],
     ),
-    ("product", include_str!("../tests/flows/product.iv"), [&[("n", 8)], &[("n", 16)]]),
-    ("heat", include_str!("../tests/flows/heat.iv"), [&[("n", 4), ("T", 3)], &[("n", 4), ("T", 6)]]),
+    ("product", include_str!("../tests/flows/product.iv"), [&[("n", 16)], &[("n", 32)]]),
+    ("heat", include_str!("../tests/flows/heat.iv"), [&[("n", 4), ("T", 8)], &[("n", 4), ("T", 16)]]),
     (
         "tokens",
         include_str!("../tests/flows/tokens.iv"),
-        [&[("V", 4), ("n", 2), ("T", 4)], &[("V", 4), ("n", 2), ("T", 8)]],
+        [&[("V", 4), ("n", 2), ("T", 8)], &[("V", 4), ("n", 2), ("T", 16)]],
     ),
     (
         "lstm",
         include_str!("../tests/flows/lstm.iv"),
-        [&[("n", 2), ("m", 1), ("T", 2)], &[("n", 2), ("m", 1), ("T", 4)]],
+        [&[("n", 2), ("m", 1), ("T", 4)], &[("n", 2), ("m", 1), ("T", 8)]],
     ),
 ];
 

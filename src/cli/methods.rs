@@ -2,7 +2,6 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use iverson::ir::diff::Part;
-use iverson::ir::functional::elaborate::elaborate;
 use iverson::ir::functional::lambda;
 use iverson::ir::functional::methods::{self, Method};
 use iverson::ir::reference::environment::to_value;
@@ -100,5 +99,5 @@ pub(super) fn transformed(program: &term::Program, method: Method, sizes: &[Stri
     }
     let sizes = values.into_iter().flatten().collect();
     let at: Environment<f64> = Environment { sizes, params: Vec::new(), relations: Vec::new() };
-    Ok(methods::transformed(&elaborate(program, &at)?.program, method)?.to_string())
+    Ok(methods::transformed_tensors(program, method, &at)?.to_string())
 }

@@ -59,6 +59,8 @@ pub struct Elaborated {
     pub program: Program,
     /// These relations, in the order of the parameters.
     pub relations: Vec<RelationId>,
+    /// The lengths of the leading axes of each parameter, up to its pairs or numbers.
+    pub shapes: Vec<Vec<usize>>,
     signature: Arc<Signature>,
     types: ty::Types,
     result: ty::TypeId,
@@ -84,13 +86,53 @@ pub fn elaborate<T: Numeric>(source: &term::Program, at: &Environment<T>) -> Res
     }
     let relations = std::mem::take(&mut pass.relations);
     relations.values().for_each(|x| pass.b.push_param(*x));
+    let shapes = shapes(source, relations.keys(), at)?;
     Ok(Elaborated {
         program: pass.b.finish(body)?,
+        shapes,
         relations: relations.into_keys().collect(),
         signature: source.signature.clone(),
         types: source.types.clone(),
         result: source.ty(source.root),
     })
+}
+
+impl Elaborated {
+    /// The same program with maps and reductions in the place of loops over indices, [`use_maps`].
+    ///
+    /// # Errors
+    /// [`Error::Bug`] for a program that is not verified.
+    pub fn with_maps(&self) -> Result<Program> {
+        use_maps(&self.program, &self.shapes)
+    }
+}
+
+/// The lengths of the leading axes of parameters, and of relations as parameters.
+fn shapes<'r, T>(
+    source: &term::Program,
+    relations: impl Iterator<Item = &'r RelationId>,
+    at: &Environment<T>,
+) -> Result<Vec<Vec<usize>>> {
+    let lengths = |dims: Vec<Size>| -> Result<Vec<usize>> {
+        at.extents(&dims)?.into_iter().map(|n| usize::try_from(n).map_err(|_| Error::Overflow)).collect()
+    };
+    let signature = &source.signature;
+    let mut shapes = Vec::new();
+    for param in signature.params.values() {
+        shapes.push(lengths(signature.types.peel(param.ty).0.into_iter().cloned().collect())?);
+    }
+    for r in relations {
+        let relation =
+            signature.relations.get(*r).ok_or_else(|| Error::bug(PASS, format!("an unknown relation {r}")))?;
+        let rank = rank(relation);
+        shapes.push(lengths(relation.shape.iter().take(rank).cloned().collect())?);
+    }
+    Ok(shapes)
+}
+
+/// The number of axes of a relation as a parameter: the targets of a map are its elements.
+fn rank(relation: &ty::Relation) -> usize {
+    relation.shape.len().saturating_sub(usize::from(relation.kind == RelationKind::Map))
 }
 
 /// What an operand has become.
@@ -405,7 +447,7 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
         }
         let relation = self.source.signature.relations.get(r);
         let relation = relation.ok_or_else(|| Error::bug(PASS, format!("an unknown relation {r}")))?;
-        let rank = relation.shape.len() - usize::from(relation.kind == RelationKind::Map && !relation.shape.is_empty());
+        let rank = rank(relation);
         let int = self.b.types().int();
         let ty = (0..rank).fold(int, |ty, _| self.b.types().array(ty));
         let x = self.b.fresh(&relation.name.replace('?', "_pattern"), ty);

@@ -10,7 +10,7 @@
 //! | `Continuation` | both | [`continuation`] | all but real numbers, pairs, arrays, `map`, `reduce`, scans and shifts |
 //!
 //! A program of the tensor language is [elaborated](mod@super::elaborate) first, but for `Adjoint`; for `Continuation` its loops over indices become
-//! maps and reductions, [`use_maps`].
+//! maps and reductions, [`Elaborated::with_maps`].
 //!
 //! **Counts.** The numbers count what is done with them, whoever computes: additions, multiplications, scalar functions, and copies. Steps are those of
 //! the evaluator of the lambda calculus; of `Dual` those of its own machine and of the reverse pass; `Adjoint` has none.
@@ -23,7 +23,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use self::counted::{Counted, count};
-use super::elaborate::{Elaborated, elaborate, use_maps};
+use super::elaborate::{Elaborated, elaborate};
 use super::lambda::{Counts, Machine, Node, Program, Value};
 use super::{chad, continuation, dual, efficient, lambda};
 use crate::base::{Id, ParamId};
@@ -379,10 +379,22 @@ pub fn gradient_of_tensors<T: Numeric + Send + Sync>(
     let elaborated = elaborate(source, at)?;
     let args = elaborated.arguments(at)?;
     let outcome = match method {
-        Method::Continuation => gradient(&use_maps(&elaborated.program, &args)?, method, &args)?,
+        Method::Continuation => gradient(&elaborated.with_maps()?, method, &args)?,
         method => gradient(&elaborated.program, method, &args)?,
     };
     of_tensors(&elaborated, outcome, at)
+}
+
+/// What a method makes of a program of the tensor language for given sizes, for reading.
+///
+/// # Errors
+/// As [`elaborate`] and [`transformed`].
+pub fn transformed_tensors<T: Numeric>(source: &term::Program, method: Method, at: &Environment<T>) -> Result<Program> {
+    let elaborated = elaborate(source, at)?;
+    match method {
+        Method::Continuation => transformed(&elaborated.with_maps()?, method),
+        method => transformed(&elaborated.program, method),
+    }
 }
 
 /// The same outcome with leaves.

@@ -14,16 +14,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::PASS;
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
-use crate::functional::lambda::{Builder, Context, Prim, Program, Term, TermId, Value};
+use crate::functional::lambda::{Builder, Context, Prim, Program, Term, TermId};
 
 /// How many elements an end of an array may lose; each takes an operation.
 const MOST_DROPS: usize = 64;
 
-/// The same program with maps and reductions in the place of loops over indices, for arguments of these lengths.
+/// The same program with maps and reductions in the place of loops over indices, for parameters whose leading axes have these lengths.
 ///
 /// # Errors
 /// [`Error::Bug`] for a program that is not verified.
-pub fn use_maps<T>(program: &Program, args: &[Value<T>]) -> Result<Program> {
+pub fn use_maps(program: &Program, shapes: &[Vec<usize>]) -> Result<Program> {
     let mut b = Builder::like(&program.context);
     b.context.vars = program.vars.clone();
     program.params.iter().for_each(|x| b.push_param(*x));
@@ -34,9 +34,7 @@ pub fn use_maps<T>(program: &Program, args: &[Value<T>]) -> Result<Program> {
         shapes: FxHashMap::default(),
         lengths: FxHashMap::default(),
     };
-    for (x, arg) in program.params.iter().zip(args) {
-        pass.shapes.insert(*x, shape_of(arg));
-    }
+    pass.shapes.extend(program.params.iter().copied().zip(shapes.iter().cloned()));
     // Users first, so that variables around a term have their shapes.
     for (_, term) in program.terms.iter().rev() {
         match term {
@@ -54,19 +52,6 @@ pub fn use_maps<T>(program: &Program, args: &[Value<T>]) -> Result<Program> {
     }
     let body = new.get(program.body.index()).copied();
     pass.b.finish(body.ok_or_else(|| Error::bug(PASS, "a program without terms"))?)
-}
-
-/// The lengths of the axes of a value, as far as it is made of arrays with elements.
-fn shape_of<T>(value: &Value<T>) -> Vec<usize> {
-    let (mut shape, mut value) = (Vec::new(), value);
-    while let Ok(items) = value.as_array() {
-        shape.push(items.len());
-        match items.first() {
-            Some(first) => value = first,
-            None => break,
-        }
-    }
-    shape
 }
 
 /// Where an index is used: the term `x ! (i + k)`, `x`, and `k`.
@@ -174,11 +159,11 @@ impl Maps {
     /// Where an index is used in the body of its loop; nothing where one use is another.
     fn uses_of(&self, i: VarId, body: TermId) -> Option<Vec<Use>> {
         let uses = self.uses.get(&i)?;
-        let uses: Vec<Use> = uses.iter().map(|v| self.use_at(*v, body)).collect::<Option<_>>()?;
+        let uses: Vec<Use> = uses.iter().map(|v| self.use_at(i, *v, body)).collect::<Option<_>>()?;
         (!uses.is_empty()).then_some(uses)
     }
 
-    fn use_at(&self, v: TermId, body: TermId) -> Option<Use> {
+    fn use_at(&self, i: VarId, v: TermId, body: TermId) -> Option<Use> {
         let terms = &self.b.context.terms;
         let parent = |e: TermId| self.parents[e.index()];
         let above = parent(v)?;
@@ -213,12 +198,8 @@ impl Maps {
         let mut todo = vec![array];
         while let Some(e) = todo.pop() {
             match &terms[e] {
-                Term::Var(x) if bound.contains(x) => return None,
+                Term::Var(x) if bound.contains(x) || *x == i => return None,
                 term => todo.extend(term.operands()),
-            }
-            // The index itself is not bound by the body.
-            if e == v {
-                return None;
             }
         }
         Some(Use { access, array, offset })

@@ -2,6 +2,7 @@
 
 use super::super::lambda::{evaluate, verify};
 use super::*;
+use crate::base::ParamId;
 use crate::reference::{Field, Limits, eval_term};
 use crate::surface;
 use crate::tensor::{Dense, Inputs, Relation, Value, bind};
@@ -159,18 +160,32 @@ fn programs_without_an_order_modulo_a_prime() {
     assert_eq!(elaborated.result(&value, &at).unwrap(), expected);
 }
 
+/// A million levels of sums, and of `let`, on the stack of a test.
 #[test]
 fn deep_programs() {
-    let mut text = "param x : real\n".to_string();
-    for k in 0..20_000 {
-        let before = if k == 0 { "x".to_string() } else { format!("y{}", k - 1) };
-        text += &format!("let y{k} = {before} + 1\n");
+    const DEPTH: usize = 1_000_000;
+    let start = surface::read("param x : real\nx", &[]).unwrap();
+    let mut sums = start.clone();
+    for _ in 0..DEPTH {
+        let one = sums.literal(1.0).unwrap();
+        sums.root = sums.push(term::Term::Add(sums.root, one)).unwrap();
     }
-    text += "y19999";
-    let source = surface::read(&text, &[]).unwrap();
-    let at = environment(&source, &[]);
-    let elaborated = elaborate(&source, &at).unwrap();
-    let (value, counts) = evaluate(&elaborated.program, &elaborated.arguments(&at).unwrap()).unwrap();
-    assert_eq!(counts.adds, 20_000);
-    assert!(*value.as_real().unwrap() > 19_999.0);
+    let mut lets = start.clone();
+    let vars: Vec<_> = (0..DEPTH).map(|_| lets.fresh_var("y", ty::Types::REAL)).collect();
+    let values: Vec<_> = [start.param(ParamId(0))].iter().chain(&vars[..DEPTH - 1]).copied().collect();
+    let mut body = lets.push(term::Term::Var(vars[DEPTH - 1])).unwrap();
+    for (var, value) in vars.into_iter().zip(values).rev() {
+        let value = lets.push(term::Term::Var(value)).unwrap();
+        body = lets.push(term::Term::Let { var, value, body }).unwrap();
+    }
+    lets.root = body;
+    for (source, expected) in [(sums, 1.0 + DEPTH as f64), (lets, 1.0)] {
+        let mut at: Environment<f64> = environment(&source, &[]);
+        at.params[0] = vec![crate::reference::Leaf::scalar(1.0)];
+        let elaborated = elaborate(&source, &at).unwrap();
+        let args = elaborated.arguments(&at).unwrap();
+        for program in [&elaborated.program, &elaborated.with_maps().unwrap()] {
+            assert_eq!(*evaluate(program, &args).unwrap().0.as_real().unwrap(), expected);
+        }
+    }
 }
