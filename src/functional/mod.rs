@@ -5,10 +5,10 @@
 //!
 //! | module | method | source | what it gives |
 //! |---|---|---|---|
-//! | [`chad`] | combinatory homomorphic differentiation, forward and reverse | [003] | programs with functions as they are; code of linear size; no bound on time |
-//! | [`efficient`] | the same, with sparse cotangents, a monad of cells and closed functions | [000] | time within a constant factor, which is proved |
-//! | [`dual`] | dual numbers with backpropagators, staged | [001] | everything, recursion and fork-join among it; what has no static shape |
-//! | [`continuation`] | continuations, which partial evaluation makes vanish | [004] | programs without functions, as a mathematician writes them |
+//! | [`chad`] | combinatory homomorphic differentiation, forward and reverse | \[003\] | programs with functions as they are; code of linear size; no bound on time |
+//! | [`efficient`] | the same, with sparse cotangents, a monad of cells and closed functions | \[000\] | time within a constant factor, which is proved |
+//! | [`dual`] | dual numbers with backpropagators, staged | \[001\] | everything, recursion and fork-join among it; what has no static shape |
+//! | [`continuation`] | continuations, which partial evaluation makes vanish | \[004\] | programs without functions, as a mathematician writes them |
 //!
 //! ```text
 //!            ┌─ chad ────────── D[t] : value * (cotangent -> environment)      ─┐
@@ -45,10 +45,10 @@
 //!
 //! The papers, by the numbers that the files cite:
 //!
-//! - [000] T. Smeding, M. Vákár, *Efficient CHAD*, POPL 2024.
-//! - [001] T. Smeding, M. Vákár, *Parallel Dual-Numbers Reverse AD*.
-//! - [003] M. Vákár, T. Smeding, *CHAD: Combinatory Homomorphic Automatic Differentiation*, TOPLAS 2022.
-//! - [004] M. Huot, A. Shaikhha, *Denotationally correct, purely functional, efficient reverse-mode automatic differentiation*.
+//! - \[000\] T. Smeding, M. Vákár, *Efficient CHAD*, POPL 2024.
+//! - \[001\] T. Smeding, M. Vákár, *Parallel Dual-Numbers Reverse AD*.
+//! - \[003\] M. Vákár, T. Smeding, *CHAD: Combinatory Homomorphic Automatic Differentiation*, TOPLAS 2022.
+//! - \[004\] M. Huot, A. Shaikhha, *Denotationally correct, purely functional, efficient reverse-mode automatic differentiation*.
 
 pub mod chad;
 pub mod compare;

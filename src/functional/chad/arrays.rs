@@ -1,4 +1,4 @@
-//! Arrays: [003], section 10, which has `map`, and the others in its way.
+//! Arrays: \[003\], section 10, which has `map`, and the others in its way.
 //!
 //! ```text
 //!                          forward                                            reverse

@@ -1,15 +1,15 @@
-//! CHAD: [003], forward and reverse.
+//! CHAD: \[003\], forward and reverse.
 //!
 //! `D[t]` has the parameters of `t`, and gives its value and a linear map: in forward mode from tangents of the parameters to that of the value, in reverse mode from
 //! cotangents of the value to those of the parameters. Functions are differentiated as they are: the tangent of a function is a function (a power), its
 //! cotangent a log of its calls (a copower `!D1 (x) D2`), so functions that nobody can look into may be arguments and results.
 //!
 //! What holds, and what does not: the code grows by a constant factor (Corollary 7.2); the time does not. A body is differentiated once for its argument and
-//! once more for what it captures, so that of `d` functions, of which each calls the one before, `d (d + 1) / 2` bodies are run again ([000], section 9, refutes
-//! the remark of [003] that nothing is computed twice; [`efficient`](super::efficient) repairs it).
+//! once more for what it captures, so that of `d` functions, of which each calls the one before, `d (d + 1) / 2` bodies are run again (\[000\], section 9, refutes
+//! the remark of \[003\] that nothing is computed twice; [`efficient`](super::efficient) repairs it).
 //!
-//! Sums have the rules of [000], Fig. 2; arrays those of section 10, with scans and folds in the same way. Refused: recursion,
-//! which [003] does not have; external functions; opaque values.
+//! Sums have the rules of \[000\], Fig. 2; arrays those of section 10, with scans and folds in the same way. Refused: recursion,
+//! which \[003\] does not have; external functions; opaque values.
 //!
 //! | file | job |
 //! |---|---|

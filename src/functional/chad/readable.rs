@@ -1,4 +1,4 @@
-//! Derivatives as a mathematician writes them: partial evaluation, for reading. Appendix B of [003] does the same by rewriting.
+//! Derivatives as a mathematician writes them: partial evaluation, for reading. Appendix B of \[003\] does the same by rewriting.
 //!
 //! ```text
 //! known pairs, functions, zeros, logs of calls and arrays of these are computed with; what is left are operations on reals, each with a name

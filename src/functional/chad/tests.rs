@@ -105,7 +105,7 @@ fn code_grows_by_a_constant_factor() {
     }
 }
 
-/// What [003] does not say: functions of which each calls the one before run d (d + 1) / 2 bodies again, since what a body owes to what it captures is
+/// What \[003\] does not say: functions of which each calls the one before run d (d + 1) / 2 bodies again, since what a body owes to what it captures is
 /// found by running it once more, with all that it calls.
 #[test]
 fn chained_functions_run_again() {
@@ -137,7 +137,7 @@ fn chained_functions_run_again() {
     assert_eq!((once, machine.counts().functions), (20, 20));
 }
 
-/// `(fn x. (.. (fn x. x) x ..) x) x`, of [000], section 9: each level calls the derivative of the one beneath twice.
+/// `(fn x. (.. (fn x. x) x ..) x) x`, of \[000\], section 9: each level calls the derivative of the one beneath twice.
 #[test]
 fn nested_functions_take_exponential_time() {
     let nested = |n: usize| {
@@ -158,7 +158,7 @@ fn nested_functions_take_exponential_time() {
     }
 }
 
-/// Figures 1 and 2 of [003]: the programs of (a) and (b), and what their derivatives (c) and (d) compute, as printed there but for the order of factors, and
+/// Figures 1 and 2 of \[003\]: the programs of (a) and (b), and what their derivatives (c) and (d) compute, as printed there but for the order of factors, and
 /// that known functions are written where they are called.
 #[test]
 fn figures() {

@@ -1,4 +1,4 @@
-//! The transformation: [003], section 7, with sums as in [000], Fig. 2.
+//! The transformation: \[003\], section 7, with sums as in \[000\], Fig. 2.
 //!
 //! ```text
 //!                 forward                                            reverse

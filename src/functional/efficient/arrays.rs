@@ -1,4 +1,4 @@
-//! Arrays: [000], section 7.
+//! Arrays: \[000\], section 7.
 //!
 //! ```text
 //! D[build s (i. t)] = let (n, _) = D[s] in let a = build n (i. D[t]) in (map fst a, fn d. all (map ((y, y'), e) in (a, dense d). scope (y' e)))

@@ -1,4 +1,4 @@
-//! Closure conversion: [000], Appendix B.
+//! Closure conversion: \[000\], Appendix B.
 //!
 //! ```text
 //! [a -> b] = closure([a], [b])
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Functions are closed afterwards, so that a call owes nothing to what a function captures, but to an argument of it: the derivative runs the body once
-//! where that of [003] runs it twice.
+//! where that of \[003\] runs it twice.
 
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Loops, which [000] does not have: the rule of `let`, as often as there are steps.
+//! Loops, which \[000\] does not have: the rule of `let`, as often as there are steps.
 //!
 //! ```text
 //! D[fold t < n, s = e0. e] = let (x, x') = D[e0] in the loop of (s, tape), which puts each step's backpropagator in front of the tape, in
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each step has cells of its own for `t` and `s`, which `scope` makes, so the steps beneath see those of the loop's scope. Backpropagators are called
-//! once each, so the bound of [000] holds with a larger constant.
+//! once each, so the bound of \[000\] holds with a larger constant.
 
 use super::style::{Scope, Style};
 use super::transform::{Opened, PASS, Transform};

@@ -1,4 +1,4 @@
-//! Efficient CHAD: [000], complete.
+//! Efficient CHAD: \[000\], complete.
 //!
 //! `D[t]` has the parameters of `t`, and gives its value and its backpropagator, which takes a cotangent of the value and gives what is owed to the parameters.
 //! The steps of the paper can be chosen, since they only change how linear types are represented ([`Store`]) and what backpropagators give:
@@ -88,7 +88,7 @@ pub struct Derivative {
     pub cotangents: Vec<TypeId>,
 }
 
-/// What a derivative took, in steps of [000], Appendix C.
+/// What a derivative took, in steps of \[000\], Appendix C.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Evaluating `D[t]`.
@@ -182,7 +182,7 @@ impl Derivative {
     }
 }
 
-/// The size of a cotangent: its places that are written out ([000], section 4.3).
+/// The size of a cotangent: its places that are written out (\[000\], section 4.3).
 ///
 /// # Errors
 /// [`Error::Bug`] for another value.

@@ -1,4 +1,4 @@
-//! What backpropagators give: environment vectors ([000], Fig. 2), or actions of the monad (Fig. 6).
+//! What backpropagators give: environment vectors (\[000\], Fig. 2), or actions of the monad (Fig. 6).
 //!
 //! ```text
 //!                 vectors                                       monad
@@ -79,7 +79,7 @@ impl Style {
         }
     }
 
-    /// `let x = n in m >>= fn _. x`, as in [000], Appendix D.
+    /// `let x = n in m >>= fn _. x`, as in \[000\], Appendix D.
     pub fn both(self, b: &mut Builder, m: TermId, n: impl FnOnce(&mut Builder) -> Result<TermId>) -> Result<TermId> {
         match self {
             Style::Vectors => {

@@ -13,7 +13,7 @@
 //! D[t s]            = let (x, _) = D[t] in let (y, y') = D[s] in let (z, z') = x y in (z, fn d. y' (z' d))
 //! ```
 //!
-//! Pairs are bound as they are and read in the backpropagators, as in the formalisation of [000], so that steps are the paper's. Each rule mentions the
+//! Pairs are bound as they are and read in the backpropagators, as in the formalisation of \[000\], so that steps are the paper's. Each rule mentions the
 //! derivative of each operand once: the program grows by a constant factor.
 
 use super::style::{Scope, Style};

@@ -7,7 +7,7 @@
 //! D[a -> b]2 = ~unit     D[closure(a, b)]2 = ~package   D[int]2 = D[unit]2 = ~unit
 //! ```
 //!
-//! Functions are closed ([000], Appendix B), so nothing is owed to what they capture. A hidden type has cotangents of type `~package`: the closure that hides it
+//! Functions are closed (\[000\], Appendix B), so nothing is owed to what they capture. A hidden type has cotangents of type `~package`: the closure that hides it
 //! puts the type to them, and takes it off. A data type becomes one of values and one of cotangents.
 
 use crate::base::Id;

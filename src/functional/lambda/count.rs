@@ -1,6 +1,6 @@
 //! What an evaluation takes.
 //!
-//! *Steps* are those of [000], Appendix C: one for each term that is evaluated, one more for each variable that a function captures, two for a
+//! *Steps* are those of \[000\], Appendix C: one for each term that is evaluated, one more for each variable that a function captures, two for a
 //! literal, which is a primitive of `()`; what is evaluated beneath is added. Terms that the paper does not have are counted the same way: one, and one
 //! for each element or round. The cost of calling a function is that of its body.
 

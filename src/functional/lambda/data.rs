@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A *data type* `D` is recursive and named; `roll` and `unroll` go between it and its definition. An *external* function `X` is one that the evaluator
-//! is given. A primitive takes one argument, a pair where it has two, as in the formalisation of [000].
+//! is given. A primitive takes one argument, a pair where it has two, as in the formalisation of \[000\].
 //!
 //! Terms are a tree in an arena, operands before users: a forward loop meets operands first, a backward loop users first, and nothing recurses. Each
 //! binder has a variable of its own, whose name is for people.

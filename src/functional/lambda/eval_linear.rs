@@ -1,6 +1,6 @@
 //! Evaluation of terms of linear types, and of actions.
 //!
-//! An action does nothing until it is run; then the machine keeps the cells, and steps are those of the monad of [000], Appendix D: one for `return`,
+//! An action does nothing until it is run; then the machine keeps the cells, and steps are those of the monad of \[000\], Appendix D: one for `return`,
 //! one for `bind` and `scope`, one and those of the sum for `add`, one and one for each cell for `run`.
 
 use std::collections::BTreeMap;

@@ -6,9 +6,9 @@
 //!         a, b ::= .. | action c a | closure a b
 //! ```
 //!
-//! They are the interfaces of [000]: Fig. 3 (cotangents), Fig. 5 (environment vectors `~env c`), section 4.2 (the monad, `action`), section 7 (bags, which are
-//! copowers `int => l`), Appendix B (closures and tagged packages); and the copowers `!a (x) l` of [003] section 4, written `a => l`. That a function is linear is
-//! not checked, as in section 9 of [003].
+//! They are the interfaces of \[000\]: Fig. 3 (cotangents), Fig. 5 (environment vectors `~env c`), section 4.2 (the monad, `action`), section 7 (bags, which are
+//! copowers `int => l`), Appendix B (closures and tagged packages); and the copowers `!a (x) l` of \[003\] section 4, written `a => l`. That a function is linear is
+//! not checked, as in section 9 of \[003\].
 //!
 //! The evaluator has several representations of their values ([`Store`](super::Store)); a program is the same for all.
 

@@ -1,7 +1,7 @@
 //! The typed lambda calculus that the four systems differentiate.
 //!
-//! Reals, integers, pairs, sums, functions, arrays, loops, recursion, fork-join: the language of [000] Fig. 1 and section 7 and [003] section 3, with what [001] and
-//! [004] add. Values are by value, from left to right.
+//! Reals, integers, pairs, sums, functions, arrays, loops, recursion, fork-join: the language of \[000\] Fig. 1 and section 7 and \[003\] section 3, with what \[001\] and
+//! \[004\] add. Values are by value, from left to right.
 //!
 //! | file | job |
 //! |---|---|

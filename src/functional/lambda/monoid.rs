@@ -4,8 +4,8 @@
 //! 0 + v = v + 0 = v      (a, b) + (c, d) = (a + c, b + d)      inl a + inl b = inl (a + b)      numbers are added
 //! ```
 //!
-//! A sum visits what both summands have, and nothing else, with a step for each place, as `plusv` of [000], Appendix D. Sums of copowers and of functions
-//! are written down; sums of environments are unions, whose steps are the entries of the smaller one ([000], Appendix A, whose union is faster than any).
+//! A sum visits what both summands have, and nothing else, with a step for each place, as `plusv` of \[000\], Appendix D. Sums of copowers and of functions
+//! are written down; sums of environments are unions, whose steps are the entries of the smaller one (\[000\], Appendix A, whose union is faster than any).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::value::{Node, Value};
 use crate::error::{Error, Result};
 use crate::reference::Numeric;
 
-/// How the values of linear types are represented: the steps of [000].
+/// How the values of linear types are represented: the steps of \[000\].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Store {
     /// Zeros of pairs and environments are written out (Fig. 4).

@@ -71,7 +71,7 @@ impl Config {
         }
     }
 
-    /// Reals, pairs and sums: the language of [000], Fig. 1.
+    /// Reals, pairs and sums: the language of \[000\], Fig. 1.
     pub fn first_order(size: usize) -> Config {
         Config {
             functions: false,
