@@ -182,7 +182,7 @@ pub fn run(out: &mut dyn Write) -> Result<Vec<Row>, Box<dyn Error>> {
             };
             let [small, large] = match (measured(&at[0]), measured(&at[1])) {
                 (Err(iverson::Error::Limitation { feature, .. }), _) => {
-                    refusals.entry(format!("{method} has no {feature}")).or_default().push(name);
+                    refusals.entry(format!("{method} refuses {feature}")).or_default().push(name);
                     continue;
                 }
                 (small, large) => [small?, large?],
@@ -205,7 +205,7 @@ pub fn run(out: &mut dyn Write) -> Result<Vec<Row>, Box<dyn Error>> {
             let growth = row.growth.map_or(String::new(), |(of, program)| format!("{of:.2} / {program:.2}"));
             writeln!(
                 out,
-                "{:<27} {:<13} {:>12.6} {:>10} {:>7.2} {:>8} {:>11} {:>6.1} ms",
+                "{:<27} {:<13} {:>12.5e} {:>10} {:>7.2} {:>8} {:>11} {:>6.1} ms",
                 "",
                 method,
                 row.value,

@@ -14,6 +14,21 @@
 //!
 //! **Counts.** The numbers count what is done with them, whoever computes: additions, multiplications, scalar functions, and copies. Steps are those of
 //! the evaluator of the lambda calculus; of `Dual` those of its own machine and of the reverse pass; `Adjoint` has none.
+//!
+//! ```
+//! use iverson::ir::functional::methods::{Method, gradient_of_tensors};
+//! use iverson::ir::{reference::Environment, surface};
+//! use iverson::prelude::*;
+//! use iverson::tensor::bind;
+//!
+//! let source = surface::read("param x : [n] real\nfold t < n, p = 1. p * x[t]", &[])?;
+//! let at = Environment::from_bindings(&bind(&source.signature, &inputs! { "x" => [2.0, 3.0, 4.0] })?)?;
+//! for method in Method::ALL {
+//!     let found = gradient_of_tensors(&source, method, &at)?;
+//!     assert_eq!(found.gradient[0][0].values(), [12.0, 8.0, 6.0], "{method}");
+//! }
+//! # Ok::<(), iverson::Error>(())
+//! ```
 
 mod counted;
 #[cfg(test)]

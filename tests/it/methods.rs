@@ -9,6 +9,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -238,7 +239,7 @@ fn judge<T: Judged>(report: &mut Report, text: &str, sizes: &[(String, i64)], rn
     let (total, with_maps) = (total.as_real().map_err(words)?.clone(), with_maps.as_real().map_err(words)?.clone());
     let has_maps = maps.to_string() != sum.to_string();
     if has_maps {
-        judged("value with maps", T::same(&[with_maps.clone()], &[total.clone()]), &with_maps, &total)?;
+        judged("value with maps", T::same(from_ref(&with_maps), from_ref(&total)), &with_maps, &total)?;
     }
 
     let direction: Vec<Vec<T>> =
@@ -255,7 +256,7 @@ fn judge<T: Judged>(report: &mut Report, text: &str, sizes: &[(String, i64)], rn
                 Err(error) if is_limitation(&error) => continue,
                 found => {
                     let (value, gradient) = found.map_err(|error| format!("{method}: {error}"))?;
-                    judged(&format!("{method}: value"), T::same(&[value.clone()], &[total.clone()]), &value, &total)?;
+                    judged(&format!("{method}: value"), T::same(from_ref(&value), from_ref(&total)), &value, &total)?;
                     gradient
                 }
             },
@@ -263,7 +264,7 @@ fn judge<T: Judged>(report: &mut Report, text: &str, sizes: &[(String, i64)], rn
         let along = gradient.iter().zip(direction.iter().flatten()).fold(T::zero(), |sum, (d, x)| sum.add(&d.mul(x)));
         judged(
             &format!("{method}: along a direction"),
-            T::same(&[along.clone()], &[expected.clone()]),
+            T::same(from_ref(&along), from_ref(&expected)),
             &along,
             &expected,
         )?;

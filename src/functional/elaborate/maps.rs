@@ -89,7 +89,7 @@ impl Maps {
     fn term(&mut self, term: Term) -> Result<TermId> {
         match term {
             Term::Build(n, i, body) => {
-                if let (Some(n), Some(uses)) = (self.literal(n), self.uses_of(i, body))
+                if let (Some(n), Some(uses)) = (self.literal(n), self.uses_of(&[i], body))
                     && let Some(arrays) = self.arrays(&uses, n)?
                 {
                     let mut args = Vec::new();
@@ -119,7 +119,7 @@ impl Maps {
                 self.push(term)
             }
             Term::Fold { count, index, state, init, body } => {
-                if let (Some(n), Some(uses)) = (self.literal(count), self.uses_of(index, body))
+                if let (Some(n), Some(uses)) = (self.literal(count), self.uses_of(&[index, state], body))
                     && let [site] = &uses[..]
                     && let Some(mut arrays) = self.arrays(&uses, n)?
                     && let Some(array) = arrays.pop()
@@ -156,14 +156,14 @@ impl Maps {
         self.uses.entry(x).or_default().push(e);
     }
 
-    /// Where an index is used in the body of its loop; nothing where one use is another.
-    fn uses_of(&self, i: VarId, body: TermId) -> Option<Vec<Use>> {
-        let uses = self.uses.get(&i)?;
-        let uses: Vec<Use> = uses.iter().map(|v| self.use_at(i, *v, body)).collect::<Option<_>>()?;
+    /// Where the index of a loop, the first of the variables of its body, is used in there; nothing where one use is another.
+    fn uses_of(&self, own: &[VarId], body: TermId) -> Option<Vec<Use>> {
+        let uses = self.uses.get(own.first()?)?;
+        let uses: Vec<Use> = uses.iter().map(|v| self.use_at(own, *v, body)).collect::<Option<_>>()?;
         (!uses.is_empty()).then_some(uses)
     }
 
-    fn use_at(&self, i: VarId, v: TermId, body: TermId) -> Option<Use> {
+    fn use_at(&self, own: &[VarId], v: TermId, body: TermId) -> Option<Use> {
         let terms = &self.b.context.terms;
         let parent = |e: TermId| self.parents[e.index()];
         let above = parent(v)?;
@@ -182,8 +182,8 @@ impl Maps {
         if at != index {
             return None;
         }
-        // What the body binds around the access.
-        let mut bound = FxHashSet::default();
+        // What the loop and its body bind around the access.
+        let mut bound: FxHashSet<VarId> = own.iter().copied().collect();
         let mut e = access;
         while e != body {
             e = parent(e)?;
@@ -198,7 +198,7 @@ impl Maps {
         let mut todo = vec![array];
         while let Some(e) = todo.pop() {
             match &terms[e] {
-                Term::Var(x) if bound.contains(x) || *x == i => return None,
+                Term::Var(x) if bound.contains(x) => return None,
                 term => todo.extend(term.operands()),
             }
         }

@@ -160,6 +160,30 @@ fn programs_without_an_order_modulo_a_prime() {
     assert_eq!(elaborated.result(&value, &at).unwrap(), expected);
 }
 
+/// Loops that become maps and reductions, and loops that may not: the value is the same.
+#[test]
+fn maps_where_they_can_be() {
+    for (text, becomes) in [
+        ("param x : [n] real\nsum i < n - 1. (x[i + 1] - x[i]^2)^2", "map x_2 in drop_first x, x_3 in drop_last x."),
+        (
+            "param A : [n, n] real\nparam x : [n] real\nsum i < n, j < n. x[i] * A[i, j] * x[j]",
+            "map x_4 in x, x_5 in A. sum (map x_2 in x_5, x_3 in x.",
+        ),
+        ("param x : [n] real\nfold t < n, s = 1. s * x[t]", "reduce s, x_2 in x from 1.0."),
+        // The diagonal, a column, an array that the loop changes, an index as a number.
+        ("param A : [n, n] real\nsum i < n. A[i, i]", "build i < 4. A ! i ! i"),
+        ("param x : [n] real\nfold t < n, s = x. gen j < n. s[j] + s[t]", "fold t < 4, s = x."),
+        ("param x : [n] real\nsum i < n. i * x[i]", "build i < 4. real i * x ! i"),
+    ] {
+        let source = surface::read(text, &[]).unwrap();
+        let at = environment(&source, &[("n", 4)]);
+        let elaborated = elaborate(&source, &at).unwrap();
+        let (program, args) = (elaborated.with_maps().unwrap(), elaborated.arguments(&at).unwrap());
+        assert!(program.to_string().contains(becomes), "{program}");
+        assert_eq!(evaluate(&program, &args).unwrap().0, evaluate(&elaborated.program, &args).unwrap().0, "{program}");
+    }
+}
+
 /// A million levels of sums, and of `let`, on the stack of a test.
 #[test]
 fn deep_programs() {
