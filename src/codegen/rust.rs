@@ -377,7 +377,7 @@ impl<'a> Emitter<'a> {
             Stmt::Length { index, place, most } => {
                 let number = self.real(&Real::Load(place.clone()), false, single)?;
                 let most = self.affine(most, single)?;
-                self.line(&format!("let {index} = ({number} as i64).clamp(0, {most});"));
+                self.line(&format!("let {index} = ({number} as i64).max(0).min({most});"));
             }
             Stmt::End(r) => {
                 self.open(&format!("if {r} == 0.0 {{"));

@@ -247,7 +247,7 @@ impl Run<'_, '_, '_, '_> {
                 let number = place.and_then(|place| self.memory.read(*buffer).ok()?.get(place));
                 let number = number.ok_or_else(|| outside("a buffer"))?;
                 // The cast saturates.
-                self.registers.indices[*index] = (number as i64).clamp(0, self.uniform(most).max(0));
+                self.registers.indices[*index] = (number as i64).max(0).min(self.uniform(most));
                 Ok(next)
             }
             Op::Let { index, array, at } => {

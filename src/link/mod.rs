@@ -33,7 +33,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::{Arena, Id, Interner, ParamId, SizeId};
+use crate::base::{Arena, Id, IndexId, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
 use crate::flow::{self, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
@@ -391,33 +391,46 @@ impl Linker<'_> {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
         open.around.pop();
-        if let Some(early) = early {
-            if let Some(count) = &count {
-                let made = open.names.fresh_real();
-                inner.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
-                inner.push(Stmt::Store(count.clone(), made));
-            }
-            let changes = open.names.fresh_real();
-            inner.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
-            inner.push(Stmt::End(changes));
-            out.push(Stmt::one_by_one(step, Domain::whole(&most)?, inner));
-            if let Some(count) = count
-                && let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer)
-            {
-                // It ended because it may make no more steps.
-                let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
-                out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
-                let most = i64::try_from(limit.most).unwrap_or(i64::MAX);
-                let body = vec![
-                    Stmt::Define(more, Real::Index(Affine::constant(most).add_constant(1)?)),
-                    Stmt::Store(count, more),
-                ];
-                out.push(Stmt::If { cond: Cond::Support(changes), body });
-            }
-            return Ok(out);
+        let early = early.cloned();
+        if let Some(early) = &early {
+            self.end_of_step(early, count.as_ref(), step, open, &mut inner)?;
         }
-        out.push(Stmt::one_by_one(step, Domain::whole(&last)?, inner));
+        out.push(Stmt::one_by_one(step, Domain::whole(&most)?, inner));
+        if let (Some(early), Some(count)) = (early, count) {
+            self.wants_more(&early, count, open, &mut out)?;
+        }
         Ok(out)
+    }
+
+    /// Behind a step of a loop that ends early: it was made, and is the last one if it has changed nothing.
+    fn end_of_step(
+        &self,
+        early: &Early,
+        count: Option<&Place>,
+        step: IndexId,
+        open: &mut Open,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        if let Some(count) = count {
+            let made = open.names.fresh_real();
+            out.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
+            out.push(Stmt::Store(count.clone(), made));
+        }
+        let changes = open.names.fresh_real();
+        out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
+        out.push(Stmt::End(changes));
+        Ok(())
+    }
+
+    /// Behind a loop that nobody bounds: whether it ended because it may make no more steps.
+    fn wants_more(&self, early: &Early, count: Place, open: &mut Open, out: &mut Vec<Stmt>) -> Result<()> {
+        let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer) else { return Ok(()) };
+        let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
+        out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
+        let most = i64::try_from(limit.most).unwrap_or(i64::MAX);
+        let more_than = Stmt::Define(more, Real::Index(Affine::constant(most).add_constant(1)?));
+        out.push(Stmt::If { cond: Cond::Support(changes), body: vec![more_than, Stmt::Store(count, more)] });
+        Ok(())
     }
 
     /// Where a loop that ends early says how many steps it made, so far none, if anyone asks.

@@ -276,6 +276,7 @@ impl Check<'_> {
         scope.leave(before);
     }
 
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of statement")]
     fn stmt(&mut self, stmt: &Stmt, scope: &mut Scope) {
         stmt.visit_affine(&mut |a| self.affine(a, scope));
         self.starts(stmt, scope);
