@@ -7,7 +7,7 @@ use super::items;
 use super::rust::{Emitter, fills, plain};
 use super::tile::Registers;
 use crate::base::Id;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::loops::{Program, Rounded};
 use crate::scalar::Function;
 
@@ -75,8 +75,13 @@ const SINGLE_ABI: &str = "\
 /// The source of a program.
 ///
 /// # Errors
+/// [`Error::Request`](crate::Error::Request) for text that others compile of a loop that nobody bounds and whose states are kept;
 /// [`Error::Overflow`](crate::Error::Overflow), and [`Error::Bug`](crate::Error::Bug) for nests that are not well formed.
 pub fn source(program: &Program, target: Target) -> Result<Source> {
+    if target != Target::Library && !program.limits.is_empty() {
+        let message = "nobody looks at how many steps an emitted kernel makes: say how many there are at most, as in `while c, at most 100`";
+        return Err(Error::Request(message.to_owned()));
+    }
     let mut functions = Vec::new();
     let mut text = String::new();
     let outputs: Vec<String> = program.outputs.iter().map(|(name, _)| plain(name)).collect();

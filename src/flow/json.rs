@@ -47,7 +47,9 @@ impl Program {
     pub fn from_json(text: &str) -> Result<Program> {
         let read: Read = serde_json::from_str(text).map_err(|error| Error::data("program", error.to_string()))?;
         let Read { signature, frame, values, body, outputs } = read;
-        signature.verify().map_err(|message| Error::data("program", message))?;
+        // Its types are those of the frame, of which some have a length that a loop finds out.
+        let with_lengths = Signature { sizes: frame.sizes.clone(), ..signature.clone() };
+        with_lengths.verify().map_err(|message| Error::data("program", message))?;
         frame.verify().map_err(|message| Error::data("program", message))?;
         let program = Program { signature: Arc::new(signature), frame: Arc::new(frame), values, body, outputs };
         program.verify().map_err(|violations| Error::data("program", violations.join("\n")))?;

@@ -395,7 +395,8 @@ impl Linker<'_> {
         if let Some(early) = &early {
             self.end_of_step(early, count.as_ref(), step, open, &mut inner)?;
         }
-        out.push(Stmt::one_by_one(step, Domain::whole(&most)?, inner));
+        let domain = Domain::whole(if early.is_some() { &most } else { &last })?;
+        out.push(Stmt::one_by_one(step, domain, inner));
         if let (Some(early), Some(count)) = (early, count) {
             self.wants_more(&early, count, open, &mut out)?;
         }

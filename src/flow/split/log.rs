@@ -550,7 +550,9 @@ impl Forms<'_> {
         let mut inside = loops.clone();
         inside.push((self.scan.index, steps.clone()));
         let body = self.joined.finish(self.flow, &inside, gives)?;
-        Ok((ahead, Scan { states, body: vec![Stmt::Leaf(body)], ..self.scan.clone() }, leaf))
+        // Where the loop finds out no size the sum has all of its steps.
+        let early = self.scan.early.clone().filter(|early| early.most != self.scan.steps);
+        Ok((ahead, Scan { states, early, body: vec![Stmt::Leaf(body)], ..self.scan.clone() }, leaf))
     }
 
     /// The leaf that computes what is read as a whole by forms.

@@ -2,7 +2,7 @@
 
 use super::{DIGITS, close, gradient, inputs, judge, program, usual};
 use iverson::Function;
-use iverson::ir::flow::Stmt;
+use iverson::ir::flow::{Program, Stmt};
 use iverson::ir::reference::{Environment, Limits, Subject, eval_term};
 use iverson::ir::stages::Stages;
 use iverson::kernel::Engine;
@@ -170,4 +170,32 @@ fn ends_in_loops() {
     for line in ["end if r", "i0 = length steps, at most 50", "for i1 in 0 .. i0 - 1"] {
         assert!(text.contains(line), "{line}: {text}");
     }
+}
+
+/// Flows whose loops end early are written and read back; source for others has a bound on its steps.
+#[test]
+fn saved_and_emitted() {
+    let gradient = program("newton").value_and_gradient(["a"]).expect("it is derived");
+    let flow = gradient.flow_of_kernels().expect("it is made").expect("it has loops");
+    let json = flow.to_json().expect("it is written");
+    assert_eq!(&Program::from_json(&json).expect("it is read"), flow);
+    let message = gradient.rust_source().expect_err("nobody looks at steps").to_string();
+    assert!(message.contains("at most"), "{message}");
+    let bounded = parsed("param a : real\niterate s = a while abs(s^2 - a) > 1e-12, at most 60. (s + a / s) / 2");
+    let source = bounded.value_and_gradient(["a"]).expect("it is derived").rust_source().expect("it is written");
+    assert!(source.contains("break;"), "{source}");
+}
+
+/// Sums over the steps of an inner loop have all steps, and outer loops go on.
+#[test]
+fn sums_over_inner_loops() {
+    let text = "param x : [n] real\nsize T\n\
+                fold t < T, y = 0. let s = scan u < 6, s = y. if s < 3 then s + 1 else s in y / 4 + (sum u < 7, i < n. s[u] * x[i])";
+    let function = parsed(text);
+    let inputs = inputs(&function, &[("n", 2), ("T", 4)], &usual, &[]);
+    judge("sums over inner loops", &function, &inputs);
+    let text = "param x : real\nsize T\nfold t < T, y = x. (iterate s = y while s < 3, at most 6. s * 1.5) / 2 + x";
+    let function = parsed(text);
+    let inputs = super::inputs(&function, &[("T", 5)], &|_, _| 0.7, &[]);
+    judge("an inner loop that ends", &function, &inputs);
 }
