@@ -71,139 +71,35 @@ impl Partial {
     }
 }
 
-/// An instruction. `end` is the place of the `Next` of a loop, or the place behind a test.
+/// An instruction. `end` is the place of the `Next` of a loop, or the place behind a test, `start` the place of a loop.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    For {
-        index: usize,
-        limit: usize,
-        values: Values,
-        lanes: usize,
-        sums: Box<[Partial]>,
-        end: usize,
-    },
-    Next {
-        start: usize,
-    },
-    If {
-        test: Test,
-        end: usize,
-    },
-    Let {
-        index: usize,
-        array: usize,
-        at: Form,
-    },
-    Neighbour {
-        index: usize,
-        array: usize,
-        at: Form,
-    },
-    Find {
-        index: usize,
-        pointers: usize,
-        at: Form,
-        key: Option<(usize, Form)>,
-    },
-    Extremum {
-        index: usize,
-        at: usize,
-        view: View,
-        extent: Form,
-        best: usize,
-        value: usize,
-        end: usize,
-    },
-    NextExtremum {
-        start: usize,
-    },
-    Literal {
-        to: usize,
-        x: f64,
-    },
-    Index {
-        to: usize,
-        form: Form,
-    },
-    Load {
-        to: usize,
-        buffer: BufferId,
-        at: Form,
-    },
-    Add {
-        to: usize,
-        a: usize,
-        b: usize,
-    },
-    Mul {
-        to: usize,
-        a: usize,
-        b: usize,
-    },
-    MulAdd {
-        to: usize,
-        a: usize,
-        b: usize,
-        c: usize,
-    },
-    Select {
-        to: usize,
-        a: usize,
-        b: usize,
-    },
-    Apply {
-        to: usize,
-        function: Function,
-        args: Box<[usize]>,
-    },
-    Clear {
-        to: usize,
-    },
-    Assign {
-        to: usize,
-        a: usize,
-    },
-    Accumulate {
-        to: usize,
-        a: usize,
-        partial: bool,
-    },
-    AddProduct {
-        to: usize,
-        a: usize,
-        b: usize,
-        partial: bool,
-    },
-    Extend {
-        to: usize,
-        a: usize,
-        view: View,
-        partial: bool,
-    },
-    Store {
-        buffer: BufferId,
-        at: Form,
-        a: usize,
-    },
-    /// The index is the number there, from 0 to a form.
-    Length {
-        index: usize,
-        buffer: BufferId,
-        at: Form,
-        most: Form,
-    },
-    /// Leaves the loop that begins at a place, where the number is 0.
-    End {
-        a: usize,
-        start: usize,
-    },
-    Fill {
-        buffer: BufferId,
-    },
-    Tuple {
-        number: usize,
-        at: Form,
-    },
+    For { index: usize, limit: usize, values: Values, lanes: usize, sums: Box<[Partial]>, end: usize },
+    Next { start: usize },
+    If { test: Test, end: usize },
+    Let { index: usize, array: usize, at: Form },
+    Neighbour { index: usize, array: usize, at: Form },
+    Find { index: usize, pointers: usize, at: Form, key: Option<(usize, Form)> },
+    Extremum { index: usize, at: usize, view: View, extent: Form, best: usize, value: usize, end: usize },
+    NextExtremum { start: usize },
+    Literal { to: usize, x: f64 },
+    Index { to: usize, form: Form },
+    Load { to: usize, buffer: BufferId, at: Form },
+    Add { to: usize, a: usize, b: usize },
+    Mul { to: usize, a: usize, b: usize },
+    MulAdd { to: usize, a: usize, b: usize, c: usize },
+    Select { to: usize, a: usize, b: usize },
+    Apply { to: usize, function: Function, args: Box<[usize]> },
+    Clear { to: usize },
+    Assign { to: usize, a: usize },
+    Accumulate { to: usize, a: usize, partial: bool },
+    AddProduct { to: usize, a: usize, b: usize, partial: bool },
+    Extend { to: usize, a: usize, view: View, partial: bool },
+    Store { buffer: BufferId, at: Form, a: usize },
+    Length { index: usize, buffer: BufferId, at: Form, most: Form },
+    End { a: usize, start: usize },
+    Fill { buffer: BufferId },
+    Tuple { number: usize, at: Form },
 }
 
 /// The code of a nest.
