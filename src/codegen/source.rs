@@ -75,8 +75,8 @@ const SINGLE_ABI: &str = "\
 /// The source of a program.
 ///
 /// # Errors
-/// [`Error::Request`](crate::Error::Request) for text that others compile of a loop that nobody bounds and whose states are kept;
-/// [`Error::Overflow`](crate::Error::Overflow), and [`Error::Bug`](crate::Error::Bug) for nests that are not well formed.
+/// [`Error::Request`] for text that others compile of a loop that nobody bounds and whose states are kept;
+/// [`Error::Overflow`], and [`Error::Bug`] for nests that are not well formed.
 pub fn source(program: &Program, target: Target) -> Result<Source> {
     if target != Target::Library && !program.limits.is_empty() {
         let message = "nobody looks at how many steps an emitted kernel makes: say how many there are at most, as in `while c, at most 100`";

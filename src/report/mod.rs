@@ -68,7 +68,7 @@ pub struct Options {
 /// # Errors
 /// Those of [`Function::derive`], and [`Error::Data`](crate::Error::Data) for inputs that are not those of the program.
 pub fn html(function: &Function, options: &Options) -> Result<String> {
-    function.straight("a page about the derivative")?;
+    function.straight("a page")?;
     let mut passes: Vec<(&'static str, String)> = Vec::new();
     let derived = match &options.derivative {
         Some(request) => {
