@@ -203,6 +203,10 @@ fn judge(function: &Function) -> bool {
 /// The program itself, and its derivatives by each parameter.
 fn with_derivatives(text: &str, modes: &[Mode]) -> Vec<Function> {
     let Ok(function) = Function::parse(text) else { return Vec::new() };
+    // A loop over time has no notation.
+    if function.flow().is_some() {
+        return Vec::new();
+    }
     let mut all = vec![function.clone()];
     for param in function.tensor_ssa().signature.params.values() {
         for mode in modes {
