@@ -51,6 +51,8 @@ const PASS: &str = "elaborate";
 
 /// How many terms a zero that is written out may have.
 const MOST_LEAVES: u64 = 1 << 12;
+/// How many steps a loop may have, since all of them are made.
+const MOST_STEPS: u64 = 1 << 24;
 
 /// A program of the tensor language, for given sizes.
 #[derive(Clone, Debug)]
@@ -69,7 +71,7 @@ pub struct Elaborated {
 /// The program of the lambda calculus that a program of the tensor language is for given sizes and relations; of the latter only the shapes matter.
 ///
 /// # Errors
-/// [`Error::Limitation`] for projections of arrays of pairs, [`Error::Limit`] for large zeros, [`Error::Overflow`].
+/// [`Error::Limitation`] for projections of arrays of pairs, [`Error::Limit`] for large zeros and loops of many steps, [`Error::Overflow`].
 pub fn elaborate<T: Numeric>(source: &term::Program, at: &Environment<T>) -> Result<Elaborated> {
     let mut pass = Elaborate::new(source, at)?;
     let mut done: Vec<Option<TermId>> = Vec::with_capacity(source.terms.len());
@@ -191,9 +193,16 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
                 continue;
             }
             match term {
-                term::Term::Gen { index, extent, .. }
-                | term::Term::Sum { index, extent, .. }
-                | term::Term::Scan { index, steps: extent, .. } => pass.set_range(*index, extent)?,
+                term::Term::Gen { index, extent, .. } | term::Term::Sum { index, extent, .. } => {
+                    pass.set_range(*index, extent)?;
+                }
+                term::Term::Scan { index, steps, .. } => {
+                    pass.set_range(*index, steps)?;
+                    let found = pass.at.extent(steps)?;
+                    if found > MOST_STEPS {
+                        return Err(Error::Limit { what: "steps of a loop", limit: MOST_STEPS, found });
+                    }
+                }
                 term::Term::Iverson { guard, .. } => pass.bind_predicate(guard)?,
                 term::Term::Access { index, .. } | term::Term::Number(Number::Index(index)) => {
                     pass.bind_affine(index)?

@@ -97,6 +97,13 @@ fn values_of_programs_of_tests() {
     for (name, text) in programs("programs").into_iter().chain(programs("flows")) {
         // What says that a size is at least so much is satisfied.
         let n = if name == "e06_unrolled_hole" { 1003 } else { 3 };
+        // A loop that nobody bounds has too many steps here.
+        if name == "newton" {
+            let source = surface::read(&text, &[]).unwrap();
+            let refused = elaborate(&source, &environment(&source, &[])).map(|_| ()).unwrap_err();
+            assert!(matches!(refused, Error::Limit { .. }), "{refused}");
+            continue;
+        }
         agrees(&name, &text, &[("n", n), ("T", 4), ("m", 2), ("K", 2)]);
         count += 1;
     }
