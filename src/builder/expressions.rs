@@ -397,7 +397,7 @@ scans! {
 /// use iverson::builder::{Builder, iterate};
 ///
 /// let b = Builder::new();
-/// let a = b.param("a", []);
+/// let a = b.scalar("a");
 /// let root = iterate(a, 100, |s| (s * s - a).abs().gt(1e-12 * a), |s| (s + a / s) / 2.0);
 /// let program = iverson::ir::surface::elaborate(&b.finish(root)?, &[]).unwrap();
 /// assert!(program.to_string().contains("fold t < 100"));
