@@ -399,8 +399,9 @@ scans! {
 /// let b = Builder::new();
 /// let a = b.scalar("a");
 /// let root = iterate(a, 100, |s| (s * s - a).abs().gt(1e-12 * a), |s| (s + a / s) / 2.0);
-/// let program = iverson::ir::surface::elaborate(&b.finish(root)?, &[]).unwrap();
-/// assert!(program.to_string().contains("fold t < 100"));
+/// let root = iverson::Function::build(&b.finish(root)?)?;
+/// let results = root.eval(&iverson::inputs! { "a" => 2.0 })?;
+/// assert!((results["value"].as_scalar().unwrap_or(0.0) - 2.0_f64.sqrt()).abs() < 1e-12);
 /// # Ok::<(), iverson::Error>(())
 /// ```
 #[track_caller]
