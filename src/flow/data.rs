@@ -276,10 +276,7 @@ impl Stmt {
                 Stmt::Scan(scan) if is_in(&scan.steps) => return true,
                 Stmt::Scan(scan) => stack.extend(&scan.body),
                 Stmt::Leaf(leaf) => {
-                    let mentions = |stmt: &tssa::Stmt| {
-                        super::lift::mentions(stmt, size) || stmt.rhs.sums().iter().chain(&stmt.dims).any(is_in)
-                    };
-                    if leaf.program.stmts.values().any(mentions) {
+                    if leaf.program.stmts.values().any(|stmt| super::lift::mentions_anywhere(stmt, size)) {
                         return true;
                     }
                 }

@@ -70,7 +70,7 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
     let Some(Stmt::Leaf(leaf)) = body.last_mut() else { return Ok(None) };
     let steps = if loops.is_empty() { Size::size(flow.index("steps")) } else { scan.steps.clone() };
     let mut joined = Joined::new(flow);
-    let vars = append(&mut joined, leaf, &|stmt| Ok(stmt.clone()))?;
+    let vars = joined.statements_of(leaf, &mut |_, _, _| Ok(None))?;
     let builder = &mut joined.builder;
     let one = builder.number(&[], Number::Literal(1.0))?;
     let mut count = None;
@@ -91,9 +91,7 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
     let Some(count) = count else { return Ok(None) };
     let changes = flow.value("changes", Types::REAL, Storage::Dense);
     joined.give(changes, count);
-    for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
-        output.leaves.iter().filter_map(|var| vars.get(var)).for_each(|var| joined.give(*x, *var));
-    }
+    joined.give_all(leaf, &vars)?;
     let mut inside = loops.clone();
     inside.push((scan.index, steps.clone()));
     let gives = leaf.gives.iter().copied().chain([changes]).collect();
@@ -141,7 +139,6 @@ fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
 
 /// Whether a guard of a statement says something about the step, but by the states.
 fn depends_on_step(scan: &Scan, leaf: &Leaf, guard: &Pred) -> bool {
-    let is_step = |a: &Affine| a.coefficient(&Var::Size(scan.index)) != 0;
     let mut depends = false;
     guard.visit_affine(&mut |a| a.visit(&mut |v| depends |= *v == Var::Size(scan.index)));
     let mut stack = Vec::new();
@@ -152,7 +149,7 @@ fn depends_on_step(scan: &Scan, leaf: &Leaf, guard: &Pred) -> bool {
             continue;
         }
         let stmt = &leaf.program.stmts[x];
-        depends |= lift::mentions(stmt, scan.index) || stmt.rhs.sums().iter().chain(&stmt.dims).any(is_step);
+        depends |= lift::mentions_anywhere(stmt, scan.index);
         stmt.rhs.for_each_operand(|y| stack.push(y));
     }
     depends
@@ -223,26 +220,6 @@ impl Keeping<'_> {
             Rhs::Add(_) | Rhs::Input { .. } | Rhs::Number(_) => Pred::True,
         }
     }
-}
-
-/// Appends the program of a leaf, its statements as `map` has them; gives what each of them is.
-fn append(
-    joined: &mut Joined,
-    leaf: &Leaf,
-    map: &dyn Fn(&tssa::Stmt) -> Result<tssa::Stmt>,
-) -> Result<BTreeMap<VarId, VarId>> {
-    let (outer, sources) = (leaf.outer_params(), sources(leaf));
-    let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
-    for (x, stmt) in leaf.program.stmts.iter() {
-        let stmt = map(stmt)?;
-        let var = match &stmt.rhs {
-            Rhs::Input { .. } => joined.input(&stmt, outer, &sources)?,
-            _ => joined.builder.push(&stmt.rename(&|operand| vars.get(&operand).copied())?)?,
-        };
-        joined.builder.suggest_name(var, &leaf.program.names[x]);
-        vars.insert(x, var);
-    }
-    Ok(vars)
 }
 
 /// The flow with loops that make all steps, in which nothing has a length that a loop finds out.
@@ -318,10 +295,16 @@ fn whole(
         out.push(match stmt {
             Stmt::Leaf(leaf) => {
                 let mut joined = Joined::new(flow);
-                let vars = append(&mut joined, leaf, map)?;
-                for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
-                    output.leaves.iter().filter_map(|var| vars.get(var)).for_each(|var| joined.give(*x, *var));
-                }
+                let sources = sources(leaf);
+                let vars = joined.statements_of(leaf, &mut |joined, _, stmt| {
+                    let stmt = map(stmt)?;
+                    match stmt.rhs {
+                        Rhs::Input { .. } => joined.input(&stmt, leaf.outer_params(), &sources),
+                        _ => joined.builder.push(&stmt),
+                    }
+                    .map(Some)
+                })?;
+                joined.give_all(leaf, &vars)?;
                 Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
             }
             Stmt::Scan(scan) => {

@@ -38,6 +38,9 @@ fn taken(outer: usize, takes: &[ValueId], param: ParamId) -> Option<ValueId> {
     param.index().checked_sub(outer).and_then(|at| takes.get(at)).copied()
 }
 
+/// May give what stands for a statement of another program, which it gets over the variables here.
+pub(super) type Write<'a> = &'a mut dyn FnMut(&mut Joined, VarId, &Stmt) -> Result<Option<VarId>>;
+
 /// A leaf under construction.
 pub(super) struct Joined {
     pub(super) builder: tssa::Builder,
@@ -108,7 +111,35 @@ impl Joined {
         }
     }
 
-    /// Appends a program, of which `outer` parameters are those of the flow. Statements in `instead` are read from values.
+    /// Appends the statements of a program, of which `outer` parameters are those of the flow. `write` gets each of them, over the variables here, and may
+    /// give what stands for it; the others are written as they are. Gives what each statement is.
+    pub fn statements(
+        &mut self,
+        program: &Program,
+        outer: usize,
+        sources: &[Source],
+        write: Write<'_>,
+    ) -> Result<BTreeMap<VarId, VarId>> {
+        let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
+        for (x, stmt) in program.stmts.iter() {
+            let stmt = stmt.rename(&|operand| vars.get(&operand).copied())?;
+            let var = match (write(self, x, &stmt)?, &stmt.rhs) {
+                (Some(var), _) => var,
+                (None, Rhs::Input { .. }) => self.input(&stmt, outer, sources)?,
+                (None, _) => self.builder.push(&stmt)?,
+            };
+            self.builder.suggest_name(var, &program.names[x]);
+            vars.insert(x, var);
+        }
+        Ok(vars)
+    }
+
+    /// [`Joined::statements`] of the program of a leaf.
+    pub fn statements_of(&mut self, leaf: &Leaf, write: Write<'_>) -> Result<BTreeMap<VarId, VarId>> {
+        self.statements(&leaf.program, leaf.outer_params(), &sources(leaf), write)
+    }
+
+    /// Appends a program as [`Joined::statements`] does. Statements in `instead` are read from values.
     pub fn append(
         &mut self,
         program: &Program,
@@ -116,19 +147,10 @@ impl Joined {
         sources: &[Source],
         instead: &BTreeMap<VarId, ValueId>,
     ) -> Result<Vec<Output>> {
-        let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
-        for (x, stmt) in program.stmts.iter() {
-            let var = match (&stmt.rhs, instead.get(&x)) {
-                (Rhs::Input { .. }, _) => self.input(stmt, outer, sources)?,
-                (_, Some(value)) => self.read(*value, stmt.dims.clone()),
-                _ => {
-                    let stmt = stmt.rename(&|operand| vars.get(&operand).copied())?;
-                    self.builder.push(&stmt)?
-                }
-            };
-            self.builder.suggest_name(var, &program.names[x]);
-            vars.insert(x, var);
-        }
+        let vars = self.statements(program, outer, sources, &mut |joined, x, stmt| {
+            let value = instead.get(&x).filter(|_| !matches!(stmt.rhs, Rhs::Input { .. }));
+            Ok(value.map(|value| joined.read(*value, stmt.dims.clone())))
+        })?;
         let output = |output: &Output| {
             let leaves = output.leaves.iter().filter_map(|x| vars.get(x).copied()).collect();
             Output { leaves, ..output.clone() }
@@ -141,6 +163,17 @@ impl Joined {
         let outputs = self.append(&leaf.program, leaf.outer_params(), &sources(leaf), instead)?;
         for (x, output) in leaf.gives.iter().zip(&outputs) {
             output.leaves.iter().for_each(|var| self.give(*x, *var));
+        }
+        Ok(())
+    }
+
+    /// Says that what a leaf gives is computed here, its statements being these.
+    pub fn give_all(&mut self, leaf: &Leaf, vars: &BTreeMap<VarId, VarId>) -> Result<()> {
+        for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
+            for var in &output.leaves {
+                let var = vars.get(var).ok_or_else(|| Error::bug(PASS, "an output without a statement"))?;
+                self.give(*x, *var);
+            }
         }
         Ok(())
     }

@@ -203,6 +203,12 @@ pub(super) fn mentions(stmt: &tssa::Stmt, size: SizeId) -> bool {
     found
 }
 
+/// Whether a statement mentions a size, the lengths of its axes and sums included.
+pub(super) fn mentions_anywhere(stmt: &tssa::Stmt, size: SizeId) -> bool {
+    let is_in = |n: &Size| n.coefficient(&Var::Size(size)) != 0;
+    mentions(stmt, size) || stmt.rhs.sums().iter().chain(&stmt.dims).any(is_in)
+}
+
 /// Index expressions where the loop index is an index, and relations of what varies have it as a place.
 struct AtStep<'a> {
     step: IndexId,

@@ -47,7 +47,7 @@ fn hoisted(flow: &mut Builder, scan: Scan, loops: &Loops, lengths: &Lengths<'_>,
     inside.push((scan.index, scan.steps.clone()));
     let mut joined = Joined::new(flow);
     let vars = step::append(flow, &mut joined, leaf, &mut |_, _| Ok(None))?;
-    step::give(&mut joined, leaf, &vars)?;
+    joined.give_all(leaf, &vars)?;
     let leaf = joined.finish(flow, &inside, leaf.gives.clone())?;
     let chosen = chosen(flow, &scan, &leaf, lengths);
     if chosen.is_empty() {

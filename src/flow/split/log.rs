@@ -83,7 +83,7 @@ fn taken_in(
     late.extend(rest[..behind].iter().flat_map(Stmt::gives));
     let mut joined = Joined::new(flow);
     let vars = step::append(flow, &mut joined, body, &mut |_, _| Ok(None))?;
-    step::give(&mut joined, body, &vars)?;
+    joined.give_all(body, &vars)?;
     let known = joined.builder.len();
     let (kinds, free, early) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let mut forms = Forms { flow, scan, leaf, late, joined, known, kinds, free, early };

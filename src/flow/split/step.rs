@@ -142,29 +142,10 @@ pub(super) fn append(
     leaf: &Leaf,
     input: &mut dyn FnMut(&mut Joined, ValueId) -> Result<Option<VarId>>,
 ) -> Result<BTreeMap<VarId, VarId>> {
-    let (outer, sources) = (leaf.outer_params(), super::super::leaf::sources(leaf));
-    let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
-    for (x, stmt) in leaf.program.stmts.iter() {
-        let taken = match &stmt.rhs {
-            Rhs::Input { param, .. } => leaf.taken(*param),
-            _ => None,
-        };
-        let given = match taken {
-            Some(value) => input(joined, *value)?,
-            None => None,
-        };
-        let var = match (&stmt.rhs, given) {
-            (_, Some(var)) => var,
-            (Rhs::Input { .. }, None) => joined.input(stmt, outer, &sources)?,
-            _ => {
-                let stmt = stmt.rename(&|operand| vars.get(&operand).copied())?;
-                push(flow, joined, &stmt)?
-            }
-        };
-        joined.builder.suggest_name(var, &leaf.program.names[x]);
-        vars.insert(x, var);
-    }
-    Ok(vars)
+    joined.statements_of(leaf, &mut |joined, _, stmt| match &stmt.rhs {
+        Rhs::Input { param, .. } => leaf.taken(*param).map_or(Ok(None), |value| input(joined, *value)),
+        _ => push(flow, joined, stmt).map(Some),
+    })
 }
 
 /// Appends a statement with its parts apart.
@@ -231,33 +212,12 @@ pub(super) fn rewritten(
         return Ok(leaf.clone());
     }
     let mut joined = Joined::new(flow);
-    let (outer, sources) = (leaf.outer_params(), super::super::leaf::sources(leaf));
-    let mut vars: BTreeMap<VarId, VarId> = BTreeMap::new();
-    for (x, stmt) in leaf.program.stmts.iter() {
-        let var = match (instead.get(&x), &stmt.rhs) {
-            (Some(instead), _) => stands(flow, &mut joined, instead, stmt)?,
-            (None, Rhs::Input { .. }) => joined.input(stmt, outer, &sources)?,
-            (None, _) => {
-                let stmt = stmt.rename(&|operand| vars.get(&operand).copied())?;
-                joined.builder.push(&stmt)?
-            }
-        };
-        joined.builder.suggest_name(var, &leaf.program.names[x]);
-        vars.insert(x, var);
-    }
-    give(&mut joined, leaf, &vars)?;
+    let vars = joined.statements_of(leaf, &mut |joined, x, stmt| match instead.get(&x) {
+        Some(instead) => stands(flow, joined, instead, stmt).map(Some),
+        None => Ok(None),
+    })?;
+    joined.give_all(leaf, &vars)?;
     joined.finish(flow, loops, leaf.gives.clone())
-}
-
-/// Says that a leaf under construction gives what another one gave, whose statements are these.
-pub(super) fn give(joined: &mut Joined, leaf: &Leaf, vars: &BTreeMap<VarId, VarId>) -> Result<()> {
-    for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
-        for var in &output.leaves {
-            let var = vars.get(var).ok_or_else(|| Error::bug(PASS, "an output without a statement"))?;
-            joined.give(*x, *var);
-        }
-    }
-    Ok(())
 }
 
 fn stands(flow: &Builder, joined: &mut Joined, instead: &Instead, stmt: &tssa::Stmt) -> Result<VarId> {
