@@ -40,12 +40,14 @@
 //! | `frame` | what waits on the stack: operators with their levels, groups |
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
+//! | `brackets` | selects and vectors |
 //! | `function` | `fn` |
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
-//! | `scan` | `fold` and `scan` |
+//! | `scan` | `fold`, `scan` and `iterate` |
 
+mod brackets;
 mod declaration;
 mod expression;
 mod frame;
