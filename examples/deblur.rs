@@ -4,12 +4,11 @@ mod fit;
 
 use std::error::Error;
 use std::io::Write;
-use std::path::Path;
 
 use iverson::ndarray::{Array2, Axis, concatenate, s};
 use iverson::prelude::*;
 
-use fit::{fit, normal};
+use fit::{fit, normal, write_picture};
 
 const LOSS: &str = include_str!("programs/deblur.iv");
 const BLUR: &str = "param x : [h + k - 1, w + l - 1] real\nparam blur : [k, l] real\nconv2d(x, blur)";
@@ -55,9 +54,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     writeln!(out, "\nA pixel is {:.3} wrong before and {:.3} after.", errors.0.sqrt(), errors.1.sqrt())?;
     writeln!(out, "{PICTURE} shows the truth, the blurred picture and the sharpened one.")?;
     let all = concatenate(Axis(1), &[truth, blurred.view(), sharpened.view()])?;
-    let mut file = format!("P5 {} {small} 255\n", 3 * small).into_bytes();
-    file.extend(all.iter().map(|shade| (255.0 * shade).round() as u8));
-    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURE), file)?;
+    write_picture(PICTURE, &all)?;
     Ok(Summary { losses: fit.losses, errors })
 }
 

@@ -4,13 +4,12 @@ mod fit;
 
 use std::error::Error;
 use std::io::Write;
-use std::path::Path;
 
 use iverson::ndarray::{Array2, Axis, concatenate};
 use iverson::prelude::*;
 use iverson::tensor::io::read_value;
 
-use fit::{fit, normal};
+use fit::{fit, normal, write_picture};
 
 const HEAT: &str = include_str!("programs/heat.iv");
 const LOSS: &str = include_str!("programs/heat_loss.iv");
@@ -59,9 +58,7 @@ pub fn run(out: &mut dyn Write) -> Result<Summary, Box<dyn Error>> {
     writeln!(out, "\nA pixel is {:.3} wrong before and {:.3} after.", errors.0.sqrt(), errors.1.sqrt())?;
     writeln!(out, "{PICTURE} shows the truth, what heat made of it, and what was found.")?;
     let all = concatenate(Axis(0), &[picture.view(), given.view(), found.view()])?;
-    let mut file = format!("P5 {w} {} 255\n", 3 * h).into_bytes();
-    file.extend(all.iter().map(|shade| (255.0 * shade).round() as u8));
-    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURE), file)?;
+    write_picture(PICTURE, &all)?;
     Ok(Summary { losses: fit.losses, errors })
 }
 

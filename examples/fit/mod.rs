@@ -12,6 +12,7 @@ use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use indicatif::ProgressBar;
 use iverson::Objective;
+use iverson::ndarray::Array2;
 
 /// A loss that is to be minimised.
 pub trait Problem:
@@ -99,6 +100,15 @@ pub struct Fit<P> {
 #[allow(dead_code, reason = "some examples read their data")]
 pub fn normal(random: &mut fastrand::Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+/// Writes a picture, of shades from 0 to 1, to a file of this folder.
+#[allow(dead_code, reason = "some examples make no picture")]
+pub fn write_picture(path: &str, picture: &Array2<f64>) -> std::io::Result<()> {
+    let (height, width) = picture.dim();
+    let mut file = format!("P5 {width} {height} 255\n").into_bytes();
+    file.extend(picture.iter().map(|shade| (255.0 * shade).round() as u8));
+    std::fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join(path), file)
 }
 
 /// Notes every loss, and moves a bar where a person looks on.
