@@ -15,10 +15,11 @@
 //!                                                                             plus what is owed to the state before
 //! ```
 
-use super::transform::{Opened, Scope, Transform, linear};
+use super::transform::{Scope, Transform, linear};
 use super::{Mode, PASS};
 use crate::base::VarId;
 use crate::error::{Error, Result};
+use crate::functional::lambda::bound::Bound;
 use crate::functional::lambda::{Builder, End, Linear, Prim, Term, TermId, Type, TypeId};
 use crate::scalar::Comparison;
 
@@ -102,10 +103,10 @@ impl Transform<'_> {
         let (p, derivative) = (self.open(n)?, self.take(body)?);
         let b = &mut self.out;
         let function = b.push(Term::Fn(i, derivative))?;
-        let y = Opened::new(b, function);
+        let y = Bound::new(b, "p", function);
         let count = p.fst(b)?;
         let indices = b.build(count, "i", |b, i| Ok(b.var(i)))?;
-        let z = Opened::new(b, indices);
+        let z = Bound::new(b, "p", indices);
         let all = b.var(z.var);
         let value = b.map(&[all], |b, i| {
             let d = y.call(b, i[0])?;
@@ -149,7 +150,7 @@ impl Transform<'_> {
         for (x, _) in args.iter().rev() {
             function = b.push(Term::Fn(*x, function))?;
         }
-        let y = Opened::new(b, function);
+        let y = Bound::new(b, "p", function);
         let call = |b: &mut Builder, xs: &[VarId]| -> Result<TermId> {
             let mut f = b.var(y.var);
             for x in xs {
@@ -199,14 +200,14 @@ impl Transform<'_> {
     }
 
     /// The path of a scan over indices.
-    fn scan(&mut self, e: TermId, (s, t): (VarId, VarId), body: TermId, p: Opened, over: TermId) -> Result<TermId> {
+    fn scan(&mut self, e: TermId, (s, t): (VarId, VarId), body: TermId, p: Bound, over: TermId) -> Result<TermId> {
         let (mode, scope, state) = (self.mode, self.scope(e), self.second(body));
         let derivative = self.take(body)?;
         let b = &mut self.out;
         let inner = b.push(Term::Fn(t, derivative))?;
         let function = b.push(Term::Fn(s, inner))?;
-        let y = Opened::new(b, function);
-        let indices = Opened::new(b, over);
+        let y = Bound::new(b, "p", function);
+        let indices = Bound::new(b, "p", over);
         let call = |b: &mut Builder, s: TermId, t: TermId| {
             let f = b.var(y.var);
             let f = b.apply(f, s)?;
@@ -218,7 +219,7 @@ impl Transform<'_> {
             let d: TermId = call(b, s, t)?;
             b.fst(d)
         })?;
-        let path = Opened::new(b, path);
+        let path = Bound::new(b, "p", path);
         let value = b.var(path.var);
         let steps = Steps { scope, state, path, indices, counted: true };
         let result = self.result(e, value, &mut |b, v| match mode {
@@ -233,12 +234,12 @@ impl Transform<'_> {
 
 impl Transform<'_> {
     /// The last state of a loop: it is run to count its steps, and then its path is that of a scan.
-    fn iterate(&mut self, e: TermId, s: VarId, cond: TermId, body: TermId, p: Opened) -> Result<TermId> {
+    fn iterate(&mut self, e: TermId, s: VarId, cond: TermId, body: TermId, p: Bound) -> Result<TermId> {
         let (mode, scope, state) = (self.mode, self.scope(e), self.second(body));
         let (derivative, test) = (self.take(body)?, self.take(cond)?);
         let b = &mut self.out;
         let function = b.push(Term::Fn(s, derivative))?;
-        let y = Opened::new(b, function);
+        let y = Bound::new(b, "p", function);
         let next = |b: &mut Builder, s: TermId, _: TermId| {
             let f = b.var(y.var);
             b.apply(f, s)
@@ -267,14 +268,14 @@ impl Transform<'_> {
         )?;
         let n = b.snd(counting)?;
         let all = b.build(n, "i", |b, i| Ok(b.var(i)))?;
-        let indices = Opened::new(b, all);
+        let indices = Bound::new(b, "p", all);
         let (first, all) = (p.fst(b)?, b.var(indices.var));
         let path = b.scan(End::First, first, all, |b, s, t| {
             let (s, t) = (b.var(s), b.var(t));
             let d: TermId = next(b, s, t)?;
             b.fst(d)
         })?;
-        let path = Opened::new(b, path);
+        let path = Bound::new(b, "p", path);
         let (states, all) = (b.var(path.var), b.var(indices.var));
         let n = b.push(Term::Length(all))?;
         let value = b.index(states, n)?;
@@ -295,7 +296,7 @@ impl Transform<'_> {
 }
 
 /// `total (map rest zs) + z1' (map w1 zs) + ..`, where `zs` has environments whose last cells are the elements of the arrays.
-fn owed_to_arrays(b: &mut Builder, scope: Scope, arrays: &[Opened], zs: VarId) -> Result<TermId> {
+fn owed_to_arrays(b: &mut Builder, scope: Scope, arrays: &[Bound], zs: VarId) -> Result<TermId> {
     let n = arrays.len();
     // The environment without its last `k` cells.
     let rest = |b: &mut Builder, z: VarId, k: usize| -> Result<TermId> {
@@ -326,8 +327,8 @@ fn owed_to_arrays(b: &mut Builder, scope: Scope, arrays: &[Opened], zs: VarId) -
 struct Steps {
     scope: Scope,
     state: TypeId,
-    path: Opened,
-    indices: Opened,
+    path: Bound,
+    indices: Bound,
     /// Whether steps read their index, and the whole path is the value; else the last state is.
     counted: bool,
 }
@@ -336,7 +337,7 @@ struct Steps {
 type Call<'a> = &'a dyn Fn(&mut Builder, TermId, TermId) -> Result<TermId>;
 
 impl Steps {
-    fn forward(&self, b: &mut Builder, v: VarId, p: Opened, call: Call) -> Result<TermId> {
+    fn forward(&self, b: &mut Builder, v: VarId, p: Bound, call: Call) -> Result<TermId> {
         let (first, all) = (p.map(b, v)?, b.var(self.indices.var));
         b.scan(End::First, first, all, |b, w, t| {
             let (states, at, t) = (b.var(self.path.var), b.var(t), b.var(t));
@@ -354,7 +355,7 @@ impl Steps {
     }
 
     /// `fold k < n, (env, w) = (0, v[n]). let t = n - 1 - k in let ((rest, w), _) = snd (y p[t] t) w in (env + rest, w + v[t])`.
-    fn reverse(&self, b: &mut Builder, v: VarId, p: Opened, call: Call) -> Result<TermId> {
+    fn reverse(&self, b: &mut Builder, v: VarId, p: Bound, call: Call) -> Result<TermId> {
         let length = |b: &mut Builder| {
             let all = b.var(self.indices.var);
             b.push(Term::Length(all))

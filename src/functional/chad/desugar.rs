@@ -12,7 +12,8 @@
 
 use crate::base::Id;
 use crate::error::{Error, Result};
-use crate::functional::lambda::scans::{Array, Scan, indices, last, plus};
+use crate::functional::lambda::bound::{Bound, plus};
+use crate::functional::lambda::scans::{Scan, indices, last};
 use crate::functional::lambda::{Builder, End, Prim, Program, Term, TermId};
 
 /// The same program, whose only loops are `build`, `map`, `iterate` and scans over indices.
@@ -28,12 +29,12 @@ pub(super) fn desugar(source: &Program) -> Result<Program> {
         let term = match term {
             Term::Scan { from, vars, body, init, array } => {
                 let scan = Scan { from: *from, vars: *vars, body: of(body), init: of(init) };
-                let a = Array::new(&mut b, of(array));
+                let a = Bound::new(&mut b, "a", of(array));
                 let e = scan.of(&mut b, a.var, 0)?;
                 a.close(&mut b, e)?
             }
             Term::Reduce { vars, body, init, array } => {
-                let a = Array::new(&mut b, of(array));
+                let a = Bound::new(&mut b, "a", of(array));
                 let (init, from) = match init {
                     Some(init) => (of(init), 0),
                     None => {
@@ -53,7 +54,7 @@ pub(super) fn desugar(source: &Program) -> Result<Program> {
                 last(&mut b, path)?
             }
             Term::Prim(prim @ (Prim::DropFirst | Prim::DropLast), array) => {
-                let a = Array::new(&mut b, of(array));
+                let a = Bound::new(&mut b, "a", of(array));
                 let n = a.length(&mut b, -1)?;
                 let by = i64::from(*prim == Prim::DropFirst);
                 let rest = b.build(n, "i", |b, i| {

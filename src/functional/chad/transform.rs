@@ -21,10 +21,12 @@
 //! so that a variable is one term however many there are. The derivative of a function has two halves: that by its argument is called where the function
 //! is, and that by what it captures where its tangent is used or its log of calls is read, so bodies may be evaluated again and again.
 
-use super::types::{Types, unsupported};
+use super::types::{derived, unsupported};
 use super::{Mode, PASS};
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
+use crate::functional::lambda::bound::Bound;
+use crate::functional::lambda::derived::DerivedTypes;
 use crate::functional::lambda::{Builder, Linear, LinearType, Prim, Program, Term, TermId, Type, TypeId};
 use crate::functional::lambda::{cotangent, tangent};
 
@@ -41,7 +43,7 @@ pub(super) struct Transform<'a> {
     pub source: &'a Program,
     pub out: Builder,
     pub mode: Mode,
-    pub types: Types,
+    pub types: DerivedTypes,
     derived: Vec<Option<TermId>>,
     scopes: Vec<Scope>,
     cells: Vec<u32>,
@@ -50,7 +52,7 @@ pub(super) struct Transform<'a> {
 /// `D[t]`, a program of the same parameters, and the type of environments.
 pub(super) fn transform(source: &Program, mode: Mode) -> Result<(Program, TypeId)> {
     let mut out = Builder::like(&source.context);
-    let types = Types::new(&source.context, mode, &mut out)?;
+    let types = derived(&source.context, mode, &mut out)?;
     for (_, variable) in source.vars.iter() {
         out.fresh(&variable.name, types.first(variable.ty));
     }
@@ -131,9 +133,9 @@ impl Transform<'_> {
     }
 
     /// `let p = D[operand] in ..`.
-    pub fn open(&mut self, operand: TermId) -> Result<Opened> {
+    pub fn open(&mut self, operand: TermId) -> Result<Bound> {
         let value = self.take(operand)?;
-        Ok(Opened::new(&mut self.out, value))
+        Ok(Bound::new(&mut self.out, "p", value))
     }
 
     fn term(&mut self, e: TermId) -> Result<TermId> {
@@ -373,11 +375,11 @@ impl Transform<'_> {
         let values = self.types.first(self.source.var_ty(x));
         let b = &mut self.out;
         let whole = b.push(Term::Fn(x, derivative))?;
-        let y = Opened::new(b, whole);
+        let y = Bound::new(b, "p", whole);
         // The derivative by the argument, beside the value.
         let value = b.fn_("x", values, |b, x| {
             let z = y.call(b, x)?;
-            let z = Opened::new(b, z);
+            let z = Bound::new(b, "p", z);
             let first = z.fst(b)?;
             let map = match mode {
                 Mode::Forward => b.fn_("v", domain, |b, v| {
@@ -423,7 +425,7 @@ impl Transform<'_> {
         let b = &mut self.out;
         let (f, x) = (p.fst(b)?, q.fst(b)?);
         let call = b.apply(f, x)?;
-        let r = Opened::new(b, call);
+        let r = Bound::new(b, "p", call);
         let z = r.fst(b)?;
         let result = self.result(e, z, &mut |b, v| match mode {
             Mode::Forward => {
@@ -462,45 +464,4 @@ pub(super) fn under(
         let more = then(b, last)?;
         linear(b, Linear::Plus(rest, more))
     })
-}
-
-/// A variable that is bound to a derivative, or to a function that gives derivatives.
-#[derive(Clone, Copy)]
-pub(super) struct Opened {
-    pub var: VarId,
-    pub value: TermId,
-}
-
-impl Opened {
-    pub fn new(b: &mut Builder, value: TermId) -> Opened {
-        Opened { var: b.fresh("p", b.ty(value)), value }
-    }
-
-    pub fn fst(&self, b: &mut Builder) -> Result<TermId> {
-        let p = b.var(self.var);
-        b.fst(p)
-    }
-
-    /// The linear map, of a variable.
-    pub fn map(&self, b: &mut Builder, v: VarId) -> Result<TermId> {
-        let v = b.var(v);
-        self.map_of(b, v)
-    }
-
-    /// The linear map, of a term.
-    pub fn map_of(&self, b: &mut Builder, v: TermId) -> Result<TermId> {
-        let p = b.var(self.var);
-        let f = b.snd(p)?;
-        b.apply(f, v)
-    }
-
-    /// A call of the function, of a variable.
-    pub fn call(&self, b: &mut Builder, x: VarId) -> Result<TermId> {
-        let (f, x) = (b.var(self.var), b.var(x));
-        b.apply(f, x)
-    }
-
-    pub fn close(&self, b: &mut Builder, body: TermId) -> Result<TermId> {
-        b.push(Term::Let(self.var, self.value, body))
-    }
 }

@@ -48,7 +48,7 @@ fn gradients_modulo_a_prime() -> Result<()> {
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "100,000 programs take a minute; the command is in CONTRIBUTING.md"]
 fn many_gradients_modulo_a_prime() -> Result<()> {
     check_modulo_a_prime(101, 100_000)
 }

@@ -235,7 +235,7 @@ fn seconds_of_thread() -> Option<f64> {
 
 /// Prints the speed-up: `cargo test --release particles_speed_up -- --ignored --nocapture`, on a machine with two idle cores.
 #[test]
-#[ignore = "measures"]
+#[ignore = "it measures; the command is in CONTRIBUTING.md"]
 fn particles_speed_up() {
     for (k, steps) in [(4, 1000), (4, 10_000), (64, 1000)] {
         let program = programs::particles(steps);

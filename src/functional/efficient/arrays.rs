@@ -12,9 +12,10 @@
 //! element, so leaves have the index, and what the walk of the tree gives is the bag itself. The index of `build` has a cell that gets nothing.
 
 use super::style::Scope;
-use super::transform::{Opened, PASS, Transform};
+use super::transform::{PASS, Transform};
 use crate::base::VarId;
 use crate::error::{Error, Result};
+use crate::functional::lambda::bound::Bound;
 use crate::functional::lambda::{Builder, DataId, End, Linear, Prim, Term, TermId, Type, TypeId};
 
 impl Transform<'_> {
@@ -68,7 +69,7 @@ impl Transform<'_> {
                 }
                 _ => b.var(d),
             };
-            p.back_of(b, owed)
+            p.map_of(b, owed)
         })?;
         p.close(&mut self.out, result)
     }
@@ -84,7 +85,7 @@ impl Transform<'_> {
         let result = self.result(e, value, &mut |b, d| {
             let (i, d) = (b.var(i), b.var(d));
             let entry = b.push(Term::Linear(Linear::Entry(i, d)))?;
-            p.back_of(b, entry)
+            p.map_of(b, entry)
         })?;
         let body = self.out.push(Term::Let(i, index, result))?;
         let body = q.close(&mut self.out, body)?;
@@ -99,7 +100,7 @@ impl Transform<'_> {
         let b = &mut self.out;
         let count = p.fst(b)?;
         let array = b.push(Term::Build(count, i, derivative))?;
-        let a = Opened { var: b.fresh("a", b.ty(array)), value: array };
+        let a = Bound::new(b, "a", array);
         let whole = b.var(a.var);
         let values = b.map(&[whole], |b, x| {
             let x = b.var(x[0]);
@@ -158,7 +159,7 @@ impl Transform<'_> {
             let inner = b.push(Term::Let(y, second, node))?;
             b.push(Term::Let(x, first, inner))
         })?;
-        let t = Opened { var: b.fresh("tree", b.ty(reduced)), value: reduced };
+        let t = Bound::new(b, "tree", reduced);
         let value = tree.value(b, t.var)?;
         let int = b.types().int();
         let bag = b.types().linear(crate::functional::lambda::LinearType::Copower(int, owed));
@@ -168,7 +169,7 @@ impl Transform<'_> {
             let (d, root) = (b.var(d), b.var(t.var));
             let arg = b.pair(d, root)?;
             let m = b.apply(f, arg)?;
-            style.finish(b, bag, m, &mut |b, bag| p.back_of(b, bag))
+            style.finish(b, bag, m, &mut |b, bag| p.map_of(b, bag))
         })?;
         let body = t.close(&mut self.out, result)?;
         p.close(&mut self.out, body)

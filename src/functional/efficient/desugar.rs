@@ -8,7 +8,8 @@
 
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
-use crate::functional::lambda::scans::{Array, Scan};
+use crate::functional::lambda::bound::Bound;
+use crate::functional::lambda::scans::Scan;
 use crate::functional::lambda::{Builder, Program, Term, TermId};
 
 /// The same program without maps, and reductions that have a start, whose scans are over indices.
@@ -37,7 +38,7 @@ pub(super) fn desugar(source: &Program) -> Result<Program> {
                 b.push(Term::Let(a, array, fold))?
             }
             Term::Scan { from, vars, body, init, array } => {
-                let a = Array::new(&mut b, new[array.index()]);
+                let a = Bound::new(&mut b, "a", new[array.index()]);
                 let scan = Scan { from: *from, vars: *vars, body: new[body.index()], init: new[init.index()] };
                 let path = scan.of(&mut b, a.var, 0)?;
                 a.close(&mut b, path)?

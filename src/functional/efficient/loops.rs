@@ -9,10 +9,11 @@
 //! once each, so the bound of \[000\] holds with a larger constant.
 
 use super::style::{Scope, Style};
-use super::transform::{Opened, PASS, Transform};
+use super::transform::{PASS, Transform};
 use crate::base::VarId;
 use crate::error::{Error, Result};
-use crate::functional::lambda::{Builder, DataId, End, Linear, Prim, Term, TermId, Type, TypeId};
+use crate::functional::lambda::bound::{Bound, plus};
+use crate::functional::lambda::{Builder, DataId, End, Linear, Term, TermId, Type, TypeId};
 
 /// The data type of the tape of a loop: `unit + backpropagator * tape`.
 struct Tape {
@@ -94,14 +95,7 @@ impl Walk {
             )
         })
     }
-}
 
-fn minus_one(b: &mut Builder, k: TermId) -> Result<TermId> {
-    let less = b.int(-1)?;
-    b.prim(Prim::IntAdd, &[k, less])
-}
-
-impl Walk {
     /// `rec walk((d, k), tape). case tape of {end -> return d | (f, rest) -> do d <- scope (f d); walk((d + dense ! (k - 1), k - 1), rest)}`, where the
     /// cell of the state is the first one.
     fn of_states(&self, b: &mut Builder, dense: VarId) -> Result<TermId> {
@@ -135,7 +129,7 @@ impl Walk {
                         let (state, k) = (b.fst(r)?, b.var(a));
                         let k = b.fst(k)?;
                         let k = b.snd(k)?;
-                        let k = minus_one(b, k)?;
+                        let k = plus(b, k, -1)?;
                         b.let_("k", k, |b, k| {
                             let (whole, at, k, walk, rest) =
                                 (b.var(dense), b.var(k), b.var(k), b.var(walk), b.var(item));
@@ -216,7 +210,7 @@ impl Transform<'_> {
         let body = step.body(b, &tape)?;
         let vars = (step.carried, index);
         let path = b.push(Term::Scan { from: End::First, vars, body, init, array: indices })?;
-        let path = Opened { var: b.fresh("path", b.ty(path)), value: path };
+        let path = Bound::new(b, "path", path);
         let whole = b.var(path.var);
         let value = b.map(&[whole], |b, c| {
             let c = b.var(c[0]);
@@ -230,7 +224,7 @@ impl Transform<'_> {
             let pairs = b.push(Term::Linear(Linear::Collect(d)))?;
             let dense = b.push(Term::Linear(Linear::Scatter(zeros, pairs)))?;
             let n = b.push(Term::Length(last))?;
-            let n = minus_one(b, n)?;
+            let n = plus(b, n, -1)?;
             b.let_("dense", dense, |b, dense| {
                 b.let_("n", n, |b, n| {
                     let f = walk.of_states(b, dense)?;
@@ -242,7 +236,7 @@ impl Transform<'_> {
                     let tape = b.snd(last)?;
                     let arg = b.pair(d, tape)?;
                     let m = b.apply(f, arg)?;
-                    style.finish(b, owed, m, &mut |b, d| p.back_of(b, d))
+                    style.finish(b, owed, m, &mut |b, d| p.map_of(b, d))
                 })
             })
         })?;
@@ -263,9 +257,9 @@ impl Transform<'_> {
         Ok((tape, Step { carried, state, q }))
     }
 
-    fn walk(&mut self, e: TermId, tape: Tape, cells: Vec<TypeId>, looped: TermId, p: Opened) -> Result<TermId> {
+    fn walk(&mut self, e: TermId, tape: Tape, cells: Vec<TypeId>, looped: TermId, p: Bound) -> Result<TermId> {
         let (style, scope, owed) = (self.style, self.scope(e), self.second(e));
-        let r = Opened { var: self.out.fresh("last", self.out.ty(looped)), value: looped };
+        let r = Bound::new(&mut self.out, "last", looped);
         let value = r.fst(&mut self.out)?;
         let walk = Walk { style, scope, tape, cells, owed };
         let result = self.result(e, value, &mut |b, d| {
@@ -273,7 +267,7 @@ impl Transform<'_> {
             let (d, tape) = (b.var(d), r.snd(b)?);
             let arg = b.pair(d, tape)?;
             let m = b.apply(f, arg)?;
-            style.finish(b, owed, m, &mut |b, d| p.back_of(b, d))
+            style.finish(b, owed, m, &mut |b, d| p.map_of(b, d))
         })?;
         r.close(&mut self.out, result)
     }
@@ -283,7 +277,7 @@ impl Transform<'_> {
 struct Step {
     carried: VarId,
     state: VarId,
-    q: Opened,
+    q: Bound,
 }
 
 impl Step {

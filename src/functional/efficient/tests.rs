@@ -1,5 +1,8 @@
 use super::*;
-use crate::functional::lambda::{Builder, Term, TermId};
+use crate::functional::compare;
+use crate::functional::lambda::random::{Config, Random, Scalars, random_arguments, random_program};
+use crate::functional::lambda::{Builder, Term, TermId, pairing};
+use crate::reference::Field;
 
 /// `x * x` and others, over one real.
 fn of_real(body: impl FnOnce(&mut Builder, crate::base::VarId) -> Result<TermId>) -> Program {
@@ -59,21 +62,11 @@ fn golden_costs() {
     assert_eq!(costs(&nested), (6, 40, 46, 12));
 }
 
-use crate::functional::lambda::pairing;
-use crate::functional::lambda::random::{Config, Random, Scalars, random_arguments, random_program};
-use crate::reference::{Dual, Field};
-
 /// The derivative along random tangents, by the method and by dual numbers.
 fn both_ways<T: Numeric>(random: &mut Random, program: &Program, stage: Stage) -> (T, T) {
     let args = random_arguments::<T>(random, program).unwrap();
     let tangents: Vec<Value<T>> = args.iter().map(|arg| arg.map(|_| T::literal(random.real())).unwrap()).collect();
-    let mut duals = Vec::new();
-    for (arg, tangent) in args.iter().zip(&tangents) {
-        let mut numbers = tangent.numbers().into_iter();
-        duals.push(arg.map(|x| Ok(Dual::new(x.clone(), numbers.next().unwrap().clone()))).unwrap());
-    }
-    let (value, _) = crate::functional::lambda::evaluate(program, &duals).unwrap();
-    let expected = value.as_real().unwrap().derivative();
+    let (_, expected) = compare::forward(program, &args, &tangents).unwrap();
     let gradient = differentiate(program, stage).unwrap().run(&args, &Value::Real(T::integer(1))).unwrap();
     let mut found = T::zero();
     for (tangent, cotangent) in tangents.iter().zip(&gradient.cotangents) {
@@ -102,7 +95,7 @@ fn derivatives_of_random_programs_are_exact() {
 
 /// Twenty thousand programs: exact derivatives on the last stage, and Eq. 7.
 #[test]
-#[ignore = "minutes"]
+#[ignore = "20,000 programs take a minute; the command is in CONTRIBUTING.md"]
 fn full() {
     let config = Config { scalars: Scalars::Polynomial, ..Config::all(60) };
     for seed in 10_000..30_000 {
@@ -197,7 +190,7 @@ fn depth() {
 }
 
 #[test]
-#[ignore = "8 GB of memory, a minute"]
+#[ignore = "8 GB of memory, a minute; the command is in CONTRIBUTING.md"]
 fn depth_of_a_million() {
     deep(1_000_000);
 }

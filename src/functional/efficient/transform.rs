@@ -17,9 +17,11 @@
 //! derivative of each operand once: the program grows by a constant factor.
 
 use super::style::{Scope, Style};
-use super::types::{Types, unsupported};
+use super::types::{derived, unsupported};
 use crate::base::{Id, VarId};
 use crate::error::{Error, Result};
+use crate::functional::lambda::bound::Bound;
+use crate::functional::lambda::derived::DerivedTypes;
 use crate::functional::lambda::{Builder, Linear, Prim, Program, Term, TermId, Type, TypeId, cotangent};
 
 pub(super) const PASS: &str = "efficient CHAD";
@@ -29,7 +31,7 @@ pub(super) struct Transform<'a> {
     pub source: &'a Program,
     pub out: Builder,
     pub style: Style,
-    pub types: Types,
+    pub types: DerivedTypes,
     derived: Vec<Option<TermId>>,
     scopes: Vec<Scope>,
     /// The cell of each variable.
@@ -39,7 +41,7 @@ pub(super) struct Transform<'a> {
 /// `D[t]`, a program of the same parameters.
 pub(super) fn transform(source: &Program, style: Style) -> Result<(Program, TypeId)> {
     let mut out = Builder::like(&source.context);
-    let types = Types::new(&source.context, &mut out)?;
+    let types = derived(&source.context, &mut out)?;
     // A variable and the one for its value have the same number, since hidden types mention variables by number.
     for (_, variable) in source.vars.iter() {
         out.fresh(&variable.name, types.first(variable.ty));
@@ -126,10 +128,9 @@ impl Transform<'_> {
     }
 
     /// `let p = D[operand] in body`: gives the variable, and what to close with the body.
-    pub fn open(&mut self, operand: TermId) -> Result<Opened> {
+    pub fn open(&mut self, operand: TermId) -> Result<Bound> {
         let value = self.take(operand)?;
-        let var = self.out.fresh("p", self.out.ty(value));
-        Ok(Opened { var, value })
+        Ok(Bound::new(&mut self.out, "p", value))
     }
 
     fn term(&mut self, e: TermId) -> Result<TermId> {
@@ -199,8 +200,8 @@ impl Transform<'_> {
         let (p, q) = (self.open(value)?, self.open(body)?);
         let y = q.fst(&mut self.out)?;
         let result = self.result(e, y, &mut |b, d| {
-            let m = q.back(b, d)?;
-            style.under(b, scope, cell, m, &mut |b, d| p.back_of(b, d))
+            let m = q.map(b, d)?;
+            style.under(b, scope, cell, m, &mut |b, d| p.map_of(b, d))
         })?;
         let body = q.close(&mut self.out, result)?;
         let first = p.fst(&mut self.out)?;
@@ -250,7 +251,7 @@ impl Transform<'_> {
             Term::Par(..) => self.out.push(Term::Par(x, y))?,
             _ => self.out.pair(x, y)?,
         };
-        let p = Opened { var: self.out.fresh("p", self.out.ty(both)), value: both };
+        let p = Bound::new(&mut self.out, "p", both);
         let b = &mut self.out;
         let (x, y) = (p.fst(b)?, p.snd(b)?);
         let (x, y) = (b.fst(x)?, b.fst(y)?);
@@ -298,7 +299,7 @@ impl Transform<'_> {
             let q = self.open(body)?;
             let y = q.fst(&mut self.out)?;
             let result = self.result(e, y, &mut |b, d| {
-                let m = q.back(b, d)?;
+                let m = q.map(b, d)?;
                 style.under(b, scope, cell, m, &mut |b, d| {
                     let f = p.snd(b)?;
                     let d = b.push(Term::Linear(if k == 0 { Linear::Inl(sum, d) } else { Linear::Inr(sum, d) }))?;
@@ -325,7 +326,7 @@ impl Transform<'_> {
         let y = q.fst(&mut self.out)?;
         let recursive = matches!(self.source.terms[e], Term::Rec(..));
         let back = self.out.fn_("d", owed, |b, d| {
-            let m = q.back(b, d)?;
+            let m = q.map(b, d)?;
             argument(style, b, scope, recursive, (cell, arg), m)
         })?;
         let result = self.out.pair(y, back)?;
@@ -342,11 +343,11 @@ impl Transform<'_> {
         let b = &mut self.out;
         let (f, x) = (p.fst(b)?, q.fst(b)?);
         let call = b.apply(f, x)?;
-        let r = Opened { var: b.fresh("r", b.ty(call)), value: call };
+        let r = Bound::new(b, "r", call);
         let z = r.fst(b)?;
         let result = self.result(e, z, &mut |b, d| {
-            let owed = r.back(b, d)?;
-            q.back_of(b, owed)
+            let owed = r.map(b, d)?;
+            q.map_of(b, owed)
         })?;
         let body = r.close(&mut self.out, result)?;
         let body = q.close(&mut self.out, body)?;
@@ -408,7 +409,7 @@ impl Transform<'_> {
         let (p, q) = (self.open(a)?, self.open(body)?);
         let y = q.fst(&mut self.out)?;
         let result = self.result(e, y, &mut |b, d| {
-            let m = q.back(b, d)?;
+            let m = q.map(b, d)?;
             style.under(b, scope, cell, m, &mut |b, d| {
                 let f = p.snd(b)?;
                 let package = b.push(Term::Linear(Linear::Fst(d)))?;
@@ -453,41 +454,5 @@ fn argument(
             let cells = b.snd(run)?;
             b.fst(cells)
         }
-    }
-}
-
-/// A variable that is bound to the derivative of an operand.
-#[derive(Clone, Copy)]
-pub(super) struct Opened {
-    pub var: VarId,
-    pub value: TermId,
-}
-
-impl Opened {
-    pub fn fst(&self, b: &mut Builder) -> Result<TermId> {
-        let p = b.var(self.var);
-        b.fst(p)
-    }
-
-    pub fn snd(&self, b: &mut Builder) -> Result<TermId> {
-        let p = b.var(self.var);
-        b.snd(p)
-    }
-
-    /// The backpropagator of a variable.
-    pub fn back(&self, b: &mut Builder, d: VarId) -> Result<TermId> {
-        let f = self.snd(b)?;
-        let d = b.var(d);
-        b.apply(f, d)
-    }
-
-    /// The backpropagator of a term.
-    pub fn back_of(&self, b: &mut Builder, d: TermId) -> Result<TermId> {
-        let f = self.snd(b)?;
-        b.apply(f, d)
-    }
-
-    pub fn close(&self, b: &mut Builder, body: TermId) -> Result<TermId> {
-        b.push(Term::Let(self.var, self.value, body))
     }
 }

@@ -12,22 +12,24 @@
 //! | `print`, `parse` | programs as text |
 //! | `eval`, `code`, `value`, `prim` | the evaluator, generic in its numbers |
 //! | `linear`, `monoid`, `eval_linear` | linear types, for tangents and cotangents, and the monad of environments |
-//! | `scans` | scans over indices, for passes |
+//! | `scans`, `bound`, `derived` | for passes: scans over indices, values bound to variables, the types of derivatives |
 //! | `count` | what evaluation takes |
 //! | `random` | random well-typed programs |
 
+pub(in crate::ir::functional) mod bound;
 mod build;
 mod code;
 mod count;
 mod data;
 mod derivative;
+pub(in crate::ir::functional) mod derived;
 mod eval;
 mod eval_linear;
 mod linear;
 mod monoid;
 mod pairing;
 mod parse;
-mod prim;
+pub(in crate::ir::functional) mod prim;
 mod print;
 mod print_linear;
 pub mod random;

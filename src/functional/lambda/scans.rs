@@ -6,48 +6,19 @@
 //!                                  in build i < length p. p ! (length p - 1 - i)
 //! ```
 
+use super::bound::{Bound, plus};
 use super::build::Builder;
 use super::data::{End, Prim, Term, TermId};
 use crate::base::VarId;
 use crate::error::Result;
 
-pub(in crate::ir::functional) fn plus(b: &mut Builder, k: TermId, by: i64) -> Result<TermId> {
-    if by == 0 {
-        return Ok(k);
-    }
-    let by = b.int(by)?;
-    b.prim(Prim::IntAdd, &[k, by])
-}
-
 pub(in crate::ir::functional) fn indices(b: &mut Builder, n: TermId) -> Result<TermId> {
     b.build(n, "i", |b, i| Ok(b.var(i)))
 }
 
-/// An array that is bound to a variable.
-pub(in crate::ir::functional) struct Array {
-    pub var: VarId,
-    pub value: TermId,
-}
-
-impl Array {
-    pub fn new(b: &mut Builder, value: TermId) -> Array {
-        Array { var: b.fresh("a", b.ty(value)), value }
-    }
-
-    pub fn length(&self, b: &mut Builder, by: i64) -> Result<TermId> {
-        let whole = b.var(self.var);
-        let n = b.push(Term::Length(whole))?;
-        plus(b, n, by)
-    }
-
-    pub fn close(&self, b: &mut Builder, body: TermId) -> Result<TermId> {
-        b.push(Term::Let(self.var, self.value, body))
-    }
-}
-
 /// The last element of an array.
 pub(in crate::ir::functional) fn last(b: &mut Builder, array: TermId) -> Result<TermId> {
-    let p = Array::new(b, array);
+    let p = Bound::new(b, "a", array);
     let (whole, at) = (b.var(p.var), p.length(b, -1)?);
     let element = b.index(whole, at)?;
     p.close(b, element)
@@ -66,7 +37,7 @@ impl Scan {
     pub fn of(&self, b: &mut Builder, a: VarId, without: i64) -> Result<TermId> {
         let int = b.types().int();
         let t = b.fresh("t", int);
-        let all = Array { var: a, value: self.init };
+        let all = Bound { var: a, value: self.init };
         let (state, element) = match self.from {
             End::First => self.vars,
             End::Last => (self.vars.1, self.vars.0),
@@ -91,7 +62,7 @@ impl Scan {
         match self.from {
             End::First => Ok(path),
             End::Last => {
-                let p = Array::new(b, path);
+                let p = Bound::new(b, "a", path);
                 let n = p.length(b, 0)?;
                 let reversed = b.build(n, "i", |b, i| {
                     let (whole, n, i) = (b.var(p.var), p.length(b, -1)?, b.var(i));
