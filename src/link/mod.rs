@@ -38,8 +38,8 @@ use crate::error::{Error, Result};
 use crate::flow::{self, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, StepLimit,
-    Stmt, loads, stores,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
+    StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
 use crate::tssa;
@@ -80,8 +80,6 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
                 let mut body = linker.scan(scan, &mut open)?;
                 let Open { mut names, buffers, mut decisions, .. } = open;
                 decisions.extend(rows::in_blocks(&mut body, &mut names)?);
-                let mut kept: BTreeSet<BufferId> = stores(&body).into_iter().map(|place| place.buffer).collect();
-                let buffers = buffers.into_iter().filter(|b| kept.remove(b)).collect();
                 let body = linker.with_lengths(body)?;
                 linker.nests.push(Nest { buffers, decisions, body });
             }
@@ -266,6 +264,9 @@ impl Linker<'_> {
 
     /// The body of a nest where lengths that loops found out are loaded first.
     fn with_lengths(&self, body: Vec<Stmt>) -> Checked<Vec<Stmt>> {
+        if self.lengths.is_empty() {
+            return Ok(body);
+        }
         let mut mentioned = BTreeSet::new();
         for stmt in &body {
             stmt.visit(&mut |stmt| {
@@ -417,15 +418,27 @@ impl Linker<'_> {
             out.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
             out.push(Stmt::Store(count.clone(), made));
         }
+        let home = self.home(early.changes)?.clone();
+        let is_asked_later = count.is_some_and(|count| self.limit_of(count).is_some());
+        if !is_asked_later && let Some(changes) = taken_from_store(out, home.buffer) {
+            open.buffers.retain(|b| *b != home.buffer);
+            out.push(Stmt::End(changes));
+            return Ok(());
+        }
         let changes = open.names.fresh_real();
-        out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
+        out.push(Stmt::Define(changes, Real::Load(home.place(&[]))));
         out.push(Stmt::End(changes));
         Ok(())
     }
 
+    /// How many steps a loop may make that nobody bounds, by where it stores how many it made.
+    fn limit_of(&self, count: &Place) -> Option<&StepLimit> {
+        self.limits.iter().find(|limit| limit.steps == count.buffer)
+    }
+
     /// Behind a loop that nobody bounds: whether it ended because it may make no more steps.
     fn wants_more(&self, early: &Early, count: Place, open: &mut Open, out: &mut Vec<Stmt>) -> Result<()> {
-        let Some(limit) = self.limits.iter().find(|limit| limit.steps == count.buffer) else { return Ok(()) };
+        let Some(limit) = self.limit_of(&count) else { return Ok(()) };
         let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
         out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
         let most = i64::try_from(limit.most).unwrap_or(i64::MAX);
@@ -545,6 +558,21 @@ impl Linker<'_> {
             limits,
             bins: Default::default(),
         })
+    }
+}
+
+/// The register that statements store to a buffer of one number, once and no more, and nowhere else; the store goes.
+fn taken_from_store(body: &mut Vec<Stmt>, buffer: BufferId) -> Option<RealId> {
+    let is_in = |places: Vec<&Place>| places.iter().filter(|place| place.buffer == buffer).count();
+    let mentions = (is_in(stores(&*body)), is_in(loads(&*body)));
+    let at = body.iter().position(|stmt| stmt.store().is_some_and(|place| place.buffer == buffer))?;
+    match (body.get(at), mentions) {
+        (Some(Stmt::Store(_, r)), (1, 0)) => {
+            let r = *r;
+            body.remove(at);
+            Some(r)
+        }
+        _ => None,
     }
 }
 

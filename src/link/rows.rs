@@ -17,19 +17,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, BufferId, Decision, Domain, Fresh, Place, Real, RealId, Stmt, loads, stores};
+use crate::loops::{Bound, BufferId, Decision, Domain, Fresh, Place, RealId, Stmt, changed_outside, loads, stores};
 
 /// Rows of a block: a whole number of vectors, of whose rows a few hundred numbers are in the first cache.
 const ROWS: i64 = 64;
 
 /// Has the loop over steps at the end of a nest run for blocks of rows, and what gives the first states before it, if that is of rows, too.
 pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Option<Decision>> {
-    let Some((Stmt::For { body, lanes: 1, jam: 1, parallel: false, .. }, first)) = nest.split_last_mut() else {
+    let Some((Stmt::For { body, lanes: 1, jam: 1, parallel: false, .. }, first)) = nest.split_last() else {
         return Ok(None);
     };
-    end_by_register(body);
     let Some(last) = last_row(body.iter()) else { return Ok(None) };
-    let all = last_row(first.iter().chain(body.iter())).is_some();
+    let all = last_row(first.iter().chain(body)).is_some();
     let Some(mut steps) = nest.pop() else { return Ok(None) };
     let block = names.fresh_index();
     let from = Affine::index(block).scale(ROWS)?;
@@ -56,45 +55,12 @@ pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Opti
     Ok(Some(Decision::RowsOfSteps { rows: ROWS }))
 }
 
-/// Has a step end the loop by a register instead of a number that is stored for that alone: a block has its own.
-fn end_by_register(body: &mut Vec<Stmt>) {
-    let [.., Stmt::Define(loaded, Real::Load(from)), Stmt::End(ends)] = body.as_slice() else { return };
-    if loaded != ends || !from.at.is_empty() {
-        return;
-    }
-    let buffer = from.buffer;
-    let loads = loads(body.iter()).into_iter().filter(|place| place.buffer == buffer).count();
-    let mut stored = body.iter().enumerate().filter_map(|(at, stmt)| match stmt {
-        Stmt::Store(place, r) if place.buffer == buffer => Some((at, *r)),
-        _ => None,
-    });
-    let all = stores(body.iter()).into_iter().filter(|place| place.buffer == buffer).count();
-    let (Some((at, r)), 1, 1) = (stored.next(), all, loads) else { return };
-    body.truncate(body.len() - 2);
-    body.remove(at);
-    body.push(Stmt::End(r));
-}
-
 /// The last row, where statements do not mix rows.
 fn last_row<'s>(stmts: impl Iterator<Item = &'s Stmt> + Clone) -> Option<Affine> {
     let written: Vec<BufferId> = stores(stmts.clone()).into_iter().map(|place| place.buffer).collect();
     // What a step adds up is asked for by its end alone.
     let ends = stmts.clone().filter_map(|stmt| if let Stmt::End(r) = stmt { Some(*r) } else { None });
-    let ends: Vec<RealId> = ends.collect();
-    let adds_up = |body: &[Stmt]| {
-        let mut others = false;
-        let mut own = BTreeSet::new();
-        body.iter().for_each(|stmt| {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::Local(r) => drop(own.insert(*r)),
-                Stmt::Assign(r, _) | Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) | Stmt::Extend(_, r, _) => {
-                    others |= !own.contains(r) && !ends.contains(r);
-                }
-                _ => {}
-            });
-        });
-        !others
-    };
+    let ends: BTreeSet<RealId> = ends.collect();
     let is_written = |place: &&Place| written.contains(&place.buffer);
     let mut all: Option<&Domain> = None;
     // The axes at which a buffer has the row in all places.
@@ -108,7 +74,7 @@ fn last_row<'s>(stmts: impl Iterator<Item = &'s Stmt> + Clone) -> Option<Affine>
                 let same = all.is_none_or(|all| all == domain);
                 let mut fills = false;
                 stmt.visit(&mut |stmt| fills |= matches!(stmt, Stmt::Fill(_) | Stmt::Tuple(..)));
-                if !same || fills || !adds_up(body) {
+                if !same || fills || !changed_outside(body).is_subset(&ends) {
                     return None;
                 }
                 all = Some(domain);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Real, Stmt, changed};
+use super::{Real, RealId, Stmt, changed};
 
 /// Whether a statement is a loop or has one inside.
 pub(crate) fn has_loop(stmt: &Stmt) -> bool {
@@ -25,17 +25,22 @@ pub(crate) fn has_calls(body: &[Stmt]) -> bool {
     found
 }
 
-/// Whether statements give a value to a register that is declared outside.
-pub(crate) fn changes_outside(body: &[Stmt]) -> bool {
-    let mut inside = BTreeSet::new();
+/// The registers that are declared outside of statements and get a value there.
+pub(crate) fn changed_outside(body: &[Stmt]) -> BTreeSet<RealId> {
+    let mut outside = changed(body);
     for stmt in body {
         stmt.visit(&mut |stmt| {
             if let Stmt::Local(r) = stmt {
-                inside.insert(*r);
+                outside.remove(r);
             }
         });
     }
-    !changed(body).is_subset(&inside)
+    outside
+}
+
+/// Whether statements give a value to a register that is declared outside.
+pub(crate) fn changes_outside(body: &[Stmt]) -> bool {
+    !changed_outside(body).is_empty()
 }
 
 /// Whether statements change registers outside by adding to them alone, and nothing else is done once for all iterations.
